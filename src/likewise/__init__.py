@@ -1,0 +1,1 @@
+"""Audits machine-learning models for individual fairness."""

@@ -1,0 +1,1 @@
+"""What needs maps, metrics and statistics together."""

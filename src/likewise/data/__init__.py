@@ -1,0 +1,1 @@
+"""Tables in, audit data out."""

@@ -1,0 +1,75 @@
+"""Everything raised, or warned about, on purpose.
+
+A message says what is wrong, gives the offending number or name, and says what to do.
+The command line prints it as one sentence and exits with the code of its class.
+"""
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class LikewiseError(Exception):
+    """Base of all errors raised on purpose."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class InvalidData(LikewiseError, ValueError):
+    """The table cannot be audited as it is."""
+
+
+class InvalidModel(LikewiseError, ValueError):
+    """The model cannot be read, converted or trusted to treat rows one by one."""
+
+
+class InvalidMetric(LikewiseError, ValueError):
+    """The fair metric is not a metric, or does not belong to this model."""
+
+
+class InvalidSettings(LikewiseError, ValueError):
+    """A choice is out of its range, or refused because it would give a wrong answer."""
+
+
+class InvalidSample(LikewiseError, ValueError):
+    """Outcomes that no statistic can be computed from."""
+
+
+class InvalidFile(LikewiseError, ValueError):
+    """A saved file is missing, damaged, or from a newer version."""
+
+
+class TrustRequired(LikewiseError, ValueError):
+    """Opening this file can run code that is in it; the user has to say yes first."""
+
+
+class MissingExtra(LikewiseError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+
+class Untrustworthy(LikewiseError, ArithmeticError):
+    """The audit ran, but its result must not be used."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class LikewiseWarning(UserWarning):
+    """Base of all warnings given on purpose."""
+
+
+class ScaleWarning(LikewiseWarning):
+    """Columns on scales so different that one penalty cannot suit them all."""
+
+
+class StatisticalWarning(LikewiseWarning):
+    """The numbers are right, but an assumption behind their interpretation is doubtful."""
+
+
+class ConversionWarning(LikewiseWarning):
+    """Something was read in another way than the user may expect."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return a hint naming the entry of ``names`` closest to ``name``, or an empty string."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""

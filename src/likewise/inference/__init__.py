@@ -1,0 +1,1 @@
+"""Statistics on outcomes; numpy and scipy only."""

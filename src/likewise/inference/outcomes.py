@@ -1,0 +1,215 @@
+"""What the audit saw, one row a person: the only thing that statistics are computed from."""
+
+import dataclasses
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Bool, Float, Int, Shaped
+
+from likewise.errors import InvalidFile, InvalidSample, nearest
+
+FORMAT = 1
+
+
+class Status(enum.IntEnum):
+    """What became of a person on the way; anything but ``MOVED`` is counted and said."""
+
+    MOVED = 0
+    DIVERGED = 1
+    UNDEFINED = 2
+
+    @property
+    def words(self) -> str:
+        """What it means, and what to do about it."""
+        return {
+            Status.MOVED: "moved as intended",
+            Status.DIVERGED: "left all bounds: shorten the step or the time",
+            Status.UNDEFINED: "no ratio: the loss before is zero",
+        }[self]
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcomes:
+    r"""Losses and decisions before and after the unfair map, one row a person.
+
+    Parameters
+    ----------
+    row
+        Row number in the audit data.
+    y
+        Class index, or the target of a regression.
+    loss_before, loss_after
+        :math:`\ell(f(x), y)` and :math:`\ell(f(\Phi(x, y)), y)`.
+    decision_before, decision_after
+        Class index decided (the prediction itself, for a regression).
+    probability_before, probability_after
+        Probability given to the true class (``nan`` for a regression).
+    fair_distance
+        :math:`d_x^2(\Phi(x, y), x)`: what the move cost.
+    status
+        A `Status` code.
+    groups
+        Protected traits by name, as text; ``None`` where missing.
+    horizons
+        ``loss_after`` and ``decision_after`` at other times, by time.
+    about
+        What the rows do not say: map, settings hash, classes, and whether wrong could turn right.
+    """
+
+    row: Int[np.ndarray, " n"]
+    y: Shaped[np.ndarray, " n"]
+    loss_before: Float[np.ndarray, " n"]
+    loss_after: Float[np.ndarray, " n"]
+    decision_before: Shaped[np.ndarray, " n"]
+    decision_after: Shaped[np.ndarray, " n"]
+    probability_before: Float[np.ndarray, " n"]
+    probability_after: Float[np.ndarray, " n"]
+    fair_distance: Float[np.ndarray, " n"]
+    status: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None = None
+    cluster: Shaped[np.ndarray, " n"] | None = None
+    groups: Mapping[str, Shaped[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
+    horizons: Mapping[float, "AtHorizon"] = dataclasses.field(default_factory=dict)
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def error_before(self) -> Bool[np.ndarray, " n"]:
+        """Who is decided wrongly before the move."""
+        return self.decision_before != self.y
+
+    @property
+    def error_after(self) -> Bool[np.ndarray, " n"]:
+        """Who is decided wrongly after it."""
+        return self.decision_after != self.y
+
+    @property
+    def ratio(self) -> Float[np.ndarray, " n"]:
+        r"""Loss ratios :math:`R_i`; equal losses have ratio one, zero over zero included."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(
+                self.loss_after == self.loss_before, 1.0, self.loss_after / self.loss_before
+            )
+
+    @property
+    def monotone(self) -> bool:
+        """Whether wrong → right is impossible by construction (decides between exact tests)."""
+        return bool(self.about.get("monotone", False))
+
+    def counts(self) -> dict[str, int]:
+        """Count people by status."""
+        return {s.name.lower(): int((self.status == s).sum()) for s in Status}
+
+    def at(self, horizon: float) -> "Outcomes":
+        """Return the outcomes as they were at another time of the flow."""
+        if horizon not in self.horizons:
+            known = ", ".join(f"{t:g}" for t in sorted(self.horizons)) or "none"
+            raise InvalidSample(f"There are no outcomes at time {horizon:g} (there are: {known}).")
+        then = self.horizons[horizon]
+        return dataclasses.replace(
+            self,
+            loss_after=then.loss_after,
+            decision_after=then.decision_after,
+            horizons={},
+        )
+
+    def take(self, rows: Shaped[np.ndarray, " m"]) -> "Outcomes":
+        """Return the people at ``rows`` (indices or a boolean mask)."""
+        return self._map(lambda column: column[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
+        """Join outcomes of several blocks, in the order given."""
+        if not parts:
+            raise InvalidSample("There are no outcomes to join: the table has no rows.")
+        columns = [part._columns() for part in parts]
+        joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
+        return parts[0]._with(joined)
+
+    def save(self, path: str | Path) -> None:
+        """Write a Parquet file, from which every test can be repeated without the model."""
+        pq.write_table(self.to_arrow(), path)
+
+    def to_arrow(self) -> pa.Table:
+        """Return an Arrow table with one row a person."""
+        columns = {
+            name: pa.array(values.tolist()) if values.dtype.kind == "O" else pa.array(values)
+            for name, values in self._columns().items()
+        }
+        about = json.dumps({"format": FORMAT, **self.about}, default=str)
+        return pa.table(columns).replace_schema_metadata({"likewise.outcomes": about})
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Outcomes":
+        """Read what `save` wrote."""
+        try:
+            table = pq.read_table(path)
+        except FileNotFoundError:
+            raise InvalidFile(f"There is no file {str(path)!r}.") from None
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidFile(f"{str(path)!r} is not a Parquet file: {error}.") from None
+        return cls.from_arrow(table, str(path))
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table, source: str = "the table") -> "Outcomes":
+        """Turn the table of `to_arrow` back into outcomes."""
+        metadata = (table.schema.metadata or {}).get(b"likewise.outcomes")
+        if metadata is None:
+            raise InvalidFile(f"{source!r} holds no outcomes of an audit.")
+        about = json.loads(metadata)
+        if about.pop("format", FORMAT) > FORMAT:
+            raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
+        columns = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+        fields = [f.name for f in dataclasses.fields(cls)][:10]
+        for name in fields:
+            if name not in columns:
+                hint = nearest(name, columns)
+                raise InvalidFile(f"{source!r} has no column {name!r}.{hint}")
+        empty = cls(**{name: columns[name] for name in fields}, about=about)
+        return empty._with(columns)
+
+    def _columns(self) -> dict[str, Shaped[np.ndarray, " n"]]:
+        names = [f.name for f in dataclasses.fields(self)][:12]
+        flat = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        flat |= {f"group:{name}": values for name, values in self.groups.items()}
+        for time, then in self.horizons.items():
+            flat[f"loss_after@{time!r}"] = then.loss_after
+            flat[f"decision_after@{time!r}"] = then.decision_after
+        return flat
+
+    def _with(self, columns: Mapping[str, Shaped[np.ndarray, " n"]]) -> "Outcomes":
+        names = [f.name for f in dataclasses.fields(self)][:12]
+        times = [name.partition("@")[2] for name in columns if name.startswith("loss_after@")]
+        own: dict[str, Any] = {name: columns[name] for name in names if name in columns}
+        return dataclasses.replace(
+            self,
+            **own,
+            groups={
+                name.removeprefix("group:"): values
+                for name, values in columns.items()
+                if name.startswith("group:")
+            },
+            horizons={
+                float(t): AtHorizon(columns[f"loss_after@{t}"], columns[f"decision_after@{t}"])
+                for t in times
+            },
+        )
+
+    def _map(self, change: Any) -> "Outcomes":
+        return self._with({name: change(values) for name, values in self._columns().items()})
+
+
+@dataclasses.dataclass(frozen=True)
+class AtHorizon:
+    """Losses and decisions after the move, at another time."""
+
+    loss_after: Float[np.ndarray, " n"]
+    decision_after: Shaped[np.ndarray, " n"]

@@ -1,0 +1,1 @@
+"""Unfair maps: where the worst similar person is."""

@@ -1,0 +1,59 @@
+"""Unfair maps: where the worst similar person is."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from likewise.metrics.base import FairMetric
+from likewise.models.base import Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Moved:
+    r"""Where a block of people was moved to.
+
+    Parameters
+    ----------
+    x
+        :math:`\Phi(x_0, y)`, one row a person.
+    status
+        One `likewise.inference.outcomes.Status` a person.
+    evaluations
+        Gradient (or model) evaluations spent on each person.
+    horizons
+        Places on the way, by time, where the map was asked for them.
+    """
+
+    x: Float[Tensor, "n d"]
+    status: Int[Tensor, " n"]
+    evaluations: int
+    horizons: Mapping[float, Float[Tensor, "n d"]] = dataclasses.field(default_factory=dict)
+
+
+class BoundMap(Protocol):
+    """A map made ready for one model and one metric: a pure function of the rows it is given."""
+
+    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        ...
+
+
+class UnfairMap(abc.ABC):
+    r"""A rule :math:`\Phi(x, y)` that moves each person to a similar one who is served worse.
+
+    The tests are valid for any rule that is fixed before the audit data are seen: rules differ in
+    power, not in validity. Configuration goes in the constructor, data in the call.
+    """
+
+    name: ClassVar[str]
+
+    keeps_start: bool
+    """Whether a person stays put when the loss would fall, so that wrong never turns right."""
+
+    @abc.abstractmethod
+    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+        """Check that this model and metric go with the map, and return the map for them."""

@@ -1,0 +1,1 @@
+"""Fair metrics: which people count as alike."""

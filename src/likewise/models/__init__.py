@@ -1,0 +1,1 @@
+"""Models of any kind, as functions of rows."""

@@ -1,0 +1,121 @@
+"""What the audit needs to know of a model: per-row outputs, and what they mean."""
+
+import abc
+import dataclasses
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from likewise.errors import InvalidData
+from likewise.losses import Loss, Output
+
+Task = Literal["classification", "regression"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelCard:
+    """What is known of a model without running it.
+
+    Parameters
+    ----------
+    kind
+        What it is, in words for a report: ``torch module``, ``LogisticRegression``, …
+    task
+        Whether it decides among classes or predicts a number.
+    output
+        Whether its numbers are logits, probabilities, or predicted values.
+    classes
+        Label values in the order of the columns of the output; empty if the model does not say.
+    n_features
+        Number of inputs, if the model says.
+    features
+        Names of its inputs, if the model says.
+    differentiable
+        Whether gradients can be taken through it.
+    fingerprint
+        A sha256 of what determines its outputs (weights, file), or ``""`` if there is none.
+    """
+
+    kind: str
+    task: Task
+    output: Output
+    classes: tuple[Any, ...] = ()
+    n_features: int | None = None
+    features: tuple[str, ...] = ()
+    differentiable: bool = True
+    fingerprint: str = ""
+
+
+class Model(abc.ABC):
+    """A model as the audit sees it: a function of rows, one by one, that never changes.
+
+    Final subclasses keep a private copy of whatever they wrap, so that the user's object keeps
+    its mode, flags, gradients and dtype.
+    """
+
+    card: ModelCard
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """Return outputs, row by row: logits, probabilities or values (see `ModelCard.output`)."""
+
+    @property
+    def loss(self) -> Loss:
+        """The loss that goes with the task: cross-entropy, or the squared error."""
+        classification = self.card.task == "classification"
+        return Loss("cross_entropy" if classification else "squared", self.card.output)
+
+    def targets(
+        self, y: Shaped[np.ndarray, " n"], *, positive: Any = None
+    ) -> tuple[Shaped[Tensor, " n"], tuple[Any, ...]]:
+        """Turn labels into class indices (or float targets), and say which classes they stand for.
+
+        The model's own classes count if it knows them; else the sorted values of the labels;
+        ``positive`` names the value that is class 1 of two.
+        """
+        if self.card.task == "regression":
+            try:
+                return torch.from_numpy(np.asarray(y, dtype=np.float64)), ()
+            except ValueError:
+                raise InvalidData(
+                    "The model predicts a number, but the label column holds text."
+                ) from None
+        classes = label_classes(y, self.card.classes, positive)
+        place = {value: index for index, value in enumerate(classes)}
+        return torch.tensor([place[v] for v in y.tolist()], dtype=torch.long), classes
+
+
+def label_classes(
+    y: Shaped[np.ndarray, " n"], known: tuple[Any, ...], positive: Any
+) -> tuple[Any, ...]:
+    """Return the classes behind the labels, in the order of the model's columns."""
+    found = sorted(set(y.tolist()), key=lambda v: (str(type(v)), v))
+    if len(found) < 2 and not known:
+        raise InvalidData(f"The label has one class only ({found[0]!r}). An audit needs two.")
+    if known:
+        classes = tuple(_match(value, found) for value in known)
+    elif positive is not None:
+        chosen = _match(positive, found)
+        if len(found) != 2 or chosen not in found:
+            raise InvalidData(
+                f"--positive {positive!r} needs a label with two values, one of them that; "
+                f"the label has {', '.join(map(repr, found[:6]))}."
+            )
+        classes = tuple(sorted(found, key=lambda v: v == chosen))
+    else:
+        classes = tuple(found)
+    strangers = [value for value in found if value not in classes]
+    if strangers:
+        raise InvalidData(
+            f"The label has {strangers[0]!r}, which is not a class of the model "
+            f"({', '.join(map(repr, classes[:6]))})."
+        )
+    return classes
+
+
+def _match(value: Any, found: list[Any]) -> Any:
+    """Return the label that is spelled like ``value``: a file may hold 1 where a model says '1'."""
+    return next((v for v in found if v == value or str(v) == str(value)), value)

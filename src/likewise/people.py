@@ -1,0 +1,171 @@
+"""The people who are audited: features, labels and protected traits, in numpy."""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Shaped
+
+from likewise.errors import InvalidData, nearest
+
+Column = Shaped[np.ndarray, " n"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditData:
+    r"""Audit data :math:`\{(x_i, y_i)\}`, with what is known about each person.
+
+    Parameters
+    ----------
+    x
+        What the model sees: one row a person, one column a feature, finite numbers.
+    y
+        Labels as they stand in the table (classes of any type, or numbers for a regression).
+    protected
+        Protected traits by name. A missing value is ``None`` or ``nan``; such a person is
+        audited, but belongs to no group and teaches the fair metric nothing.
+    features
+        Names of the columns of ``x``.
+    weight, cluster
+        Sampling weights (positive) and the cluster each person belongs to (a household, say).
+    table
+        The original columns, before encoding, for models that read them and for reports.
+    encoder
+        What turned ``table`` into ``x``, if anything did; it can go back (`decode`).
+    source
+        Where the rows came from, in words.
+    dropped
+        Rows left out on request, by reason. Nothing is ever left out in silence.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: Column
+    protected: Mapping[str, Column] = dataclasses.field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    weight: Float[np.ndarray, " n"] | None = None
+    cluster: Column | None = None
+    table: pa.Table | None = None
+    encoder: Any = None
+    source: str = "arrays"
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n, d = self.x.shape
+        if not self.features:
+            object.__setattr__(self, "features", tuple(f"x{j}" for j in range(d)))
+        if len(self.features) != d:
+            raise InvalidData(f"There are {len(self.features)} feature names for {d} columns.")
+        columns = {"y": self.y, "weight": self.weight, "cluster": self.cluster, **self.protected}
+        for name, column in columns.items():
+            if column is not None and len(column) != n:
+                raise InvalidData(f"{name!r} has {len(column)} values for {n} rows of features.")
+        if self.weight is not None and not (
+            np.isfinite(self.weight).all() and (self.weight > 0).all()
+        ):
+            bad = int((~(self.weight > 0) | ~np.isfinite(self.weight)).sum())
+            raise InvalidData(
+                f"{bad} of {n} weights are not positive numbers. Drop those rows or mend them."
+            )
+        if not np.isfinite(self.x).all():
+            bad_columns = np.flatnonzero(~np.isfinite(self.x).all(axis=0))
+            count = int((~np.isfinite(self.x)).any(axis=1).sum())
+            names = ", ".join(self.features[j] for j in bad_columns[:5])
+            raise InvalidData(
+                f"{count} of {n} rows have NaN or infinite features (in {names}). "
+                "Fill them in, or drop them with drop_missing (--drop-missing)."
+            )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x: Any,
+        y: Any,
+        protected: Any = None,
+        *,
+        features: Sequence[str] = (),
+        weight: Any = None,
+        cluster: Any = None,
+    ) -> "AuditData":
+        """Audit data from arrays.
+
+        Parameters
+        ----------
+        protected
+            A mapping of trait names to columns, one column, or an n × p array (named
+            ``protected0``, ``protected1``, …).
+        """
+        matrix = np.asarray(x, dtype=np.float64)
+        if matrix.ndim != 2:
+            raise InvalidData(f"x must have two dimensions (people, features), not {matrix.ndim}.")
+        return cls(
+            x=matrix,
+            y=np.asarray(y).reshape(-1),
+            protected=_named(protected),
+            features=tuple(features),
+            weight=None if weight is None else np.asarray(weight, dtype=np.float64),
+            cluster=None if cluster is None else np.asarray(cluster),
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def trait(self, name: str) -> Column:
+        """Return the protected trait called ``name``."""
+        try:
+            return self.protected[name]
+        except KeyError:
+            raise InvalidData(
+                f"There is no protected trait {name!r} (there are: "
+                f"{', '.join(self.protected) or 'none'}).{nearest(name, self.protected)}"
+            ) from None
+
+    def missing_traits(self) -> dict[str, int]:
+        """Count the people whose trait is missing, by trait."""
+        return {name: int(missing(column).sum()) for name, column in self.protected.items()}
+
+    def take(self, rows: Shaped[np.ndarray, " m"]) -> "AuditData":
+        """Return the people at ``rows`` (indices or a boolean mask), in that order."""
+        index = np.flatnonzero(rows) if rows.dtype == bool else rows
+        return dataclasses.replace(
+            self,
+            x=self.x[index],
+            y=self.y[index],
+            protected={name: column[index] for name, column in self.protected.items()},
+            weight=None if self.weight is None else self.weight[index],
+            cluster=None if self.cluster is None else self.cluster[index],
+            table=None if self.table is None else self.table.take(pa.array(index)),
+        )
+
+    def fingerprint(self) -> str:
+        """Return a sha256 of features, labels, traits, weights and clusters, in row order."""
+        digest = hashlib.sha256()
+        digest.update(repr((self.x.shape, self.features, sorted(self.protected))).encode())
+        digest.update(np.ascontiguousarray(self.x, dtype="<f8").tobytes())
+        columns = [self.y, self.weight, self.cluster]
+        for column in [*columns, *(self.protected[name] for name in sorted(self.protected))]:
+            if column is not None:
+                digest.update("\x1f".join(map(str, column.tolist())).encode())
+        return digest.hexdigest()
+
+
+def missing(column: Column) -> Bool[np.ndarray, " n"]:
+    """Tell which values are missing: ``None`` or not a number."""
+    if column.dtype.kind == "f":
+        return np.isnan(column)
+    if column.dtype.kind == "O":
+        return np.array([v is None or v != v for v in column], dtype=bool)
+    return np.zeros(len(column), dtype=bool)
+
+
+def _named(protected: Any) -> dict[str, Column]:
+    if protected is None:
+        return {}
+    if isinstance(protected, Mapping):
+        return {str(name): np.asarray(column).reshape(-1) for name, column in protected.items()}
+    array = np.asarray(protected)
+    if array.ndim == 1:
+        return {"protected": array}
+    return {f"protected{j}": array[:, j] for j in range(array.shape[1])}

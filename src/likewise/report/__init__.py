@@ -1,0 +1,1 @@
+"""A record in words, pages and plots."""

@@ -1,0 +1,1 @@
+"""Runs functions over blocks of rows; knows no audit."""
