@@ -1,0 +1,80 @@
+"""What all tests share: one thread, fixed seeds, and outside material that may be absent."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Before numpy and torch start their pools: workers of pytest-xdist share the cores already.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
+import numpy as np
+import pytest
+import torch
+
+SEED = 20210330
+
+ROOT = Path(__file__).resolve().parents[1]
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    """Give every test the same initial weights: new torch layers draw from the global generator."""
+    torch.manual_seed(SEED)
+
+
+@pytest.fixture(autouse=True)
+def _default_dtype() -> Iterator[None]:
+    """Fail no other test when one changes torch's default dtype or thread count."""
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    yield
+    torch.set_default_dtype(dtype)
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator with the same seed in every test."""
+    return np.random.default_rng(SEED)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """The folder of published results, which lies beside the repository where it is known."""
+    folder = ROOT.parent / "shared" / "reference"
+    if not folder.is_dir():
+        pytest.skip("the published results (shared/reference, beside the repository) are not here")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def adult() -> Any:
+    """Whatever `likewise.data.adult` returns; skips where the data cannot be had."""
+    from likewise.data import adult as read_adult
+    from likewise.errors import LikewiseError
+
+    try:
+        return read_adult()
+    except LikewiseError as error:
+        pytest.skip(f"the Adult data are not here: {error}")
+
+
+@pytest.fixture(scope="session")
+def compas() -> Any:
+    """Whatever `likewise.data.compas` returns; skips where the data cannot be had."""
+    from likewise.data import compas as read_compas
+    from likewise.errors import LikewiseError
+
+    try:
+        return read_compas()
+    except LikewiseError as error:
+        pytest.skip(f"the COMPAS data are not here: {error}")
