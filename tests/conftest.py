@@ -20,6 +20,15 @@ ROOT = Path(__file__).resolve().parents[1]
 torch.set_num_threads(1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Turn our own warnings into errors: a test that expects one says so.
+
+    Not in pyproject.toml, where pytest would import the package to find the class before
+    jaxtyping can hook into that import.
+    """
+    config.addinivalue_line("filterwarnings", "error::likewise.errors.LikewiseWarning")
+
+
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     """Give every test the same initial weights: new torch layers draw from the global generator."""
