@@ -65,6 +65,10 @@ class StatisticalWarning(LikewiseWarning):
     """The numbers are right, but an assumption behind their interpretation is doubtful."""
 
 
+class CostWarning(LikewiseWarning):
+    """The answer will be right, but takes more time or memory than it has to."""
+
+
 class ConversionWarning(LikewiseWarning):
     """Something was read in another way than the user may expect."""
 

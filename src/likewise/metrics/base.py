@@ -30,10 +30,8 @@ class QuadraticForm(FairMetric):
     features: tuple[str, ...]
     """Names of the features it was made for; empty if it does not say."""
 
-    @property
-    @abc.abstractmethod
-    def free(self) -> Float[Tensor, "k d"]:
-        """Orthonormal rows that span the free directions."""
+    free: Float[Tensor, "k d"]
+    """Orthonormal rows that span the free directions."""
 
     @property
     @abc.abstractmethod

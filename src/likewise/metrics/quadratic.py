@@ -1,0 +1,243 @@
+"""Quadratic fair metrics: a matrix, or a few directions that cost nothing."""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from typing_extensions import override
+
+from likewise.errors import CostWarning, InvalidMetric, nearest
+from likewise.metrics.base import QuadraticForm
+from likewise.metrics.words import describe
+
+RANK_TOLERANCE = 1e-10
+"""Relative size below which a singular value or an eigenvalue counts as zero."""
+
+DENSE_LIMIT = 3000
+"""Number of features above which a dense eigendecomposition is worth a warning."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class QuadraticMetric(QuadraticForm):
+    r"""Distance given by a positive semi-definite matrix: :math:`d_x^2 = v^\top \Sigma v`.
+
+    Parameters
+    ----------
+    sigma
+        The matrix :math:`\Sigma`. Directions in its kernel are free: two people who differ only
+        along them are at distance zero. Its scale is a price, to be read together with λ.
+    features
+        Names of the features, where known.
+    """
+
+    sigma: Float[Tensor, "d e"]  # square, which __post_init__ says in a sentence
+    features: tuple[str, ...] = ()
+    free: Float[Tensor, "k d"] = dataclasses.field(init=False, repr=False)
+    eigenvalues: Float[Tensor, " d"] = dataclasses.field(init=False, repr=False)
+    eigenvectors: Float[Tensor, "d d"] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sigma = _matrix(self.sigma, "sigma")
+        d = len(sigma)
+        if sigma.shape != (d, d):
+            raise InvalidMetric(f"sigma must be square, not {d} × {sigma.shape[1]}.")
+        _check_names(self.features, d)
+        size = sigma.abs().max().item()
+        asymmetry = (sigma - sigma.T).abs().max().item()
+        if asymmetry > 1e-8 * size:
+            raise InvalidMetric(
+                f"sigma is not symmetric (entries differ by up to {asymmetry:.3g}), so it is not "
+                "a metric. Pass (sigma + sigma.T) / 2 if that is what you mean."
+            )
+        if d > DENSE_LIMIT:
+            warnings.warn(
+                f"sigma has {d} columns, and its eigendecomposition holds "
+                f"{8 * d * d / 1e6:.0f} MB. If only a few directions are free, "
+                "ignoring(directions) never forms such a matrix.",
+                CostWarning,
+                stacklevel=3,
+            )
+        values, vectors = torch.linalg.eigh((sigma + sigma.T) / 2)
+        if values[0].item() < -1e-8 * size:
+            raise InvalidMetric(
+                f"sigma has a negative eigenvalue ({values[0].item():.3g}), so it is not a "
+                "metric. Pass a positive semi-definite matrix."
+            )
+        zero = values <= RANK_TOLERANCE * values[-1].abs()
+        for name, value in {
+            "sigma": sigma,
+            "eigenvalues": values.masked_fill(zero, 0.0),
+            "eigenvectors": vectors,
+            "free": vectors[:, zero].T.contiguous(),
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @override
+    def squared_distance(
+        self, x: Float[Tensor, "n d"], x0: Float[Tensor, "n d"]
+    ) -> Float[Tensor, " n"]:
+        v = x - x0
+        return ((v @ self.eigenvectors.to(v)).square() * self.eigenvalues.to(v)).sum(1)
+
+    @property
+    @override
+    def largest_eigenvalue(self) -> float:
+        return self.eigenvalues[-1].item()
+
+    @override
+    def function(
+        self, f: Callable[[Tensor], Tensor], v: Float[Tensor, "n d"]
+    ) -> Float[Tensor, "n d"]:
+        vectors = self.eigenvectors.to(v)
+        return ((v @ vectors) * f(self.eigenvalues.to(v))) @ vectors.T
+
+    def __str__(self) -> str:
+        return describe("Quadratic fair metric", self.free, self.features)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class ProjectionMetric(QuadraticForm):
+    r"""Distance that does not see a few directions: :math:`d_x^2 = |v - Q^\top Q v|^2`.
+
+    Two thin products; no d × d matrix is ever formed.
+
+    Parameters
+    ----------
+    free
+        Orthonormal rows :math:`Q`. People who differ only along them are at distance zero.
+        `ignoring` makes them from any directions.
+    features
+        Names of the features, where known.
+    """
+
+    free: Float[Tensor, "k d"]
+    features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        free = _matrix(self.free, "free")
+        k, d = free.shape
+        _check_names(self.features, d)
+        slip = (free @ free.T - torch.eye(k, dtype=free.dtype)).abs().max().item() if k else 0.0
+        if slip > 1e-8:
+            raise InvalidMetric(
+                f"The free directions are not orthonormal (off by {slip:.3g}). "
+                "ignoring(directions) takes any directions and makes them so."
+            )
+        object.__setattr__(self, "free", free)
+
+    @override
+    def squared_distance(
+        self, x: Float[Tensor, "n d"], x0: Float[Tensor, "n d"]
+    ) -> Float[Tensor, " n"]:
+        # Not |v|² − |Qv|²: that cancels, even below zero, after a long move along Q.
+        return self._priced(x - x0).square().sum(1)
+
+    @property
+    @override
+    def largest_eigenvalue(self) -> float:
+        k, d = self.free.shape
+        return float(d > k)
+
+    @override
+    def function(
+        self, f: Callable[[Tensor], Tensor], v: Float[Tensor, "n d"]
+    ) -> Float[Tensor, "n d"]:
+        at_zero, at_one = f(torch.tensor([0.0, 1.0]).to(v))
+        return at_one * v + (at_zero - at_one) * (v - self._priced(v))
+
+    def _priced(self, v: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        free = self.free.to(v)
+        return v - (v @ free.T) @ free
+
+    def __str__(self) -> str:
+        return describe("Fair metric with free directions", self.free, self.features)
+
+
+def ignoring(directions: Any, features: Sequence[str] = ()) -> ProjectionMetric:
+    r"""Metric blind to the span :math:`\mathcal{H}` of ``directions`` (Appendix F.2).
+
+    Parameters
+    ----------
+    directions
+        One direction, or one a row. They need be neither orthogonal nor independent, nor of one
+        scale; duplicates and zeros add nothing.
+    features
+        Names of the features, where known.
+
+    Examples
+    --------
+    >>> ignoring([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]).free.abs()
+    tensor([[1., 0., 0.]], dtype=torch.float64)
+    """
+    return ProjectionMetric(span(_matrix(directions, "directions")), tuple(features))
+
+
+def span(directions: Float[Tensor, "m d"]) -> Float[Tensor, "k d"]:
+    """Orthonormal rows that span ``directions``; each counts by its direction, not its length."""
+    lengths = directions.norm(dim=1, keepdim=True)
+    units = (directions / lengths)[lengths[:, 0] > 0]
+    if not len(units):
+        return units
+    _, singular, basis = torch.linalg.svd(units, full_matrices=False)
+    return basis[singular > RANK_TOLERANCE * singular[0]].contiguous()
+
+
+def free_columns(features: Sequence[str], names: Sequence[str] | str) -> ProjectionMetric:
+    """Metric that lets some columns vary freely: people who differ only in them are alike.
+
+    Parameters
+    ----------
+    features
+        Names of all features, in the order of the columns.
+    names
+        Columns that cost nothing. The name of a column that was one-hot encoded
+        (``workclass``) stands for all its features (``workclass=Private``, …).
+    """
+    wanted = [names] if isinstance(names, str) else list(names)
+    chosen = sorted({j for name in wanted for j in columns_of(features, name)})
+    free = torch.zeros(len(chosen), len(features), dtype=torch.float64)
+    free[range(len(chosen)), chosen] = 1.0
+    return ProjectionMetric(free, tuple(features))
+
+
+def columns_of(features: Sequence[str], name: str) -> list[int]:
+    """Places of the feature called ``name``, or of the one-hot features made from it."""
+    if name in features:
+        return [list(features).index(name)]
+    found = [j for j, feature in enumerate(features) if feature.startswith(f"{name}=")]
+    if not found:
+        originals = {feature.partition("=")[0] for feature in features}
+        raise InvalidMetric(
+            f"There is no feature {name!r} to set free.{nearest(name, {*features, *originals})}"
+        )
+    return found
+
+
+def _matrix(values: Any, what: str) -> Float[Tensor, "m d"]:
+    """Return a finite float64 matrix, or say what is wrong with ``values``."""
+    try:
+        matrix = torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
+        matrix = matrix.detach().to("cpu", torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidMetric(f"{what} is not a matrix of numbers: {error}.") from None
+    matrix = matrix[None, :] if matrix.ndim == 1 else matrix
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        shape = " × ".join(map(str, matrix.shape))
+        raise InvalidMetric(f"{what} must be a matrix with a column for each feature, not {shape}.")
+    if not matrix.isfinite().all():
+        bad = math.prod(matrix.shape) - int(matrix.isfinite().sum())
+        raise InvalidMetric(f"{what} has {bad} entries that are not finite numbers.")
+    return matrix
+
+
+def _check_names(features: tuple[str, ...], d: int) -> None:
+    if features and len(features) != d:
+        raise InvalidMetric(f"There are {len(features)} feature names for {d} columns.")

@@ -1,0 +1,43 @@
+"""What a fair metric looks like, in words: which features each free direction is close to."""
+
+import math
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from torch import Tensor
+
+SHOWN = 12
+"""Directions printed before the rest is only counted."""
+
+
+def describe(
+    title: str,
+    directions: Float[Tensor, "m d"],
+    features: Sequence[str],
+    labels: Sequence[str] = (),
+) -> str:
+    """Return a title and one line a direction with its angles to the nearest coordinate axes."""
+    m, d = directions.shape
+    names = features or [f"x{j}" for j in range(d)]
+    labels = labels or [f"direction {i + 1}" for i in range(m)]
+    lines = [
+        f"  {label}: {', '.join(nearest_axes(direction, names))}"
+        for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True)
+    ]
+    more = [f"  … and {m - SHOWN} more"] if m > SHOWN else []
+    plural = "direction" if m == 1 else "directions"
+    return "\n".join([f"{title}: {m} {plural} of {d} free (angles to the axes)", *lines, *more])
+
+
+def nearest_axes(
+    direction: Float[Tensor, " d"], features: Sequence[str], top: int = 4
+) -> list[str]:
+    """Name the ``top`` coordinate axes nearest to a direction, with the angle to each."""
+    cosines = (direction / direction.norm()).abs()
+    order = cosines.argsort(descending=True)[:top].tolist()
+    return [f"{features[j]} {angle(cosines[j].item()):.0f}°" for j in order]
+
+
+def angle(cosine: float) -> float:
+    """Return the angle in degrees, from 0 to 90, between lines with this cosine."""
+    return math.degrees(math.acos(min(1.0, abs(cosine))))

@@ -1,0 +1,174 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from likewise.errors import CostWarning, InvalidMetric
+from likewise.metrics import quadratic
+from likewise.metrics.quadratic import (
+    ProjectionMetric,
+    QuadraticMetric,
+    free_columns,
+    ignoring,
+)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def dense(metric):
+    """The same metric, as a matrix."""
+    d = metric.free.shape[1]
+    return QuadraticMetric(torch.eye(d, dtype=torch.float64) - metric.free.T @ metric.free)
+
+
+@pytest.fixture
+def projection():
+    return ignoring(normal(3, 8, seed=1))
+
+
+def test_free_directions_cost_nothing_and_others_cost_their_square(projection):
+    x0 = normal(5, 8, seed=2)
+    along = x0 + normal(5, 3, seed=3) @ projection.free
+    across = projection.function(lambda s: s, normal(5, 8, seed=4))
+
+    # Moves are of size one, so what is left is rounding.
+    assert projection.squared_distance(along, x0).max() < 1e-28
+    torch.testing.assert_close(
+        projection.squared_distance(along + across, x0), across.square().sum(1)
+    )
+
+
+def test_a_long_free_move_has_no_negative_distance(projection):
+    x0 = normal(50, 8)
+    far = x0 + 1e8 * normal(50, 3, seed=5) @ projection.free
+    distance = projection.squared_distance(far, x0)
+    assert (distance >= 0).all()
+    # Rounding of numbers near 1e8 is 1e-8 a coordinate; squared and summed, below 1e-13.
+    assert distance.max() < 1e-13
+
+
+@pytest.mark.parametrize("f", [lambda s: s, lambda s: torch.exp(-3 * s), lambda s: 1 / (1 + s)])
+def test_projection_and_matrix_agree_on_functions_and_distances(projection, f):
+    v = normal(6, 8, seed=6)
+    matrix = dense(projection)
+    torch.testing.assert_close(projection.function(f, v), matrix.function(f, v))
+    torch.testing.assert_close(
+        projection.squared_distance(v, 0 * v), matrix.squared_distance(v, 0 * v)
+    )
+    assert projection.largest_eigenvalue == pytest.approx(matrix.largest_eigenvalue)
+
+
+def test_function_of_a_matrix_is_that_of_its_eigenvalues():
+    root = normal(4, 4, seed=7)
+    sigma = root @ root.T
+    v = normal(3, 4, seed=8)
+    expected = v @ torch.linalg.matrix_exp(-0.1 * sigma).T
+    got = QuadraticMetric(sigma).function(lambda s: torch.exp(-0.1 * s), v)
+    torch.testing.assert_close(got, expected)
+
+
+def test_single_precision_rows_stay_in_single_precision(projection):
+    v = normal(2, 8).float()
+    for metric in (projection, dense(projection)):
+        assert metric.function(torch.exp, v).dtype == torch.float32
+        assert metric.squared_distance(v, 0 * v).dtype == torch.float32
+
+
+def test_the_kernel_of_sigma_is_free():
+    sigma = torch.diag(torch.tensor([2.0, 0.0, 1.0]))
+    torch.testing.assert_close(
+        QuadraticMetric(sigma).free.abs(), torch.tensor([[0.0, 1.0, 0.0]], dtype=torch.float64)
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.lists(st.floats(1e-6, 1e6), min_size=2, max_size=5),
+)
+def test_duplicates_zeros_scale_and_order_of_directions_do_not_matter(seed, scales):
+    a = normal(2, 6, seed=seed)
+    mixed = torch.cat([s * a[[i % 2]] for i, s in enumerate(scales)] + [0 * a, a.flip(0), -a])
+    expected, got = ignoring(a), ignoring(mixed)
+    assert got.free.shape == expected.free.shape
+    # Two random directions in six dimensions are at least 1e-3 rad apart; rounding is 1e-16 / that.
+    torch.testing.assert_close(
+        got.free.T @ got.free, expected.free.T @ expected.free, atol=1e-9, rtol=0
+    )
+
+
+def test_nothing_but_zero_directions_leaves_nothing_free():
+    metric = ignoring(torch.zeros(2, 3))
+    assert metric.free.shape == (0, 3)
+    assert metric.squared_distance(torch.ones(1, 3), torch.zeros(1, 3)).item() == 3
+
+
+def test_no_square_matrix_is_formed_in_many_dimensions():
+    d = 200_000  # a d × d matrix would take 320 GB
+    metric = ignoring(normal(2, d))
+    v = normal(3, d, seed=1)
+    assert metric.squared_distance(v, 0 * v).shape == (3,)
+    assert metric.function(torch.exp, v).shape == (3, d)
+
+
+@pytest.mark.parametrize("names", ["age", ["age"]])
+def test_one_column_is_freed_by_its_name(names):
+    assert free_columns(["age", "hours"], names).free.tolist() == [[1.0, 0.0]]
+
+
+def test_a_one_hot_column_is_freed_as_a_whole_by_its_original_name():
+    features = ["age", "work=A", "work=B", "workplace=C"]
+    assert free_columns(features, ["work"]).free.sum(0).tolist() == [0, 1, 1, 0]
+    assert free_columns(features, ["work=B", "work"]).free.sum(0).tolist() == [0, 1, 1, 0]
+
+
+def test_an_unknown_column_is_refused_with_a_hint():
+    with pytest.raises(InvalidMetric, match=r"no feature 'aeg'.*Did you mean 'age'\?"):
+        free_columns(["age", "work=A"], ["aeg"])
+    with pytest.raises(InvalidMetric, match=r"Did you mean 'work'\?"):
+        free_columns(["age", "work=A"], ["wrok"])
+
+
+@pytest.mark.parametrize(
+    ("sigma", "message"),
+    [
+        (torch.diag(torch.tensor([1.0, -0.5])), r"negative eigenvalue \(-0.5\)"),
+        (torch.tensor([[1.0, 0.5], [0.0, 1.0]]), "not symmetric .* up to 0.5"),
+        (torch.ones(2, 3), "square, not 2 × 3"),
+        (torch.full((2, 2), torch.nan), "4 entries that are not finite"),
+    ],
+)
+def test_a_matrix_that_is_no_metric_is_refused_in_a_sentence(sigma, message):
+    with pytest.raises(InvalidMetric, match=message):
+        QuadraticMetric(sigma)
+
+
+def test_directions_that_are_not_orthonormal_are_refused_with_the_remedy():
+    with pytest.raises(InvalidMetric, match=r"off by 3\).*ignoring"):
+        ProjectionMetric(torch.tensor([[2.0, 0.0]]))
+
+
+@pytest.mark.parametrize("directions", [["a", "b"], torch.zeros(1, 2, 3), [[]]])
+def test_directions_that_are_no_matrix_are_refused_in_a_sentence(directions):
+    with pytest.raises(InvalidMetric, match="directions"):
+        ignoring(directions)
+
+
+def test_feature_names_must_match_the_columns():
+    with pytest.raises(InvalidMetric, match="3 feature names for 2 columns"):
+        ignoring([1.0, 0.0], ["a", "b", "c"])
+
+
+def test_a_large_matrix_is_warned_about(monkeypatch):
+    monkeypatch.setattr(quadratic, "DENSE_LIMIT", 4)
+    with pytest.warns(CostWarning, match="5 columns"):
+        QuadraticMetric(torch.eye(5))
+
+
+def test_printing_shows_the_angles_to_the_nearest_features():
+    text = str(ignoring([[1.0, 1.0, 0.0]], ["age", "hours", "gain"]))
+    assert "1 direction of 3 free" in text
+    assert "age 45°" in text
+    assert "gain 90°" in text
