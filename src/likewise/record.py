@@ -61,6 +61,7 @@ class TestRecord(_Part):
     n: int
     outcome: Outcome
     notes: tuple[str, ...] = ()
+    details: dict[str, Number] = Field(default_factory=dict)
 
 
 class DecidedBy(_Part):
