@@ -1,0 +1,94 @@
+# Everything happens in .venv. Each step leaves a stamp there, so nothing is done twice.
+# Another Python: make test PYTHON=python3.12. Another folder: make test VENV=/tmp/likewise.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP     = $(BIN)/python -m pip --disable-pip-version-check -qq
+PYTEST ?= $(BIN)/pytest -n 2
+
+# Workers share the cores already; a pool of threads in each would only get in the way.
+test bench: export OMP_NUM_THREADS = 1
+test bench: export MKL_NUM_THREADS = 1
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint style format types imports bench build wheel-check browser clean
+
+help:
+	@echo "make demo         audit a real model on real data"
+	@echo "make test         run the whole test suite"
+	@echo "make lint         check format, style, types and import rules"
+	@echo "make format       put the code in format"
+	@echo "make bench        run the benchmarks"
+	@echo "make build        build the wheel"
+	@echo "make wheel-check  try the wheel in an empty environment"
+	@echo "make clean        remove what these commands made"
+
+demo: $(VENV)/.installed
+	$(BIN)/likewise demo
+
+test: $(VENV)/.dev browser
+	$(PYTEST)
+
+lint: style types imports
+
+style: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	@for script in benchmarks/*.py; do \
+	    [ -e "$$script" ] || { echo "There are no benchmarks yet."; break; }; \
+	    echo "$$script"; $(BIN)/python "$$script" || exit; \
+	done
+
+# The wheel's own name carries the version, so a stamp stands for it.
+build: dist/.built
+
+dist/.built: pyproject.toml README.md LICENSE $(shell find src -name '*.py') | $(VENV)/.dev
+	@rm -rf dist && mkdir dist
+	$(PIP) wheel --no-deps --wheel-dir dist .
+	@touch $@ && ls dist
+
+wheel-check: dist/.built
+	@rm -rf $(VENV)/empty
+	$(PYTHON) -m venv $(VENV)/empty
+	$(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install -c constraints.txt dist/*.whl
+	cd $(VENV)/empty && bin/likewise --version && bin/python -m likewise --help
+	@rm -rf $(VENV)/empty
+
+# Only the tests that open a report need a browser, and they skip without one.
+browser:
+	@if grep -rqs 'pytest.mark.browser' tests && ! command -v chromium >/dev/null; then \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        echo "Installing Chromium for the browser tests"; \
+	        apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y chromium >/dev/null; \
+	    else echo "There is no chromium here; the browser tests will be skipped."; fi; \
+	fi
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("likewise needs Python 3.11 or newer, and $(PYTHON) is older. Try: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing likewise into $(VENV); torch is large, this takes a minute or two"
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing likewise and its tools into $(VENV); torch is large, this takes a minute or two"
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
