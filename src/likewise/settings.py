@@ -9,7 +9,7 @@ import hashlib
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import pydantic
 from pydantic import ConfigDict, Field
@@ -57,10 +57,10 @@ class Decide(_Choices):
 class Flow(_Choices):
     r"""The gradient flow (6)--(8): :math:`\lambda`, the time :math:`T`, and how it is solved."""
 
-    lam: float = Field(50.0, gt=0)
-    time: float = Field(5.0, gt=0)
+    lam: float = Field(default=50.0, gt=0)
+    time: float = Field(default=5.0, gt=0)
     solver: Literal["auto", "euler", "rk4", "exponential2", "exponential4"] = "auto"
-    steps: int | None = Field(None, ge=1)
+    steps: int | None = Field(default=None, ge=1)
     free_only: bool = False
     bounded: bool = False
     precision: Literal["float64", "float32"] = "float64"
@@ -70,16 +70,16 @@ class Flow(_Choices):
 class Reach(_Choices):
     """The search within reach: model calls a person, and whether categories stay categories."""
 
-    budget: int = Field(60, ge=1)
+    budget: int = Field(default=60, ge=1)
     feasible: bool = False
 
 
 class Metric(_Choices):
     """How a fair metric is learned when none is given, and how often it is refitted."""
 
-    C: float = Field(1.0, gt=0)
-    groups: int = Field(10, ge=2, le=100)
-    bootstrap: int = Field(0, ge=0, le=10_000)
+    C: float = Field(default=1.0, gt=0)
+    groups: int = Field(default=10, ge=2, le=100)
+    bootstrap: int = Field(default=0, ge=0, le=10_000)
 
 
 class Columns(_Choices):
@@ -115,11 +115,11 @@ class Settings(_Choices):
         Of every random choice: subsamples, refits, bootstrap.
     """
 
-    delta: float = Field(1.25, ge=1)
-    alpha: float = Field(0.05, gt=0, lt=1)
-    cap: float = Field(10.0, gt=1)
+    delta: float = Field(default=1.25, ge=1)
+    alpha: float = Field(default=0.05, gt=0, lt=1)
+    cap: float = Field(default=10.0, gt=1)
     checks: Literal["core", "full"] = "full"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     columns: Columns = Columns()
     decide: Decide = Decide()
     flow: Flow = Flow()
@@ -132,7 +132,7 @@ class Settings(_Choices):
         return {"map": value} if isinstance(value, str) else value
 
     @pydantic.model_validator(mode="after")
-    def _cap_exceeds_tolerance(self) -> Self:
+    def _cap_exceeds_tolerance(self) -> "Settings":
         if self.cap <= self.delta:
             raise ValueError(f"cap ({self.cap:g}) must exceed delta ({self.delta:g})")
         return self
