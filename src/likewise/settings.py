@@ -190,8 +190,8 @@ def write_settings(settings: Settings) -> str:
 
 
 def _toml(value: Any) -> str:
-    # JSON's strings, numbers, booleans and arrays are TOML's too.
-    return json.dumps(value, ensure_ascii=False)
+    # JSON's strings, numbers, booleans and arrays are TOML's too, but for this one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _sentence(error: pydantic.ValidationError, where: str) -> str:
