@@ -1,5 +1,5 @@
 # Everything happens in .venv. Each step leaves a stamp there, so nothing is done twice.
-# Another Python: make test PYTHON=python3.12. Another folder: make test VENV=/tmp/likewise.
+# Another Python: make test PYTHON=python3.12.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -44,7 +44,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 imports: $(VENV)/.dev
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.dev
 	@for script in benchmarks/*.py; do \

@@ -1,0 +1,28 @@
+"""The test run checks shapes and types of every call; these tests fail if it ever stops."""
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+
+from likewise.losses import margin
+from likewise.people import AuditData, missing
+
+
+def test_an_array_with_one_axis_too_many_is_caught() -> None:
+    with pytest.raises(TypeCheckError):
+        missing(np.zeros((2, 2)))
+
+
+def test_two_arguments_that_disagree_on_the_number_of_people_are_caught() -> None:
+    with pytest.raises(TypeCheckError):
+        margin(torch.zeros(3, 2), torch.zeros(4, dtype=torch.long))
+
+
+def test_an_array_of_whole_numbers_is_no_array_of_floats() -> None:
+    with pytest.raises(TypeCheckError):
+        AuditData(x=np.zeros((2, 2), dtype=np.int64), y=np.array([0, 1]))
+
+
+def test_the_right_shapes_pass() -> None:
+    assert margin(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long)).shape == (3,)
