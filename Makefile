@@ -63,7 +63,7 @@ dist/.built: pyproject.toml README.md LICENSE $(shell find src -name '*.py') | $
 wheel-check: dist/.built
 	@rm -rf $(VENV)/empty
 	$(PYTHON) -m venv $(VENV)/empty
-	$(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install -c constraints.txt dist/*.whl
+	$(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install --no-compile -c constraints.txt dist/*.whl
 	cd $(VENV)/empty && bin/likewise --version && bin/python -m likewise --help
 	@rm -rf $(VENV)/empty
 
@@ -82,12 +82,12 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing likewise into $(VENV); torch is large, this takes a minute or two"
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install --no-compile -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing likewise and its tools into $(VENV); torch is large, this takes a minute or two"
-	$(PIP) install -c constraints.txt -e '.[dev]'
+	$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 clean:
