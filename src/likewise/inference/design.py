@@ -100,15 +100,22 @@ class Design:
         weights = self.total_weights
         return float(weights.sum() ** 2 / np.square(weights).sum())
 
+    def named(self, method: str) -> str:
+        """Return the name of a method on this design."""
+        weighted = "" if self.weight is None else ", weighted"
+        return method + weighted + ("" if self.unit is None else f", {self.units} clusters")
+
     @property
-    def words(self) -> str:
-        """What a method's name says about the design; empty for a simple one."""
-        parts = []
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about weights and clusters, in sentences."""
+        notes: tuple[str, ...] = ()
         if self.weight is not None:
-            parts.append("weighted")
+            notes += (f"People count by their weights (Kish's design effect {self.kish:.2f}).",)
         if self.unit is not None:
-            parts.append(f"{self.units} clusters")
-        return ", ".join(parts)
+            few = math.isfinite(self.degrees)
+            law = f"; there are few, so Student's t with {self.units - 1} degrees" if few else ""
+            notes += (f"Standard errors allow for {self.units} clusters of people alike{law}.",)
+        return notes
 
 
 def _numbered(cluster: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

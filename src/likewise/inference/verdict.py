@@ -63,7 +63,7 @@ class Verdict:
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; what is undefined or unbounded becomes ``None``."""
+        """Return plain values for JSON; not-a-number is ``None``, and infinity is text."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
 
@@ -97,6 +97,13 @@ class Evidence:
     notes: tuple[str, ...] = ()
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
+    @classmethod
+    def undefined(
+        cls, test: str, method: str, n: int, note: str, cap: float | None = None
+    ) -> "Evidence":
+        """Return the evidence of a sample that does not define the quantity, and say why."""
+        return cls(test, method, math.nan, math.nan, n, None, cap=cap, notes=(note,))
+
     def verdict(self, delta: float, alpha: float) -> Verdict:
         r"""Compare with the tolerance ``delta`` at level ``alpha``.
 
@@ -114,11 +121,20 @@ class Evidence:
             interval, p_value = self.bounds.interval(alpha), self.bounds.p_value(delta)
             capped_upper = None if self.capped is None else self.capped.upper_bound(alpha)
         deciding = upper if capped_upper is None else capped_upper
-        enough = self.cap is None or self.effective_n >= rows_to_certify(delta, alpha, self.cap)
-        certified = deciding <= delta and self.spread and enough
-        outcome: Outcome = "within_tolerance" if certified else "inconclusive"
+        needed = 0.0 if self.cap is None else rows_to_certify(delta, alpha, self.cap)
+        enough = self.effective_n >= needed
+        tolerable = deciding <= delta and self.spread
+        outcome: Outcome = "inconclusive"
+        notes = self.notes
         if lower > delta:
             outcome = "evidence_of_unfairness"
+        elif tolerable and enough:
+            outcome = "within_tolerance"
+        elif tolerable:
+            notes += (
+                f"The upper bound is within the tolerance, but rare harm could hide among fewer "
+                f"than {math.ceil(needed)} people, so nothing is certified.",
+            )
         return Verdict(
             test=self.test,
             method=self.method,
@@ -136,7 +152,7 @@ class Evidence:
             outcome=outcome,
             capped_upper_bound=capped_upper,
             cap=self.cap,
-            notes=self.notes,
+            notes=notes,
             details=self.details,
         )
 
@@ -152,8 +168,8 @@ def rows_to_certify(delta: float, alpha: float, cap: float) -> float:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     if isinstance(value, Mapping):
