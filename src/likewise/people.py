@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidData, nearest
 
@@ -39,6 +39,13 @@ class AuditData:
         Where the rows came from, in words.
     dropped
         Rows left out on request, by reason. Nothing is ever left out in silence.
+    left_out
+        Columns that could have been inputs but are not in ``x``: text that no encoder turned into
+        numbers, and columns that the encoder was not fitted on.
+    notes
+        Sentences for the report: what was read in another way than one may expect.
+    row
+        Row number of each person in the source, counted from zero; by default 0, 1, 2, …
     """
 
     x: Float[np.ndarray, "n d"]
@@ -51,14 +58,28 @@ class AuditData:
     encoder: Any = None
     source: str = "arrays"
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    row: Int[np.ndarray, " n"] = dataclasses.field(default_factory=lambda: np.arange(0))
 
     def __post_init__(self) -> None:
         n, d = self.x.shape
+        if not len(self.row):
+            object.__setattr__(self, "row", np.arange(n))
         if not self.features:
             object.__setattr__(self, "features", tuple(f"x{j}" for j in range(d)))
         if len(self.features) != d:
             raise InvalidData(f"There are {len(self.features)} feature names for {d} columns.")
-        columns = {"y": self.y, "weight": self.weight, "cluster": self.cluster, **self.protected}
+        if len(set(self.features)) < d:
+            twice = next(name for name in self.features if self.features.count(name) > 1)
+            raise InvalidData(f"Two features are called {twice!r}. Rename one of them.")
+        columns = {
+            "y": self.y,
+            "weight": self.weight,
+            "cluster": self.cluster,
+            "row": self.row,
+            **self.protected,
+        }
         for name, column in columns.items():
             if column is not None and len(column) != n:
                 raise InvalidData(f"{name!r} has {len(column)} values for {n} rows of features.")
@@ -75,7 +96,7 @@ class AuditData:
             names = ", ".join(self.features[j] for j in bad_columns[:5])
             raise InvalidData(
                 f"{count} of {n} rows have NaN or infinite features (in {names}). "
-                "Fill them in, or drop them with drop_missing (--drop-missing)."
+                "Fill them in, or leave those rows out."
             )
 
     @classmethod
@@ -97,15 +118,18 @@ class AuditData:
             A mapping of trait names to columns, one column, or an n × p array (named
             ``protected0``, ``protected1``, …).
         """
-        matrix = np.asarray(x, dtype=np.float64)
+        matrix = _numbers("x", x)
         if matrix.ndim != 2:
             raise InvalidData(f"x must have two dimensions (people, features), not {matrix.ndim}.")
+        labels = np.asarray(y).reshape(-1)
+        if count := int(missing(labels).sum()):
+            raise InvalidData(f"{count} of {len(labels)} labels are missing. Leave those rows out.")
         return cls(
             x=matrix,
-            y=np.asarray(y).reshape(-1),
+            y=labels,
             protected=_named(protected),
             features=tuple(features),
-            weight=None if weight is None else np.asarray(weight, dtype=np.float64),
+            weight=None if weight is None else _numbers("weight", weight),
             cluster=None if cluster is None else np.asarray(cluster),
         )
 
@@ -137,15 +161,23 @@ class AuditData:
             weight=None if self.weight is None else self.weight[index],
             cluster=None if self.cluster is None else self.cluster[index],
             table=None if self.table is None else self.table.take(pa.array(index)),
+            row=self.row[index],
         )
 
     def fingerprint(self) -> str:
-        """Return a sha256 of features, labels, traits, weights and clusters, in row order."""
+        """Return a sha256 of features, labels, traits, weights and clusters, in row order.
+
+        Where a pipeline reads the original columns (``x`` has none), those are hashed instead.
+        """
         digest = hashlib.sha256()
         digest.update(repr((self.x.shape, self.features, sorted(self.protected))).encode())
         digest.update(np.ascontiguousarray(self.x, dtype="<f8").tobytes())
         columns = [self.y, self.weight, self.cluster]
-        for column in [*columns, *(self.protected[name] for name in sorted(self.protected))]:
+        columns += [self.protected[name] for name in sorted(self.protected)]
+        if self.table is not None and not self.features:
+            digest.update(repr(self.table.column_names).encode())
+            columns += [column.to_numpy() for column in self.table.columns]
+        for column in columns:
             if column is not None:
                 digest.update("\x1f".join(map(str, column.tolist())).encode())
         return digest.hexdigest()
@@ -158,6 +190,13 @@ def missing(column: Column) -> Bool[np.ndarray, " n"]:
     if column.dtype.kind == "O":
         return np.array([v is None or v != v for v in column], dtype=bool)
     return np.zeros(len(column), dtype=bool)
+
+
+def _numbers(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData(f"{name} holds something that is not a number.") from None
 
 
 def _named(protected: Any) -> dict[str, Column]:

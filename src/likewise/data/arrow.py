@@ -1,0 +1,119 @@
+"""Arrow columns: what they hold, what is missing in them, and the way to numpy."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float, Shaped
+
+from likewise.errors import InvalidData
+
+TEXT = pa.large_string()
+
+
+def plain_type(column_type: Any) -> Any:
+    """Return the type under which a column is kept: one kind of text, no decimals."""
+    types = pa.types
+    if types.is_decimal(column_type) or types.is_float16(column_type):
+        return pa.float64()
+    if types.is_dictionary(column_type):
+        value_type = plain_type(column_type.value_type)
+        return value_type if value_type == TEXT else column_type
+    is_text = (types.is_string, types.is_large_string, types.is_string_view)
+    return TEXT if any(test(column_type) for test in is_text) else column_type
+
+
+def kind(column_type: Any) -> str:
+    """Say what a column of this type holds, in the plural, for a sentence."""
+    types = pa.types
+    column_type = plain_type(column_type)
+    # A column without a single value counts as numbers, all of them missing.
+    numeric = (types.is_integer, types.is_floating, types.is_null)
+    if any(test(column_type) for test in numeric):
+        return "numbers"
+    if types.is_boolean(column_type):
+        return "true/false"
+    if column_type == TEXT:
+        return "text"
+    return "categories" if types.is_dictionary(column_type) else f"values of type {column_type}"
+
+
+def without_dictionary(column: Any) -> Any:
+    """Return categories as the values they stand for."""
+    dictionary = pa.types.is_dictionary(column.type)
+    return column.cast(column.type.value_type) if dictionary else column
+
+
+def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
+    """Return a column of numbers or booleans as floats; missing ones become ``nan``."""
+    try:
+        return column.cast(pa.float64()).to_numpy().astype(np.float64, copy=False)
+    except pa.ArrowInvalid:
+        raise InvalidData(
+            f"Column {name!r} holds integers beyond 2^53, which no model can tell apart. "
+            "If it is an identifier, ignore it (--ignore)."
+        ) from None
+
+
+def values(name: str, column: Any, role: str) -> Shaped[np.ndarray, " n"]:
+    """Return a label, trait or cluster as numpy: text and true/false as Python objects or bool.
+
+    Missing text and booleans are ``None``; missing numbers are ``nan``.
+    """
+    column = without_dictionary(column)
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.float64())
+    if kind(column.type) not in ("numbers", "true/false", "text"):
+        raise InvalidData(
+            f"Column {name!r} ({role}) holds {kind(column.type)}. "
+            "It must hold text, numbers or true/false."
+        )
+    return column.to_numpy()
+
+
+def is_missing(column: Any) -> Bool[np.ndarray, " n"]:
+    """Tell which values are missing: empty, or not a number."""
+    return pc.is_null(column, nan_is_null=True).to_numpy()
+
+
+def complete_rows(
+    table: pa.Table, columns: Sequence[str], *, drop: bool, where: str = ""
+) -> tuple[Bool[np.ndarray, " n"], dict[str, int]]:
+    """Tell which rows miss nothing in ``columns``, and count the others by what they miss.
+
+    A row that misses several columns is counted under the first, so that the counts add up.
+    Unless ``drop`` says that such rows are unwanted, one of them is enough to refuse the table.
+    """
+    complete = np.ones(len(table), dtype=bool)
+    counts: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for name in columns:
+        gone = is_missing(table[name])
+        if gone.any():
+            counts[name] = int(gone.sum())
+            first[f"missing {name}"] = int((gone & complete).sum())
+            complete &= ~gone
+    if counts and not drop:
+        raise InvalidData(
+            f"Values are missing in {_listed(counts)}: {int((~complete).sum())} of {len(table)} "
+            f"rows{where}. Fill them in, or leave those rows out with drop_missing "
+            "(--drop-missing)."
+        )
+    return complete, {reason: count for reason, count in first.items() if count}
+
+
+def check_finite(name: str, column: Float[np.ndarray, " n"]) -> None:
+    """Refuse infinite values."""
+    if count := int(np.isinf(column).sum()):
+        raise InvalidData(
+            f"Column {name!r} has infinite values in {count} of {len(column)} rows. "
+            "Mend them, or leave those rows out."
+        )
+
+
+def _listed(counts: Mapping[str, int], most: int = 8) -> str:
+    named = [f"{name!r} ({count})" for name, count in counts.items()]
+    more = f" and {len(named) - most} more columns" if len(named) > most else ""
+    return ", ".join(named[:most]) + more

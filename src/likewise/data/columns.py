@@ -1,0 +1,223 @@
+"""How one column of a table becomes features of a model, and comes back."""
+
+import abc
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
+
+from likewise.data.arrow import TEXT, check_finite, kind, numbers
+from likewise.errors import InvalidData
+
+Level = bool | int | float | str
+MOST_LEVELS = 1000
+
+
+class Column(BaseModel, abc.ABC):
+    """What was learned about one column from the training data."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    name: str
+
+    @property
+    @abc.abstractmethod
+    def features(self) -> tuple[str, ...]:
+        """Names of the features it becomes."""
+
+    @property
+    @abc.abstractmethod
+    def holds(self) -> str:
+        """What the column holds: numbers, text or true/false."""
+
+    @abc.abstractmethod
+    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        """Turn a column of a table, without missing values, into features."""
+
+    @abc.abstractmethod
+    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        """Turn features back into an Arrow column, in the original units."""
+
+    def check_kind(self, column: Any) -> None:
+        """Refuse a column that holds another kind of value than in the training data."""
+        found = kind(column.type)
+        if found != self.holds and not (found == "true/false" and self.holds == "numbers"):
+            raise InvalidData(
+                f"Column {self.name!r} holds {found}, but the encoder was fitted on {self.holds}."
+            )
+
+
+class NumberColumn(Column):
+    r"""A column of numbers, standardised: :math:`(v - \text{mean}) / \text{scale}`.
+
+    Parameters
+    ----------
+    mean, scale
+        Mean and standard deviation (dividing by n) of the training data.
+    integer
+        Whether it held whole numbers, so that decoded values are rounded.
+    constant
+        Whether it held a single value; its scale is then 1.
+    """
+
+    kind: Literal["number"] = "number"
+    mean: float
+    scale: Annotated[float, Field(gt=0)]
+    integer: bool = False
+    constant: bool = False
+
+    @classmethod
+    def fit(cls, name: str, column: Any) -> "NumberColumn":
+        """Learn mean and standard deviation."""
+        seen = numbers(name, column)
+        check_finite(name, seen)
+        constant = bool((seen == seen[0]).all())
+        return cls(
+            name=name,
+            mean=float(seen[0] if constant else seen.mean()),
+            scale=1.0 if constant else float(seen.std()),
+            integer=pa.types.is_integer(column.type),
+            constant=constant,
+        )
+
+    @property
+    @override
+    def features(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    @override
+    def holds(self) -> str:
+        return "numbers"
+
+    @override
+    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        seen = numbers(self.name, column)
+        check_finite(self.name, seen)
+        return ((seen - self.mean) / self.scale)[:, None]
+
+    @override
+    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        original = x[:, 0] * self.scale + self.mean
+        return pa.array(np.rint(original).astype(np.int64) if self.integer else original)
+
+
+class _Levels(Column):
+    """A column with a fixed list of levels."""
+
+    @property
+    @abc.abstractmethod
+    def known(self) -> tuple[Level, ...]:
+        """The levels, each at its index."""
+
+    @property
+    @override
+    def holds(self) -> str:
+        first = self.known[0]
+        return (
+            "true/false"
+            if isinstance(first, bool)
+            else ("text" if isinstance(first, str) else "numbers")
+        )
+
+    def codes(self, column: Any) -> Any:
+        """Return the index of each value among the levels, and refuse any other value."""
+        common = {"true/false": pa.bool_(), "text": TEXT, "numbers": pa.float64()}[self.holds]
+        column = column.cast(common)
+        places = pc.index_in(column, value_set=pa.array(self.known).cast(common))
+        strangers = column.filter(pc.is_null(places))
+        if len(strangers):
+            shown = ", ".join(map(repr, self.known[:12]))
+            more = f" and {len(self.known) - 12} more" if len(self.known) > 12 else ""
+            raise InvalidData(
+                f"Column {self.name!r} has {strangers[0].as_py()!r} ({len(strangers)} rows have "
+                f"a level that the encoder was not fitted on); it knows {shown}{more}."
+            )
+        return places.to_numpy()
+
+    def of_codes(self, codes: Any) -> Any:
+        """Return the levels at these indices."""
+        return pa.array(self.known).take(pa.array(codes))
+
+
+class CategoryColumn(_Levels):
+    """A column of text, true/false or categories: one feature a level, 1 where it applies."""
+
+    kind: Literal["category"] = "category"
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)]
+
+    @classmethod
+    def fit(cls, name: str, column: Any) -> "CategoryColumn":
+        """Learn the levels, sorted."""
+        return cls(name=name, levels=levels_in(name, column))
+
+    @property
+    @override
+    def known(self) -> tuple[Level, ...]:
+        return self.levels
+
+    @property
+    @override
+    def features(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={level}" for level in self.levels)
+
+    @override
+    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        return np.eye(len(self.levels))[self.codes(column)]
+
+    @override
+    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        # The nearest corner of the unit cube with a single 1 is where the largest feature is.
+        return self.of_codes(x.argmax(axis=1))
+
+
+class IndicatorColumn(_Levels):
+    """A column with two levels, as a single feature that is 1 for one of them."""
+
+    kind: Literal["indicator"] = "indicator"
+    zero: Level
+    one: Level
+
+    @classmethod
+    def fit(cls, name: str, column: Any, one: Level) -> "IndicatorColumn":
+        """Learn the other level."""
+        levels = levels_in(name, column)
+        if len(levels) != 2 or one not in levels:
+            raise InvalidData(
+                f"Column {name!r} cannot be an indicator of {one!r}: it needs two levels, one of "
+                f"them that, and has {', '.join(map(repr, levels[:6]))}."
+            )
+        return cls(name=name, zero=levels[levels[0] == one], one=one)
+
+    @property
+    @override
+    def known(self) -> tuple[Level, ...]:
+        return (self.zero, self.one)
+
+    @property
+    @override
+    def features(self) -> tuple[str, ...]:
+        return (f"{self.name}={self.one}",)
+
+    @override
+    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        return self.codes(column).astype(np.float64)[:, None]
+
+    @override
+    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        return self.of_codes((x[:, 0] > 0.5).astype(np.int64))
+
+
+def levels_in(name: str, column: Any) -> tuple[Level, ...]:
+    """Return the different values of a column, sorted."""
+    found = pc.unique(column).to_pylist()
+    if len(found) > MOST_LEVELS:
+        raise InvalidData(
+            f"Column {name!r} has {len(found)} different values in {len(column)} rows, too many "
+            "for one feature each. If it is an identifier, ignore it (--ignore)."
+        )
+    return tuple(sorted(found))
