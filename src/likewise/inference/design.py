@@ -71,9 +71,8 @@ class Design:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of a standard error: G - 1 if there are few clusters."""
-        few = self.unit is not None and self.units < FEW_CLUSTERS
-        return self.units - 1.0 if few else math.inf
+        """Degrees of freedom of a standard error."""
+        return math.inf if self.unit is None else cluster_degrees(self.units)
 
     def totals(self, values: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " g"]:
         r"""Return :math:`\sum_{i \in g} w_i v_i` for every unit g."""
@@ -116,6 +115,11 @@ class Design:
             law = f"; there are few, so Student's t with {self.units - 1} degrees" if few else ""
             notes += (f"Standard errors allow for {self.units} clusters of people alike{law}.",)
         return notes
+
+
+def cluster_degrees(clusters: int) -> float:
+    """Return the degrees of freedom of a standard error from clusters: G - 1 if they are few."""
+    return clusters - 1.0 if clusters < FEW_CLUSTERS else math.inf
 
 
 def _numbered(cluster: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

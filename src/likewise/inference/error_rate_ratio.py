@@ -68,9 +68,7 @@ class ErrorRateRatioTest(RatioTest):
         return Evidence(
             test=self.name,
             method={"midp": "mid-P"}.get(interval, interval),
-            estimate=estimate.value,
-            std_error=estimate.std_error,
-            n=table.n,
+            estimate=estimate,
             bounds=bounds[interval],
             # The paper's interval shrinks to a point where nobody's decision changes.
             spread=interval != "paper" or estimate.std_error > 0,

@@ -1,5 +1,6 @@
 """From rows to estimates: the mean of ratios, and the ratio of means."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -58,12 +59,9 @@ def ratio_of_means(
     estimate = from_terms(value, terms, design)
     if not design.simple:
         return estimate
-    # (22) divides by n where a variance estimate would divide by n - 1.
-    return Estimate(
-        value,
-        estimate.std_error * math.sqrt(1 - 1 / design.n),
-        design.n,
-        skewness=estimate.skewness,
+    # (22) divides by n where a variance would divide by n - 1.
+    return dataclasses.replace(
+        estimate, std_error=float(np.sqrt(np.square(terms).sum()) / design.n)
     )
 
 
@@ -74,17 +72,18 @@ def from_terms(value: float, terms: Float[np.ndarray, " g"], design: Design) -> 
     deviation over :math:`\sqrt G` is the standard error, and their third moment says how skewed
     the estimate is.
     """
-    units = len(terms)
-    spread = math.sqrt(float(np.square(terms).sum()) / (units - 1))
-    cubed = float((terms**3).mean())
+    squares, cubes = float(np.square(terms).sum()), float((terms**3).sum())
+    std_error, skewness = error_and_skewness(len(terms), squares, cubes)
     return Estimate(
-        value,
-        spread / math.sqrt(units),
-        design.n,
-        skewness=cubed / spread**3 / math.sqrt(units) if spread > 0 else 0.0,
-        degrees=design.degrees,
-        effective_n=design.effective_n,
+        value, std_error, design.n, skewness, design.degrees, effective_n=design.effective_n
     )
+
+
+def error_and_skewness(units: int, squares: float, cubes: float) -> tuple[float, float]:
+    r"""Return :math:`V/\sqrt G` and :math:`\gamma/\sqrt G` of terms that sum to zero."""
+    spread = math.sqrt(squares / (units - 1))
+    skewness = cubes / units / spread**3 / math.sqrt(units) if spread > 0 else 0.0
+    return spread / math.sqrt(units), skewness
 
 
 def design_effect(ratio: Float[np.ndarray, " n"], estimate: Estimate) -> float:

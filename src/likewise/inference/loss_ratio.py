@@ -88,13 +88,11 @@ class LossRatioTest(RatioTest):
         return Evidence(
             test=self.name,
             method=METHODS[self.interval],
-            estimate=estimate.value,
-            std_error=estimate.std_error,
-            n=estimate.n,
+            estimate=estimate,
             bounds=self._bounds(estimate),
+            capped_estimate=capped,
             capped=self._bounds(capped),
             cap=float(self.cap),
-            effective_n=capped.effective_n,
             spread=capped.std_error > 0,
             notes=_spread_note(estimate),
         )

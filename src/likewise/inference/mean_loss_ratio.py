@@ -65,8 +65,8 @@ class MeanLossRatioTest(RatioTest):
         )
         return dataclasses.replace(
             evidence,
+            capped_estimate=capped.estimate,
             capped=capped.bounds,
             cap=float(self.cap),
-            effective_n=design.effective_n,
             spread=capped.spread,
         )

@@ -80,7 +80,9 @@ class UnitSums:
         # (22) divides by n; a variance of weighted or clustered units by G - 1.
         correction = 1.0 if design.simple else units / (units - 1)
         std_error = math.sqrt(squares * correction) / float(s[0, 1])
-        return Estimate(r, std_error, design.n, degrees=design.degrees)
+        return Estimate(
+            r, std_error, design.n, degrees=design.degrees, effective_n=design.effective_n
+        )
 
 
 @final
@@ -140,9 +142,7 @@ def weigh_totals(test: str, sums: UnitSums, design: Design, *, paper: bool) -> E
     return Evidence(
         test=test,
         method=method,
-        estimate=estimate.value,
-        std_error=estimate.std_error,
-        n=design.n,
+        estimate=estimate,
         bounds=estimate if paper else Inverted(sums, design.degrees),
         spread=estimate.std_error > 0,
         notes=design.notes,

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from likewise.inference.estimate import Bounds
+from likewise.inference.estimate import Bounds, Estimate
 
 Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
 
@@ -73,26 +73,22 @@ class Evidence:
 
     Parameters
     ----------
-    bounds
-        Confidence bounds for the quantity; ``None`` where the sample does not define it.
-    capped
-        Bounds for the capped quantity, which is certified in its place; ``None`` if there is no
-        ``cap``.
-    effective_n
-        Number of independent people, for the rule on how many certifying takes.
+    estimate, bounds
+        The quantity, and confidence bounds for it; ``None`` where the sample does not define it.
+    capped_estimate, capped
+        The same with a ``cap`` on what one person can add, for findings within tolerance; ``None``
+        where no cap is needed.
     spread
-        Whether people differ at all; without spread nothing is certified.
+        Whether people differ at all, so that an upper bound means something.
     """
 
     test: str
     method: str
-    estimate: float
-    std_error: float
-    n: int
+    estimate: Estimate
     bounds: Bounds | None
+    capped_estimate: Estimate | None = None
     capped: Bounds | None = None
     cap: float | None = None
-    effective_n: float = math.inf
     spread: bool = True
     notes: tuple[str, ...] = ()
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -102,7 +98,8 @@ class Evidence:
         cls, test: str, method: str, n: int, note: str, cap: float | None = None
     ) -> "Evidence":
         """Return the evidence of a sample that does not define the quantity, and say why."""
-        return cls(test, method, math.nan, math.nan, n, None, cap=cap, notes=(note,))
+        nothing = Estimate(math.nan, math.nan, n)
+        return cls(test, method, nothing, None, cap=cap, spread=False, notes=(note,))
 
     def verdict(self, delta: float, alpha: float) -> Verdict:
         r"""Compare with the tolerance ``delta`` at level ``alpha``.
@@ -122,7 +119,7 @@ class Evidence:
             capped_upper = None if self.capped is None else self.capped.upper_bound(alpha)
         deciding = upper if capped_upper is None else capped_upper
         needed = 0.0 if self.cap is None else rows_to_certify(delta, alpha, self.cap)
-        enough = self.effective_n >= needed
+        enough = self.estimate.effective_n >= needed
         tolerable = deciding <= delta and self.spread
         outcome: Outcome = "inconclusive"
         notes = self.notes
@@ -138,8 +135,8 @@ class Evidence:
         return Verdict(
             test=self.test,
             method=self.method,
-            estimate=self.estimate,
-            std_error=self.std_error,
+            estimate=self.estimate.value,
+            std_error=self.estimate.std_error,
             statistic=lower,
             p_value=p_value,
             rejected=lower > delta,
@@ -148,7 +145,7 @@ class Evidence:
             upper_bound=upper,
             delta=float(delta),
             alpha=float(alpha),
-            n=self.n,
+            n=self.estimate.n,
             outcome=outcome,
             capped_upper_bound=capped_upper,
             cap=self.cap,
