@@ -1,0 +1,213 @@
+"""Many questions at once: what to believe when the best of several answers is shown.
+
+The best of seven horizons accuses a model at the tolerance in 8 to 14 % of cases instead of 5 %.
+Unrelated tests (models, traits, groups) take Holm's correction; estimates from the same people
+(horizons of one flow) are so alike that a band of their own costs much less.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from likewise.errors import InvalidSample, InvalidSettings
+from likewise.inference.design import Design
+from likewise.inference.estimate import Estimate
+from likewise.inference.estimators import from_terms
+from likewise.inference.hall import restored, transformed
+from likewise.inference.outcomes import Outcomes
+from likewise.inference.sup_t import largest_error
+
+Side = Literal["lower", "upper", "both"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Holm:
+    """Tests that stand together: p-values, corrected for their number, and what follows.
+
+    Parameters
+    ----------
+    p_values, adjusted
+        By name, as they came and after Holm's correction.
+    alpha
+        How often *any* true hypothesis among them may be rejected by chance.
+    """
+
+    p_values: Mapping[str, float]
+    adjusted: Mapping[str, float]
+    alpha: float
+
+    @property
+    def rejected(self) -> dict[str, bool]:
+        """Which hypotheses are rejected, all of them together at level ``alpha``."""
+        return {name: p <= self.alpha for name, p in self.adjusted.items()}
+
+
+def holm(p_values: Mapping[str, float], alpha: float = 0.05) -> Holm:
+    r"""Correct p-values for their number (Holm 1979); valid whatever their dependence.
+
+    In increasing order, :math:`\tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1) p_{(j)})`.
+
+    Examples
+    --------
+    >>> holm({"sex": 0.01, "race": 0.04, "age": 0.03}).adjusted
+    {'sex': 0.03, 'race': 0.06, 'age': 0.06}
+    """
+    for name, p in p_values.items():
+        if not 0 <= p <= 1:
+            raise InvalidSample(
+                f"The p-value of {name!r} is {p:g}. A test that could not be made counts as p = 1."
+            )
+    ordered = sorted(p_values, key=lambda name: p_values[name])
+    adjusted, largest = {}, 0.0
+    for rank, name in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(ordered) - rank) * p_values[name]))
+        adjusted[name] = largest
+    return Holm(dict(p_values), {name: adjusted[name] for name in p_values}, alpha)
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+    r"""Bounds that hold for several estimates at the same time.
+
+    Parameters
+    ----------
+    labels
+        What each estimate is of: the horizons, say.
+    estimates
+        Each with its own standard error.
+    lower, upper
+        All of them hold together with confidence :math:`1 - \alpha`; 0 and infinity where a side
+        was not asked for, or without spread: nothing is known there.
+    critical
+        How many standard errors the band is wide, before the correction for skewness.
+    p_values
+        Of "at most ``delta``", adjusted for the number of estimates.
+    """
+
+    labels: tuple[float | str, ...]
+    estimates: tuple[Estimate, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    critical: float
+    p_values: tuple[float, ...]
+    side: Side
+    delta: float
+    alpha: float
+
+    @property
+    def rejected(self) -> tuple[bool, ...]:
+        """Where the band lies above the tolerance."""
+        return tuple(low > self.delta for low in self.lower)
+
+
+def band(
+    labels: Sequence[float | str],
+    estimates: Sequence[Estimate],
+    terms: Float[np.ndarray, "g m"],
+    *,
+    rng: np.random.Generator,
+    delta: float = 1.25,
+    alpha: float = 0.05,
+    side: Side = "lower",
+    interval: Literal["hall", "paper"] = "hall",
+    draws: int = 50_000,
+) -> Band:
+    r"""Return a sup-t band: :math:`S_k - c \, \text{se}_k` for all k, with one critical value c.
+
+    With ``interval="hall"`` the critical value goes through each estimate's own transformation:
+    transformed errors are nearly normal and keep their correlations, so c is the same; the band
+    of a single estimate is Hall's bound.
+
+    Parameters
+    ----------
+    terms
+        See `largest_error`; columns as ``estimates``.
+    side
+        ``lower`` to find unfairness (the most powerful), ``both`` to show a range.
+    rng, draws
+        Randomness of the critical value, and how much of it.
+    """
+    if not 0 < alpha < 1:
+        raise InvalidSettings(f"alpha must lie between 0 and 1, and {alpha:g} does not.")
+    degrees = min(estimate.degrees for estimate in estimates)
+    law = largest_error(terms, two_sided=side == "both", rng=rng, draws=draws, degrees=degrees)
+    critical = law.critical(alpha)
+    skew = [estimate.skewness if interval == "hall" else 0.0 for estimate in estimates]
+
+    def bounds(c: float, unknown: float, asked: bool) -> tuple[float, ...]:
+        return tuple(
+            e.value - e.std_error * restored(c, s) if asked and e.std_error else unknown
+            for e, s in zip(estimates, skew, strict=True)
+        )
+
+    return Band(
+        labels=tuple(labels),
+        estimates=tuple(estimates),
+        lower=bounds(critical, 0.0, side != "upper"),
+        upper=bounds(-critical, math.inf, side != "lower"),
+        critical=critical,
+        p_values=tuple(
+            law.p_value(transformed(e.studentised(delta), s)) if e.std_error else 1.0
+            for e, s in zip(estimates, skew, strict=True)
+        ),
+        side=side,
+        delta=float(delta),
+        alpha=float(alpha),
+    )
+
+
+def horizon_band(
+    outcomes: Outcomes,
+    *,
+    rng: np.random.Generator,
+    delta: float = 1.25,
+    alpha: float = 0.05,
+    side: Side = "lower",
+    interval: Literal["hall", "paper"] = "hall",
+    draws: int = 50_000,
+) -> Band:
+    """Return a band of the audit value over all horizons of one flow.
+
+    The mean loss ratio at every time that the outcomes hold; the ratio of mean losses for a
+    regression. Whatever horizon is chosen after looking, its bound holds.
+    """
+    if not outcomes.horizons:
+        raise InvalidSample("There are no outcomes at other horizons to draw a band over.")
+    design = Design.of(outcomes)
+    times = sorted(outcomes.horizons)
+    estimates, terms = zip(*(audit_value(outcomes.at(time), design) for time in times), strict=True)
+    return band(
+        times,
+        estimates,
+        np.stack(terms, axis=1),
+        rng=rng,
+        delta=delta,
+        alpha=alpha,
+        side=side,
+        interval=interval,
+        draws=draws,
+    )
+
+
+def audit_value(outcomes: Outcomes, design: Design) -> tuple[Estimate, Float[np.ndarray, " g"]]:
+    """Return the audit value and its linearised terms, one for each independent unit."""
+    if outcomes.about.get("task") == "regression":
+        after, before = outcomes.loss_after, outcomes.loss_before
+    else:
+        after, before = outcomes.ratio, np.ones(len(outcomes))
+    undefined = int((~np.isfinite(after) | ~np.isfinite(before)).sum())
+    if undefined:
+        raise InvalidSample(
+            f"{undefined} of {len(outcomes)} people have no finite loss ratio, and nobody is left "
+            "out. Mend the audit of these rows."
+        )
+    total = float(design.totals(before).sum())
+    if total == 0:
+        raise InvalidSample("All losses before the map are zero, so there is no ratio of means.")
+    value = float(design.totals(after).sum()) / total
+    terms = design.totals(after - value * before) * (design.units / total)
+    return from_terms(value, terms, design), terms
