@@ -68,6 +68,16 @@ def true_probability(p: Float[Tensor, "n k"], y: Shaped[Tensor, " n"]) -> Float[
     return p.gather(1, y[:, None])[:, 0]
 
 
+def clipped(
+    out: Float[Tensor, "n k"], y: Shaped[Tensor, " n"], output: Output
+) -> Bool[Tensor, " n"]:
+    """Tell whose loss was computed from a clipped probability; count them, and say so."""
+    if output != "probabilities":
+        return torch.zeros(len(out), dtype=torch.bool)
+    p = true_probability(out, y)
+    return (p < CLIP) | (p > 1 - CLIP)
+
+
 def decide(out: Float[Tensor, "n k"], output: Output) -> Shaped[Tensor, " n"]:
     """Class decided for each person: the largest, or one half as the threshold of one column."""
     if out.shape[1] == 1:

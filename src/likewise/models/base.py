@@ -2,9 +2,11 @@
 
 import abc
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
@@ -13,6 +15,7 @@ from likewise.errors import InvalidData
 from likewise.losses import Loss, Output
 
 Task = Literal["classification", "regression"]
+Reference = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +52,22 @@ class ModelCard:
     fingerprint: str = ""
 
 
+@runtime_checkable
+class Front(Protocol):
+    """What stands in front of the audited step: raw columns in, the step's own inputs out."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the raw columns it reads; empty if it takes all there are, in their order."""
+        ...
+
+    def __call__(
+        self, rows: pa.Table | Shaped[np.ndarray, "n c"]
+    ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
+        """Return the matrix the audit runs in, and the names of its columns."""
+        ...
+
+
 class Model(abc.ABC):
     """A model as the audit sees it: a function of rows, one by one, that never changes.
 
@@ -57,6 +76,18 @@ class Model(abc.ABC):
     """
 
     card: ModelCard
+
+    front: Front | None = None
+    """How a pipeline gets from raw columns to the space in front of its last step."""
+
+    reference: Reference | None = None
+    """The user's own probabilities (or predictions), if this model is a conversion of theirs."""
+
+    dtype: torch.dtype = torch.float64
+    """What it computes in, so that checks know its rounding."""
+
+    declared: bool = True
+    """Whether someone said what the outputs mean, or they are taken for logits."""
 
     @abc.abstractmethod
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:

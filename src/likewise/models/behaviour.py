@@ -1,0 +1,200 @@
+"""What a model must do to be audited: answer each row, with numbers, and by that row alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from likewise.errors import InvalidData, InvalidModel, LikewiseError, in_short
+from likewise.losses import probabilities
+from likewise.models.base import Model
+
+SAMPLE = 64
+BLOCK = 4096
+CONVERSION = 1e-6
+"""The largest difference between a model and its conversion that is let pass."""
+
+
+def check(
+    model: Model,
+    x: Float[np.ndarray, "n d"],
+    *,
+    features: tuple[str, ...] = (),
+    classes: tuple[Any, ...] = (),
+) -> None:
+    """Refuse a model that cannot be audited on these rows, and say why.
+
+    Parameters
+    ----------
+    model
+        The model, in the space of ``x``.
+    x
+        The audit rows. All are run through a differentiable model; a few through others, which
+        may be dear to call.
+    features
+        Names of the columns of ``x``, to compare with those the model was fitted with.
+    classes
+        Label values, to compare their number with the model's outputs.
+    """
+    _check_width(model, x.shape[1], features)
+    rows = _spread(x)
+    _check_outputs(model, _run(model, rows), classes or model.card.classes)
+    check_rows(model, x)
+    if model.card.differentiable:
+        _check_gradient(model, rows)
+    check_conversion(model, x if model.card.differentiable else rows.numpy())
+
+
+def check_rows(model: Model, x: Float[np.ndarray, "n d"]) -> None:
+    """Refuse a model whose answers are random, or whose rows influence each other.
+
+    Found by behaviour, on a few rows: the same twice, in reverse, in halves, and one alone. What
+    a model says about itself (its mode, say) proves nothing.
+    """
+    rows = _spread(x)
+    first = _run(model, rows)
+    # Rounding depends on the shape of a product, so nothing is compared to the last bit.
+    rounding = 1e-9 if model.dtype == torch.float64 else 1e-4
+
+    def gap(other: Tensor) -> float:
+        return float(((other - first).abs() / (1 + first.abs())).max())
+
+    if gap(_run(model, rows)) > rounding:
+        raise InvalidModel(
+            "The model is random: the same rows gave different outputs twice. Is dropout on, or "
+            "noise added, inside forward?"
+        )
+    if len(rows) == 1:
+        return
+    half = len(rows) // 2
+    other_ways: dict[str, Callable[[], Tensor]] = {
+        "in reverse order": lambda: _run(model, rows.flip(0)).flip(0),
+        "in two halves": lambda: torch.cat([_run(model, rows[:half]), _run(model, rows[half:])]),
+        "with one of them alone": lambda: torch.cat([_run(model, rows[:1]), first[1:]]),
+    }
+    for way, run in other_ways.items():
+        try:
+            found = gap(run())
+        except InvalidModel as error:
+            raise InvalidModel(
+                f"The model's rows influence each other, or it takes a fixed number of them: the "
+                f"same rows fail {way}. {error}"
+            ) from None
+        if found > rounding:
+            raise InvalidModel(
+                f"The model's rows influence each other: the same rows gave other outputs (by "
+                f"{found:.2g}) {way}. Does it normalise over the batch, or rank it?"
+            )
+
+
+def check_conversion(model: Model, x: Float[np.ndarray, "n d"]) -> None:
+    """Refuse a model that does not answer as the one it was converted from, on any row."""
+    for start in range(0, len(x), BLOCK):
+        block = x[start : start + BLOCK]
+        out = _run(model, torch.from_numpy(np.ascontiguousarray(block)), start)
+        if model.reference is None:
+            continue
+        numbers = model.card.task == "regression"
+        ours = out if numbers else probabilities(out, model.card.output)
+        theirs = torch.from_numpy(np.asarray(model.reference(block), dtype=np.float64))
+        theirs = theirs.reshape(len(ours), -1)
+        if theirs.shape != ours.shape:
+            raise InvalidModel(
+                f"The {model.card.kind} gives {theirs.shape[1]} columns, its conversion "
+                f"{ours.shape[1]}."
+            )
+        # Predictions may be in any unit, so a difference between them is relative.
+        gap = ((ours - theirs).abs() / (1 + theirs.abs() if numbers else 1)).max(dim=1).values
+        if not gap.max() <= CONVERSION:
+            raise InvalidModel(
+                f"The {model.card.kind} was not converted exactly: row {start + int(gap.argmax())} "
+                f"differs by {gap.max():.2g} (more than {CONVERSION:g}). Has its predict_proba or "
+                "predict been changed?"
+            )
+
+
+def _check_width(model: Model, given: int, features: tuple[str, ...]) -> None:
+    expected, known = model.card.n_features, model.card.features
+    if expected is not None and expected != given:
+        strangers = [name for name in features if known and name not in known]
+        which = f" ({', '.join(strangers[:5])} not among them)" if strangers else ""
+        raise InvalidModel(
+            f"The model takes {expected} features, but the data have {given}{which}: name its "
+            "inputs with inputs (--inputs), leave columns out with ignore (--ignore), or give the "
+            "encoder it was trained with (--encoder)."
+        )
+    if known != features and set(known) == set(features):
+        j = next(j for j in range(given) if known[j] != features[j])
+        raise InvalidModel(
+            f"The model was fitted with its columns in another order: column {j + 1} is "
+            f"{known[j]!r} there, and {features[j]!r} in the data."
+        )
+
+
+def _check_outputs(model: Model, out: Float[Tensor, "n k"], classes: tuple[Any, ...]) -> None:
+    width = out.shape[1]
+    if model.card.task == "regression":
+        if width != 1:
+            raise InvalidModel(f"The model predicts {width} numbers a person; an audit needs one.")
+        return
+    if classes and len(classes) != max(width, 2):
+        raise InvalidModel(
+            f"The model has {width} outputs, but there are {len(classes)} classes "
+            f"({', '.join(map(repr, classes[:6]))})."
+        )
+    excess = (out.sum(dim=1) - 1).abs().max() if width > 1 else 0.0
+    within = bool(((out >= 0) & (out <= 1)).all())
+    # Single precision and rounded answers add up to one only nearly.
+    if model.card.output == "probabilities" and not (within and excess < 1e-3):
+        raise InvalidModel(
+            "The model's outputs are said to be probabilities, but they leave [0, 1] or do not "
+            "add up to 1."
+        )
+    if not model.declared and within and excess < 1e-6:
+        raise InvalidModel(
+            "The model's outputs look like probabilities, not logits. Say so with "
+            "output='probabilities' (--output), or better, audit it without its last layer."
+        )
+
+
+def _check_gradient(model: Model, rows: Float[Tensor, "n d"]) -> None:
+    x = rows.clone().requires_grad_()
+    try:
+        (gradient,) = torch.autograd.grad(model(x).sum(), x)
+    except RuntimeError as error:
+        raise InvalidModel(
+            f"The model has no gradient with respect to its inputs ({in_short(error)})."
+        ) from None
+    if not torch.isfinite(gradient).all():
+        raise InvalidModel("The model's gradient is NaN or infinite for some of the rows.")
+
+
+def _run(model: Model, rows: Float[Tensor, "n d"], start: int | None = None) -> Tensor:
+    try:
+        with torch.no_grad():
+            out = model(rows)
+    except LikewiseError:
+        raise
+    except Exception as error:
+        raise InvalidModel(
+            f"The model cannot be run on rows of {rows.shape[1]} features: {in_short(error)}."
+        ) from None
+    bad = (~torch.isfinite(out)).any(dim=1)
+    if bad.any():
+        first = "" if start is None else f", first row {start + int(bad.nonzero()[0, 0])}"
+        raise InvalidModel(
+            f"The model returns NaN or infinite numbers for {int(bad.sum())} of {len(out)} rows "
+            f"tried{first}."
+        )
+    return out
+
+
+def _spread(x: Float[np.ndarray, "n d"]) -> Float[Tensor, "m d"]:
+    """Return a few rows, evenly spread over all."""
+    if len(x) == 0:
+        raise InvalidData("There are no rows to try the model on.")
+    index = np.unique(np.linspace(0, len(x) - 1, min(SAMPLE, len(x))).astype(int))
+    return torch.from_numpy(x[index])

@@ -1,0 +1,129 @@
+"""Scikit-learn pipelines, cut in front of their last step."""
+
+import contextlib
+import dataclasses
+import importlib.util
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Shaped
+
+from likewise.errors import InvalidData, InvalidModel, in_short, nearest
+from likewise.models.scikit import features_of, fitted
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class PipelineFront:
+    """All steps of a pipeline but the last: raw columns in, the last step's inputs out.
+
+    Parameters
+    ----------
+    steps
+        The fitted pipeline without its last step; None if there was one step only.
+    columns
+        Names of the raw columns; empty if the pipeline was fitted without names.
+    width
+        How many raw columns it takes, if it says.
+    """
+
+    steps: Any
+    columns: tuple[str, ...]
+    width: int | None
+
+    def __call__(
+        self, rows: pa.Table | Shaped[np.ndarray, "n c"]
+    ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
+        """Transform raw rows as the pipeline does, and name the columns that come out."""
+        raw = raw_columns(rows, self.columns, self.width)
+        if self.steps is None:
+            return _dense(raw, "The columns of the table"), self.columns or _numbered(raw.shape[1])
+        try:
+            out = self.steps.transform(raw)
+        except Exception as error:
+            raise InvalidData(f"The pipeline cannot read the data: {in_short(error)}.") from None
+        x = _dense(out, "What the pipeline's last step is given")
+        return x, self.names(x.shape[1])
+
+    def names(self, width: int) -> tuple[str, ...]:
+        """Return the names the pipeline gives to what comes out, or numbers."""
+        with contextlib.suppress(Exception):  # not every transformer can say
+            names = tuple(str(name) for name in self.steps.get_feature_names_out())
+            if len(names) == width:
+                return names
+        return _numbered(width)
+
+
+def is_pipeline(model: Any) -> bool:
+    """Tell whether an object is a scikit-learn pipeline (or an heir of it)."""
+    from sklearn.pipeline import Pipeline
+
+    return isinstance(model, Pipeline)
+
+
+def cut(pipeline: Any) -> tuple[PipelineFront, Any]:
+    """Cut a fitted pipeline in front of its last step."""
+    last = pipeline.steps[-1][1]
+    if last is None or last == "passthrough":
+        raise InvalidModel("The pipeline's last step is no model.")
+    fitted(last)
+    steps = pipeline[:-1] if len(pipeline.steps) > 1 else None
+    width = getattr(pipeline, "n_features_in_", None)
+    return PipelineFront(steps, features_of(pipeline), width), last
+
+
+def raw_columns(
+    rows: pa.Table | Shaped[np.ndarray, "n c"], columns: tuple[str, ...], width: int | None
+) -> Any:
+    """Give a table the form scikit-learn reads: a data frame, or a matrix if it has no names."""
+    if isinstance(rows, pa.Table) and columns:
+        for name in columns:
+            if name not in rows.column_names:
+                raise InvalidData(
+                    f"The pipeline reads a column {name!r}, which the table does not have."
+                    f"{nearest(name, rows.column_names)}"
+                )
+        return _frame(rows.select(list(columns)))
+    given = rows.num_columns if isinstance(rows, pa.Table) else rows.shape[1]
+    if width is not None and given != width:
+        raise InvalidData(
+            f"The pipeline takes {width} columns, but the data have {given}. It was fitted without "
+            "column names: leave out the others with ignore (--ignore)."
+        )
+    if isinstance(rows, pa.Table):
+        arrays = [column.to_numpy() for column in rows.columns]
+        text = any(array.dtype.kind not in "biuf" for array in arrays)
+        return np.column_stack([a.astype(object) for a in arrays] if text else arrays)
+    return rows
+
+
+def _frame(table: pa.Table) -> Any:
+    if importlib.util.find_spec("pandas") is not None:
+        frame = table.to_pandas()
+        for name in frame.columns:
+            if frame[name].dtype == object:  # imputers look for nan, not for None
+                frame[name] = frame[name].where(frame[name].notna(), np.nan)
+        return frame
+    if importlib.util.find_spec("polars") is not None:
+        import polars
+
+        return polars.from_arrow(table)
+    raise InvalidModel(
+        "The pipeline reads named columns, which needs pandas or polars: pip install pandas."
+    )
+
+
+def _dense(out: Any, what: str) -> Float[np.ndarray, "n d"]:
+    out = out.toarray() if hasattr(out, "toarray") else out
+    try:
+        return np.asarray(out).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(
+            f"{what} cannot be read as numbers ({in_short(error)}), so there is no space in front "
+            "of that step to audit in."
+        ) from None
+
+
+def _numbered(width: int) -> tuple[str, ...]:
+    return tuple(f"x{j}" for j in range(width))

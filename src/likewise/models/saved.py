@@ -1,0 +1,167 @@
+"""Models saved as safetensors: weights and a closed list of layers. Opening one runs no code."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from likewise.errors import InvalidFile, InvalidModel, in_short
+from likewise.losses import Output
+from likewise.models.layers import Written, flatten, read_layer, write_layer
+from likewise.models.opened import Opened
+from likewise.models.recognise import as_model
+from likewise.models.torch_module import TorchModel
+
+FORMAT = 1
+KEY = "likewise.model"
+LARGEST = 1_000_000
+"""Characters of metadata that are read; a thousand layers need a tenth of it."""
+
+
+def save_model(
+    model: Any, path: str | Path, *, classes: Sequence[Any] = (), output: Output | None = None
+) -> None:
+    """Write a network to a file that opens without running any code.
+
+    Parameters
+    ----------
+    model
+        A ``Sequential`` of the closed list of layers, or an estimator that becomes one
+        (logistic regressions, scikit-learn's networks, the estimators of `likewise.training`).
+    path
+        Where to; by custom it ends in ``.safetensors``.
+    classes
+        Label values in the order of the outputs.
+    output
+        What the outputs are, unless logits or known from the estimator.
+    """
+    from safetensors.torch import save
+
+    converted = as_model(model, output=output, classes=classes)
+    if not isinstance(converted, TorchModel) or not isinstance(converted.module, nn.Module):
+        raise InvalidModel(f"A {converted.card.kind} has no layers that could be saved.")
+    if converted.front is not None:
+        raise InvalidModel("A pipeline cannot be saved as layers. Save its last step alone.")
+    written = [write_layer(layer) for layer in flatten(converted.module)]
+    classes, output = converted.card.classes, converted.card.output
+    about = {
+        "format": FORMAT,
+        "output": output,
+        "classes": [_plain(value) for value in classes],
+        "layers": [{"layer": layer.name, **layer.options} for layer in written],
+    }
+    tensors = {
+        f"{index}.{name}": tensor.cpu().contiguous().clone()
+        for index, layer in enumerate(written)
+        for name, tensor in layer.tensors.items()
+    }
+    content = save(tensors, {KEY: json.dumps(about, allow_nan=False)})
+    read_bytes(content, str(path))  # what cannot be read again must not be written
+    part = Path(f"{path}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def read_bytes(content: bytes, source: str) -> Opened:
+    """Rebuild the network from the bytes of a file, believing nothing in it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        tensors = load(content)
+        # The library returns metadata for a path only; the header has been checked by now.
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except (SafetensorError, ValueError, RecursionError, KeyError) as error:
+        raise InvalidFile(
+            f"{source!r} is damaged or no safetensors file ({in_short(error)})."
+        ) from None
+    text = header.get("__metadata__", {}).get(KEY)
+    if text is None:
+        raise InvalidFile(
+            f"{source!r} holds weights, but not the layers they belong to. Write it with "
+            "likewise.save_model(module, path)."
+        )
+    try:
+        about = _about(text)
+        network, width = _network(about["layers"], tensors)
+        classes = _classes(about["classes"], about["output"], width)
+    except (InvalidFile, InvalidModel) as error:
+        problem = str(error).removesuffix(".")
+        raise InvalidFile(
+            f"{source!r} is damaged or was not written by likewise: {problem}."
+        ) from None
+    return Opened(
+        network,
+        classes=classes,
+        output=about["output"],
+        fingerprint=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _about(text: str) -> dict[str, Any]:
+    if len(text) > LARGEST:
+        raise InvalidFile(f"its description has {len(text)} characters")
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidFile("its description is not JSON") from None
+    if not isinstance(about, dict):
+        raise InvalidFile("its description is not an object")
+    if isinstance(about.get("format"), int) and about["format"] > FORMAT:
+        raise InvalidFile("it is from a newer version; upgrade likewise")
+    if set(about) != {"format", "output", "classes", "layers"} or about["format"] != FORMAT:
+        raise InvalidFile("its description has other entries than format, output, classes, layers")
+    if about["output"] not in ("logits", "probabilities", "values"):
+        raise InvalidFile("its output is neither logits nor probabilities nor values")
+    return about
+
+
+def _network(layers: Any, tensors: Mapping[str, Tensor]) -> tuple[nn.Sequential, int]:
+    if not isinstance(layers, list) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("layer"), str) for entry in layers
+    ):
+        raise InvalidFile("its layers are not a list of named layers")
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
+            raise InvalidFile(f"its weights {name[:40]!r} are not finite numbers")
+    own: list[dict[str, Tensor]] = [{} for _ in layers]
+    for name, tensor in tensors.items():
+        index, _, key = name.partition(".")
+        if not (index.isascii() and index.isdigit() and len(index) < 6 and int(index) < len(own)):
+            raise InvalidFile(f"its weights {name[:40]!r} belong to no layer")
+        own[int(index)][key] = tensor
+    built, width = [], None
+    for entry, weights in zip(layers, own, strict=True):
+        options = {key: value for key, value in entry.items() if key != "layer"}
+        layer, width = read_layer(Written(entry["layer"], options, weights), width)
+        built.append(layer)
+    if width is None:
+        raise InvalidFile("it has no weights")
+    return nn.Sequential(*built).eval(), width
+
+
+def _classes(labels: Any, output: Output, width: int) -> tuple[Any, ...]:
+    if not isinstance(labels, list) or not all(isinstance(v, str | int | float) for v in labels):
+        raise InvalidFile("its classes are not a list of values")
+    if len(set(labels)) < len(labels):
+        raise InvalidFile("it names a class twice")
+    expected = {0} if output == "values" else {0, 2 if width == 1 else width}
+    if len(labels) not in expected:
+        raise InvalidFile(f"it names {len(labels)} classes for {width} outputs")
+    return tuple(labels)
+
+
+def _plain(label: Any) -> str | int | float:
+    value = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(value, str | int | float):
+        raise InvalidModel(f"The class {label!r} is neither text nor a number.")
+    return value

@@ -1,0 +1,148 @@
+"""Scikit-learn's linear models and networks, converted exactly to torch, in float64."""
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import nn
+from typing_extensions import override
+
+from likewise.errors import InvalidModel
+from likewise.losses import Output
+from likewise.models.torch_module import TorchModel, from_module
+
+_ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}
+
+
+def is_scikit(model: Any) -> bool:
+    """Tell whether an object is made of scikit-learn's classes, without importing them."""
+    return any(kind.__module__.partition(".")[0] == "sklearn" for kind in type(model).__mro__)
+
+
+def convert(estimator: Any) -> TorchModel | None:
+    """Convert a fitted estimator to torch, or return None if its kind is not known."""
+    from sklearn import linear_model, neural_network
+
+    linear_regressors = (
+        linear_model.LinearRegression,
+        linear_model.Ridge,
+        linear_model.RidgeCV,
+        linear_model.ElasticNet,  # and Lasso, which is one
+        linear_model.ElasticNetCV,
+        linear_model.LassoCV,
+    )
+    output: Output = "logits"
+    if isinstance(estimator, linear_model.LogisticRegression):
+        fitted(estimator)
+        layers = _logistic(estimator)
+    elif isinstance(estimator, neural_network.MLPClassifier):
+        fitted(estimator)
+        layers = _network(estimator)
+        if estimator.out_activation_ == "logistic" and estimator.n_outputs_ > 1:
+            raise InvalidModel(
+                "The MLPClassifier gives several labels at once; an audit needs one."
+            )
+    elif isinstance(estimator, (*linear_regressors, neural_network.MLPRegressor)):
+        fitted(estimator)
+        output = "values"
+        layers = _network(estimator) if hasattr(estimator, "coefs_") else [_line(estimator)]
+    else:
+        return None
+    model = from_module(nn.Sequential(*layers), output=output, classes=classes_of(estimator))
+    card = dataclasses.replace(
+        model.card, kind=type(estimator).__name__, features=features_of(estimator)
+    )
+    answer = estimator.predict if output == "values" else estimator.predict_proba
+    return dataclasses.replace(model, card=card, reference=Answer(answer))
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """An estimator's own answer to a plain matrix."""
+
+    method: Any
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Shaped[np.ndarray, "n ..."]:
+        """Return its probabilities, or its predictions."""
+        with warnings.catch_warnings():
+            # Names are compared elsewhere; scikit-learn would remark on every call.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            return np.asarray(self.method(x))
+
+
+def fitted(estimator: Any) -> None:
+    """Refuse an estimator that has not been fitted."""
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        raise InvalidModel(f"The {type(estimator).__name__} has not been fitted.") from None
+
+
+def classes_of(estimator: Any) -> tuple[Any, ...]:
+    """Return the label values of a classifier, as Python values."""
+    classes = getattr(estimator, "classes_", ())
+    return tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
+
+
+def features_of(estimator: Any) -> tuple[str, ...]:
+    """Return the names of the columns an estimator was fitted with, if it had names."""
+    return tuple(str(name) for name in getattr(estimator, "feature_names_in_", ()))
+
+
+def _linear(weight: Any, bias: Any) -> nn.Linear:
+    matrix = np.atleast_2d(np.asarray(weight, dtype=np.float64))
+    layer = nn.Linear(matrix.shape[1], matrix.shape[0], dtype=torch.float64)
+    offset = np.broadcast_to(np.asarray(bias, dtype=np.float64), matrix.shape[:1])
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(matrix))
+        layer.bias.copy_(torch.tensor(offset))
+    return layer
+
+
+def _line(estimator: Any) -> nn.Linear:
+    if np.ndim(estimator.coef_) == 2 and len(estimator.coef_) > 1:
+        raise InvalidModel(
+            f"The {type(estimator).__name__} predicts {len(estimator.coef_)} numbers a person; "
+            "an audit needs one."
+        )
+    return _linear(estimator.coef_, estimator.intercept_)
+
+
+def _logistic(estimator: Any) -> list[nn.Module]:
+    linear = _linear(estimator.coef_, estimator.intercept_)
+    # scikit-learn before 1.8 had two more readings of the same coefficients.
+    kind = getattr(estimator, "multi_class", "auto")
+    if len(estimator.classes_) == 2:
+        if kind == "multinomial":  # softmax of (-d, d)
+            return [_linear(2 * estimator.coef_, 2 * estimator.intercept_)]
+        return [linear]
+    one_versus_rest = kind == "ovr" or (kind != "multinomial" and estimator.solver == "liblinear")
+    # Probabilities are then sigmoids divided by their sum: the softmax of log-sigmoids.
+    return [linear, nn.LogSigmoid()] if one_versus_rest else [linear]
+
+
+def _network(estimator: Any) -> list[nn.Module]:
+    if estimator.n_outputs_ > 1 and not hasattr(estimator, "classes_"):
+        raise InvalidModel(
+            f"The MLPRegressor predicts {estimator.n_outputs_} numbers a person; an audit needs "
+            "one."
+        )
+    layers: list[nn.Module] = []
+    for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True):
+        layers += [_linear(weight.T, bias), _ACTIVATIONS[estimator.activation]()]
+    layers[-1] = Exponential() if estimator.out_activation_ == "exp" else nn.Identity()
+    return layers
+
+
+class Exponential(nn.Module):
+    """The inverse of the log link, for networks fitted to counts."""
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.exp()

@@ -1,0 +1,216 @@
+"""Torch modules, and functions of tensors, as models."""
+
+import copy
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from typing_extensions import override
+
+from likewise.errors import InvalidModel, in_short
+from likewise.losses import Output
+from likewise.models.base import Front, Model, ModelCard, Reference
+
+Function = Callable[[Tensor], Any]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class TorchModel(Model):
+    """A torch function with gradients, run in float64 where it can be.
+
+    Parameters
+    ----------
+    card
+        What is known of it.
+    module
+        A private copy of the user's module, or a function from tensors to tensors.
+    dtype
+        What it is run in.
+    declared
+        Whether someone said what the outputs mean. If nobody did, outputs that look like
+        probabilities are refused rather than read as logits.
+    """
+
+    card: ModelCard
+    module: Function
+    dtype: torch.dtype = torch.float64
+    declared: bool = True
+    reference: Reference | None = None
+    front: Front | None = None
+
+    @override
+    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        return columns(self.module(x.to(self.dtype)), len(x)).to(torch.float64)
+
+
+def columns(out: Any, n: int) -> Tensor:
+    """Give outputs their second dimension; refuse whatever is not one row a person."""
+    if not isinstance(out, Tensor):
+        raise InvalidModel(
+            f"The model returns a {type(out).__name__}, not a tensor. Wrap it in a module that "
+            "returns logits, one row a person."
+        )
+    # A module that squeezes its output loses the row dimension when it is given one row.
+    if out.ndim < 2 and (out.numel() == n or n == 1):
+        out = out.reshape(n, -1)
+    if out.ndim != 2 or out.shape[0] != n or out.shape[1] == 0:
+        raise InvalidModel(
+            f"The model returns shape {tuple(out.shape)} for {n} rows; it must return one row a "
+            "person, with one column a class (or a single one)."
+        )
+    return out
+
+
+def from_module(
+    module: nn.Module, *, output: Output | None = None, classes: tuple[Any, ...] = ()
+) -> TorchModel:
+    """Turn any torch module into a model, without touching it.
+
+    The audit runs on a private copy, in evaluation mode and float64; a module with another
+    dtype written into it is run in its own, and cast.
+    """
+    module = _unwrapped(module)
+    double = private_copy(module, torch.float64)
+    own = next(_dtypes(module), torch.get_default_dtype())
+    width, dtype = _probe(double, widths(module)), torch.float64
+    runnable: Function = double
+    if width is None and own != torch.float64:
+        single = private_copy(module, own)
+        width = _probe(single, widths(module), own)
+        if width is None:  # cannot be told until it is run
+            runnable = _Either(double, single, own)
+        else:
+            runnable, dtype = single, own
+    card = _card(type(module).__name__, output, classes)
+    card = dataclasses.replace(card, n_features=width, fingerprint=fingerprint(module))
+    if width is not None:
+        x = torch.zeros(2, width, dtype=dtype, requires_grad=True)
+        with torch.random.fork_rng(devices=[]):
+            out = runnable(x)
+        differentiable = not isinstance(out, Tensor) or out.requires_grad
+        card = dataclasses.replace(card, differentiable=differentiable)
+    return TorchModel(card, runnable, dtype, declared=output is not None)
+
+
+def from_function(
+    function: Function, *, output: Output, classes: tuple[Any, ...] = ()
+) -> TorchModel:
+    """Turn a function from tensors to tensors into a model."""
+    name = getattr(function, "__name__", type(function).__name__)
+    card = _card(f"function {name}", output, classes)
+    return TorchModel(card, _Either(function, function, torch.get_default_dtype()))
+
+
+def private_copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Copy a module to the CPU, in evaluation mode and ``dtype``, with frozen weights."""
+    # Tensors that a forward pass left behind cannot be copied with their history.
+    attributes = [value for part in module.modules() for value in vars(part).values()]
+    left = [v for v in attributes if isinstance(v, Tensor) and not v.is_leaf]
+    try:
+        twin = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in left})
+        twin = twin.to("cpu").to(dtype).requires_grad_(False)
+    except Exception as error:
+        raise InvalidModel(
+            f"The module {type(module).__name__} cannot be copied ({in_short(error)}), and the "
+            "audit never runs on the original."
+        ) from None
+    for parameter in twin.parameters():
+        parameter.grad = None
+    try:
+        return twin.eval()
+    except NotImplementedError:  # a loaded export has no modes
+        return twin
+
+
+def fingerprint(module: nn.Module) -> str:
+    """Return a sha256 of the structure and the weights of a module."""
+    digest = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", repr(module)).encode())
+    for name, value in sorted(module.state_dict().items()):
+        if isinstance(value, Tensor):
+            flat = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            digest.update(flat.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def widths(module: nn.Module) -> list[int]:
+    """List how many inputs a module may take, judging by its layers; most likely first."""
+    found: list[int] = []
+    for part in module.modules():
+        for name in ("in_features", "num_features"):
+            if isinstance(value := getattr(part, name, None), int):
+                found.append(value)
+    # Of bare weights only: a single number would go with inputs of any width.
+    weights = [*module.parameters(), *module.buffers()]
+    found += [size for weight in weights for size in weight.shape if size > 1]
+    return list(dict.fromkeys(found))[:16]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Either:
+    """A function run in float64 or, where that fails, in its own dtype."""
+
+    double: Function
+    single: Function
+    dtype: torch.dtype
+
+    def __call__(self, x: Tensor) -> Any:
+        try:
+            return self.double(x)
+        except RuntimeError:
+            return self.single(x.to(self.dtype))
+
+
+def _probe(
+    function: Function, candidates: list[int], dtype: torch.dtype = torch.float64
+) -> int | None:
+    """Return the first width that works while one more does not."""
+
+    def runs(width: int) -> bool:
+        try:
+            function(torch.zeros(2, width, dtype=dtype))
+        except Exception:
+            return False
+        return True
+
+    # A random module must not use up the user's random numbers.
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        return next((w for w in candidates if runs(w) and not runs(w + 1)), None)
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    for name, wrappers in (
+        ("_orig_mod", ("OptimizedModule",)),
+        ("module", ("DataParallel", "DistributedDataParallel")),
+    ):
+        if type(module).__name__ in wrappers:
+            module = getattr(module, name)
+    lazy = [name for name, p in module.named_parameters() if isinstance(p, _UNINITIALISED)]
+    if lazy:
+        raise InvalidModel(
+            f"The module's {lazy[0]} has no values yet. Run the module on a few rows first."
+        )
+    return module
+
+
+_UNINITIALISED = nn.parameter.UninitializedParameter
+
+
+def _dtypes(module: nn.Module) -> Iterator[torch.dtype]:
+    tensors = [*module.parameters(), *module.buffers()]
+    return (tensor.dtype for tensor in tensors if tensor.is_floating_point())
+
+
+def _card(kind: str, output: Output | None, classes: tuple[Any, ...]) -> ModelCard:
+    return ModelCard(
+        kind=kind,
+        task="regression" if output == "values" else "classification",
+        output=output or "logits",
+        classes=classes,
+    )

@@ -1,0 +1,143 @@
+import pickle
+import sys
+
+import joblib
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+from likewise.errors import InvalidFile, InvalidModel, TrustRequired
+from likewise.models import as_model, check, open_model, save_model
+
+
+class Trap:
+    """Leaves a trace when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+@pytest.fixture
+def fitted(rng) -> LogisticRegression:
+    x = rng.normal(size=(80, 3))
+    return LogisticRegression().fit(x, x[:, 0] > 0)
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".pt2", ".pt", ".pth"])
+def test_what_can_run_code_needs_trust_and_runs_none_before(suffix, tmp_path):
+    trace = tmp_path / "trace"
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(pickle.dumps(Trap(trace)))
+    with pytest.raises(TrustRequired, match=r"can run code.*--trust"):
+        open_model(str(path))
+    assert not trace.exists()
+
+
+def test_an_import_needs_trust_and_imports_nothing_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sly_module.py").write_text("open('trace', 'w')\nmodel = 1\n")
+    with pytest.raises(TrustRequired, match="--trust"):
+        open_model("sly_module:model")
+    assert not (tmp_path / "trace").exists()
+    assert "sly_module" not in sys.modules
+
+
+def test_pickles_open_with_trust(fitted, tmp_path, rng):
+    joblib.dump(fitted, tmp_path / "a.joblib", compress=3)
+    joblib.dump(fitted, tmp_path / "b.pkl")
+    (tmp_path / "c.pickle").write_bytes(pickle.dumps(fitted))
+    x = torch.from_numpy(rng.normal(size=(9, 3)))
+    expected = as_model(fitted)(x)
+    for name in ("a.joblib", "b.pkl", "c.pickle"):
+        model = as_model(open_model(str(tmp_path / name), trust=True))
+        assert torch.equal(model(x), expected)
+        assert len(model.card.fingerprint) == 64
+
+
+def test_a_torch_pickle_opens_with_trust(tmp_path):
+    module = nn.Sequential(nn.Linear(3, 2))
+    torch.save(module, tmp_path / "m.pt")
+    model = as_model(open_model(str(tmp_path / "m.pt"), trust=True))
+    assert model.card.n_features == 3
+    torch.save(module.state_dict(), tmp_path / "m.pth")
+    with pytest.raises(InvalidModel, match="Weights alone"):
+        open_model(str(tmp_path / "m.pth"), trust=True)
+
+
+def test_an_exported_program_opens_with_trust(tmp_path, rng):
+    module = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(module, (torch.zeros(4, 3),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, tmp_path / "m.pt2")
+    model = as_model(open_model(str(tmp_path / "m.pt2"), trust=True))
+    x = rng.normal(size=(50, 3))
+    check(model, x)
+    expected = module(torch.from_numpy(x).float()).double()
+    # The archive is run in float64 where the module ran in float32.
+    assert torch.allclose(model(torch.from_numpy(x)), expected, atol=1e-6)
+
+
+def test_an_export_of_one_batch_size_is_explained(tmp_path, rng):
+    program = torch.export.export(nn.Linear(3, 2), (torch.zeros(4, 3),))
+    torch.export.save(program, tmp_path / "m.pt2")
+    model = as_model(open_model(str(tmp_path / "m.pt2"), trust=True))
+    with pytest.raises(InvalidModel):
+        check(model, rng.normal(size=(50, 3)))
+
+
+def test_an_attribute_of_the_working_folder_opens_with_trust(tmp_path, monkeypatch):
+    (tmp_path / "own_package_of_test.py").write_text(
+        "import torch\nclass here:\n    model = torch.nn.Linear(3, 2)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    path = list(sys.path)
+    model = as_model(open_model("own_package_of_test:here.model", trust=True))
+    assert model.card.n_features == 3
+    assert sys.path == path
+    with pytest.raises(InvalidModel, match=r"no 'here\.modle'.*Did you mean 'model'"):
+        open_model("own_package_of_test:here.modle", trust=True)
+    with pytest.raises(InvalidModel, match="cannot be imported: ModuleNotFoundError"):
+        open_model("no_such_package_at_all:model", trust=True)
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".pt2", ".pt"])
+@pytest.mark.parametrize("content", [b"", b"\x80\x05X", b"junk" * 99, b"PK\x03\x04"])
+def test_a_damaged_file_is_one_sentence_even_with_trust(suffix, content, tmp_path):
+    path = tmp_path / f"m{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(InvalidFile, match=r"damaged|empty") as caught:
+        open_model(str(path), trust=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_truncated_pickle_is_one_sentence(fitted, tmp_path):
+    content = pickle.dumps(fitted)
+    (tmp_path / "m.pkl").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InvalidFile, match="damaged"):
+        open_model(str(tmp_path / "m.pkl"), trust=True)
+
+
+def test_a_package_that_is_not_installed_is_named(tmp_path):
+    (tmp_path / "m.pickle").write_bytes(b"cno_such_package_at_all\nModel\n.")
+    with pytest.raises(InvalidFile, match="needs the package 'no_such_package_at_all'"):
+        open_model(str(tmp_path / "m.pickle"), trust=True)
+
+
+def test_a_missing_file_suggests_its_neighbour(tmp_path):
+    save_model(nn.Linear(3, 2), tmp_path / "network.safetensors")
+    with pytest.raises(InvalidFile, match=r"no model file.*Did you mean 'network\.safetensors'"):
+        open_model(str(tmp_path / "netwrok.safetensors"))
+    with pytest.raises(InvalidFile, match="no folder"):
+        open_model(str(tmp_path / "nowhere" / "network.safetensors"))
+
+
+def test_an_unknown_kind_of_file_is_one_sentence(tmp_path):
+    (tmp_path / "model.h5").write_bytes(b"1")
+    with pytest.raises(InvalidFile, match=r"must end in one of \.safetensors"):
+        open_model(str(tmp_path / "model.h5"))
+    with pytest.raises(InvalidFile, match="no model file"):
+        open_model(str(tmp_path))

@@ -1,0 +1,190 @@
+import importlib.util
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from likewise.errors import InvalidData, InvalidModel
+from likewise.losses import probabilities
+from likewise.models import as_model, check, save_model
+
+
+@pytest.fixture
+def people(rng) -> pa.Table:
+    n = 200
+    jobs = np.array(["clerk", "cook", None], dtype=object)[rng.integers(0, 3, n)]
+    hours = rng.normal(40, 9, n)
+    hours[::17] = np.nan
+    return pa.table(
+        {
+            "sex": pa.array(["f", "m"] * (n // 2)),
+            "job": pa.array(list(jobs)),
+            "age": pa.array(rng.integers(18, 80, n)),
+            "hours": pa.array(hours, from_pandas=True),
+            "married": pa.array(rng.integers(0, 2, n).astype(bool)),
+        }
+    )
+
+
+def preparation(sparse=True, missing=np.nan):
+    text = make_pipeline(
+        SimpleImputer(missing_values=missing, strategy="most_frequent"),
+        OneHotEncoder(sparse_output=sparse, handle_unknown="ignore"),
+    )
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    return ColumnTransformer(
+        [("text", text, ["job"]), ("numbers", numbers, ["age", "hours", "married"])],
+        sparse_threshold=1.0 if sparse else 0.0,
+    )
+
+
+def labels(table):
+    return (table["age"].to_numpy() > 45).astype(int)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("last", [LogisticRegression(), MLPClassifier((4,), max_iter=400)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_pipeline_is_cut_in_front_of_its_last_step(last, sparse, people):
+    frame = people.to_pandas()
+    pipeline = make_pipeline(preparation(sparse), last).fit(frame, labels(people))
+    model = as_model(pipeline, table=people)
+    x, features = model.front(people)
+    check(model, x, features=features)
+    ours = probabilities(model(torch.from_numpy(x)), "logits").numpy()
+    assert np.abs(ours - pipeline.predict_proba(frame)).max() < 1e-12
+    assert features == model.card.features
+    assert features[:2] == ("text__job_clerk", "text__job_cook")
+    assert model.card.kind == f"Pipeline ending in {type(last).__name__}"
+    assert model.front.columns == tuple(people.column_names)
+
+
+def test_columns_the_pipeline_does_not_know_do_not_matter(people):
+    pipeline = make_pipeline(preparation(), LogisticRegression())
+    pipeline.fit(people.drop_columns(["sex"]).to_pandas(), labels(people))
+    model = as_model(pipeline)
+    shuffled = people.select(["married", "sex", "hours", "job", "age"])
+    assert np.array_equal(model.front(people)[0], model.front(shuffled)[0])
+    with pytest.raises(InvalidData, match=r"reads a column 'hours'.*Did you mean 'hour'"):
+        model.front(people.rename_columns(["sex", "job", "age", "hour", "married"]))
+
+
+def test_polars_serves_where_pandas_is_not_installed(people, monkeypatch):
+    frame = pl.DataFrame(people.select(["age", "job"]))
+    steps = ColumnTransformer(
+        [
+            ("text", OneHotEncoder(handle_unknown="ignore"), ["job"]),
+            ("numbers", StandardScaler(), ["age"]),
+        ]
+    )
+    pipeline = make_pipeline(steps, LogisticRegression()).fit(frame, labels(people))
+    expected = pipeline.predict_proba(frame)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else 1)
+    model = as_model(pipeline)
+    x, _ = model.front(people)
+    ours = probabilities(model(torch.from_numpy(x)), "logits").numpy()
+    assert np.abs(ours - expected).max() < 1e-12
+
+
+def test_a_data_frame_library_is_asked_for_when_there_is_none(people, monkeypatch):
+    pipeline = make_pipeline(preparation(), LogisticRegression())
+    pipeline.fit(people.to_pandas(), labels(people))
+    model = as_model(pipeline)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InvalidModel, match="pip install pandas"):
+        model.front(people)
+
+
+def test_frames_that_come_out_are_read(people):
+    scale = StandardScaler().set_output(transform="pandas")
+    frame = people.select(["age", "married"]).to_pandas()
+    pipeline = make_pipeline(scale, LogisticRegression()).fit(frame, labels(people))
+    x, features = as_model(pipeline).front(people)
+    assert features == ("age", "married")
+    assert np.allclose(x.mean(axis=0), 0, atol=1e-12)
+
+
+def test_names_are_numbers_where_a_step_cannot_say(people):
+    pipeline = make_pipeline(FunctionTransformer(np.asarray), LogisticRegression())
+    pipeline.fit(people.select(["age", "married"]).to_pandas(), labels(people))
+    x, features = as_model(pipeline).front(people)
+    assert features == ("x0", "x1")
+    assert x.dtype == np.float64
+
+
+def test_a_pipeline_fitted_on_arrays_reads_arrays_and_tables(people, rng):
+    x = rng.normal(size=(60, 2))
+    pipeline = make_pipeline(StandardScaler(), LinearRegression()).fit(x, x[:, 0])
+    model = as_model(pipeline)
+    table = pa.table({"a": x[:, 0], "b": x[:, 1]})
+    assert np.array_equal(model.front(x)[0], model.front(table)[0])
+    assert model.front.columns == ()
+    with pytest.raises(InvalidData, match="takes 2 columns, but the data have 5"):
+        model.front(people)
+
+
+def test_a_pipeline_of_one_step_reads_its_columns(people):
+    frame = people.select(["age", "married"]).to_pandas()
+    pipeline = Pipeline([("model", LogisticRegression(max_iter=1000))]).fit(frame, labels(people))
+    model = as_model(pipeline)
+    x, features = model.front(people)
+    check(model, x, features=features)
+    assert features == ("age", "married")
+
+
+def test_selectors_by_type_see_the_types_of_training(people):
+    steps = ColumnTransformer(
+        [
+            ("text", OneHotEncoder(), make_column_selector(dtype_exclude="number")),
+            ("numbers", StandardScaler(), make_column_selector(dtype_include="number")),
+        ]
+    )
+    frame = people.select(["sex", "age"]).to_pandas()
+    pipeline = make_pipeline(steps, LogisticRegression()).fit(frame, labels(people))
+    assert as_model(pipeline).front(people)[1] == ("text__sex_f", "text__sex_m", "numbers__age")
+
+
+def test_rows_the_pipeline_cannot_read_are_one_sentence(people):
+    pipeline = make_pipeline(
+        ColumnTransformer([("sex", OneHotEncoder(), ["sex"])]), LogisticRegression()
+    ).fit(people.select(["sex"]).to_pandas(), labels(people))
+    strange = pa.table({"sex": ["f", "other"]})
+    with pytest.raises(InvalidData, match="cannot read the data: ValueError: Found unknown") as e:
+        as_model(pipeline).front(strange)
+    assert "\n" not in str(e.value)
+
+
+def test_what_cannot_be_a_space_is_refused(people):
+    class Echo(LogisticRegression):
+        def fit(self, X, y):
+            self.classes_, self.coef_, self.intercept_ = np.unique(y), np.zeros((1, 1)), [0.0]
+            self.n_features_in_ = 1
+            return self
+
+    text = pd.DataFrame({"sex": people["sex"].to_pandas()})
+    pipeline = Pipeline([("as it is", "passthrough"), ("model", Echo())]).fit(text, labels(people))
+    with pytest.raises(InvalidModel, match="cannot be read as numbers"):
+        as_model(pipeline).front(people)
+
+
+def test_a_pipeline_without_a_model_or_a_fit_is_refused():
+    with pytest.raises(InvalidModel, match="no model"):
+        as_model(Pipeline([("scale", StandardScaler()), ("last", "passthrough")]))
+    with pytest.raises(InvalidModel, match="LogisticRegression has not been fitted"):
+        as_model(make_pipeline(StandardScaler(), LogisticRegression()))
+
+
+def test_a_pipeline_is_not_saved_as_layers(people, tmp_path):
+    frame = people.select(["age"]).to_pandas()
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, labels(people))
+    with pytest.raises(InvalidModel, match="its last step alone"):
+        save_model(pipeline, tmp_path / "m.safetensors")

@@ -1,0 +1,246 @@
+import json
+import struct
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load, save
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from torch import nn
+
+from likewise.errors import InvalidFile, InvalidModel, LikewiseError
+from likewise.models import FixedProjection, as_model, open_model, save_model
+from likewise.models.saved import KEY, read_bytes
+
+
+def every_layer() -> nn.Module:
+    basis, _ = torch.linalg.qr(torch.randn(6, 2, dtype=torch.float64))
+    body = nn.Sequential(nn.Linear(6, 5), nn.LayerNorm(5), nn.Tanh(), nn.Dropout(0.2))
+    rest = nn.Sequential(nn.Linear(5, 4, bias=False), nn.BatchNorm1d(4), nn.Sigmoid())
+    more = nn.Sequential(nn.LayerNorm(4, elementwise_affine=False), nn.BatchNorm1d(4, affine=False))
+    last = nn.Sequential(nn.GELU(approximate="tanh"), nn.GELU(), nn.Linear(4, 3))
+    module = nn.Sequential(FixedProjection(basis.T), body, nn.ReLU(), rest, more, last).double()
+    module(torch.randn(50, 6, dtype=torch.float64))  # gives the batch norms their statistics
+    return module
+
+
+@pytest.fixture
+def good(tmp_path) -> bytes:
+    save_model(every_layer(), tmp_path / "m.safetensors", classes=("a", "b", "c"))
+    return (tmp_path / "m.safetensors").read_bytes()
+
+
+def test_a_saved_model_gives_the_same_numbers(tmp_path, rng):
+    module, path = every_layer(), tmp_path / "m.safetensors"
+    save_model(module, path, classes=("low", 2, 3.5))
+    x = torch.from_numpy(rng.normal(size=(40, 6)))
+    again = as_model(open_model(str(path)))
+    assert torch.equal(again(x), as_model(module)(x))
+    assert again.card.classes == ("low", 2, 3.5)
+    assert again.card.n_features == 6
+    assert len(again.card.fingerprint) == 64
+    assert module.training  # saving changes nothing
+
+
+def test_the_same_model_is_the_same_file(tmp_path):
+    module = every_layer()
+    for name in "ab":
+        save_model(module, tmp_path / f"{name}.safetensors")
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), MLPClassifier((4,), max_iter=20)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_estimators_are_saved_with_their_classes(estimator, tmp_path, rng):
+    x = rng.normal(size=(80, 3))
+    estimator.fit(x, ["yes" if v > 0 else "no" for v in x[:, 0]])
+    save_model(estimator, tmp_path / "m.safetensors")
+    again = as_model(open_model(str(tmp_path / "m.safetensors")))
+    assert again.card.classes == ("no", "yes")
+    rows = torch.from_numpy(x)
+    assert torch.equal(again(rows), as_model(estimator)(rows))
+
+
+def test_what_the_outputs_are_is_kept(tmp_path):
+    path = tmp_path / "m.safetensors"
+    save_model(nn.Linear(3, 1), path, output="values")
+    assert as_model(open_model(str(path))).card.task == "regression"
+    save_model(nn.Sequential(nn.Linear(3, 1), nn.Sigmoid()), path, output="probabilities")
+    assert as_model(open_model(str(path))).card.output == "probabilities"
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (nn.Sequential(nn.Linear(3, 2), nn.Softmax(dim=1)), "Softmax layer cannot be saved"),
+        (nn.Sequential(nn.Linear(3, 2), nn.ELU()), "ELU layer cannot be saved"),
+        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)), "BatchNorm"),
+        (nn.Sequential(nn.ReLU()), "no layers that could be saved"),
+    ],
+)
+def test_other_layers_are_not_saved(module, words, tmp_path):
+    with pytest.raises(InvalidModel, match=words):
+        save_model(module, tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    module = nn.Linear(3, 2)
+    module.weight.data[0, 0] = torch.nan
+    with pytest.raises(LikewiseError, match="not finite"):
+        save_model(module, tmp_path / "m.safetensors")
+
+
+def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(InvalidFile, match="cannot be written: No such file"):
+        save_model(nn.Linear(3, 2), tmp_path / "nowhere" / "m.safetensors")
+
+
+def test_classes_and_outputs_must_agree(tmp_path):
+    with pytest.raises(LikewiseError, match="3 classes for 2 outputs"):
+        save_model(nn.Linear(3, 2), tmp_path / "m.safetensors", classes=("a", "b", "c"))
+    with pytest.raises(InvalidModel, match="neither text nor a number"):
+        save_model(nn.Linear(3, 2), tmp_path / "m.safetensors", classes=(None, "b"))
+
+
+def test_rows_to_project_away_must_be_orthonormal():
+    with pytest.raises(InvalidModel, match="not orthonormal"):
+        FixedProjection(torch.ones(2, 3))
+
+
+def test_a_projection_removes_its_directions():
+    basis = torch.eye(4, dtype=torch.float64)[:2]
+    x = torch.randn(5, 4, dtype=torch.float64)
+    assert torch.equal(FixedProjection(basis)(x), x * torch.tensor([0.0, 0, 1, 1]))
+
+
+def described(**changes):
+    """The bytes of a small model, with entries of its description changed."""
+    tensors = {"0.weight": torch.ones(2, 3), "0.bias": torch.zeros(2)}
+    about = {"format": 1, "output": "logits", "classes": [], "layers": [{"layer": "Linear"}]}
+    about |= changes
+    return save(tensors, {KEY: json.dumps(about)})
+
+
+def test_the_small_model_itself_is_good():
+    assert as_model(read_bytes(described(), "m")).card.n_features == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format": 2}, "newer version"),
+        ({"format": 0}, "other entries"),
+        ({"format": "1"}, "other entries"),
+        ({"extra": 1}, "other entries"),
+        ({"output": "code"}, "neither logits"),
+        ({"output": ["logits"]}, "neither logits"),
+        ({"classes": "ab"}, "not a list of values"),
+        ({"classes": [[1], [2]]}, "not a list of values"),
+        ({"classes": ["a", "a"]}, "a class twice"),
+        ({"classes": [1, 2, 3]}, "3 classes for 2 outputs"),
+        ({"layers": []}, "belong to no layer"),
+        ({"layers": {}}, "not a list of named"),
+        ({"layers": ["Linear"]}, "not a list of named"),
+        ({"layers": [{"layer": 3}]}, "not a list of named"),
+        ({"layers": [{"layer": "__import__('os')"}]}, "not in the list"),
+        ({"layers": [{"layer": "Conv1d"}]}, "not in the list"),
+        ({"layers": [{"layer": "Linear", "device": "cuda"}]}, "other options"),
+        ({"layers": [{"layer": "ReLU"}]}, "wrong weights"),
+        ({"layers": [{"layer": "FixedProjection"}]}, "wrong weights"),
+        ({"layers": [{"layer": "GELU", "approximate": "x"}]}, "wrong weights"),
+        ({"layers": [{"layer": "Linear"}, {"layer": "GELU", "approximate": []}]}, "GELU is"),
+        ({"layers": [{"layer": "Linear"}, {"layer": "Linear"}]}, "wrong weights"),
+        (
+            {"layers": [{"layer": "Linear"}, {"layer": "LayerNorm", "width": 9, "eps": 1e-5}]},
+            "LayerNorm takes 9 columns, but is given 2",
+        ),
+        (
+            {"layers": [{"layer": "Linear"}, {"layer": "LayerNorm", "width": 2, "eps": "0"}]},
+            "eps is not",
+        ),
+        (
+            {"layers": [{"layer": "Linear"}, {"layer": "LayerNorm", "width": -1, "eps": 0.1}]},
+            "needs a width",
+        ),
+    ],
+)
+def test_a_hostile_description_is_one_sentence(changes, words):
+    with pytest.raises(InvalidFile, match=words) as caught:
+        read_bytes(described(**changes), "m.safetensors")
+    assert str(caught.value).startswith("'m.safetensors' is damaged")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "words"),
+    [
+        ("0.weight", torch.ones(3), "matrix has shape"),
+        ("0.weight", torch.ones(2, 0), "matrix has shape"),
+        ("0.weight", torch.full((2, 3), torch.inf), "not finite"),
+        ("0.weight", torch.ones(2, 3, dtype=torch.int64), "not finite numbers"),
+        ("0.bias", torch.ones(5), r"a bias has shape \(5,\)"),
+        ("0.basis", torch.ones(2, 3), "wrong weights"),
+        ("7.weight", torch.ones(2, 3), "belong to no layer"),
+        ("-1.weight", torch.ones(2, 3), "belong to no layer"),
+        ("0.weight.more", torch.ones(2, 3), "wrong weights"),
+    ],
+)
+def test_hostile_weights_are_one_sentence(name, tensor, words):
+    tensors = load(described()) | {name: tensor}
+    about = {"format": 1, "output": "logits", "classes": [], "layers": [{"layer": "Linear"}]}
+    with pytest.raises(InvalidFile, match=words):
+        read_bytes(save(tensors, {KEY: json.dumps(about)}), "m")
+
+
+def test_a_projection_that_is_none_is_one_sentence():
+    layers = [{"layer": "FixedProjection"}]
+    about = {"format": 1, "output": "logits", "classes": [], "layers": layers}
+    content = save({"0.basis": torch.ones(2, 3)}, {KEY: json.dumps(about)})
+    with pytest.raises(InvalidFile, match="not orthonormal"):
+        read_bytes(content, "m")
+
+
+def test_a_deeply_nested_or_endless_description_is_refused():
+    weights = {"0.weight": torch.ones(2, 3)}
+    with pytest.raises(InvalidFile, match="not JSON"):
+        read_bytes(save(weights, {KEY: "[" * 100_000}), "m")
+    with pytest.raises(InvalidFile, match="characters"):
+        read_bytes(save(weights, {KEY: " " * 1_100_000}), "m")
+
+
+def test_weights_of_another_tool_are_explained():
+    with pytest.raises(InvalidFile, match=r"likewise\.save_model"):
+        read_bytes(save({"fc.weight": torch.ones(2, 3)}), "m")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_one_sentence(share, good, tmp_path):
+    path = tmp_path / "cut.safetensors"
+    path.write_bytes(good[: int(share * len(good))])
+    with pytest.raises(InvalidFile, match=r"damaged|empty"):
+        open_model(str(path))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_any_damage_is_an_error_of_ours_or_none(data):
+    content = bytearray(described(classes=["no", "yes"]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+    try:
+        opened = read_bytes(bytes(content), "m").content
+    except InvalidFile as error:
+        opened = str(error)
+    assert isinstance(opened, nn.Sequential) or "\n" not in opened
+
+
+@given(text=st.text(max_size=200), size=st.integers(0, 2**64 - 1))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_are_an_error_of_ours(text, size):
+    for content in (text.encode(), struct.pack("<Q", size) + text.encode()):
+        with pytest.raises(InvalidFile):
+            read_bytes(content, "m")

@@ -1,0 +1,244 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from likewise.errors import InvalidModel
+from likewise.models import as_model, check
+
+
+def network(inputs: int = 4, outputs: int = 2) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, outputs))
+
+
+class SingleOnly(nn.Module):
+    """Has a dtype written into it, as many networks in the wild do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.layer(x.to(torch.float32))
+
+
+class BareWeights(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, 3))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+class FirstThree(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.layer(x[:, :3])
+
+
+def test_a_model_gives_the_logits_of_the_module_in_double_precision():
+    module = network().eval()
+    x = torch.randn(10, 4, dtype=torch.float64)
+    expected = copy.deepcopy(module).double()(x)
+    out = as_model(module)(x)
+    assert out.dtype == torch.float64
+    assert torch.equal(out, expected)
+
+
+def test_the_users_module_is_never_changed():
+    module = network().train()
+    module[0].weight.requires_grad_(False)
+    module[3].bias.grad = torch.ones(2)
+    calls = []
+    module.register_forward_hook(lambda *_: calls.append(1))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    random_state = torch.get_rng_state()
+
+    model = as_model(module)
+    x = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    torch.autograd.grad(model(x).sum(), x)
+
+    assert all(part.training for part in module.modules())
+    assert [p.requires_grad for p in module.parameters()] == [False, True, True, True]
+    assert module[0].weight.grad is None
+    assert torch.equal(module[3].bias.grad, torch.ones(2))
+    assert len(module._forward_hooks) == 1
+    for name, value in module.state_dict().items():
+        assert value.dtype == torch.float32
+        assert torch.equal(value, before[name])
+    assert calls  # a hook is part of what the module does, so the copy runs it
+    torch.set_rng_state(random_state)
+
+
+def test_making_a_model_uses_up_no_random_numbers():
+    module = network()
+    state = torch.get_rng_state()
+    as_model(module)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_weights_of_the_private_copy_need_no_gradient():
+    model = as_model(network())
+    assert not any(p.requires_grad for p in model.module.parameters())
+
+
+def test_a_module_of_fixed_dtype_runs_in_its_own(rng):
+    module = SingleOnly()
+    model = as_model(module)
+    x = torch.from_numpy(rng.normal(size=(7, 4))).requires_grad_()
+    out = model(x)
+    assert model.dtype == torch.float32
+    assert out.dtype == torch.float64
+    assert torch.equal(out, module(x.float()).double())
+    (gradient,) = torch.autograd.grad(out.sum(), x)
+    assert gradient.dtype == torch.float64
+
+
+def test_a_function_of_fixed_dtype_runs_too(rng):
+    module = SingleOnly()
+    model = as_model(lambda x: module.layer(x), output="logits")
+    x = torch.from_numpy(rng.normal(size=(7, 4)))
+    assert torch.equal(model(x), module(x).double())
+
+
+@pytest.mark.parametrize(
+    ("module", "width"),
+    [
+        (network(4), 4),
+        (BareWeights(), 5),
+        (nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 1)), 6),
+        (FirstThree(), None),  # takes three columns or more: nothing to refuse
+        (nn.Tanh(), None),
+    ],
+)
+def test_the_number_of_features_is_told_where_it_can_be(module, width):
+    assert as_model(module).card.n_features == width
+
+
+def test_one_logit_may_come_without_its_column():
+    module = nn.Sequential(nn.Linear(4, 1), nn.Flatten(0))
+    model = as_model(module)
+    assert model(torch.zeros(5, 4, dtype=torch.float64)).shape == (5, 1)
+    assert model(torch.zeros(1, 4, dtype=torch.float64)).shape == (1, 1)
+
+
+def test_a_module_that_was_left_with_history_can_be_copied():
+    module = torch.nn.utils.weight_norm(nn.Linear(4, 2))
+    module(torch.randn(3, 4))  # leaves a weight with a history behind
+    x = torch.randn(3, 4)
+    assert torch.allclose(as_model(module)(x.double()), module(x).double(), atol=1e-6)
+
+
+def test_a_module_without_gradient_says_so():
+    class Detached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.layer(x.detach())
+
+    assert not as_model(Detached()).card.differentiable
+    assert as_model(network()).card.differentiable
+
+
+def test_a_module_without_values_is_refused():
+    with pytest.raises(InvalidModel, match="no values yet"):
+        as_model(nn.LazyLinear(2))
+
+
+def test_wrappers_are_taken_off():
+    module = network().eval()
+    x = torch.randn(5, 4, dtype=torch.float64)
+    assert torch.equal(as_model(nn.DataParallel(module))(x), as_model(module)(x))
+
+
+def test_the_fingerprint_is_of_weights_and_structure():
+    torch.manual_seed(0)
+    module = network()
+    same, other = copy.deepcopy(module), copy.deepcopy(module)
+    with torch.no_grad():
+        other[0].weight[0, 0] += 1e-6
+    tanh = nn.Sequential(module[0], nn.Tanh(), module[2], module[3])
+    prints = [as_model(m).card.fingerprint for m in (module, same, other, tanh)]
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 3
+
+
+def test_values_make_a_regression():
+    model = as_model(network(4, 1), output="values")
+    assert (model.card.task, model.card.output) == ("regression", "values")
+    assert model.loss.name == "squared"
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: (x, x), "returns a tuple"),
+        (lambda x: x[:3], r"shape \(3, 4\) for 20 rows"),
+        (lambda x: x.unsqueeze(2), "one row a person"),
+        (lambda x: x[:, :0], "one row a person"),
+        (lambda x: x.log(), "NaN or infinite numbers for .* of 20 rows"),
+        (lambda x: x[:, :2].detach(), "no gradient"),
+        (lambda x: x @ torch.zeros(3, 2, dtype=x.dtype), "rows of 4 features"),
+        (lambda x: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_function_that_returns_nonsense_is_refused(function, words, rng):
+    with pytest.raises(InvalidModel, match=words):
+        check(as_model(function, output="logits"), rng.normal(size=(20, 4)))
+
+
+def test_a_function_must_be_declared():
+    with pytest.raises(InvalidModel, match="output="):
+        as_model(torch.tanh)
+
+
+@pytest.mark.parametrize("thing", [3, "model", None, {"weights": 1}, nn.Linear])
+def test_what_is_no_model_is_refused(thing):
+    with pytest.raises(InvalidModel):
+        as_model(thing)
+
+
+def test_probabilities_taken_for_logits_are_refused(rng):
+    x = rng.normal(size=(50, 4))
+    for last in (nn.Softmax(dim=1), nn.Sigmoid()):
+        module = nn.Sequential(nn.Linear(4, 2 if isinstance(last, nn.Softmax) else 1), last)
+        with pytest.raises(InvalidModel, match="look like probabilities"):
+            check(as_model(module), x)
+        check(as_model(module, output="probabilities"), x)
+
+
+def test_logits_declared_as_probabilities_are_refused(rng):
+    with pytest.raises(InvalidModel, match="said to be probabilities"):
+        check(as_model(network(), output="probabilities"), rng.normal(size=(50, 4)))
+
+
+def test_the_wrong_number_of_features_is_one_sentence(rng):
+    with pytest.raises(InvalidModel, match="The model takes 4 features, but the data have 6"):
+        check(as_model(network()), rng.normal(size=(20, 6)))
+
+
+def test_other_classes_than_outputs_are_refused(rng):
+    x = rng.normal(size=(20, 4))
+    check(as_model(network(), classes=("no", "yes")), x)
+    with pytest.raises(InvalidModel, match="2 outputs, but there are 3 classes"):
+        check(as_model(network(), classes=("a", "b", "c")), x)
+    with pytest.raises(InvalidModel, match="3 classes"):
+        check(as_model(network()), x, classes=(0, 1, 2))
+
+
+def test_several_predictions_a_person_are_refused(rng):
+    with pytest.raises(InvalidModel, match="predicts 2 numbers"):
+        check(as_model(network(), output="values"), rng.normal(size=(20, 4)))
+
+
+def test_there_must_be_rows():
+    with pytest.raises(ValueError, match="no rows"):
+        check(as_model(network()), np.zeros((0, 4)))
