@@ -73,7 +73,19 @@ class ConversionWarning(LikewiseWarning):
     """Something was read in another way than the user may expect."""
 
 
+class TrainingWarning(LikewiseWarning):
+    """A model was trained in another way than its name promises."""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return a hint naming the entry of ``names`` closest to ``name``, or an empty string."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def in_short(error: BaseException) -> str:
+    """Return what another library complained about, short enough to stand in a sentence."""
+    lines = str(error).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
+    text = text if len(text) <= 200 else text[:199] + "…"
+    return text.rstrip(".")
