@@ -3,18 +3,20 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import CostWarning, InvalidMetric, nearest
 from likewise.metrics.base import QuadraticForm
-from likewise.metrics.words import describe
+from likewise.metrics.origin import Origin
+from likewise.metrics.reach import Ellipsoid
+from likewise.metrics.words import describe, tell_origin
 
 RANK_TOLERANCE = 1e-10
 """Relative size below which a singular value or an eigenvalue counts as zero."""
@@ -99,7 +101,7 @@ class QuadraticMetric(QuadraticForm):
         return ((v @ vectors) * f(self.eigenvalues.to(v))) @ vectors.T
 
     def __str__(self) -> str:
-        return describe("Quadratic fair metric", self.free, self.features)
+        return describe("Quadratic fair metric", len(self.free), self.free, self.features)
 
 
 @final
@@ -116,14 +118,39 @@ class ProjectionMetric(QuadraticForm):
         `ignoring` makes them from any directions.
     features
         Names of the features, where known.
+    directions, labels
+        The directions that ``free`` is the span of, as they were learned or given, and what each
+        is; for those who read the metric.
+    origin
+        Where a learned metric came from.
+    reach
+        How far a similar person may be, in the coordinates along ``free``.
+    refits
+        The same metric learned without one group of its sample each.
+    groups
+        The group of each person of that sample: ``refits[g]`` did without ``groups == g``.
+    attached
+        Texts saved in the same file, by name: the encoder that leads to ``features``, say.
     """
 
     free: Float[Tensor, "k d"]
     features: tuple[str, ...] = ()
+    _: dataclasses.KW_ONLY
+    directions: Float[Tensor, "m d"] | None = None
+    labels: tuple[str, ...] = ()
+    origin: Origin | None = None
+    reach: Ellipsoid | None = None
+    refits: tuple["ProjectionMetric", ...] = ()
+    groups: Int[np.ndarray, " n"] | None = None
+    attached: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         free = _matrix(self.free, "free")
         k, d = free.shape
+        if self.reach is not None and len(self.reach.mean) != k:
+            raise InvalidMetric(
+                f"The reach has {len(self.reach.mean)} coordinates for {k} free directions."
+            )
         _check_names(self.features, d)
         slip = (free @ free.T - torch.eye(k, dtype=free.dtype)).abs().max().item() if k else 0.0
         if slip > 1e-8:
@@ -158,7 +185,17 @@ class ProjectionMetric(QuadraticForm):
         return v - (v @ free.T) @ free
 
     def __str__(self) -> str:
-        return describe("Fair metric with free directions", self.free, self.features)
+        directions, labels = self.directions, self.labels
+        if directions is None:
+            directions, labels = self.free, ()
+        lines = [describe("Fair metric", len(self.free), directions, self.features, labels)]
+        if self.origin is not None:
+            lines.append(tell_origin(self.origin))
+        if self.reach is not None:
+            lines.append(f"Reach: the ellipsoid that holds {self.reach.coverage:.0%} of its sample")
+        if self.refits:
+            lines.append(f"Refits: {len(self.refits)}, each without one group of its sample")
+        return "\n".join(lines)
 
 
 def ignoring(directions: Any, features: Sequence[str] = ()) -> ProjectionMetric:
@@ -180,14 +217,16 @@ def ignoring(directions: Any, features: Sequence[str] = ()) -> ProjectionMetric:
     return ProjectionMetric(span(_matrix(directions, "directions")), tuple(features))
 
 
-def span(directions: Float[Tensor, "m d"]) -> Float[Tensor, "k d"]:
+def span(
+    directions: Float[Tensor, "m d"], tolerance: float = RANK_TOLERANCE
+) -> Float[Tensor, "k d"]:
     """Orthonormal rows that span ``directions``; each counts by its direction, not its length."""
     lengths = directions.norm(dim=1, keepdim=True)
     units = (directions / lengths)[lengths[:, 0] > 0]
     if not len(units):
         return units
     _, singular, basis = torch.linalg.svd(units, full_matrices=False)
-    return basis[singular > RANK_TOLERANCE * singular[0]].contiguous()
+    return basis[singular > tolerance * singular[0]].contiguous()
 
 
 def free_columns(features: Sequence[str], names: Sequence[str] | str) -> ProjectionMetric:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
+from likewise.metrics.origin import Origin
+
 SHOWN = 12
 """Directions printed before the rest is only counted."""
 
 
 def describe(
     title: str,
+    dimension: int,
     directions: Float[Tensor, "m d"],
     features: Sequence[str],
     labels: Sequence[str] = (),
@@ -25,15 +28,30 @@ def describe(
         for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True)
     ]
     more = [f"  … and {m - SHOWN} more"] if m > SHOWN else []
-    plural = "direction" if m == 1 else "directions"
-    return "\n".join([f"{title}: {m} {plural} of {d} free (angles to the axes)", *lines, *more])
+    count = "1 direction" if dimension == 1 else f"{dimension} directions"
+    return "\n".join([f"{title}: {count} of {d} free (angles to the axes)", *lines, *more])
+
+
+def tell_origin(origin: Origin) -> str:
+    """Say what a metric was learned from, and how well the traits are predicted by it."""
+    lines = [f"Learned from {origin.n} people ({origin.source}), C = {origin.C:g}"]
+    for trait in origin.traits:
+        missing = f"; {trait.missing} missing" if trait.missing else ""
+        lines.append(
+            f"  {trait.name}: predicted with {trait.before}; "
+            f"without the free directions {trait.after}{missing}"
+        )
+    return "\n".join(lines)
 
 
 def nearest_axes(
     direction: Float[Tensor, " d"], features: Sequence[str], top: int = 4
 ) -> list[str]:
     """Name the ``top`` coordinate axes nearest to a direction, with the angle to each."""
-    cosines = (direction / direction.norm()).abs()
+    length = direction.norm()
+    if length == 0:
+        return ["no direction: nothing predicts it"]
+    cosines = (direction / length).abs()
     order = cosines.argsort(descending=True)[:top].tolist()
     return [f"{features[j]} {angle(cosines[j].item()):.0f}°" for j in order]
 

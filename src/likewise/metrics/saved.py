@@ -1,0 +1,238 @@
+"""Metrics saved as safetensors: numbers and a closed description. Opening one runs no code."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pydantic
+import torch
+from pydantic import ConfigDict
+from torch import Tensor
+
+from likewise.errors import InvalidFile, InvalidMetric, in_short
+from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.metrics.origin import Origin
+from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
+from likewise.metrics.reach import Ellipsoid
+
+FORMAT = 1
+KEY = "likewise.metric"
+
+
+class _Radius(pydantic.BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    radius: float
+    coverage: float
+
+
+class _About(pydantic.BaseModel):
+    """What the numbers in the file mean. Unknown entries are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    format: Literal[1]
+    kind: Literal["quadratic", "projection"]
+    features: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    origin: Origin | None = None
+    reach: _Radius | None = None
+    refits: tuple[_Radius | None, ...] = ()
+    attached: dict[str, str] = {}
+
+
+def save_metric(
+    metric: FairMetric, path: str | Path, *, attached: Mapping[str, str] | None = None
+) -> None:
+    """Write a metric to a file, whole or not at all.
+
+    Parameters
+    ----------
+    attached
+        Texts to keep in the same file, by name: an encoder as JSON, say. By default those that
+        the metric came with.
+    """
+    content = _to_bytes(metric, attached)
+    part = Path(f"{path}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
+    """Read what `save_metric` wrote, believing nothing in it."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidFile(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    tensors, text = _open(content, str(path))
+    try:
+        about = _read_about(text)
+        return _build(about, tensors)
+    except KeyError as error:
+        problem = f"it has no numbers {error.args[0]!r}"
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except (InvalidMetric, ValueError, RecursionError, RuntimeError) as error:
+        problem = in_short(error)
+    raise InvalidFile(f"{str(path)!r} is damaged or holds no fair metric: {problem}.")
+
+
+def metric_fingerprint(metric: FairMetric) -> str:
+    """Return a sha256 of all that a metric is, without what is attached to it."""
+    return hashlib.sha256(_to_bytes(metric, {})).hexdigest()
+
+
+def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
+    """Refuse a metric that was made for other features than those of the audit."""
+    if not isinstance(metric, QuadraticForm):
+        return
+    d = metric.free.shape[1]
+    if d != len(features):
+        raise InvalidMetric(
+            f"The fair metric was made for {d} features, but there are {len(features)} here."
+        )
+    if not metric.features or tuple(metric.features) == tuple(features):
+        return
+    strangers = [name for name in features if name not in metric.features]
+    if strangers:
+        raise InvalidMetric(
+            f"The fair metric was made for other features: it does not know {strangers[0]!r}"
+            f"{f' and {len(strangers) - 1} more' if len(strangers) > 1 else ''}."
+        )
+    place = next(j for j, name in enumerate(features) if name != metric.features[j])
+    raise InvalidMetric(
+        f"The fair metric knows the same features in another order: feature {place + 1} is "
+        f"{metric.features[place]!r} there and {features[place]!r} here."
+    )
+
+
+def _to_bytes(metric: FairMetric, attached: Mapping[str, str] | None) -> bytes:
+    from safetensors.torch import save
+
+    if isinstance(metric, QuadraticMetric):
+        tensors = {"sigma": metric.sigma}
+        about: dict[str, Any] = {"kind": "quadratic"}
+    elif isinstance(metric, ProjectionMetric):
+        tensors, about = _flatten(metric)
+    else:
+        raise InvalidMetric(f"A {type(metric).__name__} cannot be saved: it is not quadratic.")
+    if attached is None:
+        attached = getattr(metric, "attached", {})
+    about |= {"format": FORMAT, "features": metric.features, "attached": dict(attached)}
+    described = _About.model_validate(about).model_dump_json()
+    return save({name: t.contiguous().clone() for name, t in tensors.items()}, {KEY: described})
+
+
+def _flatten(metric: ProjectionMetric) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    parts = {"": metric, **{f"refit.{g}.": refit for g, refit in enumerate(metric.refits)}}
+    tensors: dict[str, Tensor] = {}
+    for prefix, part in parts.items():
+        tensors[f"{prefix}free"] = part.free
+        if part.directions is not None and part is metric:
+            tensors["directions"] = part.directions
+        if part.reach is not None:
+            tensors[f"{prefix}reach.mean"] = part.reach.mean
+            tensors[f"{prefix}reach.covariance"] = part.reach.covariance
+    if metric.groups is not None:
+        tensors["groups"] = torch.from_numpy(metric.groups.astype(np.int16))
+    radii = [
+        None if p.reach is None else {"radius": p.reach.radius, "coverage": p.reach.coverage}
+        for p in parts.values()
+    ]
+    origin = None if metric.origin is None else dataclasses.asdict(metric.origin)
+    return tensors, {
+        "kind": "projection",
+        "labels": metric.labels,
+        "origin": origin,
+        "reach": radii[0],
+        "refits": radii[1:],
+    }
+
+
+def _open(content: bytes, source: str) -> tuple[dict[str, Tensor], str]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        tensors = load(content)
+        # The library returns metadata for a path only; the header has been checked by now.
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except (SafetensorError, ValueError, RecursionError, KeyError) as error:
+        raise InvalidFile(
+            f"{source!r} is damaged or no safetensors file ({in_short(error)})."
+        ) from None
+    text = header.get("__metadata__", {}).get(KEY)
+    if text is None:
+        raise InvalidFile(f"{source!r} holds no fair metric. Make one with `likewise metric`.")
+    return tensors, text
+
+
+def _read_about(text: str) -> _About:
+    version = json.loads(text).get("format") if text.startswith("{") else None
+    if isinstance(version, int) and version > FORMAT:
+        raise ValueError("it is from a newer version; upgrade likewise")
+    return _About.model_validate_json(text)
+
+
+def _build(about: _About, tensors: Mapping[str, Tensor]) -> QuadraticMetric | ProjectionMetric:
+    for name, tensor in tensors.items():
+        if tensor.dtype != (torch.int16 if name == "groups" else torch.float64):
+            raise ValueError(f"its numbers {name[:40]!r} are of another type")
+    if about.kind == "quadratic":
+        return QuadraticMetric(_matrix(tensors["sigma"]), about.features)
+    if (len(about.refits) > 0) != ("groups" in tensors):
+        raise ValueError("its refits and its groups do not go together")
+    groups = tensors["groups"].numpy() if about.refits else None
+    if groups is not None and not (
+        groups.ndim == 1
+        and about.origin is not None
+        and len(groups) == about.origin.n
+        and groups.min(initial=0) >= 0
+        and groups.max(initial=0) < len(about.refits)
+    ):
+        raise ValueError("its groups are not those of its sample")
+    directions = tensors.get("directions")
+    if directions is not None and len(_matrix(directions)) != len(about.labels):
+        raise ValueError("its directions and their labels do not go together")
+    return ProjectionMetric(
+        _matrix(tensors["free"]),
+        about.features,
+        directions=directions,
+        labels=about.labels,
+        origin=about.origin,
+        reach=_reach(tensors, "", about.reach),
+        refits=tuple(
+            ProjectionMetric(
+                _matrix(tensors[f"refit.{g}.free"]),
+                about.features,
+                reach=_reach(tensors, f"refit.{g}.", radius),
+            )
+            for g, radius in enumerate(about.refits)
+        ),
+        groups=groups,
+        attached=about.attached,
+    )
+
+
+def _reach(tensors: Mapping[str, Tensor], prefix: str, about: _Radius | None) -> Ellipsoid | None:
+    if about is None:
+        return None
+    mean, covariance = tensors[f"{prefix}reach.mean"], tensors[f"{prefix}reach.covariance"]
+    if mean.ndim != 1 or covariance.shape != (len(mean), len(mean)):
+        raise ValueError("its reach has no proper shape")
+    return Ellipsoid(mean, covariance, about.radius, about.coverage)
+
+
+def _matrix(tensor: Tensor) -> Tensor:
+    if tensor.ndim != 2:
+        raise ValueError("its directions are not a matrix")
+    return tensor

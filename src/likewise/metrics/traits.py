@@ -1,0 +1,132 @@
+"""Protected traits as targets of a regression: two classes, several, or a number."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from likewise.errors import InvalidMetric
+from likewise.metrics.newton import Kind
+from likewise.people import missing
+
+FEW = 10
+"""A column of numbers with more distinct values than this is a number, not a set of classes."""
+
+MANY = 50
+"""A column of text with more distinct values than this is a name rather than a trait."""
+
+STRATA = 5
+"""Slices into which a numeric trait is cut where people have to be grouped by it."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trait:
+    """One protected trait of a sample.
+
+    Parameters
+    ----------
+    name
+        The trait.
+    kind
+        ``binary``, ``classes`` or ``number``.
+    target
+        What is regressed on the features; rows of zeros where the trait is missing.
+    known
+        Whose trait is known.
+    classes
+        Class names in the order of the columns of ``target`` (for two classes: the one that
+        counts as 0, then the one that counts as 1); empty for a number.
+    """
+
+    name: str
+    kind: Kind
+    target: Float[np.ndarray, "n k"]
+    known: Bool[np.ndarray, " n"]
+    classes: tuple[str, ...] = ()
+
+    @property
+    def strata(self) -> Int[np.ndarray, " n"]:
+        """The class of each person, -1 where missing; a numeric trait is cut into slices."""
+        if self.kind == "classes":
+            codes = self.target.argmax(axis=1)
+        elif self.kind == "binary":
+            codes = self.target[:, 0].astype(int)
+        else:
+            values = self.target[:, 0]
+            cuts = np.quantile(values[self.known], np.arange(1, STRATA) / STRATA)
+            codes = np.searchsorted(cuts, values)
+        return np.where(self.known, codes, -1)
+
+    def present(self, weight: Float[np.ndarray, " n"]) -> "Trait | None":
+        """Leave out the classes that no weight is on; nothing is left of a constant trait."""
+        if self.kind == "number":
+            values = self.target[(weight > 0) & self.known, 0]
+            return self if len(values) and np.ptp(values) > 0 else None
+        if self.kind == "binary":
+            total = np.array([weight[self.strata == code].sum() for code in (0, 1)])
+            return self if (total > 0).all() else None
+        held = (weight * self.known) @ self.target > 0
+        if held.all():
+            return self
+        names = tuple(name for name, kept in zip(self.classes, held, strict=True) if kept)
+        target = self.target[:, held]
+        if len(names) == 2:
+            return dataclasses.replace(self, kind="binary", target=target[:, 1:], classes=names)
+        return dataclasses.replace(self, target=target, classes=names) if len(names) > 2 else None
+
+
+def read_trait(name: str, column: Shaped[np.ndarray, " n"], kind: str | None = None) -> Trait:
+    """Turn a protected column into something a regression can be fitted to.
+
+    Parameters
+    ----------
+    kind
+        ``classes`` or ``number`` for a column that could be either; by default numbers with more
+        than ten distinct values are numbers, and everything else is classes.
+    """
+    known = ~missing(column)
+    values = column[known]
+    if kind not in (None, "classes", "number"):
+        raise InvalidMetric(f"A trait's kind is 'classes' or 'number', not {kind!r}.")
+    numeric = values.dtype.kind in "iuf" or (
+        values.dtype.kind == "O"
+        and all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values)
+    )
+    if kind == "number" and not numeric:
+        raise InvalidMetric(f"The trait {name!r} cannot be a number: it holds text.")
+    distinct = sorted(set(values.tolist()), key=lambda v: v if numeric else str(v))
+    if len(distinct) < 2:
+        what = f"is {distinct[0]!r} for everyone" if distinct else "is missing for everyone"
+        raise InvalidMetric(
+            f"The protected trait {name!r} {what}, so no direction can be learned from it. "
+            "Leave it out, or use a sample in which it varies."
+        )
+    if kind == "number" or (kind is None and numeric and len(distinct) > FEW):
+        target = np.zeros((len(column), 1))
+        target[known, 0] = values.astype(np.float64)
+        if not np.isfinite(target).all():
+            raise InvalidMetric(f"The protected trait {name!r} has infinite values.")
+        return Trait(name, "number", target, known)
+    return _classes(name, values, known, distinct)
+
+
+def _classes(
+    name: str,
+    values: Shaped[np.ndarray, " m"],
+    known: Bool[np.ndarray, " n"],
+    distinct: Sequence[object],
+) -> Trait:
+    if len(distinct) > MANY:
+        raise InvalidMetric(
+            f"The protected trait {name!r} has {len(distinct)} different values (at most {MANY} "
+            "can be compared). Group them, or say that it is a number."
+        )
+    place = {value: index for index, value in enumerate(distinct)}
+    codes = np.array([place[value] for value in values.tolist()])
+    target = np.zeros((len(known), len(distinct)))
+    target[np.flatnonzero(known), codes] = 1.0
+    names = tuple(map(str, distinct))
+    if len(distinct) == 2:
+        return Trait(name, "binary", target[:, 1:], known, names)
+    return Trait(name, "classes", target, known, names)
