@@ -9,6 +9,7 @@ from safetensors.torch import load, save
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from torch import nn
+from torch.nn import functional as F
 
 from likewise.errors import InvalidFile, InvalidModel, LikewiseError
 from likewise.models import FixedProjection, as_model, open_model, save_model
@@ -84,6 +85,59 @@ def test_other_layers_are_not_saved(module, words, tmp_path):
     with pytest.raises(InvalidModel, match=words):
         save_model(module, tmp_path / "m.safetensors")
     assert not list(tmp_path.iterdir())
+
+
+class Own(nn.Module):
+    """A network as most people write one."""
+
+    def __init__(self, forward):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.norm = nn.Sequential(nn.LayerNorm(4), nn.Dropout())
+        self.run = forward
+
+    def forward(self, x):
+        return self.run(self, x)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda m, x: m.last(torch.relu(m.norm(m.first(x)))),
+        lambda m, x: m.last(F.dropout(m.first(x).tanh(), 0.1, m.training)),
+        lambda m, x: m.last(F.gelu(m.first(x), approximate="tanh")),
+        lambda m, x: F.sigmoid(m.last(F.relu(m.first(x), inplace=True))),
+    ],
+)
+def test_a_network_of_ones_own_is_saved_layer_by_layer(forward, tmp_path, rng):
+    module = Own(forward)
+    save_model(module, tmp_path / "m.safetensors")
+    x = torch.from_numpy(rng.normal(size=(20, 3)))
+    assert torch.equal(
+        as_model(open_model(str(tmp_path / "m.safetensors")))(x), as_model(module)(x)
+    )
+
+
+@pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        (lambda m, x: m.last(m.first(x)) + x[:, :2], "does more than run one layer"),
+        (lambda m, x: m.last(m.norm(m.first(x)) + m.first(x)), "does more than run one layer"),
+        (lambda m, x: m.last(m.first(x)) * 2, "'mul', which is not a layer"),
+        (lambda m, x: m.last(F.elu(m.first(x))), "'elu', which is not a layer"),
+        (lambda m, x: m.last(m.first(x)) if x.sum() > 0 else m.last(m.first(-x)), "followed"),
+    ],
+)
+def test_a_network_that_is_no_chain_of_layers_is_not_saved(forward, words, tmp_path):
+    with pytest.raises(InvalidModel, match=words):
+        save_model(Own(forward), tmp_path / "m.safetensors")
+
+
+def test_what_hooks_do_is_not_lost_in_silence(tmp_path):
+    module = nn.Sequential(nn.Linear(3, 2))
+    module[0].register_forward_hook(lambda module, given, out: 2 * out)
+    with pytest.raises(InvalidModel, match="layers alone do not say"):
+        save_model(module, tmp_path / "m.safetensors")
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, final
 
 import torch
@@ -50,16 +50,6 @@ class Written:
 
 
 _PLAIN = {"ReLU": nn.ReLU, "Tanh": nn.Tanh, "Sigmoid": nn.Sigmoid}
-_SILENT = (nn.Identity, nn.Dropout, nn.AlphaDropout)  # in evaluation mode they do nothing
-
-
-def flatten(module: nn.Module) -> Iterator[nn.Module]:
-    """Give the layers of nested ``Sequential`` modules in the order they are run."""
-    if isinstance(module, nn.Sequential):
-        for part in module:
-            yield from flatten(part)
-    elif not isinstance(module, _SILENT):
-        yield module
 
 
 def write_layer(layer: nn.Module) -> Written:

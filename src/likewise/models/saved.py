@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from likewise.errors import InvalidFile, InvalidModel, in_short
 from likewise.losses import Output
-from likewise.models.layers import Written, flatten, read_layer, write_layer
+from likewise.models.chain import chain
+from likewise.models.layers import Written, read_layer, write_layer
 from likewise.models.opened import Opened
 from likewise.models.recognise import as_model
 from likewise.models.torch_module import TorchModel
@@ -32,7 +33,7 @@ def save_model(
     Parameters
     ----------
     model
-        A ``Sequential`` of the closed list of layers, or an estimator that becomes one
+        A network that runs layers of the closed list in turn, or an estimator that becomes one
         (logistic regressions, scikit-learn's networks, the estimators of `likewise.training`).
     path
         Where to; by custom it ends in ``.safetensors``.
@@ -48,7 +49,7 @@ def save_model(
         raise InvalidModel(f"A {converted.card.kind} has no layers that could be saved.")
     if converted.front is not None:
         raise InvalidModel("A pipeline cannot be saved as layers. Save its last step alone.")
-    written = [write_layer(layer) for layer in flatten(converted.module)]
+    written = [write_layer(layer) for layer in chain(converted.module)]
     classes, output = converted.card.classes, converted.card.output
     about = {
         "format": FORMAT,
@@ -62,7 +63,7 @@ def save_model(
         for name, tensor in layer.tensors.items()
     }
     content = save(tensors, {KEY: json.dumps(about, allow_nan=False)})
-    read_bytes(content, str(path))  # what cannot be read again must not be written
+    _check_again(read_bytes(content, str(path)).content, converted)
     part = Path(f"{path}.part")
     try:
         part.write_bytes(content)
@@ -105,6 +106,14 @@ def read_bytes(content: bytes, source: str) -> Opened:
         output=about["output"],
         fingerprint=hashlib.sha256(content).hexdigest(),
     )
+
+
+def _check_again(network: nn.Sequential, model: TorchModel) -> None:
+    """Refuse to write what would not give the same numbers when it is read."""
+    width = model.card.n_features or 1
+    x = torch.linspace(-2, 2, 16 * width, dtype=torch.float64).reshape(width, 16).T
+    if not torch.allclose(network(x), model(x), rtol=1e-12, atol=1e-12):
+        raise InvalidModel("The model does something that its layers alone do not say.")
 
 
 def _about(text: str) -> dict[str, Any]:
