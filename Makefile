@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -qq
-PYTEST ?= $(BIN)/pytest -n 2
+PYTEST ?= $(BIN)/pytest -n 2 --dist worksteal
 
 # Workers share the cores already; a pool of threads in each would only get in the way.
 test bench: export OMP_NUM_THREADS = 1

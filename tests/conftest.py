@@ -9,6 +9,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -18,6 +19,10 @@ SEED = 20210330
 ROOT = Path(__file__).resolve().parents[1]
 
 torch.set_num_threads(1)
+
+# The same examples in every run, and no deadline: a busy machine is not a bug.
+hypothesis.settings.register_profile("likewise", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("likewise")
 
 
 def pytest_configure(config: pytest.Config) -> None:
