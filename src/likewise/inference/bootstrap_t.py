@@ -9,7 +9,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.inference.design import Design
-from likewise.inference.estimate import Bounds, Estimate
+from likewise.inference.estimate import Bounds, Estimate, Unknown
 
 CELLS = 2**22
 """Resampled rows held at once, so that memory does not grow with the number of resamples."""
@@ -38,15 +38,15 @@ class BootstrapT(Bounds):
     def p_value(self, delta: float) -> float:
         t = self.estimate.studentised(delta)
         beyond = len(self.resampled) - int(np.searchsorted(self.resampled, t, side="left"))
-        return 1.0 if self.estimate.std_error == 0 else (1 + beyond) / (1 + len(self.resampled))
+        return (1 + beyond) / (1 + len(self.resampled))
 
     @override
     def lower_bound(self, alpha: float) -> float:
-        return self._solve(1 - alpha) if self.estimate.std_error else 0.0
+        return self._solve(1 - alpha)
 
     @override
     def upper_bound(self, alpha: float) -> float:
-        return self._solve(alpha) if self.estimate.std_error else math.inf
+        return self._solve(alpha)
 
     def _solve(self, q: float) -> float:
         count = len(self.resampled)
@@ -63,7 +63,7 @@ def bootstrap_t(
     design: Design,
     rng: np.random.Generator,
     repetitions: int = 1999,
-) -> BootstrapT:
+) -> Bounds:
     """Resample independent units (people, or whole clusters) and studentise each mean anew.
 
     Parameters
@@ -77,6 +77,8 @@ def bootstrap_t(
     repetitions
         Number of resamples.
     """
+    if estimate.std_error == 0:
+        return Unknown()
     weights = design.total_weights
     terms = design.totals(ratio - estimate.value)
     units = design.units

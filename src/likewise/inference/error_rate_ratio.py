@@ -7,11 +7,13 @@ from typing_extensions import override
 
 from likewise.errors import InvalidSample
 from likewise.inference.design import Design
+from likewise.inference.design_score import design_bounds
 from likewise.inference.error_rates import ErrorTable
-from likewise.inference.estimate import Bounds
+from likewise.inference.estimate import Bounds, Unknown
+from likewise.inference.estimators import ratio_of_means
 from likewise.inference.midp import Exact, MidP
 from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_of_sums import UnitSums, weigh_totals
+from likewise.inference.ratio_of_sums import UnitSums
 from likewise.inference.ratio_test import RatioTest, check_interval
 from likewise.inference.score import Score
 from likewise.inference.verdict import Evidence
@@ -49,9 +51,21 @@ class ErrorRateRatioTest(RatioTest):
         table = ErrorTable.of(before, after)
         if design.simple:
             return self.weigh(table, monotone=outcomes.monotone)
-        sums = UnitSums.of(design.totals(after), design.totals(before))
-        evidence = weigh_totals(self.name, sums, design, paper=self.interval == "paper")
-        return dataclasses.replace(evidence, details={**evidence.details, **table.details})
+        estimate = ratio_of_means(before, after, design)
+        paper = self.interval == "paper"
+        bounds: Bounds | None = estimate if table.before else None
+        if not paper:
+            sums = UnitSums.of(design.totals(after), design.totals(before))
+            bounds = design_bounds(before, after, sums, design)
+        return Evidence(
+            test=self.name,
+            method=design.named("paper" if paper else "Hall and score"),
+            estimate=estimate,
+            bounds=bounds,
+            spread=not paper or estimate.std_error > 0,
+            notes=_no_base_errors(table) + design.notes,
+            details={**table.details, "kish": design.kish},
+        )
 
     def weigh(self, table: ErrorTable, *, monotone: bool) -> Evidence:
         """Return the evidence of a table of errors; ``monotone``: wrong could not turn right."""
@@ -60,11 +74,9 @@ class ErrorRateRatioTest(RatioTest):
         bounds: dict[str, Bounds | None] = {
             "midp": MidP(table),
             "exact": Exact(table),
-            "score": Score(table),
+            "score": Score(table) if table.before or table.after else Unknown(),
             "paper": estimate if table.before else None,
         }
-        if table.before == 0:
-            notes += ("Nobody is decided wrongly before the map, so the ratio is unbounded.",)
         return Evidence(
             test=self.name,
             method={"midp": "mid-P"}.get(interval, interval),
@@ -72,7 +84,7 @@ class ErrorRateRatioTest(RatioTest):
             bounds=bounds[interval],
             # The paper's interval shrinks to a point where nobody's decision changes.
             spread=interval != "paper" or estimate.std_error > 0,
-            notes=notes,
+            notes=notes + _no_base_errors(table),
             details=table.details,
         )
 
@@ -91,3 +103,9 @@ class ErrorRateRatioTest(RatioTest):
                 "to do; the score test took the place of the exact one.",
             )
         return interval, ()
+
+
+def _no_base_errors(table: ErrorTable) -> tuple[str, ...]:
+    if table.before:
+        return ()
+    return ("Nobody is decided wrongly before the map, so the ratio has no upper bound.",)

@@ -36,6 +36,26 @@ class Bounds(abc.ABC):
 
 @final
 @dataclasses.dataclass(frozen=True)
+class Unknown(Bounds):
+    """The bounds of a sample that says nothing: people who all fare the same, or no errors."""
+
+    least: float = 0.0
+
+    @override
+    def p_value(self, delta: float) -> float:
+        return 1.0
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return self.least
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        return math.inf
+
+
+@final
+@dataclasses.dataclass(frozen=True)
 class Estimate(Bounds):
     r"""A point estimate :math:`S_n` with its standard error; its bounds are the paper's.
 

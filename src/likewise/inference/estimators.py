@@ -6,7 +6,6 @@ import math
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from likewise.errors import InvalidSample
 from likewise.inference.design import Design
 from likewise.inference.estimate import Estimate
 
@@ -48,12 +47,13 @@ def ratio_of_means(
     Parameters
     ----------
     before, after
-        Errors (or losses) of each person before and after the unfair map.
+        Errors (or losses) of each person before and after the unfair map. With none before, the
+        ratio is infinite, or not defined, and has no standard error.
     """
     design = design or Design.make(len(before))
     a, b = float(design.totals(after).sum()), float(design.totals(before).sum())
     if b == 0:
-        raise InvalidSample("There are no errors before the map, so there is no ratio of rates.")
+        return Estimate(math.inf if a else math.nan, math.nan, design.n)
     value = a / b
     terms = design.totals(after - value * before) * (design.units / b)
     estimate = from_terms(value, terms, design)

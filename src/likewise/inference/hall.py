@@ -1,13 +1,12 @@
 """Hall's interval: the paper's, corrected for skewed ratios."""
 
 import dataclasses
-import math
 from typing import final
 
 import numpy as np
 from typing_extensions import override
 
-from likewise.inference.estimate import Bounds, Estimate, quantile, upper_tail
+from likewise.inference.estimate import Bounds, Estimate, Unknown, quantile, upper_tail
 
 
 @final
@@ -21,30 +20,33 @@ class Hall(Bounds):
 
     .. math:: g(t) = t + g' t^2 / 3 + g'^2 t^3 / 27 + g'/6, \qquad g' = \gamma / \sqrt n,
 
-    which is increasing and can be inverted in closed form. Without spread nothing is known:
-    the p-value is 1 and the bounds are 0 and infinity.
+    which is increasing and can be inverted in closed form. The standard error must not be zero:
+    see `hall`.
     """
 
     estimate: Estimate
 
     @override
     def p_value(self, delta: float) -> float:
-        if self.estimate.std_error == 0:
-            return 1.0
         t = self.estimate.studentised(delta)
         return upper_tail(transformed(t, self.estimate.skewness), self.estimate.degrees)
 
     @override
     def lower_bound(self, alpha: float) -> float:
-        return self._solve(1 - alpha) if self.estimate.std_error else 0.0
+        return self._solve(1 - alpha)
 
     @override
     def upper_bound(self, alpha: float) -> float:
-        return self._solve(alpha) if self.estimate.std_error else math.inf
+        return self._solve(alpha)
 
     def _solve(self, q: float) -> float:
         z = quantile(q, self.estimate.degrees)
         return self.estimate.value - self.estimate.std_error * restored(z, self.estimate.skewness)
+
+
+def hall(estimate: Estimate) -> Bounds:
+    """Return Hall's bounds; without any spread nothing is known."""
+    return Hall(estimate) if estimate.std_error > 0 else Unknown()
 
 
 def transformed(t: float, skewness: float) -> float:

@@ -10,7 +10,7 @@ from likewise.inference.bootstrap_t import bootstrap_t
 from likewise.inference.design import Design
 from likewise.inference.estimate import Bounds, Estimate
 from likewise.inference.estimators import design_effect, mean_of_ratios
-from likewise.inference.hall import Hall
+from likewise.inference.hall import hall
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_test import RatioTest, check_cap, check_interval
 from likewise.inference.tail import tail_of
@@ -98,7 +98,7 @@ class LossRatioTest(RatioTest):
         )
 
     def _bounds(self, estimate: Estimate) -> Bounds:
-        return estimate if self.interval == "paper" else Hall(estimate)
+        return estimate if self.interval == "paper" else hall(estimate)
 
 
 def _spread_note(estimate: Estimate) -> tuple[str, ...]:

@@ -7,8 +7,10 @@ import numpy as np
 from typing_extensions import override
 
 from likewise.inference.design import Design
+from likewise.inference.estimate import Bounds
+from likewise.inference.estimators import ratio_of_means
 from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_of_sums import UnitSums, weigh_totals
+from likewise.inference.ratio_of_sums import Inverted, UnitSums
 from likewise.inference.ratio_test import RatioTest, check_cap, check_interval
 from likewise.inference.verdict import Evidence
 
@@ -51,22 +53,29 @@ class MeanLossRatioTest(RatioTest):
                 "not defined; nobody is left out."
             )
             return Evidence.undefined(self.name, self.interval, design.n, note, self.cap)
-        before_totals = design.totals(before)
-        limit = self.cap * float(before_totals.sum() / design.total_weights.sum())
+        totals = design.totals(before)
+        limit = self.cap * float(totals.sum() / design.total_weights.sum())
         held = np.minimum(after, np.maximum(before, limit))
-        evidence, capped = (
-            weigh_totals(
-                self.name,
-                UnitSums.of(design.totals(losses), before_totals),
-                design,
-                paper=self.interval == "paper",
-            )
-            for losses in (after, held)
-        )
-        return dataclasses.replace(
-            evidence,
-            capped_estimate=capped.estimate,
-            capped=capped.bounds,
+        method = design.named("paper" if self.interval == "paper" else "Hall")
+        estimate, capped = (ratio_of_means(before, losses, design) for losses in (after, held))
+        if limit == 0:
+            note = "Nobody has any loss before the map, so there is no ratio."
+            return Evidence.undefined(self.name, method, design.n, note, self.cap)
+        bounds: list[Bounds] = [estimate, capped]
+        if self.interval == "hall":
+            bounds = [
+                Inverted(UnitSums.of(design.totals(losses), totals), design.degrees)
+                for losses in (after, held)
+            ]
+        return Evidence(
+            test=self.name,
+            method=method,
+            estimate=estimate,
+            bounds=bounds[0],
+            capped_estimate=capped,
+            capped=bounds[1],
             cap=float(self.cap),
-            spread=capped.spread,
+            spread=capped.std_error > 0,
+            notes=design.notes,
+            details={} if design.simple else {"kish": design.kish},
         )

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.inference.estimate import Bounds, Estimate, quantile, upper_tail
+from likewise.inference.estimate import Bounds, Estimate, Unknown, quantile, upper_tail
 from likewise.inference.verdict import Evidence
 
 
@@ -54,21 +54,15 @@ class Jackknife(Bounds):
 
     @override
     def p_value(self, delta: float) -> float:
-        if self.std_error == 0:
-            return 1.0
         return upper_tail((self.value - delta) / self.std_error, self.degrees)
 
     @override
     def lower_bound(self, alpha: float) -> float:
-        if self.std_error == 0:
-            return 0.0
         return self.value - quantile(1 - alpha, self.degrees) * self.std_error
 
     @override
     def upper_bound(self, alpha: float) -> float:
         t = quantile(1 - alpha, self.degrees)
-        if self.std_error == 0:
-            return math.inf
         if min(self.value, self.replicates.min()) <= 1:
             return self.value + t * self.std_error
         excess = self.value - 1
@@ -159,26 +153,29 @@ def with_refits(
             capped=None,
             notes=(*evidence.notes, note),
         )
-    total = _bounds(evidence.estimate, [r.estimate for r in replicates], bootstrap, separate)
+    total = _refitted(evidence.estimate, [r.estimate for r in replicates], bootstrap, separate)
     held = [r.capped_estimate for r in replicates if r.capped_estimate is not None]
     capped = evidence.capped_estimate
     return dataclasses.replace(
         evidence,
         method=method,
         estimate=dataclasses.replace(evidence.estimate, std_error=total.std_error),
-        bounds=total,
-        capped=None if capped is None else _bounds(capped, held, bootstrap, separate),
-        spread=evidence.spread and total.std_error > 0,
+        bounds=_known(total),
+        capped=None if capped is None else _known(_refitted(capped, held, bootstrap, separate)),
         details={**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error},
     )
 
 
-def _bounds(
+def _refitted(
     estimate: Estimate, replicates: Sequence[Estimate], bootstrap: bool, separate: bool
 ) -> Jackknife | Percentile:
     values = np.array([r.value for r in replicates])
     error = estimate.std_error if separate else 0.0
     return Percentile(values, error) if bootstrap else Jackknife(estimate.value, values, error)
+
+
+def _known(bounds: Jackknife | Percentile) -> Bounds:
+    return bounds if bounds.std_error > 0 else Unknown()
 
 
 def _jackknife_error(replicates: Float[np.ndarray, " g"]) -> float:

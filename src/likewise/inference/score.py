@@ -1,65 +1,35 @@
 """The score test of the error-rate ratio, where wrong may turn right."""
 
 import dataclasses
-import math
 from typing import Any, final
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
 from typing_extensions import override
 
 from likewise.inference.error_rates import ErrorTable
-from likewise.inference.estimate import Bounds
+from likewise.inference.inversion import Inversion
 
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Score(Bounds):
+class Score(Inversion):
     r"""Score bounds for the ratio of two paired proportions.
 
     Nam and Blackwelder (2002), Tang, Tang and Chan (2003): :math:`a - \theta b` is standardised
     with the variance that is most likely *under* :math:`\theta`, so the bounds stay honest when
-    there are few errors, or none.
+    there are few errors before, or none.
     """
 
     table: ErrorTable
 
     @override
-    def p_value(self, delta: float) -> float:
-        return float(score_p_value(delta, *dataclasses.astuple(self.table)))
+    def pivot(self, theta: float) -> float:
+        return float(score(theta, *dataclasses.astuple(self.table)))
 
+    @property
     @override
-    def lower_bound(self, alpha: float) -> float:
-        z = float(ndtri(1 - alpha))
-        if self.table.after == 0:
-            return 0.0
-        if self.table.before == 0:  # then Z = √(a/θ), which never falls below zero
-            return self.table.after / z**2 if z > 0 else math.inf
-        return self._solve(z)
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        z = float(ndtri(alpha))
-        if self.table.before == 0:
-            return math.inf
-        if self.table.after == 0:  # then Z = -√(bθ)
-            return z**2 / self.table.before if z < 0 else 0.0
-        return self._solve(z)
-
-    def _solve(self, z: float) -> float:
-        counts = dataclasses.astuple(self.table)
-        # Z falls from infinity to minus infinity.
-        centre = math.log(self.table.ratio)
-        width = 1.0
-        while score(math.exp(centre - width), *counts) <= z:
-            width *= 2
-        low, width = centre - width, 1.0
-        while score(math.exp(centre + width), *counts) >= z:
-            width *= 2
-        high = centre + width
-        root = brentq(lambda s: score(math.exp(s), *counts) - z, low, high, rtol=1e-14)
-        return math.exp(float(root))
+    def centre(self) -> float:
+        return self.table.ratio
 
 
 def score(theta: float, both: Any, newly_wrong: Any, newly_right: Any, neither: Any) -> Any:
@@ -84,10 +54,3 @@ def score(theta: float, both: Any, newly_wrong: Any, newly_right: Any, neither: 
     return np.where(variance > 0, distance / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)[
         ()
     ]
-
-
-def score_p_value(delta: float, both: Any, newly_wrong: Any, newly_right: Any, neither: Any) -> Any:
-    """Return the one-sided p-value of the score test; 1 without a single error."""
-    none = (np.asarray(both) + newly_wrong + newly_right) == 0
-    z = score(delta, both, newly_wrong, newly_right, neither)
-    return np.where(none, 1.0, ndtr(-z))[()]
