@@ -160,18 +160,23 @@ class _Problem:
         """Solve Newton's equations: directly if they are few, else by conjugate gradients."""
         if gradient.size <= DENSE_LIMIT:
             return _solve(self._hessian(mean), gradient.ravel()).reshape(gradient.shape)
-        size = gradient.size
+        shape, size = gradient.shape, gradient.size
         diagonal = (self._curvature_diagonal(mean).T @ self.design**2 + self.penalty).ravel()
+
+        def product(v: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
+            return self._product(v.reshape(shape), mean).ravel()
+
+        def precondition(v: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
+            return v / diagonal
+
+        operators = [
+            scipy.sparse.linalg.LinearOperator((size, size), function, dtype=np.float64)
+            for function in (product, precondition)
+        ]
         step, _ = scipy.sparse.linalg.cg(
-            scipy.sparse.linalg.LinearOperator(
-                (size, size), lambda v: self._product(v.reshape(gradient.shape), mean).ravel()
-            ),
-            gradient.ravel(),
-            rtol=1e-8,
-            maxiter=2000,
-            M=scipy.sparse.linalg.LinearOperator((size, size), lambda v: v.ravel() / diagonal),
+            operators[0], gradient.ravel(), rtol=1e-8, maxiter=2000, M=operators[1]
         )
-        return step.reshape(gradient.shape)
+        return step.reshape(shape)
 
     def _curvature_diagonal(self, mean: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         curvature = np.ones_like(mean) if self.kind == "number" else mean * (1 - mean)

@@ -80,7 +80,8 @@ def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
         problem = f"it has no numbers {error.args[0]!r}"
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        place = ".".join(map(str, first["loc"])) or "its description"
+        problem = f"{place}: {first['msg']}"
     except (InvalidMetric, ValueError, RecursionError, RuntimeError) as error:
         problem = in_short(error)
     raise InvalidFile(f"{str(path)!r} is damaged or holds no fair metric: {problem}.")

@@ -1,6 +1,7 @@
 """What a fair metric looks like, in words: which features each free direction is close to."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 from jaxtyping import Float
@@ -24,7 +25,13 @@ def describe(
     names = features or [f"x{j}" for j in range(d)]
     labels = labels or [f"direction {i + 1}" for i in range(m)]
     lines = [
-        f"  {label}: {', '.join(nearest_axes(direction, names))}"
+        textwrap.fill(
+            f"{label}: {', '.join(nearest_axes(direction, names))}",
+            width=80,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
         for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True)
     ]
     more = [f"  … and {m - SHOWN} more"] if m > SHOWN else []
@@ -38,8 +45,8 @@ def tell_origin(origin: Origin) -> str:
     for trait in origin.traits:
         missing = f"; {trait.missing} missing" if trait.missing else ""
         lines.append(
-            f"  {trait.name}: predicted with {trait.before}; "
-            f"without the free directions {trait.after}{missing}"
+            f"  {trait.name}: predicted with {trait.before}{missing};\n"
+            f"    without the free directions {trait.after}"
         )
     return "\n".join(lines)
 

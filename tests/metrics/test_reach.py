@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from likewise.errors import InvalidMetric
+from likewise.metrics.reach import Ellipsoid
+
+
+@pytest.fixture
+def people(rng):
+    """A thousand people in three correlated coordinates of different scale."""
+    return rng.normal(size=(1000, 3)) @ np.diag([1.0, 5.0, 0.1]) @ rng.normal(size=(3, 3)) + 4.0
+
+
+@pytest.fixture
+def reach(people):
+    return Ellipsoid.of(people)
+
+
+def test_it_holds_just_its_share_of_the_sample(people, reach):
+    inside = reach.contains(torch.from_numpy(people))
+    assert inside.sum().item() == 990
+
+
+def test_weights_count_as_repeated_people(people, rng):
+    times = rng.integers(0, 4, size=len(people))
+    weighted = Ellipsoid.of(people, times.astype(float))
+    repeated = Ellipsoid.of(np.repeat(people, times, axis=0))
+    torch.testing.assert_close(weighted.covariance, repeated.covariance)
+    assert weighted.radius == pytest.approx(repeated.radius)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31))
+def test_it_does_not_depend_on_the_basis(seed):
+    rng = np.random.default_rng(seed)
+    people = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3))
+    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    there, here = Ellipsoid.of(people @ rotation), Ellipsoid.of(people)
+    points = torch.from_numpy(3 * rng.normal(size=(50, 3)))
+    turn = torch.from_numpy(rotation)
+    torch.testing.assert_close(there.distance(points @ turn), here.distance(points))
+    torch.testing.assert_close(there.project(points @ turn), here.project(points) @ turn)
+    torch.testing.assert_close(there.clip(points @ turn), here.clip(points) @ turn)
+
+
+def test_whitening_is_undone(people, reach):
+    c = torch.from_numpy(people)
+    torch.testing.assert_close(reach.colour(reach.whiten(c), 0 * c + reach.mean), c)
+
+
+def test_those_within_reach_stay_and_others_come_to_the_rim(people, reach):
+    c = torch.from_numpy(2 * people)
+    outside = ~reach.contains(c)
+    for brought in (reach.clip(c), reach.project(c)):
+        assert torch.equal(brought[~outside], c[~outside])
+        torch.testing.assert_close(
+            reach.distance(brought[outside]), torch.ones(int(outside.sum()), dtype=c.dtype)
+        )
+
+
+def test_clipping_moves_straight_to_the_centre(people, reach):
+    c = torch.from_numpy(3 * people)
+    clipped = reach.clip(c)
+    share = (clipped - reach.mean) / (c - reach.mean)
+    torch.testing.assert_close(share, share[:, :1].expand(-1, 3))
+
+
+def test_projection_finds_the_nearest_point(people, reach):
+    c = torch.from_numpy(3 * people[:20])
+    nearest = reach.project(c)
+    for point, ours in zip(c.numpy(), nearest.numpy(), strict=True):
+        found = minimize(
+            lambda q, point=point: ((q - point) ** 2).sum(),
+            reach.clip(torch.from_numpy(point)[None])[0].numpy(),
+            constraints={
+                "type": "ineq",
+                "fun": lambda q: 1 - reach.distance(torch.from_numpy(q)[None]).item() ** 2,
+            },
+            options={"maxiter": 500, "ftol": 1e-12},
+        )
+        # SLSQP may stop early or slightly outside; it never finds anything much nearer.
+        assert ((ours - point) ** 2).sum() <= found.fun * (1 + 1e-4) + 1e-9
+
+
+def test_a_row_is_projected_without_regard_to_the_others(people, reach):
+    c = torch.from_numpy(5 * people)
+    together = reach.project(c)
+    assert torch.equal(together[:7], reach.project(c[:7]))
+    assert torch.equal(together[3:4], reach.project(c[3:4]))
+
+
+def test_nobody_moves_where_the_sample_does_not_vary(rng):
+    people = np.column_stack([rng.normal(size=100), np.full(100, 2.0)])
+    reach = Ellipsoid.of(people)
+    stranger = torch.tensor([[50.0, -7.0]], dtype=torch.float64)
+    assert reach.axes.shape == (1, 2)
+    assert reach.clip(stranger)[0, 1] == -7
+    assert reach.project(stranger)[0, 1] == -7
+    assert reach.contains(reach.project(stranger)).all()
+
+
+@pytest.mark.parametrize("people", [np.ones((5, 2)), np.zeros((5, 0)), np.ones((1, 3))])
+def test_a_sample_that_does_not_vary_at_all_lets_nobody_move(people):
+    reach = Ellipsoid.of(people)
+    c = torch.ones(3, people.shape[1], dtype=torch.float64)
+    assert reach.contains(c).all()
+    assert torch.equal(reach.clip(c + 1), c + 1)
+    assert torch.equal(reach.project(c + 1), c + 1)
+
+
+def test_an_impossible_reach_is_refused():
+    eye = torch.eye(2, dtype=torch.float64)
+    with pytest.raises(InvalidMetric, match="negative eigenvalue"):
+        Ellipsoid(torch.zeros(2), -eye, 1.0)
+    with pytest.raises(InvalidMetric, match="radius"):
+        Ellipsoid(torch.zeros(2), eye, float("nan"))
