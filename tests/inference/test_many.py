@@ -53,7 +53,7 @@ def at_the_tolerance(rng, n):
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_holm_agrees_with_statsmodels(values):
     p_values = {f"test {k}": p for k, p in enumerate(values)}
     ours = holm(p_values, 0.1)

@@ -1,0 +1,158 @@
+"""Shares of people, and intervals of what is made of them."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, t
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from likewise.inference.design import Design
+from likewise.inference.shares import Share, combination, ratio
+
+
+def share(count, n, before=0, after=0):
+    """Return count/n as a share of n people between others who do not matter."""
+    total = before + n + after
+    among = (np.arange(total) >= before) & (np.arange(total) < before + n)
+    hit = (np.arange(total) >= before) & (np.arange(total) < before + count)
+    return Share.of(hit, among, Design.make(total))
+
+
+def two(count, n, other, m):
+    return share(count, n, after=m), share(other, m, before=n)
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 12), (3, 12), (12, 12), (450, 9045)])
+def test_single_intervals_are_those_of_statsmodels(count, n):
+    ours = share(count, n)
+    for mine, method in ((ours.wilson, "wilson"), (ours.clopper_pearson, "beta")):
+        got = mine(0.1)
+        expected = np.nan_to_num(proportion_confint(count, n, alpha=0.1, method=method), nan=0.0)
+        upper = 1.0 if count == n else expected[1]  # "beta" gives nan there
+        assert (got.value, got.n) == (count / n, n)
+        assert (got.lower, got.upper) == pytest.approx((expected[0], upper), abs=1e-12)
+
+
+@pytest.mark.parametrize("table", [(3, 10, 7, 25), (0, 10, 4, 30), (10, 10, 0, 12)])
+def test_a_difference_has_newcombes_interval(table):
+    got = combination([1, -1], two(*table), 0.05)
+    expected = confint_proportions_2indep(*table, method="newcomb", compare="diff", alpha=0.05)
+    assert (got.lower, got.upper) == pytest.approx(expected, abs=1e-12)
+    assert got.value == pytest.approx(table[0] / table[1] - table[2] / table[3])
+
+
+@pytest.mark.parametrize("table", [(30, 100, 50, 120), (8, 40, 9, 35), (300, 900, 500, 1000)])
+def test_a_ratio_lies_where_the_score_interval_does(table):
+    # Two different methods: they meet as n grows.
+    got = ratio(*two(*table), 0.05)
+    expected = confint_proportions_2indep(*table, method="score", compare="ratio", alpha=0.05)
+    assert (got.lower, got.upper) == pytest.approx(expected, rel=4 / table[1])
+
+
+def test_a_ratio_with_zeros_stays_honest():
+    none, some = two(0, 20, 5, 20)
+    got = ratio(none, some, 0.05)
+    assert (got.value, got.lower) == (0.0, 0.0)
+    assert 0 < got.upper < 1.5
+    back = ratio(some, none, 0.05)
+    assert back.value == math.inf
+    assert back.lower == pytest.approx(1 / got.upper)  # the method is symmetric
+    assert back.upper == math.inf
+    both = ratio(*two(0, 20, 0, 20), 0.05)
+    assert math.isnan(both.value)
+    assert (both.lower, both.upper) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize(("p", "q", "n", "m"), [(0.1, 0.3, 30, 40), (0.02, 0.05, 60, 60)])
+def test_a_ratio_is_covered_as_promised(p, q, n, m):
+    # All tables, no simulation: between .94 and .99 here, where the usual log interval has no
+    # answer for tables with zeros.
+    covered = 0.0
+    for x, y in itertools.product(range(n + 1), range(m + 1)):
+        chance = binom.pmf(x, n, p) * binom.pmf(y, m, q)
+        if chance > 1e-9:
+            got = ratio(*two(x, n, y, m), 0.05)
+            covered += chance * (got.lower <= p / q <= got.upper)
+    assert 0.94 <= covered <= 0.99
+
+
+def test_nobody_means_not_known():
+    empty = Share.of(np.ones(5, bool), np.zeros(5, bool), Design.make(5))
+    for got in (empty.wilson(0.05), empty.clopper_pearson(0.05)):
+        assert math.isnan(got.value)
+        assert (got.lower, got.upper, got.n) == (0.0, 1.0, 0)
+    full = Share.of(np.ones(5, bool), np.ones(5, bool), Design.make(5))
+    got = combination([0.5, -0.5], [empty, full], 0.05)
+    assert math.isnan(got.value)
+    assert (got.lower, got.upper) == (-0.5, 0.5)
+    assert ratio(full, empty, 0.05).upper == math.inf
+
+
+def test_whole_weights_count_like_copies_and_copies_like_clusters(rng):
+    hit, among = rng.random(300) < 0.3, rng.random(300) < 0.8
+    weight = rng.integers(1, 5, 300)
+    weighted = Share.of(hit, among, Design.make(300, weight.astype(float)))
+    rows = np.repeat(np.arange(300), weight)
+    copies = Share.of(hit[rows], among[rows], Design.make(len(rows), None, rows))
+    assert weighted.value == pytest.approx(copies.value, rel=1e-12)
+    # The copies of one person are one independent unit, whichever way they are written down.
+    assert weighted.effective_n == pytest.approx(copies.effective_n, rel=1e-12)
+    assert weighted.effective_n < among.sum()
+    assert weighted.wilson(0.05).upper == pytest.approx(copies.wilson(0.05).upper, rel=1e-12)
+
+
+def test_few_clusters_take_students_t(rng):
+    hit, cluster = rng.random(60) < 0.4, np.repeat(np.arange(6), 10)
+    few = Share.of(hit, np.ones(60, bool), Design.make(60, None, cluster))
+    assert few.degrees == 5
+    z, student = 1.959963984540054, t.ppf(0.975, 5)
+    expected = proportion_confint(
+        few.value * few.effective_n * (z / student) ** 2,
+        few.effective_n * (z / student) ** 2,
+        method="beta",
+    )
+    got = few.clopper_pearson(0.05)
+    assert (got.lower, got.upper) == pytest.approx(expected, rel=1e-10)
+
+
+def test_one_cluster_and_no_spread_are_told_apart():
+    cluster = np.repeat(np.arange(10), 5)
+    alone = Share.of(np.ones(50, bool), cluster == 3, Design.make(50, None, cluster))
+    assert (alone.wilson(0.05).lower, alone.wilson(0.05).upper) == (0.0, 1.0)
+    alike = Share.of(np.ones(50, bool), cluster < 8, Design.make(50, None, cluster))
+    assert alike.effective_n == pytest.approx(8)  # eight units of equal weight
+    assert 0 < alike.wilson(0.05).lower < 1
+
+
+def test_shares_of_the_same_clusters_are_not_taken_for_independent(rng):
+    # Everybody has a twin in the other group with the same answer: the difference is exactly zero,
+    # and square-and-add without correlations would be 40 % too wide.
+    hit = np.tile(rng.random(400) < 0.3, 2)
+    cluster, first = np.tile(np.arange(400), 2), np.arange(800) < 400
+    design = Design.make(800, None, cluster)
+    one, other = Share.of(hit, first, design), Share.of(hit, ~first, design)
+    got = combination([1, -1], [one, other], 0.05)
+    width = one.wilson(0.05).upper - one.wilson(0.05).lower
+    assert got.value == 0
+    assert got.upper - got.lower < 0.2 * width
+    # The two ends of Wilson's interval are not equally far, which leaves a little.
+
+
+@pytest.mark.slow
+def test_weighted_and_clustered_shares_are_covered():
+    # 60 clusters of 5 with a common inclination, weights that follow it. 600 runs at a true
+    # coverage of .95 fall below .925 once in 300 times; seeded, so never again.
+    rng = np.random.default_rng(20210330)
+    cluster = np.repeat(np.arange(60), 5)
+    inclination, weight_by_kind = np.array([0.2, 0.5]), np.array([1.0, 3.0])
+    truth = 0.5 * (inclination * weight_by_kind).sum() / weight_by_kind.mean()
+    covered = 0
+    for _ in range(600):
+        kind = (rng.random(60) < 0.5).astype(int)[cluster]
+        hit = rng.random(300) < inclination[kind]
+        design = Design.make(300, weight_by_kind[kind], cluster)
+        got = Share.of(hit, np.ones(300, bool), design).wilson(0.05)
+        covered += got.lower <= truth <= got.upper
+    assert covered / 600 >= 0.925
