@@ -2,7 +2,8 @@
 
 import abc
 import warnings
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +16,14 @@ from torch import nn
 from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
 from likewise.people import AuditData
 from likewise.training.network import one_thread
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def unchecked(constructor: F) -> F:
+    """Keep run-time type checks off a constructor: scikit-learn wants `fit` to complain."""
+    constructor.__no_type_check__ = True  # type: ignore[attr-defined]
+    return constructor
 
 
 class TrainedClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
@@ -49,7 +58,7 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignor
     def _learn(self, people: AuditData, rng: np.random.Generator) -> nn.Module:
         """Fit to people whose ``y`` holds class indices; set ``n_iter_`` and return logits."""
 
-    def fit(self, X: Any, y: Any, protected: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, protected: Any = None) -> "TrainedClassifier":
         """Train on features ``X`` and labels ``y``.
 
         Parameters
@@ -90,7 +99,7 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignor
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
         """Return the probability of each class, one row a person."""
         check_is_fitted(self)
-        rows = torch.from_numpy(validate_data(self, X, dtype=np.float64, reset=False))
+        rows = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
         with torch.inference_mode():
             return torch.softmax(self.module_(rows), dim=1).numpy()
 

@@ -9,7 +9,7 @@ from torch import nn
 from typing_extensions import override
 
 from likewise.people import AuditData
-from likewise.training.base import TrainedClassifier
+from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.network import batches, counted, new_network, train
 
 
@@ -33,6 +33,7 @@ class BaselineClassifier(TrainedClassifier):
 
     needs_protected: ClassVar[bool] = False
 
+    @unchecked
     def __init__(
         self,
         *,
@@ -62,7 +63,7 @@ def learn_network(
 ) -> nn.Sequential:
     """Train the network of `BaselineClassifier` with the ``choices`` of an estimator."""
     network = new_network(x.shape[1], choices.hidden, int(y.max()) + 1, rng)
-    people, classes = torch.from_numpy(x).float(), torch.from_numpy(y)
+    people, classes = torch.tensor(x, dtype=torch.float32), torch.from_numpy(y)
     drawn = batches(y, choices.batch_size, choices.max_iter, rng, balanced=choices.balanced)
     words = type(choices).__name__.removesuffix("Classifier")
     steps = counted(drawn, choices.max_iter, words, show=choices.progress)

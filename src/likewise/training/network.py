@@ -93,7 +93,8 @@ def counted(steps: Iterable[T], total: int, words: str, *, show: bool) -> Iterat
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(words, total=total)
     begin = time.monotonic()
     try:
@@ -103,4 +104,5 @@ def counted(steps: Iterable[T], total: int, words: str, *, show: bool) -> Iterat
                 bar.start()
             yield step
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()

@@ -10,7 +10,7 @@ from typing_extensions import override
 from likewise.metrics.quadratic import ignoring
 from likewise.models.layers import FixedProjection
 from likewise.people import AuditData
-from likewise.training.base import TrainedClassifier
+from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.baseline import learn_network
 from likewise.training.directions import find_directions
 
@@ -27,6 +27,7 @@ class ProjectClassifier(TrainedClassifier):
         As in `BaselineClassifier`.
     """
 
+    @unchecked
     def __init__(
         self,
         directions: Any = None,
@@ -55,5 +56,5 @@ class ProjectClassifier(TrainedClassifier):
             return learn_network(self, people.x, people.y, rng)
         remove = FixedProjection(ignoring(directions).free)
         # The layer has nothing to learn, so people pass it once, before training.
-        seen = remove(torch.from_numpy(people.x)).numpy()
+        seen = remove(torch.tensor(people.x)).numpy()
         return nn.Sequential(remove, *learn_network(self, seen, people.y, rng))

@@ -1,5 +1,6 @@
 """Reductions: a mixture of logistic models with equal error rates in all groups."""
 
+import warnings
 from typing import Any, final
 
 import numpy as np
@@ -11,7 +12,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidData, MissingExtra
 from likewise.people import AuditData, missing
-from likewise.training.base import TrainedClassifier
+from likewise.training.base import TrainedClassifier, unchecked
 
 
 @final
@@ -43,6 +44,7 @@ class ReductionsClassifier(TrainedClassifier):
     classification.
     """
 
+    @unchecked
     def __init__(
         self,
         *,
@@ -96,7 +98,11 @@ class ReductionsClassifier(TrainedClassifier):
             constraints=EqualizedOdds(difference_bound=self.difference_bound),
             max_iter=self.max_iter,
         )
-        mixture.fit(people.x, people.y, sensitive_features=groups(people))
+        with warnings.catch_warnings():
+            # About pandas in fairlearn's own code: nothing that the user could mend.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            mixture.fit(people.x, people.y, sensitive_features=groups(people))
         self.n_iter_ = max(1, int(mixture.last_iter_) + 1)
         # By label: fairlearn does not keep its weights in the order of its members.
         used = mixture.weights_[mixture.weights_ > 0]

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from likewise.people import AuditData
 from likewise.training.attack import Attack
-from likewise.training.base import TrainedClassifier
+from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.directions import find_directions
 from likewise.training.network import batches, counted, new_network, train
 
@@ -51,6 +51,7 @@ class SenSRClassifier(TrainedClassifier):
     robustness.
     """
 
+    @unchecked
     def __init__(
         self,
         directions: Any = None,
@@ -111,7 +112,7 @@ class SenSRClassifier(TrainedClassifier):
         self, people: AuditData, attack: Attack, rng: np.random.Generator
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Draw batches, and attack each with the weights that the network has by then."""
-        x, y = torch.from_numpy(people.x).float(), torch.from_numpy(people.y)
+        x, y = torch.tensor(people.x, dtype=torch.float32), torch.from_numpy(people.y)
         drawn = batches(people.y, self.batch_size, self.max_iter, rng, balanced=self.balanced)
         for step, rows in enumerate(counted(drawn, self.max_iter, "SenSR", show=self.progress)):
             # The first step is a clean one, as in the authors' training.
