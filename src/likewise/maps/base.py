@@ -5,7 +5,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar, Protocol
 
-from jaxtyping import Float, Int, Shaped
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from likewise.metrics.base import FairMetric
@@ -26,12 +27,15 @@ class Moved:
         Gradient (or model) evaluations spent on each person.
     horizons
         Places on the way, by time, where the map was asked for them.
+    below_one
+        How many people's loss had fallen, and were left where they were instead.
     """
 
     x: Float[Tensor, "n d"]
     status: Int[Tensor, " n"]
     evaluations: int
     horizons: Mapping[float, Float[Tensor, "n d"]] = dataclasses.field(default_factory=dict)
+    below_one: int = 0
 
 
 class BoundMap(Protocol):
@@ -57,3 +61,12 @@ class UnfairMap(abc.ABC):
     @abc.abstractmethod
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
         """Check that this model and metric go with the map, and return the map for them."""
+
+
+def fallen(
+    model: Model, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"], x: Float[Tensor, "n d"]
+) -> Bool[Tensor, " n"]:
+    """Tell whose loss is lower at ``x`` than at ``x0``, or not a number."""
+    with torch.no_grad():
+        before = model.loss(model(x0), y)
+        return ~(model.loss(model(x), y) >= before)

@@ -1,0 +1,99 @@
+"""What became of people: losses and decisions before and after a map, as outcomes."""
+
+import dataclasses
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from likewise.inference.outcomes import AtHorizon, Outcomes, Status
+from likewise.losses import decide, probabilities, true_probability
+from likewise.maps.base import BoundMap, Moved
+from likewise.metrics.base import FairMetric
+from likewise.models.base import Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Observed:
+    """A block of people: what was seen of them, and where they went.
+
+    Parameters
+    ----------
+    below_one
+        How many people's loss fell on the way, whether or not they were then left in place.
+    """
+
+    outcomes: Outcomes
+    moved: Moved
+    below_one: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    loss: Float[np.ndarray, " n"]
+    decision: Shaped[np.ndarray, " n"]
+    probability: Float[np.ndarray, " n"]
+
+
+def observe(
+    model: Model,
+    bound: BoundMap,
+    metric: FairMetric,
+    x0: Float[Tensor, "n d"],
+    y: Shaped[Tensor, " n"],
+    *,
+    row: Int[np.ndarray, " n"] | None = None,
+) -> Observed:
+    """Move a block of people, and compare how the model serves them before and after.
+
+    Parameters
+    ----------
+    row
+        Their row numbers in the audit data; by default counted from 0.
+    """
+    moved = bound(x0, y)
+    before, after = _see(model, x0, y), _see(model, moved.x, y)
+    with torch.no_grad():
+        fair_distance = metric.squared_distance(moved.x, x0).numpy()
+    outcomes = Outcomes(
+        row=np.arange(len(x0)) if row is None else row,
+        y=y.numpy(),
+        loss_before=before.loss,
+        loss_after=after.loss,
+        decision_before=before.decision,
+        decision_after=after.decision,
+        probability_before=before.probability,
+        probability_after=after.probability,
+        fair_distance=fair_distance,
+        status=moved.status.numpy(),
+        horizons={time: _at(model, x, y) for time, x in moved.horizons.items()},
+    )
+    status = _status(outcomes, ratios=model.card.task == "classification")
+    fell = int((after.loss < before.loss).sum())
+    return Observed(dataclasses.replace(outcomes, status=status), moved, moved.below_one + fell)
+
+
+def _see(model: Model, x: Tensor, y: Tensor) -> _Seen:
+    with torch.no_grad():
+        out = model(x).to(torch.float64)
+        loss = model.loss(out, y).numpy()
+        if model.card.task == "regression":
+            return _Seen(loss, out[:, 0].numpy(), np.full(len(x), np.nan))
+        probability = true_probability(probabilities(out, model.card.output), y).numpy()
+        return _Seen(loss, decide(out, model.card.output).numpy(), probability)
+
+
+def _at(model: Model, x: Tensor, y: Tensor) -> AtHorizon:
+    seen = _see(model, x, y)
+    return AtHorizon(seen.loss, seen.decision)
+
+
+def _status(outcomes: Outcomes, *, ratios: bool) -> Int[np.ndarray, " n"]:
+    """Mark people who have no ratio, or no loss at all, and are not marked already."""
+    status = outcomes.status
+    if ratios:
+        undefined = ~np.isfinite(outcomes.ratio) & np.isfinite(outcomes.loss_after)
+        status = np.where((status == Status.MOVED) & undefined, Status.UNDEFINED, status)
+    lost = ~(np.isfinite(outcomes.loss_before) & np.isfinite(outcomes.loss_after))
+    return np.where((status == Status.MOVED) & lost, Status.DIVERGED, status)

@@ -1,0 +1,72 @@
+"""Drives a solver along a partition of the time."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from likewise.ode.solvers import Euler, Field, Solver
+from likewise.ode.steps import Steps, places
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """Where the rows are at the end, and on the way.
+
+    Parameters
+    ----------
+    x
+        The last state; a row that left the finite numbers stands at its last finite place.
+    finite
+        Which rows stayed finite all the way.
+    kept
+        States at the times that were asked for.
+    evaluations
+        Evaluations of the field.
+    """
+
+    x: Float[Tensor, "n d"]
+    finite: Bool[Tensor, " n"]
+    kept: Mapping[float, Float[Tensor, "n d"]]
+    evaluations: int
+
+
+def integrate(
+    field: Field,
+    x0: Float[Tensor, "n d"],
+    steps: Steps,
+    solver: Solver = Euler(),  # noqa: B008 (it has no state)
+    keep: Iterable[float] = (),
+    *,
+    confine: Callable[[Tensor], Tensor] | None = None,
+) -> Solution:
+    r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, row by row.
+
+    Parameters
+    ----------
+    keep
+        Times, each a partial sum of ``steps``, at which the state is kept.
+    confine
+        Applied after every step: brings rows back to where they may be.
+    """
+    wanted = places(steps, keep)
+    kept: dict[float, Tensor] = {}
+    finite = torch.ones(len(x0), dtype=torch.bool)
+    lost = False
+    x, before, step = x0, math.nan, None
+    for number, h in enumerate(steps, start=1):
+        if step is None or h != before:
+            before, step = h, solver.stepper(field, h)
+        after = step(x) if confine is None else confine(step(x))
+        # One sum is far cheaper than asking every number; it is finite unless some row is not.
+        if lost or not math.isfinite(after.sum().item()):
+            finite &= after.isfinite().all(dim=1)
+            lost = not bool(finite.all())
+            after = torch.where(finite[:, None], after, x)
+        x = after
+        if number in wanted:
+            kept[wanted[number]] = x
+    return Solution(x, finite, kept, len(steps) * solver.evaluations)

@@ -1,0 +1,100 @@
+"""Runs a function over fixed blocks of rows, in threads, and gives the results in order."""
+
+import concurrent.futures
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import torch
+
+from likewise.errors import InvalidSettings
+
+T = TypeVar("T")
+
+CACHE = 2**19
+"""Numbers of a block's feature matrix that the processor's cache bears."""
+
+
+def block_size(d: int) -> int:
+    """Return the number of rows in a block: a power of two that suits the cache.
+
+    It depends on the number of features alone, never on threads or memory, so that blocks, and
+    with them the last digits of every result, are the same everywhere.
+    """
+    size = 4096
+    while size > 64 and size * d > CACHE:
+        size //= 2
+    return size
+
+
+def run_blocks(
+    function: Callable[[slice], T],
+    n_rows: int,
+    *,
+    size: int,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> list[T]:
+    """Return ``function(rows)`` for consecutive blocks of rows, in their order.
+
+    Blocks begin at row 0 and have ``size`` rows, but for the last. Each runs on one torch thread;
+    the process's own setting is restored afterwards. The first exception ends the run: blocks
+    under way finish, the others are never begun.
+
+    Parameters
+    ----------
+    progress
+        Called in this thread with the number of rows done, after every block.
+    """
+    if size < 1 or threads < 1:
+        raise InvalidSettings(f"Blocks need a size and threads (here {size} and {threads}).")
+    blocks = [slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
+    with _one_torch_thread():
+        if threads == 1 or len(blocks) < 2:
+            return _in_turn(function, blocks, progress)
+        return _in_threads(function, blocks, min(threads, len(blocks)), progress)
+
+
+def _in_turn(
+    function: Callable[[slice], T], blocks: list[slice], progress: Callable[[int], None] | None
+) -> list[T]:
+    results = []
+    for rows in blocks:
+        results.append(function(rows))
+        if progress is not None:
+            progress(rows.stop)
+    return results
+
+
+def _in_threads(
+    function: Callable[[slice], T],
+    blocks: list[slice],
+    threads: int,
+    progress: Callable[[int], None] | None,
+) -> list[T]:
+    pool = concurrent.futures.ThreadPoolExecutor(
+        threads, thread_name_prefix="likewise", initializer=torch.set_num_threads, initargs=(1,)
+    )
+    try:
+        futures = {pool.submit(function, rows): rows for rows in blocks}
+        done = 0
+        for future in concurrent.futures.as_completed(futures):
+            future.result()
+            rows = futures[future]
+            done += rows.stop - rows.start
+            if progress is not None:
+                progress(done)
+        return [future.result() for future in futures]
+    finally:
+        # Also on an error or Ctrl-C: what has not begun is dropped, what runs is waited for.
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
