@@ -74,11 +74,11 @@ def reference() -> Path:
 def adult() -> Any:
     """Whatever `likewise.data.adult` returns; skips where the data cannot be had."""
     from likewise.data import adult as read_adult
-    from likewise.errors import LikewiseError
+    from likewise.errors import InvalidFile
 
     try:
         return read_adult()
-    except LikewiseError as error:
+    except InvalidFile as error:
         pytest.skip(f"the Adult data are not here: {error}")
 
 
@@ -86,9 +86,9 @@ def adult() -> Any:
 def compas() -> Any:
     """Whatever `likewise.data.compas` returns; skips where the data cannot be had."""
     from likewise.data import compas as read_compas
-    from likewise.errors import LikewiseError
+    from likewise.errors import InvalidFile
 
     try:
         return read_compas()
-    except LikewiseError as error:
+    except InvalidFile as error:
         pytest.skip(f"the COMPAS data are not here: {error}")
