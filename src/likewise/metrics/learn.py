@@ -10,10 +10,11 @@ from jaxtyping import Float, Int
 
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics import newton
+from likewise.metrics.columns import columns_of
 from likewise.metrics.groups import cluster_codes, delete_groups
 from likewise.metrics.newton import Fit, Standardised
 from likewise.metrics.origin import Origin, TraitOrigin
-from likewise.metrics.quadratic import ProjectionMetric, columns_of, span
+from likewise.metrics.quadratic import ProjectionMetric, span
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.score import predict
 from likewise.metrics.traits import Trait, read_trait
@@ -159,7 +160,7 @@ class _Sample:
                 "There is no protected trait to learn a metric from. Name one (--protected)."
             )
         traits = tuple(read_trait(name, data.trait(name), kinds.get(name)) for name in names)
-        inputs = {name: _own_columns(data.features, name) for name in names}
+        inputs = {t.name: columns_of(data.features, t.name, t.classes) for t in traits}
         taken = {j for places in inputs.values() for j in places}
         others = [j for j in range(data.x.shape[1]) if j not in taken]
         weight = np.ones(len(data)) if data.weight is None else data.weight / data.weight.mean()
@@ -237,13 +238,6 @@ def _contrasts(
         for index, (name, row) in enumerate(zip(trait.classes, fitted.coefficients, strict=True))
         if index != common
     ]
-
-
-def _own_columns(features: tuple[str, ...], name: str) -> list[int]:
-    try:
-        return columns_of(features, name)
-    except InvalidMetric:  # the usual case: the model does not see the trait
-        return []
 
 
 def _deal(sample: _Sample, groups: int, rng: np.random.Generator) -> Int[np.ndarray, " n"] | None:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from likewise.errors import CostWarning, InvalidMetric, nearest
 from likewise.metrics.base import QuadraticForm
+from likewise.metrics.columns import columns_of
 from likewise.metrics.origin import Origin
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.words import describe, tell_origin
@@ -241,23 +242,17 @@ def free_columns(features: Sequence[str], names: Sequence[str] | str) -> Project
         (``workclass``) stands for all its features (``workclass=Private``, …).
     """
     wanted = [names] if isinstance(names, str) else list(names)
-    chosen = sorted({j for name in wanted for j in columns_of(features, name)})
+    chosen: set[int] = set()
+    for name in wanted:
+        found = columns_of(features, name)
+        if not found:
+            originals = {feature.partition("=")[0] for feature in features}
+            hint = nearest(name, {*features, *originals})
+            raise InvalidMetric(f"There is no feature {name!r} to set free.{hint}")
+        chosen.update(found)
     free = torch.zeros(len(chosen), len(features), dtype=torch.float64)
-    free[range(len(chosen)), chosen] = 1.0
+    free[range(len(chosen)), sorted(chosen)] = 1.0
     return ProjectionMetric(free, tuple(features))
-
-
-def columns_of(features: Sequence[str], name: str) -> list[int]:
-    """Places of the feature called ``name``, or of the one-hot features made from it."""
-    if name in features:
-        return [list(features).index(name)]
-    found = [j for j, feature in enumerate(features) if feature.startswith(f"{name}=")]
-    if not found:
-        originals = {feature.partition("=")[0] for feature in features}
-        raise InvalidMetric(
-            f"There is no feature {name!r} to set free.{nearest(name, {*features, *originals})}"
-        )
-    return found
 
 
 def _matrix(values: Any, what: str) -> Float[Tensor, "m d"]:
