@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from likewise.data.arrow import TEXT
+from likewise.data.paths import is_tsv
 
 MISSING = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 ]
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 1 << 20
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 # What a column may still turn out to be, given what its rows so far were; text is always last.
@@ -109,7 +110,7 @@ def _open(path: Path, options: Any) -> Any:
         str(path),
         read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=csv.ParseOptions(
-            delimiter="\t" if ".tsv" in path.suffixes else ",", newlines_in_values=True
+            delimiter="\t" if is_tsv(path) else ",", newlines_in_values=True
         ),
         convert_options=options,
     )

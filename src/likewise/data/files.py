@@ -152,7 +152,8 @@ def _csv_part(path: Path, schema: pa.Schema, n_rows: int) -> Part:
 def _parquet_part(path: Path) -> Part:
     def batches(columns: list[str]) -> Iterator[Any]:
         # Row group by row group, without reading ahead: memory stays that of one group.
-        with reading(path), pq.ParquetFile(path, pre_buffer=False) as file:
+        options = {"pre_buffer": False, "page_checksum_verification": True}
+        with reading(path), pq.ParquetFile(path, **options) as file:
             for group in range(file.num_row_groups):
                 yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
 

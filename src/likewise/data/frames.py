@@ -6,6 +6,7 @@ import narwhals as nw
 import pyarrow as pa
 from narwhals.exceptions import DuplicateError, NarwhalsError
 
+from likewise.data.roles import check_names
 from likewise.errors import InvalidData, in_short
 
 
@@ -23,9 +24,11 @@ def frame_table(frame: Any) -> tuple[pa.Table, str]:
         native = nw.from_native(frame)
         eager = native.collect() if isinstance(native, nw.LazyFrame) else native
         names = [str(column) for column in eager.columns]
+        check_names(names, name)
         return _to_arrow(eager).select(names), name
     except DuplicateError:
-        raise InvalidData(f"Two columns of {name} have the same name. Rename one.") from None
+        check_names([str(column) for column in frame.columns], name)
+        raise
     except TypeError:
         raise InvalidData(
             f"Cannot read {name}: give a file, several files, or a data frame. "

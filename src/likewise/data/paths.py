@@ -10,7 +10,9 @@ import pyarrow as pa
 from likewise.errors import InvalidData, InvalidFile, in_short, nearest
 
 PARQUET = (".parquet", ".pq")
-CSV = tuple(base + packed for base in (".csv", ".tsv") for packed in ("", ".gz", ".bz2", ".zst"))
+PACKED = ("", ".gz", ".bz2", ".zst")
+TSV = tuple(".tsv" + packed for packed in PACKED)
+CSV = tuple(".csv" + packed for packed in PACKED) + TSV
 
 
 def is_parquet(path: Path) -> bool:
@@ -21,6 +23,11 @@ def is_parquet(path: Path) -> bool:
 def is_csv(path: Path) -> bool:
     """Tell whether a file holds comma-separated (or tab-separated) values, by its name."""
     return path.name.lower().endswith(CSV)
+
+
+def is_tsv(path: Path) -> bool:
+    """Tell whether the values in such a file are separated by tabs."""
+    return path.name.lower().endswith(TSV)
 
 
 def expand(source: Sequence[str | Path]) -> list[Path]:

@@ -1,0 +1,337 @@
+"""Bad input is refused in one sentence that says what is wrong, where, and what to do."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from likewise.data import Encoder, read, scan
+from likewise.errors import InvalidData, InvalidFile, LikewiseError
+from likewise.people import AuditData
+
+GOOD = pd.DataFrame({"a": [1.0, 2.0, 3.0], "t": ["u", "v", "u"], "w": [1, 1, 2], "y": [0, 1, 0]})
+
+
+def refusal(error, source, **roles):
+    """Return the one message with which both ways of reading refuse a source."""
+    roles = {"label": "y", "ignore": ["t"], **roles}
+    with pytest.raises(error) as caught:
+        read(source, **roles)
+    with pytest.raises(error):
+        list(scan(source, **roles))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith((".", "?"))
+    return message
+
+
+def test_a_missing_file_is_named_and_its_neighbour_suggested(tmp_path):
+    GOOD.to_csv(tmp_path / "people.csv")
+    message = refusal(InvalidFile, tmp_path / "poeple.csv")
+    assert "There is no file" in message
+    assert "Did you mean 'people.csv'?" in message
+
+
+@pytest.mark.parametrize("pattern", ["*.parquet", "nowhere/*.csv"])
+def test_a_pattern_that_fits_no_file_is_refused(tmp_path, pattern):
+    assert "There is no file" in refusal(InvalidFile, str(tmp_path / pattern))
+
+
+def test_a_folder_without_tables_is_refused(tmp_path):
+    (tmp_path / "readme.txt").write_text("hello")
+    assert "no Parquet or CSV file in the folder" in refusal(InvalidFile, tmp_path)
+
+
+def test_no_file_at_all_is_refused():
+    assert "No file is named" in refusal(InvalidData, [])
+
+
+def test_an_unknown_suffix_is_refused(tmp_path):
+    (tmp_path / "people.xlsx").write_bytes(b"PK")
+    assert "neither Parquet" in refusal(InvalidFile, tmp_path / "people.xlsx")
+
+
+def test_a_file_named_twice_is_refused(tmp_path):
+    GOOD.to_csv(tmp_path / "a.csv", index=False)
+    files = [tmp_path / "a.csv", str(tmp_path / "*.csv")]
+    assert "named twice" in refusal(InvalidFile, files)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_an_empty_file_is_refused(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+    assert "is empty" in refusal(InvalidFile, tmp_path / name)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "frame"])
+def test_a_table_needs_two_rows(tmp_path, n, suffix):
+    source = GOOD[:n]
+    if suffix != "frame":
+        source = tmp_path / f"a.{suffix}"
+        pq.write_table(pa.Table.from_pandas(GOOD)[:n], source)
+        if suffix == "csv":
+            GOOD[:n].to_csv(source, index=False)
+    message = refusal(InvalidData, source)
+    assert message == (
+        "An audit needs at least 2 people, and there is 1." if n else "The table has no rows."
+    )
+
+
+@pytest.mark.parametrize("cut", [10, 100, -20])
+def test_a_truncated_parquet_file_is_refused(tmp_path, cut):
+    GOOD.to_parquet(tmp_path / "good.parquet")
+    content = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "bad.parquet").write_bytes(content[:cut])
+    files = [tmp_path / "good.parquet", tmp_path / "bad.parquet"]
+    message = refusal(InvalidFile, files)
+    assert "bad.parquet' cannot be read as Parquet" in message
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_parquet_file_damaged_inside_is_refused(tmp_path, checksum):
+    rng = np.random.default_rng(0)
+    # Whole numbers are compressed, so damage shows; it shows in random bytes by checksum only.
+    column = rng.normal(size=5000) if checksum else rng.integers(0, 9, 5000)
+    big = pa.table({"a": column, "t": ["u"] * 5000, "y": rng.integers(0, 2, 5000)})
+    path = tmp_path / "bad.parquet"
+    pq.write_table(big, path, use_dictionary=False, write_page_checksum=checksum)
+    content = bytearray(path.read_bytes())
+    content[200:2000] = bytes(1800)
+    path.write_bytes(content)
+    assert "cannot be read as Parquet" in refusal(InvalidFile, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a,t,y\n1,u\n", "cannot be read as CSV"),
+        (b"a,t,y\n1,u,0,9\n", "cannot be read as CSV"),
+        (b"\n\n\n", "cannot be read as CSV"),
+        (b"a,t,y\n1,\xff\xfe,0\n2,u,1\n", "is not UTF-8 text"),
+        (b"\xff\xfea,t,y\n1,u,0\n", "is not UTF-8 text"),
+        (b"\x1f\x8b\x08\x00damaged", "CSV"),
+    ],
+    ids=["short", "long", "blank", "latin", "header", "gzip"],
+)
+def test_a_damaged_csv_file_is_refused(tmp_path, content, words):
+    name = "a.csv.gz" if content[:2] == b"\x1f\x8b" else "a.csv"
+    (tmp_path / name).write_bytes(content)
+    assert words in refusal(InvalidFile, tmp_path / name)
+
+
+def test_files_with_other_columns_are_refused(tmp_path):
+    GOOD.to_csv(tmp_path / "a.csv", index=False)
+    GOOD.assign(z=1).to_csv(tmp_path / "b.csv", index=False)
+    first = refusal(InvalidData, [tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert re.search(r"a.csv' has no column 'z', which '.*b.csv' has", first)
+    second = refusal(InvalidData, [tmp_path / "b.csv", tmp_path / "a.csv"])
+    assert re.search(r"a.csv' has no column 'z', which '.*b.csv' has", second)
+
+
+def test_files_with_other_types_are_refused(tmp_path):
+    GOOD.to_parquet(tmp_path / "a.parquet")
+    GOOD.assign(a="x").to_parquet(tmp_path / "b.parquet")
+    message = refusal(InvalidData, tmp_path)
+    assert "Column 'a' holds numbers in" in message
+    assert "and text in" in message
+
+
+def test_a_missing_column_is_named_and_the_nearest_suggested():
+    assert "no column 'yy', named as label. Did you mean 'y'?" in refusal(
+        InvalidData, GOOD, label="yy"
+    )
+    assert "no column 'sex', named as protected" in refusal(InvalidData, GOOD, protected="sex")
+    assert "named as ignored" in refusal(InvalidData, GOOD, ignore="zzz")
+    assert "named as input" in refusal(InvalidData, GOOD, inputs=["b"])
+
+
+def test_another_separator_is_recognised(tmp_path):
+    GOOD.to_csv(tmp_path / "a.csv", index=False, sep=";")
+    message = refusal(InvalidData, tmp_path / "a.csv")
+    assert "separate the values by commas, not ';'" in message
+
+
+@pytest.mark.parametrize(
+    ("roles", "words"),
+    [
+        ({"protected": ["y"]}, "Column 'y' is named as label and as protected"),
+        ({"weight": "w", "cluster": "w"}, "Column 'w' is named as weight and as cluster"),
+        ({"protected": ["t", "t"], "ignore": []}, "Column 't' is named twice"),
+        ({"protected": ["t"]}, "Column 't' is named as protected and as ignored"),
+        ({"inputs": ["y"]}, "'y' is named as label, so it cannot be an input"),
+        ({"inputs": ["a", "a"]}, "Column 'a' occurs twice in the inputs"),
+    ],
+)
+def test_a_column_has_one_role(roles, words):
+    assert words in refusal(InvalidData, GOOD, **roles)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,a,y\n1,2,3,0\n1,2,3,1\n")
+    arrow = pa.Table.from_arrays([pa.array([1, 2])] * 2, names=["a", "a"])
+    frame = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
+    for source in (tmp_path / "a.csv", arrow, frame):
+        assert "twice" in refusal(InvalidData, source)
+
+
+def test_a_column_of_mixed_types_is_refused():
+    message = refusal(InvalidData, GOOD.assign(m=[1, "x", 2.5]))
+    assert message == "Column 'm' mixes types (float, int, str). Make them one."
+
+
+@pytest.mark.parametrize("source", [{"a": [1]}, np.zeros((2, 2)), 7, None, [1, 2]])
+def test_what_is_neither_file_nor_frame_is_refused(source):
+    assert "give a file, several files, or a data frame" in refusal(InvalidData, source)
+
+
+@pytest.mark.parametrize("hole", [None, float("nan")])
+def test_missing_values_are_listed_with_their_counts(hole):
+    frame = GOOD.assign(a=[hole, 2.0, hole], y=[0.0, hole, 1.0], w=[1.0, 1.0, hole])
+    message = refusal(InvalidData, frame, weight="w")
+    assert "missing in 'y' (1), 'w' (1), 'a' (2): 3 of 3 rows" in message
+    assert "--drop-missing" in message
+
+
+def test_many_columns_with_missing_values_are_not_all_listed():
+    frame = pd.DataFrame({f"c{j}": [1.0, np.nan] for j in range(30)} | {"y": [0, 1], "t": "u"})
+    assert "'c7' (1) and 22 more columns: 1 of 2 rows" in refusal(InvalidData, frame)
+
+
+def test_dropping_everyone_is_refused():
+    frame = GOOD.assign(a=[np.nan, np.nan, 1.0])
+    message = refusal(InvalidData, frame, drop_missing=True)
+    assert "there is 1, after 2 were left out for missing values" in message
+
+
+def test_missing_clusters_are_refused():
+    assert "'c' (1)" in refusal(InvalidData, GOOD.assign(c=["h", None, "k"]), cluster="c")
+
+
+def test_infinite_features_are_refused_and_never_dropped():
+    frame = GOOD.assign(a=[np.inf, 2.0, -np.inf])
+    for drop in (False, True):
+        message = refusal(InvalidData, frame, drop_missing=drop)
+        assert "Column 'a' has infinite values in 2 of 3 rows" in message
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (["1", "2", "x"], "Column 'w' (weight) holds text, not numbers"),
+        ([True, True, False], "(weight) holds true/false"),
+        ([1.0, 0.0, 2.0], "1 of 3 weights are not positive"),
+        ([1.0, -1.0, np.inf], "2 of 3 weights are not positive"),
+    ],
+)
+def test_weights_must_be_positive_numbers(weights, words):
+    assert words in refusal(InvalidData, GOOD.assign(w=weights), weight="w")
+
+
+def test_text_cannot_be_an_input_without_an_encoder():
+    message = refusal(InvalidData, GOOD, ignore=[], inputs=["a", "t"])
+    assert "Column 't' holds text" in message
+    assert "encoder" in message
+    only_text = GOOD[["t", "y"]]
+    assert "Column 't' holds text" in refusal(InvalidData, only_text, ignore=[])
+
+
+def test_a_table_without_inputs_is_refused():
+    assert "No column is left" in refusal(InvalidData, GOOD[["t", "y"]])
+
+
+def test_huge_identifiers_are_refused_as_features():
+    message = refusal(InvalidData, GOOD.assign(id=[2**53 + 1, 2**60, 3]))
+    assert "Column 'id' holds integers beyond 2^53" in message
+
+
+def test_dates_are_neither_labels_nor_traits():
+    frame = GOOD.assign(d=pd.to_datetime(["2020-01-01"] * 3))
+    assert "Column 'd' (protected) holds values of type timestamp" in refusal(
+        InvalidData, frame, protected="d"
+    )
+    assert "(label)" in refusal(InvalidData, frame, label="d")
+
+
+@pytest.mark.parametrize(
+    ("roles", "words"),
+    [
+        ({"label": "a"}, "Column 'a' is an input of the encoder"),
+        ({"ignore": ["a"]}, "cannot be ignored"),
+        ({"inputs": ["w"]}, "differ from those of the encoder"),
+        ({"raw": True}, "needs no encoder"),
+    ],
+)
+def test_roles_must_agree_with_the_encoder(roles, words):
+    encoder = Encoder.fit(GOOD, inputs=["a"])
+    assert words in refusal(InvalidData, GOOD, encoder=encoder, **roles)
+
+
+def test_a_column_that_the_encoder_needs_is_named():
+    encoder = Encoder.fit(GOOD, inputs=["a", "w"])
+    message = refusal(InvalidData, GOOD.drop(columns="w"), encoder=encoder)
+    assert "no column 'w', named as an input of the encoder" in message
+
+
+def test_a_directory_that_cannot_be_listed_is_no_traceback():
+    missing = Path("no-such-folder-at-all") / "x.csv"
+    assert "There is no file" in refusal(InvalidFile, missing)
+
+
+def test_arrays_are_checked_too():
+    x = np.zeros((3, 2))
+    for arguments, words in [
+        (([["a", "b"]] * 3, [0, 1, 0]), "not a number"),
+        ((x, [0, None, 1]), "1 of 3 labels are missing"),
+        ((x[0], [0]), "two dimensions"),
+        ((x * np.nan, [0, 1, 0]), "NaN or infinite"),
+    ]:
+        with pytest.raises(InvalidData, match=words):
+            AuditData.from_arrays(*arguments)
+    with pytest.raises(InvalidData, match="Two features are called 'f'"):
+        AuditData.from_arrays(x, [0, 1, 0], features=("f", "f"))
+    with pytest.raises(InvalidData, match="not positive"):
+        AuditData.from_arrays(x, [0, 1, 0], weight=[1, 0, 1])
+
+
+pieces = st.sampled_from(
+    [
+        b"a",
+        b"t",
+        b"y",
+        b",",
+        b"\n",
+        b"\r\n",
+        b'"',
+        b"1",
+        b"-2.5",
+        b" ",
+        b"\xff",
+        b"\x00",
+        b"NA",
+        b";",
+    ]
+)
+tables = st.one_of(
+    st.lists(pieces, max_size=60).map(b"".join),
+    st.lists(pieces, max_size=60).map(lambda rest: b"a,t,y\n1,u,0\n" + b"".join(rest)),
+    st.binary(max_size=200),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(content=tables, suffix=st.sampled_from(["csv", "tsv", "parquet"]), drop=st.booleans())
+def test_whatever_a_file_holds_there_is_no_traceback(tmp_path_factory, content, suffix, drop):
+    path = tmp_path_factory.mktemp("fuzz") / f"a.{suffix}"
+    path.write_bytes(content)
+    try:
+        outcome = len(read(path, label="y", protected="t", drop_missing=drop)) >= 2
+    except LikewiseError as error:
+        outcome = "\n" not in str(error)
+    assert outcome

@@ -1,0 +1,244 @@
+"""The encoder learns from training data alone, refuses what it does not know, and goes back."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from likewise.data import Encoder
+from likewise.errors import InvalidData, InvalidFile
+
+TRAIN = pd.DataFrame(
+    {
+        "age": [20, 30, 40, 50],
+        "rate": [0.5, 1.5, 0.25, 0.75],
+        "job": ["judge", "cook", "smith", "cook"],
+        "smoker": [True, False, True, True],
+        "code": [3, 1, 3, 2],
+        "sex": ["f", "m", "m", "f"],
+        "y": [0, 1, 0, 1],
+    }
+)
+
+
+def fitted(**choices):
+    return Encoder.fit(TRAIN, label="y", protected="sex", **choices)
+
+
+def test_numbers_are_standardised_and_levels_sorted():
+    encoder = fitted(categorical=["code"])
+    assert encoder.columns == ("age", "rate", "job", "smoker", "code")
+    assert encoder.features == (
+        *("age", "rate", "job=cook", "job=judge", "job=smith", "smoker=False", "smoker=True"),
+        *("code=1", "code=2", "code=3"),
+    )
+    assert encoder.blocks == {
+        "job": range(2, 5),
+        "smoker": range(5, 7),
+        "code": range(7, 10),
+    }
+    x = encoder.encode(TRAIN)
+    np.testing.assert_allclose(x[:, :2].mean(axis=0), 0, atol=1e-15)
+    np.testing.assert_allclose(x[:, :2].std(axis=0, ddof=0), 1, rtol=1e-14)
+    assert x[0, 2:].tolist() == [0, 1, 0, 0, 1, 0, 0, 1]
+    for block in encoder.blocks.values():
+        assert (x[:, block.start : block.stop].sum(axis=1) == 1).all()
+
+
+def test_audit_rows_do_not_change_what_was_learned():
+    encoder = fitted()
+    alone = encoder.encode(TRAIN[:1])
+    np.testing.assert_array_equal(alone, encoder.encode(TRAIN)[:1])
+    older = encoder.encode(TRAIN.assign(age=[90, 90, 90, 90]))
+    assert older[0, 0] == pytest.approx((90 - 35) / TRAIN["age"].std(ddof=0), rel=1e-15)
+
+
+def test_protected_columns_are_inputs_only_on_request():
+    assert "sex" not in fitted().columns
+    encoder = fitted(inputs=["sex", "age"])
+    assert encoder.features == ("sex=f", "sex=m", "age")
+
+
+def test_an_indicator_is_one_feature():
+    encoder = fitted(inputs=["sex", "age"], indicator={"sex": "f"})
+    assert encoder.features == ("sex=f", "age")
+    assert encoder.blocks == {}
+    x = encoder.encode(TRAIN)
+    assert x[:, 0].tolist() == [1, 0, 0, 1]
+    assert encoder.decode(x)["sex"].to_pylist() == ["f", "m", "m", "f"]
+    with pytest.raises(InvalidData, match="needs two levels"):
+        fitted(indicator={"job": "cook"})
+    with pytest.raises(InvalidData, match="has 'x'"):
+        encoder.encode(TRAIN.assign(sex="x"))
+
+
+def test_a_constant_column_is_centred_and_noted():
+    encoder = Encoder.fit(pa.table({"a": [0.1] * 7, "b": [1, 2, 3, 4, 5, 6, 7]}))
+    x = encoder.encode(pa.table({"a": [0.1, 0.3], "b": [1, 2]}))
+    assert x[0, 0] == 0
+    assert x[1, 0] == pytest.approx(0.2, rel=1e-15)
+    assert encoder.notes == (
+        "Column 'a' has a single value in the training data: it is only centred.",
+    )
+
+
+def test_decoding_rounds_whole_numbers_and_takes_the_nearest_level():
+    encoder = fitted(categorical=["code"])
+    x = encoder.encode(TRAIN)
+    moved = x + 0.01
+    moved[0, 2:5] = [0.3, 0.2, 0.25]
+    back = encoder.decode(moved)
+    assert back["age"].to_pylist() == [20, 30, 40, 50]
+    assert back["age"].type == pa.int64()
+    assert back["job"].to_pylist() == ["cook", "cook", "smith", "cook"]
+    assert back["code"].to_pylist() == [3, 1, 3, 2]
+    assert back["smoker"].to_pylist() == TRAIN["smoker"].tolist()
+    assert back["rate"][0].as_py() == pytest.approx(0.5 + 0.01 * TRAIN["rate"].std(ddof=0))
+    with pytest.raises(InvalidData, match="3 features to decode; the encoder has 10"):
+        encoder.decode(x[:, :3])
+
+
+def test_every_kind_of_table_is_encoded_alike(tmp_path):
+    encoder = fitted()
+    TRAIN.to_csv(tmp_path / "train.csv", index=False)
+    expected = encoder.encode(TRAIN)
+    for source in (pl.from_pandas(TRAIN), pa.Table.from_pandas(TRAIN), tmp_path / "train.csv"):
+        np.testing.assert_array_equal(encoder.encode(source), expected)
+    assert Encoder.fit(tmp_path / "train.csv", label="y", protected="sex") == encoder
+
+
+def test_pandas_categories_of_numbers_are_levels():
+    frame = TRAIN[["code"]].astype("category")
+    encoder = Encoder.fit(frame)
+    assert encoder.features == ("code=1", "code=2", "code=3")
+    np.testing.assert_array_equal(encoder.encode(frame), encoder.encode(TRAIN[["code"]]))
+
+
+def test_numbers_with_missing_values_match_whole_levels():
+    encoder = fitted(categorical="code")
+    as_floats = TRAIN.assign(code=TRAIN["code"].astype(float))
+    np.testing.assert_array_equal(encoder.encode(as_floats), encoder.encode(TRAIN))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"job": "pilot"}, r"Column 'job' has 'pilot' \(4 rows .*\); it knows 'cook', 'judge'"),
+        ({"job": [None, "cook", "cook", "cook"]}, r"missing in 'job' \(1\)"),
+        ({"age": [np.nan] * 4}, r"missing in 'age' \(4\)"),
+        ({"age": [np.inf] * 4}, "Column 'age' has infinite values"),
+        ({"age": "old"}, "Column 'age' holds text, but the encoder was fitted on numbers"),
+        ({"job": 1}, "Column 'job' holds numbers, but the encoder was fitted on text"),
+        ({"smoker": "yes"}, "'smoker' holds text, but the encoder was fitted on true/false"),
+    ],
+)
+def test_what_the_encoder_does_not_know_is_refused(change, words):
+    with pytest.raises(InvalidData, match=words):
+        fitted().encode(TRAIN.assign(**change))
+
+
+def test_a_long_list_of_levels_is_shortened_in_the_message():
+    encoder = Encoder.fit(pa.table({"c": [f"{k:02d}" for k in range(40)]}))
+    with pytest.raises(InvalidData, match="'11' and 28 more"):
+        encoder.encode(pa.table({"c": ["x", "y"]}))
+
+
+@pytest.mark.parametrize(
+    ("change", "choices", "words"),
+    [
+        ({"job": [None, "a", "b", "c"]}, {}, r"missing in 'job' \(1\)"),
+        ({"rate": np.inf}, {}, "infinite"),
+        ({"day": pd.Timestamp("2020-01-01")}, {}, "holds values of type timestamp"),
+        ({}, {"categorical": "sex"}, "no column 'sex', named as an input to be encoded"),
+        ({}, {"inputs": []}, "no input column"),
+        ({"age=1": 1.0, "age": ["1", "2", "3", "4"]}, {}, "'age=1' occurs twice"),
+        ({"age": None}, {"drop_missing": True}, "no complete rows"),
+    ],
+)
+def test_training_data_that_teach_nothing_are_refused(change, choices, words):
+    with pytest.raises(InvalidData, match=words):
+        Encoder.fit(TRAIN.assign(**change), label="y", protected="sex", **choices)
+
+
+def test_identifiers_are_not_encoded():
+    names = pa.table({"name": [f"person {k}" for k in range(2000)]})
+    with pytest.raises(InvalidData, match="2000 different values in 2000 rows"):
+        Encoder.fit(names)
+
+
+def test_rows_with_missing_inputs_can_be_left_out_of_the_fit():
+    encoder = Encoder.fit(
+        TRAIN.assign(age=[20, None, 40, None]), label="y", inputs=["age"], drop_missing=True
+    )
+    assert encoder.codings[0].mean == 30
+
+
+values = st.one_of(
+    st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=20),
+    st.lists(st.floats(-1e150, 1e150, allow_subnormal=False), min_size=1, max_size=20),
+    st.lists(st.text(max_size=5), min_size=1, max_size=20),
+    st.lists(st.booleans(), min_size=1, max_size=20),
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(column=values)
+def test_saving_is_exact_and_decoding_undoes_encoding(column):
+    encoder = Encoder.fit(pa.table({"c": column}))
+    again = Encoder.from_json(encoder.to_json())
+    assert again == encoder
+    x = encoder.encode(pa.table({"c": column}))
+    np.testing.assert_array_equal(again.encode(pa.table({"c": column})), x)
+    back = again.decode(x)["c"].to_pylist()
+    if isinstance(column[0], float):
+        scale = max(map(abs, column))
+        np.testing.assert_allclose(back, column, rtol=1e-12, atol=1e-15 * scale)
+    elif isinstance(column[0], int) and not isinstance(column[0], bool):
+        # A mean of numbers near 2^53 is exact to a few units only.
+        assert max(abs(a - b) for a, b in zip(back, column, strict=True)) <= 4
+        if max(map(abs, column)) < 2**40:
+            assert back == column
+    else:
+        assert back == column
+
+
+def test_files_go_both_ways(tmp_path):
+    fitted().save(tmp_path / "encoder.json")
+    assert Encoder.load(tmp_path / "encoder.json") == fitted()
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder.json"]
+
+
+def test_files_that_are_no_encoders_are_refused(tmp_path):
+    good = json.loads(fitted().to_json())
+    number = good["codings"][0]
+    path = tmp_path / "encoder.json"
+    for content, words in [
+        ("", "holds no encoder"),
+        ("[1, 2", "holds no encoder"),
+        ("{}", "codings"),
+        (json.dumps(good | {"version": 2}), "newer version. Upgrade likewise"),
+        (json.dumps(good | {"format": "other"}), "format"),
+        (json.dumps(good | {"surprise": 1}), "surprise"),
+        (json.dumps(good | {"codings": [number | {"scale": 0}]}), "scale"),
+        (json.dumps(good | {"codings": [number | {"kind": "magic"}]}), "codings.0"),
+        (json.dumps(good | {"codings": [number, number]}), "'age' occurs twice"),
+    ]:
+        path.write_text(content)
+        with pytest.raises(InvalidFile, match=words) as caught:
+            Encoder.load(path)
+        assert "\n" not in str(caught.value)
+    path.write_bytes(b"\xff\xfe")
+    for bad, words in [
+        (path, "JSON text"),
+        (tmp_path / "none.json", "no file"),
+        (tmp_path, "read"),
+    ]:
+        with pytest.raises(InvalidFile, match=words):
+            Encoder.load(bad)
+    with pytest.raises(InvalidFile, match="cannot be written"):
+        fitted().save(tmp_path / "nowhere" / "encoder.json")

@@ -1,0 +1,268 @@
+"""Reading people from files and data frames."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from likewise.data import Encoder, read
+from likewise.data.table import with_inputs
+from likewise.people import AuditData
+
+FRAME = pd.DataFrame(
+    {
+        "age": [31, 44, 25, 60],
+        "job": ["cook", "judge", "cook", "smith"],
+        "sex": ["f", "m", None, "f"],
+        "member": [True, False, True, True],
+        "paid": [0, 1, 1, 0],
+        "weight": [1.0, 2.0, 0.5, 1.5],
+        "home": [7, 7, 8, 9],
+        "note": ["a", "b", "c", "d"],
+    }
+)
+ROLES = {
+    "label": "paid",
+    "protected": ["sex"],
+    "weight": "weight",
+    "cluster": "home",
+    "ignore": ["note"],
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    FRAME.to_csv(tmp_path / "people.csv", index=False)
+    FRAME.to_csv(tmp_path / "people.tsv", index=False, sep="\t")
+    (tmp_path / "people.csv.gz").write_bytes(gzip.compress(FRAME.to_csv(index=False).encode()))
+    FRAME.to_parquet(tmp_path / "people.parquet")
+    categories = pa.Table.from_pandas(FRAME)
+    coded = categories.set_column(1, "job", categories["job"].cast(pa.string()).dictionary_encode())
+    pq.write_table(coded, tmp_path / "dictionary.parquet")
+    return tmp_path
+
+
+def check_people(data: AuditData) -> None:
+    assert data.features == ("age", "member")
+    assert data.x.tolist() == [[31, 1], [44, 0], [25, 1], [60, 1]]
+    assert data.y.tolist() == [0, 1, 1, 0]
+    assert data.protected["sex"].tolist() == ["f", "m", None, "f"]
+    assert data.missing_traits() == {"sex": 1}
+    assert data.weight.tolist() == [1.0, 2.0, 0.5, 1.5]
+    assert data.cluster.tolist() == [7, 7, 8, 9]
+    assert data.left_out == ("job",)
+    assert data.table.column_names == ["age", "job", "sex", "member"]
+    assert data.table["job"].to_pylist() == ["cook", "judge", "cook", "smith"]
+    assert data.row.tolist() == [0, 1, 2, 3]
+    assert data.dropped == {}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        FRAME,
+        FRAME.astype({"job": "category"}),
+        FRAME.set_index(pd.Index([9, 8, 7, 6])),
+        pl.from_pandas(FRAME),
+        pl.from_pandas(FRAME).lazy(),
+        pa.Table.from_pandas(FRAME),
+        pa.Table.from_pandas(FRAME).to_batches()[0],
+    ],
+    ids=["pandas", "categorical", "indexed", "polars", "lazy", "arrow", "batch"],
+)
+def test_every_kind_of_data_frame_gives_the_same_people(frame):
+    check_people(read(frame, **ROLES))
+
+
+@pytest.mark.parametrize(
+    "name", ["people.csv", "people.tsv", "people.csv.gz", "people.parquet", "dictionary.parquet"]
+)
+def test_every_kind_of_file_gives_the_same_people(files, name):
+    data = read(files / name, **ROLES)
+    check_people(data)
+    assert data.source == str(files / name)
+
+
+def test_the_fingerprint_does_not_depend_on_the_kind_of_source(files):
+    prints = {read(source, **ROLES).fingerprint() for source in (FRAME, files / "people.csv")}
+    prints.add(read(str(files / "people.parquet"), **ROLES).fingerprint())
+    assert len(prints) == 1
+
+
+def test_a_pipelines_fingerprint_depends_on_its_original_columns():
+    other = FRAME.assign(job=["cook", "judge", "cook", "judge"])
+    prints = [read(frame, **ROLES, raw=True).fingerprint() for frame in (FRAME, FRAME, other)]
+    assert prints[0] == prints[1] != prints[2]
+
+
+@pytest.mark.parametrize("how", ["list", "pattern", "folder"])
+def test_several_files_are_read_in_order(tmp_path, how):
+    FRAME[:1].to_parquet(tmp_path / "part-0.parquet")
+    FRAME[1:3][FRAME.columns[::-1]].to_csv(tmp_path / "part-1.csv", index=False)
+    FRAME[3:].to_parquet(tmp_path / "part-2.parquet")
+    (tmp_path / "_SUCCESS").write_text("")
+    source = {
+        "list": [tmp_path / f"part-{k}" for k in ("0.parquet", "1.csv", "2.parquet")],
+        "pattern": str(tmp_path / "part-*"),
+        "folder": tmp_path,
+    }[how]
+    data = read(source, **ROLES)
+    check_people(data)
+    assert data.source.startswith("3 files, ")
+
+
+def test_whole_numbers_in_one_file_and_fractions_in_another_are_numbers(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,c,y\n1,,7,0\n2,,8,1\n")
+    (tmp_path / "b.csv").write_text("a,b,c,y\n1.5,3,9x,1\n")
+    data = read(tmp_path, label="y", inputs=["a"])
+    assert data.x.tolist() == [[1.0], [2.0], [1.5]]
+    # What looks like a number in one file and not in the other is text in both, as written.
+    assert data.table["c"].to_pylist() == ["7", "8", "9x"]
+    assert data.table["b"].to_pylist() == [None, None, 3]
+
+
+def test_types_may_become_clear_only_after_the_first_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("likewise.data.csv_files.BLOCK_BYTES", 64)
+    late = 100
+    lines = [f"{i},,{i},{i % 2}" for i in range(late)] + ["0.5,x,oops,1"]
+    (tmp_path / "late.csv").write_text("a,b,c,y\n" + "\n".join(lines) + "\n")
+    data = read(tmp_path / "late.csv", label="y")
+    assert data.features == ("a",)
+    assert data.x[-1, 0] == 0.5
+    assert data.left_out == ("b", "c")
+    assert data.table["c"].to_pylist()[:2] == ["0", "1"]
+    assert data.notes == ("Column 'c' is read as text, because it holds 'oops' among its numbers.",)
+
+
+def test_csv_says_missing_where_pandas_does(tmp_path):
+    path = tmp_path / "missing.csv"
+    markers = ["", "NA", "nan", "null", "None", "n/a", "<NA>", '""']
+    path.write_text("t,a,y\n" + "".join(f"{m},1,0\n" for m in markers) + "x,1,1\n")
+    trait = read(path, label="y", protected="t").protected["t"]
+    assert trait.tolist() == [None] * len(markers) + ["x"]
+    assert pd.read_csv(path)["t"].isna().sum() == len(markers)
+
+
+def test_blanks_are_ignored_around_numbers_and_kept_around_text(tmp_path):
+    (tmp_path / "adult.csv").write_text("age,sex,y\n 39, Male, 0\n50, Female,1\n")
+    data = read(tmp_path / "adult.csv", label="y", protected="sex")
+    assert data.x.tolist() == [[39], [50]]
+    assert data.y.tolist() == [0, 1]
+    assert data.protected["sex"].tolist() == [" Male", " Female"]
+
+
+def test_quoted_fields_may_hold_line_breaks_and_commas(tmp_path):
+    (tmp_path / "a.csv").write_text('t,a,y\n"x\ny",1,0\n"p,q",2,1\n')
+    data = read(tmp_path / "a.csv", label="y", protected="t")
+    assert data.protected["t"].tolist() == ["x\ny", "p,q"]
+
+
+def test_traits_of_every_type_keep_their_missing_values():
+    frame = pa.table(
+        {
+            "text": ["a", None, "b"],
+            "flag": [True, None, False],
+            "whole": [1, None, 2],
+            "real": [0.5, float("nan"), None],
+            "code": pa.array(["u", None, "v"]).dictionary_encode(),
+            "nothing": pa.nulls(3),
+            "x": [1, 2, 3],
+            "y": [0, 1, 0],
+        }
+    )
+    traits = ["text", "flag", "whole", "real", "code", "nothing"]
+    data = read(frame, label="y", protected=traits)
+    assert len(data) == 3
+    assert data.missing_traits() == {
+        "text": 1,
+        "flag": 1,
+        "whole": 1,
+        "real": 2,
+        "code": 1,
+        "nothing": 3,
+    }
+    assert data.protected["flag"].tolist() == [True, None, False]
+    np.testing.assert_array_equal(data.protected["whole"], [1.0, np.nan, 2.0])
+    assert data.protected["code"].tolist() == ["u", None, "v"]
+
+
+def test_types_without_missing_values_stay_as_they_are():
+    frame = pl.DataFrame({"flag": [True, False], "whole": [1, 2], "x": [1.0, 2.0], "y": ["a", "b"]})
+    data = read(frame, label="y", protected=["flag", "whole"])
+    assert data.protected["flag"].dtype == bool
+    assert data.protected["whole"].dtype == np.int64
+    assert data.y.tolist() == ["a", "b"]
+
+
+def test_inputs_give_the_models_own_order_and_may_be_protected():
+    frame = FRAME.assign(old=[0, 1, 0, 1])
+    roles = {"label": "paid", "protected": ["old"], "ignore": ["sex"]}
+    assert "old" not in read(frame, **roles).features
+    data = read(frame, **roles, inputs=["member", "old", "age"])
+    assert data.features == ("member", "old", "age")
+    assert data.x[1].tolist() == [0, 1, 44]
+    assert data.left_out == ()
+
+
+def test_numeric_traits_can_join_the_features_later():
+    frame = FRAME.assign(old=[0, 1, 0, 1])[["old", "age", "job", "paid", "sex"]]
+    data = read(frame, label="paid", protected=["old", "sex"])
+    assert data.features == ("age",)
+    wider = with_inputs(data, protected=True)
+    assert wider.features == ("old", "age")
+    assert wider.x[:, 0].tolist() == [0, 1, 0, 1]
+    assert with_inputs(wider, protected=False).features == ("age",)
+
+
+def test_a_pipeline_gets_original_columns_missing_values_included():
+    frame = FRAME.assign(age=[31, None, 25, 60])
+    data = read(frame, **ROLES, raw=True)
+    assert data.x.shape == (4, 0)
+    assert data.features == data.left_out == ()
+    assert data.table.column_names == ["age", "job", "sex", "member"]
+    assert data.table["age"].to_pylist() == [31, None, 25, 60]
+
+
+def test_dropped_rows_are_counted_once_and_the_others_keep_their_numbers():
+    frame = FRAME.assign(age=[None, 44, None, 60], paid=[0, 1, None, 0])
+    data = read(frame, **ROLES, drop_missing=True)
+    assert data.row.tolist() == [1, 3]
+    assert data.dropped == {"missing paid": 1, "missing age": 1}
+    assert data.x.tolist() == [[44, 0], [60, 1]]
+    assert data.table["job"].to_pylist() == ["judge", "smith"]
+    assert data.cluster.tolist() == [7, 9]
+
+
+def test_an_encoder_decides_what_the_model_sees():
+    roles = {**ROLES, "ignore": []}
+    encoder = Encoder.fit(
+        FRAME, **{**roles, "ignore": ["note"]}, inputs=["job", "age", "sex"], drop_missing=True
+    )
+    data = read(FRAME, **roles, encoder=encoder, drop_missing=True)
+    assert data.features == ("job=cook", "job=judge", "job=smith", "age", "sex=f", "sex=m")
+    assert data.left_out == ("member", "note")
+    assert data.dropped == {"missing sex": 1}
+    np.testing.assert_array_equal(data.x, encoder.encode(data.table))
+
+
+def test_text_codes_of_an_encoder_stay_text_in_a_csv_file(tmp_path):
+    train = pd.DataFrame({"zip": ["007", "7", "7a"], "y": [0, 1, 0]})
+    encoder = Encoder.fit(train, label="y")
+    (tmp_path / "audit.csv").write_text("zip,y\n007,0\n7,1\n")
+    data = read(tmp_path / "audit.csv", label="y", encoder=encoder)
+    assert data.x.tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_decimals_and_half_floats_are_numbers():
+    table = pa.table(
+        {
+            "d": pa.array([1, 2]).cast(pa.decimal128(25, 2)),
+            "h": pa.array(np.array([0.5, 1.5], dtype=np.float16)),
+            "y": [0, 1],
+        }
+    )
+    assert read(table, label="y").x.tolist() == [[1, 0.5], [2, 1.5]]
