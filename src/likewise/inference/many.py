@@ -81,7 +81,7 @@ class Band:
         Each with its own standard error.
     lower, upper
         All of them hold together with confidence :math:`1 - \alpha`; 0 and infinity where a side
-        was not asked for, or without spread: nothing is known there.
+        was not asked for, or people do not differ: nothing is known there.
     critical
         How many standard errors the band is wide, before the correction for skewness.
     p_values
@@ -140,7 +140,7 @@ def band(
 
     def bounds(c: float, unknown: float, asked: bool) -> tuple[float, ...]:
         return tuple(
-            e.value - e.std_error * restored(c, s) if asked and e.std_error else unknown
+            e.value - e.std_error * restored(c, s) if asked and e.std_error > 0 else unknown
             for e, s in zip(estimates, skew, strict=True)
         )
 
@@ -151,7 +151,7 @@ def band(
         upper=bounds(-critical, math.inf, side != "lower"),
         critical=critical,
         p_values=tuple(
-            law.p_value(transformed(e.studentised(delta), s)) if e.std_error else 1.0
+            law.p_value(transformed(e.studentised(delta), s)) if e.std_error > 0 else 1.0
             for e, s in zip(estimates, skew, strict=True)
         ),
         side=side,
@@ -194,20 +194,26 @@ def horizon_band(
 
 
 def audit_value(outcomes: Outcomes, design: Design) -> tuple[Estimate, Float[np.ndarray, " g"]]:
-    """Return the audit value and its linearised terms, one for each independent unit."""
-    if outcomes.about.get("task") == "regression":
-        after, before = outcomes.loss_after, outcomes.loss_before
-    else:
-        after, before = outcomes.ratio, np.ones(len(outcomes))
-    undefined = int((~np.isfinite(after) | ~np.isfinite(before)).sum())
-    if undefined:
-        raise InvalidSample(
-            f"{undefined} of {len(outcomes)} people have no finite loss ratio, and nobody is left "
-            "out. Mend the audit of these rows."
-        )
+    """Return the audit value and its linearised terms, one for each independent unit.
+
+    Not a number, without terms, if somebody has no finite ratio: nobody is left out.
+    """
+    after, before = after_and_before(outcomes)
     total = float(design.totals(before).sum())
-    if total == 0:
-        raise InvalidSample("All losses before the map are zero, so there is no ratio of means.")
+    if not (np.isfinite(after).all() and np.isfinite(before).all() and total > 0):
+        return Estimate(math.nan, math.nan, len(outcomes)), np.zeros(design.units)
     value = float(design.totals(after).sum()) / total
     terms = design.totals(after - value * before) * (design.units / total)
     return from_terms(value, terms, design), terms
+
+
+def after_and_before(
+    outcomes: Outcomes,
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Return the two columns whose means have the audit value as their ratio.
+
+    Losses for a regression; loss ratios and ones otherwise.
+    """
+    if outcomes.about.get("task") == "regression":
+        return outcomes.loss_after, outcomes.loss_before
+    return outcomes.ratio, np.ones(len(outcomes))

@@ -1,0 +1,211 @@
+"""Audit values by group: simultaneous intervals, small cells, and nobody left out."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm, t
+from statsmodels.stats.multitest import multipletests
+
+from likewise.inference.by_group import by_group
+from likewise.inference.design import Design
+from likewise.inference.error_rates import ErrorTable
+from likewise.inference.estimators import mean_of_ratios, ratio_of_means
+from likewise.inference.hall import Hall, restored
+from likewise.inference.midp import MidP
+from likewise.inference.outcomes import Outcomes
+
+
+def audited(ratio, groups, errors=None, **extra):
+    """Outcomes with these ratios, and errors before and after if given."""
+    n = len(ratio)
+    ones, zeros = np.ones(n), np.zeros(n, dtype=np.int64)
+    before, after = (zeros, zeros) if errors is None else (e.astype(np.int64) for e in errors)
+    columns = {name: np.array(values, dtype=object) for name, values in groups.items()}
+    return Outcomes(
+        np.arange(n), zeros, ones, ratio, before, after, ones, ones, ones, zeros,
+        groups=columns, **extra,
+    )  # fmt: skip
+
+
+def people(rng, n=900, **extra):
+    sex = rng.choice(["F", "M"], n, p=[0.4, 0.6])
+    race = rng.choice(["A", "B", "W"], n, p=[0.03, 0.17, 0.8]).astype(object)
+    race[rng.random(n) < 0.05] = None
+    ratio = 1 + rng.exponential(0.25, n) * np.where(sex == "F", 1.6, 1.0)
+    wrong = rng.random(n) < 0.2
+    after = wrong | (rng.random(n) < 0.1)
+    about = {"monotone": True, "task": "classification"} | extra.pop("about", {})
+    return audited(ratio, {"sex": sex, "race": race}, (wrong, after), about=about, **extra)
+
+
+def by_name(lines):
+    return {f"{line.trait}: {line.group}": line for line in lines}
+
+
+def test_a_groups_value_is_that_of_the_audit_of_its_people(rng):
+    outcomes = people(rng)
+    lines = by_name(by_group(outcomes, rng=rng))
+    own = outcomes.take(outcomes.groups["sex"] == "F")
+    expected = mean_of_ratios(own.ratio)
+    line = lines["sex: F"]
+    assert line.n == len(own)
+    assert line.estimate == pytest.approx(expected.value, rel=1e-12)
+    assert line.std_error == pytest.approx(expected.std_error, rel=1e-12)
+    assert line.p_value == pytest.approx(Hall(expected).p_value(1.25), rel=1e-9)
+    assert line.error_rate_before == own.error_before.mean()
+    assert line.error_ratio == pytest.approx(own.error_after.mean() / own.error_before.mean())
+
+
+def test_everybody_is_in_one_line_of_each_trait_the_missing_included(rng):
+    outcomes = people(rng)
+    lines = by_group(outcomes, rng=rng)
+    for trait in ("sex", "race", "sex × race"):
+        assert sum(line.n for line in lines if line.trait == trait) == 900
+    gone = sum(value is None for value in outcomes.groups["race"])
+    assert by_name(lines)["race: missing"].n == gone > 0
+
+
+def test_holm_runs_over_all_groups(rng):
+    lines = by_group(people(rng), rng=rng, delta=1.3)
+    rejected, adjusted, *_ = multipletests([line.p_value for line in lines], 0.05, method="holm")
+    assert [line.p_adjusted for line in lines] == pytest.approx(adjusted.tolist())
+    assert [line.rejected for line in lines] == rejected.tolist()
+    assert 0 < sum(rejected) < len(lines)
+
+
+def test_large_groups_share_one_critical_value_below_bonferronis(rng):
+    lines = by_group(people(rng), rng=rng, interval="paper", draws=200_000)
+    large = [line for line in lines if line.n >= 30]
+    widths = [(line.upper - line.estimate) / line.std_error for line in large]
+    assert widths == pytest.approx([widths[0]] * len(large))
+    assert norm.ppf(0.975) < widths[0] < norm.ppf(1 - 0.025 / len(lines))
+
+
+def test_small_groups_take_students_t_at_their_share_of_alpha(rng):
+    lines = by_group(people(rng), rng=rng)
+    small = [line for line in lines if 2 < line.n < 30]
+    assert small
+    outcomes = people(np.random.default_rng(20210330))
+    for line in small:
+        rows = outcomes.groups["race"] == "A"
+        if line.trait == "sex × race":
+            rows &= outcomes.groups["sex"] == line.group[0]
+        e = mean_of_ratios(outcomes.ratio[rows])
+        quantile = t.ppf(1 - 0.025 / len(lines), line.n - 1)
+        expected = e.value - e.std_error * restored(quantile, e.skewness)
+        assert line.lower == pytest.approx(expected, rel=1e-9)
+        assert "fewer than 30 people" in line.flags
+
+
+def test_error_ratios_have_mid_p_intervals_at_their_share_of_alpha(rng):
+    outcomes = people(rng)
+    lines = by_group(outcomes, rng=rng)
+    own = outcomes.take(outcomes.groups["sex"] == "M")
+    table = ErrorTable.of(own.error_before, own.error_after)
+    line = by_name(lines)["sex: M"]
+    expected = MidP(table).interval(0.05 / len(lines))
+    assert (line.error_lower, line.error_upper) == pytest.approx(expected)
+
+
+def test_few_errors_are_flagged(rng):
+    groups = {"t": ["a"] * 50 + ["b"] * 50}
+    wrong = np.zeros(100, bool)
+    wrong[[0, 1, 2, 3, 60, 61, 62, 63, 64]] = True
+    outcomes = audited(1 + rng.exponential(0.2, 100), groups, (wrong, wrong))
+    lines = by_name(by_group(outcomes, rng=rng))
+    assert lines["t: a"].flags == ("fewer than 5 errors",)
+    assert lines["t: a"].small
+    assert lines["t: b"].flags == ()
+
+
+def test_a_group_of_one_is_shown_and_says_nothing(rng):
+    groups = {"t": ["a"] * 60 + ["b"]}
+    outcomes = audited(1 + rng.exponential(0.2, 61), groups)
+    line = by_name(by_group(outcomes, rng=rng))["t: b"]
+    assert line.n == 1
+    assert line.estimate == outcomes.ratio[60]
+    assert math.isnan(line.std_error)
+    assert (line.lower, line.upper, line.p_value, line.rejected) == (0, math.inf, 1, False)
+    assert (line.error_lower, line.error_upper) == (0, math.inf)
+    assert math.isnan(line.error_ratio)
+
+
+def test_an_undefined_ratio_spoils_its_own_groups_only(rng):
+    outcomes = people(rng)
+    losses = outcomes.loss_after.copy()
+    at = int(np.flatnonzero(outcomes.groups["sex"] == "F")[0])
+    losses[at] = np.nan
+    lines = by_name(by_group(dataclasses.replace(outcomes, loss_after=losses), rng=rng))
+    assert math.isnan(lines["sex: F"].estimate)
+    assert "somebody has no finite ratio" in lines["sex: F"].flags
+    assert (lines["sex: F"].lower, lines["sex: F"].upper) == (0, math.inf)
+    assert lines["sex: M"].flags == ()
+    assert math.isfinite(lines["sex: M"].upper)
+
+
+def test_weights_and_clusters_count_within_groups(rng):
+    weight, cluster = rng.uniform(0.5, 3, 900), rng.integers(0, 300, 900)
+    outcomes = people(rng, weight=weight, cluster=cluster)
+    line = by_name(by_group(outcomes, rng=rng))["sex: M"]
+    rows = outcomes.groups["sex"] == "M"
+    design = Design.make(int(rows.sum()), weight[rows], cluster[rows])
+    expected = mean_of_ratios(outcomes.ratio[rows], design)
+    assert line.estimate == pytest.approx(expected.value, rel=1e-12)
+    assert line.std_error == pytest.approx(expected.std_error, rel=1e-12)
+    rate = np.average(outcomes.error_before[rows], weights=weight[rows])
+    assert line.error_rate_before == pytest.approx(rate)
+    assert line.error_lower < line.error_ratio < line.error_upper
+
+
+def test_one_cluster_alone_has_no_standard_error(rng):
+    groups = {"t": ["a"] * 60 + ["b"] * 40}
+    cluster = np.concatenate([np.arange(60), np.full(40, 99)])
+    outcomes = audited(1 + rng.exponential(0.2, 100), groups, cluster=cluster)
+    lines = by_name(by_group(outcomes, rng=rng))
+    assert math.isnan(lines["t: b"].std_error)
+    assert lines["t: b"].upper == math.inf
+    assert math.isfinite(lines["t: a"].upper)
+
+
+def test_a_regression_has_ratios_of_mean_losses_and_no_errors(rng):
+    outcomes = people(rng, about={"task": "regression"})
+    outcomes = dataclasses.replace(outcomes, loss_before=rng.exponential(size=900) + 0.1)
+    line = by_name(by_group(outcomes, rng=rng))["sex: M"]
+    own = outcomes.take(outcomes.groups["sex"] == "M")
+    expected = ratio_of_means(own.loss_before, own.loss_after).value
+    assert line.estimate == pytest.approx(expected, rel=1e-12)
+    assert math.isnan(line.error_ratio)
+    assert line.flags == ()
+
+
+def test_the_same_seed_gives_the_same_lines(rng):
+    outcomes = people(rng)
+    first, second = (by_group(outcomes, rng=np.random.default_rng(5)) for _ in range(2))
+    assert repr(first) == repr(second)
+
+
+def test_no_traits_give_no_lines(rng):
+    assert by_group(audited(np.ones(5), {}), rng=rng) == ()
+
+
+@pytest.mark.slow
+def test_all_groups_are_covered_together_and_rarely_accused():
+    # Eleven overlapping groups of 600 people, the smallest of about 18, exponential ratios at the
+    # tolerance in each. Measured .935 (skewed ratios in small cells) and .05. At these rates the
+    # test fails once in 1000 times; separate 95 % intervals would cover all in .70 of runs.
+    rng = np.random.default_rng(20210330)
+    runs = 400
+    covered = accused = 0
+    for _ in range(runs):
+        groups = {
+            "sex": rng.choice(["F", "M"], 600, p=[0.4, 0.6]),
+            "race": rng.choice(["A", "B", "W"], 600, p=[0.08, 0.2, 0.72]),
+        }
+        outcomes = audited(1 + rng.exponential(0.25, 600), groups, about={"task": "regression"})
+        lines = by_group(outcomes, rng=rng, draws=2000)
+        covered += all(line.lower <= 1.25 <= line.upper for line in lines)
+        accused += any(line.rejected for line in lines)
+    assert covered >= binom.ppf(0.001, runs, 0.935)
+    assert accused <= binom.ppf(0.999, runs, 0.05)
