@@ -1,1 +1,84 @@
-"""Audits machine-learning models for individual fairness."""
+"""Audits machine-learning models for individual fairness.
+
+Are people who are alike, but for race, sex or another protected trait, treated alike?
+The names below stand in the order of the walk: people, model, metric, map, tests, verdict.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from likewise import data as data
+    from likewise.data.encode import Encoder as Encoder
+    from likewise.data.table import read as read
+    from likewise.errors import LikewiseError as LikewiseError
+    from likewise.errors import LikewiseWarning as LikewiseWarning
+    from likewise.inference.monitor import Monitor as Monitor
+    from likewise.inference.outcomes import Outcomes as Outcomes
+    from likewise.inference.ratio_tests import ErrorRateRatioTest as ErrorRateRatioTest
+    from likewise.inference.ratio_tests import LossRatioTest as LossRatioTest
+    from likewise.inference.ratio_tests import MeanLossRatioTest as MeanLossRatioTest
+    from likewise.maps.flow import GradientFlow as GradientFlow
+    from likewise.metrics.learn import sensitive_subspace as sensitive_subspace
+    from likewise.metrics.quadratic import ProjectionMetric as ProjectionMetric
+    from likewise.metrics.quadratic import QuadraticMetric as QuadraticMetric
+    from likewise.metrics.quadratic import free_columns as free_columns
+    from likewise.metrics.quadratic import ignoring as ignoring
+    from likewise.metrics.saved import load_metric as load_metric
+    from likewise.metrics.saved import save_metric as save_metric
+    from likewise.models import as_model as as_model
+    from likewise.models import open_model as open_model
+    from likewise.models import save_model as save_model
+    from likewise.people import AuditData as AuditData
+    from likewise.record import Record as Record
+    from likewise.settings import Settings as Settings
+    from likewise.walk import AuditResult as AuditResult
+    from likewise.walk import audit as audit
+    from likewise.walk import rehearse as rehearse
+
+_HOMES = {
+    "AuditData": "people",
+    "read": "data.table",
+    "Encoder": "data.encode",
+    "as_model": "models",
+    "open_model": "models",
+    "save_model": "models",
+    "QuadraticMetric": "metrics.quadratic",
+    "ProjectionMetric": "metrics.quadratic",
+    "ignoring": "metrics.quadratic",
+    "free_columns": "metrics.quadratic",
+    "sensitive_subspace": "metrics.learn",
+    "save_metric": "metrics.saved",
+    "load_metric": "metrics.saved",
+    "GradientFlow": "maps.flow",
+    "Outcomes": "inference.outcomes",
+    "LossRatioTest": "inference.ratio_tests",
+    "ErrorRateRatioTest": "inference.ratio_tests",
+    "MeanLossRatioTest": "inference.ratio_tests",
+    "Monitor": "inference.monitor",
+    "Settings": "settings",
+    "audit": "walk",
+    "rehearse": "walk",
+    "AuditResult": "walk",
+    "Record": "record",
+    "LikewiseError": "errors",
+    "LikewiseWarning": "errors",
+}
+
+__all__ = ["data", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "data":
+        return importlib.import_module("likewise.data")
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("likewise")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'likewise' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"likewise.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -82,7 +82,6 @@ class ModelRecord(_Part):
     classes: tuple[str, ...] = ()
     n_features: int
     sha256: str = ""
-    source: str = ""
     clipped: int = 0
 
 
@@ -113,7 +112,6 @@ class MetricRecord(_Part):
     origin: dict[str, Any] = Field(default_factory=dict)
     same_sample: bool = False
     sha256: str
-    source: str = ""
 
 
 class CertificateRecord(_Part):

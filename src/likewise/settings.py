@@ -60,9 +60,10 @@ class Flow(_Choices):
     lam: float = Field(default=50.0, gt=0)
     time: float = Field(default=5.0, gt=0)
     solver: Literal["auto", "euler", "rk4", "exponential2", "exponential4"] = "auto"
-    steps: int | None = Field(default=None, ge=1)
+    steps: int | tuple[float, ...] | None = None
     free_only: bool = False
     bounded: bool = False
+    keeps_start: bool | None = None
     precision: Literal["float64", "float32"] = "float64"
     schedule: Literal["constant", "paper_simulation"] = "constant"
 

@@ -1,0 +1,65 @@
+"""Brings a model and the people together: the same features, in the same order, checked."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from likewise.data.table import with_inputs
+from likewise.errors import InvalidData
+from likewise.metrics.base import FairMetric
+from likewise.metrics.saved import check_belongs
+from likewise.models.base import Model
+from likewise.models.behaviour import check
+from likewise.people import AuditData
+from likewise.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Introduced:
+    """A model with the people it is to be audited on, in the space where the audit runs."""
+
+    model: Model
+    data: AuditData
+    x: Float[Tensor, "n d"]
+    y: Shaped[Tensor, " n"]
+    classes: tuple[Any, ...]
+
+    def take(self, rows: Int[np.ndarray, " m"]) -> "Introduced":
+        """Return the same model with some of the people."""
+        index = torch.from_numpy(rows)
+        return dataclasses.replace(
+            self, data=self.data.take(rows), x=self.x[index], y=self.y[index]
+        )
+
+
+def meet(model: Model, data: AuditData) -> AuditData:
+    """Return the people as this model sees them."""
+    if model.front is not None:
+        if data.table is None:
+            raise InvalidData(
+                "The model is a pipeline that reads original columns, but the data are arrays. "
+                "Read a table, or audit the pipeline's last step on transformed arrays."
+            )
+        x, features = model.front(data.table)
+        return dataclasses.replace(data, x=x, features=tuple(features))
+    wanted = model.card.n_features
+    if wanted is None or wanted == data.x.shape[1] or data.table is None or data.encoder:
+        return data
+    # The table does not say whether a protected column is an input; the model's width may.
+    wider = with_inputs(data, protected=True)
+    return wider if wider.x.shape[1] == wanted else data
+
+
+def introduce(model: Model, data: AuditData, metric: FairMetric, settings: Settings) -> Introduced:
+    """Check that model, people and metric go together, before anything long begins."""
+    if len(data) < 2:
+        raise InvalidData(f"There are {len(data)} people; a test needs at least 2.")
+    check(model, data.x, features=data.features)
+    check_belongs(metric, data.features)
+    y, classes = model.targets(data.y, positive=settings.columns.positive)
+    x = torch.from_numpy(np.ascontiguousarray(data.x, dtype=np.float64))
+    return Introduced(model, data, x, y, classes)

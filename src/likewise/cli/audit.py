@@ -1,0 +1,163 @@
+"""``likewise audit``: the whole audit of one model."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options
+from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY, say
+from likewise.cli.progress import progress_bar
+
+
+def audit(
+    model: Annotated[
+        str, typer.Argument(help="Model file, package.module:name, or endpoint.", metavar="MODEL")
+    ],
+    data: options.Table,
+    label: options.Label = None,
+    protected: options.Protected = None,
+    metric: Annotated[
+        Path | None, typer.Option(help="Saved fair metric; learned from DATA if none is given.")
+    ] = None,
+    encoder: options.EncoderFile = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="Settings file (see `likewise init`); flags override it.")
+    ] = None,
+    map: Annotated[str | None, typer.Option(help="Map that decides: flow, reach or flips.")] = None,
+    lam: Annotated[float | None, typer.Option(help="Price λ of moving unlike oneself.")] = None,
+    time: Annotated[float | None, typer.Option(help="Time T of the flow.")] = None,
+    solver: Annotated[
+        str | None,
+        typer.Option(help="auto, euler, rk4, exponential2 or exponential4."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Number of steps, unless solver is auto.")
+    ] = None,
+    delta: options.Delta = None,
+    alpha: options.Alpha = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="Test that decides: loss_ratio, error_rate_ratio, or auto."),
+    ] = None,
+    interval: options.Interval = None,
+    checks: Annotated[str | None, typer.Option(help="core or full.")] = None,
+    weight: options.Weight = None,
+    cluster: options.Cluster = None,
+    ignore: options.Ignore = None,
+    inputs: options.Inputs = None,
+    positive: options.Positive = None,
+    model_output: Annotated[
+        str | None, typer.Option(help="What the model returns: logits, probabilities or values.")
+    ] = None,
+    drop_missing: options.DropMissing = None,
+    require: Annotated[
+        str | None,
+        typer.Option(help="within-tolerance: exit 1 unless that was shown.", metavar="OUTCOME"),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the result here (JSON).")] = None,
+    outcomes: Annotated[
+        Path | None, typer.Option(help="Write one row a person here (Parquet).")
+    ] = None,
+    seed: options.Seed = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Blocks moved at a time.")] = None,
+    trust: options.Trust = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, move nobody.")
+    ] = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Audit MODEL on the people in DATA.
+
+    Exit codes: 0 no evidence, 1 evidence of unfairness, 2 bad input, 3 not trustworthy,
+    4 internal error.
+
+    Example: likewise audit model.safetensors test.csv --label income --protected sex
+    --metric metric.safetensors --json result.json
+    """
+    choices = {
+        "delta": delta,
+        "alpha": alpha,
+        "checks": checks,
+        "seed": seed,
+        "columns__label": label,
+        "columns__protected": options.names(protected),
+        "columns__weight": weight,
+        "columns__cluster": cluster,
+        "columns__ignore": options.names(ignore),
+        "columns__inputs": options.names(inputs),
+        "columns__positive": positive,
+        "columns__output": model_output,
+        "columns__drop_missing": drop_missing,
+        "decide__map": map,
+        "decide__test": test,
+        "decide__interval": interval,
+        "flow__lam": lam,
+        "flow__time": time,
+        "flow__solver": solver,
+        "flow__steps": steps,
+    }
+    if require not in (None, "within-tolerance"):
+        raise typer.BadParameter("--require knows one outcome: within-tolerance.")
+    resolved = options.settings_from(settings, choices)
+    result = _run(
+        model, data, metric, encoder, resolved, json, outcomes, threads, trust, dry_run, quiet
+    )
+    if result is None:
+        return
+    record = result.record
+    print(record.sentence if quiet else result.summary())
+    if not record.trustworthy:
+        say(f"The result is not trustworthy: {'; '.join(record.reasons)}.")
+        raise typer.Exit(NOT_TRUSTWORTHY)
+    unfair = record.outcome == "evidence_of_unfairness"
+    missed = require is not None and record.outcome != "within_tolerance"
+    raise typer.Exit(EVIDENCE if unfair or missed else NO_EVIDENCE)
+
+
+def _run(
+    spec: str,
+    paths: list[Path],
+    metric_file: Path | None,
+    encoder_file: Path | None,
+    settings: Any,
+    json: Path | None,
+    outcomes: Path | None,
+    threads: int | None,
+    trust: bool,
+    dry_run: bool,
+    quiet: bool,
+) -> Any:
+    from likewise.cli import files
+
+    options.require_label(settings)
+    files.check_writable(json, outcomes)
+
+    import likewise
+    from likewise.metrics.saved import load_metric
+    from likewise.models import as_model, open_model
+
+    fair = None if metric_file is None else load_metric(metric_file)
+    encoder = files.open_encoder(encoder_file, fair)
+    model = as_model(open_model(spec, trust=trust), output=settings.columns.output)
+    people = files.read_people(paths, settings, encoder, raw=model.front is not None)
+    if dry_run:
+        print(likewise.rehearse(model, people, metric=fair, settings=settings))
+        return None
+    with progress_bar(quiet) as progress:
+        result = likewise.audit(
+            model,
+            people,
+            metric=fair,
+            settings=settings,
+            threads=threads,
+            progress=progress,
+            command=shlex.join(["likewise", *sys.argv[1:]]),
+        )
+    if json is not None:
+        files.write_text(json, result.to_json())
+    if outcomes is not None:
+        result.outcomes.save(outcomes)
+    return result

@@ -1,0 +1,75 @@
+"""``likewise demo``: a real audit of a real model on real data."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, say
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for data, model, metric and result.")] = Path(
+        "demo"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
+) -> None:
+    """Train a small network on the Adult census data, and audit it.
+
+    The model predicts whether someone earns more than 50 000 dollars. It sees neither sex nor
+    race. Everything it needs is written to a folder, and the commands are those you would type.
+
+    Example: likewise demo --out demo
+    """
+    from likewise.cli.files import check_writable
+
+    out.mkdir(parents=True, exist_ok=True)
+    check_writable(out / "result.json")
+    _prepare(out, seed)
+    columns = ["--label", "income", "--protected", "sex", "--protected", "race"]
+    encoder, metric = str(out / "encoder.json"), str(out / "metric.safetensors")
+    result = out / "result.json"
+    _run("metric", str(out / "train.parquet"), *columns, "--encoder", encoder, "-o", metric)
+    code = _run(
+        "audit",
+        str(out / "model.safetensors"),
+        str(out / "test.parquet"),
+        *columns,
+        "--metric",
+        metric,
+        "--json",
+        str(result),
+        "--outcomes",
+        str(out / "outcomes.parquet"),
+    )
+    if code not in (NO_EVIDENCE, EVIDENCE):
+        raise typer.Exit(code)
+    print(f"\nThe audit's exit code was {code}. Result: {result}")
+
+
+def _prepare(out: Path, seed: int) -> None:
+    """Write the two halves of the data, and a network trained on the first."""
+    import pyarrow.parquet as pq
+
+    from likewise import data
+    from likewise.models import save_model
+    from likewise.training import BaselineClassifier
+
+    say("Fetching the Adult census data (once) …")
+    split = data.adult(seed=seed)
+    for name, people in (("train", split.train), ("test", split.test)):
+        pq.write_table(people.table, out / f"{name}.parquet")
+    split.encoder.save(out / "encoder.json")
+    say("Training a network with one hidden layer of 50 on the training half …")
+    model = BaselineClassifier(random_state=seed, max_iter=3000)
+    model.fit(split.train.x, split.train.y)
+    save_model(model.to_torch(), out / "model.safetensors", classes=tuple(model.classes_))
+
+
+def _run(*arguments: str) -> int:
+    """Run a command as a user would, and show it."""
+    print(f"\n$ {shlex.join(['likewise', *arguments])}", flush=True)
+    return subprocess.run([sys.executable, "-m", "likewise", *arguments], check=False).returncode

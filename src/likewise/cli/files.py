@@ -1,0 +1,74 @@
+"""Opens what a command line names, and writes what it asks for."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import InvalidFile
+
+
+def open_encoder(path: Path | None, metric: Any) -> Any:
+    """Return the encoder named, or the one that the metric file carries, or none."""
+    from likewise.data.encode import Encoder
+    from likewise.metrics.saved import load_metric
+
+    if path is not None and path.suffix == ".safetensors":
+        metric = load_metric(path)
+        if "encoder" not in metric.attached:
+            raise InvalidFile(f"The metric file {str(path)!r} carries no encoder.")
+    elif path is not None:
+        return Encoder.load(path)
+    text = None if metric is None else getattr(metric, "attached", {}).get("encoder")
+    return None if text is None else Encoder.from_json(text)
+
+
+def read_people(paths: list[Path], settings: Any, encoder: Any, *, raw: bool) -> Any:
+    """Read the audited people as the settings say."""
+    from likewise.cli.options import require_label
+    from likewise.data.table import read
+
+    columns = settings.columns
+    return read(
+        [str(path) for path in paths],
+        label=require_label(settings),
+        protected=columns.protected,
+        weight=columns.weight,
+        cluster=columns.cluster,
+        ignore=columns.ignore,
+        inputs=columns.inputs,
+        encoder=encoder,
+        drop_missing=columns.drop_missing,
+        raw=raw,
+    )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise InvalidFile(f"Cannot write {str(path)!r}: {error.strerror}.") from None
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Refuse, before a long run, to write into a folder that is not there."""
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            raise InvalidFile(f"There is no folder {str(path.parent)!r} to write {path.name!r} in.")
+        if path is not None and path.is_dir():
+            raise InvalidFile(f"{str(path)!r} is a folder; name a file.")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

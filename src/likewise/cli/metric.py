@@ -1,0 +1,105 @@
+"""``likewise metric``: learn a fair metric from training data and save it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options
+from likewise.errors import InvalidSettings
+
+
+def metric(
+    train: options.Table,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to save the metric.")],
+    label: options.Label = None,
+    protected: options.Protected = None,
+    encoder: options.EncoderFile = None,
+    no_encoder: Annotated[
+        bool, typer.Option("--no-encoder", help="Take the numeric columns as they are.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Learn in the space where this pipeline would be audited."),
+    ] = None,
+    c: Annotated[float, typer.Option("--C", help="Inverse strength of the ridge penalty.")] = 1.0,
+    weight: options.Weight = None,
+    cluster: options.Cluster = None,
+    ignore: options.Ignore = None,
+    inputs: options.Inputs = None,
+    drop_missing: options.DropMissing = None,
+    seed: options.Seed = None,
+    trust: options.Trust = False,
+) -> None:
+    """Learn from TRAIN which directions predict the protected traits, and save them as free.
+
+    An encoder (one-hot, standardise) is fitted too and saved inside the metric file; `likewise
+    audit --metric FILE` then encodes the audited people in the same way.
+
+    Example: likewise metric train.csv --label income --protected sex --protected race
+    -o metric.safetensors
+    """
+    if sum([encoder is not None, no_encoder, model is not None]) > 1:
+        raise InvalidSettings("Choose one of --encoder, --no-encoder and --model.")
+    choices = {
+        "seed": seed,
+        "metric__C": c,
+        "columns__label": label,
+        "columns__protected": options.names(protected),
+        "columns__weight": weight,
+        "columns__cluster": cluster,
+        "columns__ignore": options.names(ignore),
+        "columns__inputs": options.names(inputs),
+        "columns__drop_missing": drop_missing,
+    }
+    settings = options.settings_from(None, choices)
+    options.require_label(settings)
+    if not settings.columns.protected:
+        raise InvalidSettings("Which columns are protected? Name them with --protected.")
+    from likewise.cli import files
+    from likewise.metrics.learn import sensitive_subspace
+    from likewise.metrics.saved import save_metric
+
+    files.check_writable(output)
+    people, attached = _people(train, settings, encoder, no_encoder, model, trust)
+    learned = sensitive_subspace(
+        people, C=settings.metric.C, groups=settings.metric.groups, seed=settings.seed
+    )
+    save_metric(learned, output, attached=attached)
+    print(learned)
+    print(f"Saved to {output}.")
+
+
+def _people(
+    paths: list[Path],
+    settings: Any,
+    encoder_file: Path | None,
+    bare: bool,
+    spec: str | None,
+    trust: bool,
+) -> tuple[Any, dict[str, str]]:
+    """Read the training data in the space of the audit, with the encoder that leads there."""
+    from likewise.checks.introduce import meet
+    from likewise.cli import files
+    from likewise.data.encode import Encoder
+    from likewise.models import as_model, open_model
+
+    if spec is not None:
+        model = as_model(open_model(spec, trust=trust))
+        return meet(
+            model, files.read_people(paths, settings, None, raw=model.front is not None)
+        ), {}
+    if bare:
+        return files.read_people(paths, settings, None, raw=False), {}
+    columns = settings.columns
+    encoder = files.open_encoder(encoder_file, None) or Encoder.fit(
+        [str(path) for path in paths],
+        label=columns.label,
+        protected=columns.protected,
+        weight=columns.weight,
+        cluster=columns.cluster,
+        ignore=columns.ignore,
+        inputs=columns.inputs,
+        drop_missing=columns.drop_missing,
+    )
+    return files.read_people(paths, settings, encoder, raw=False), {"encoder": encoder.to_json()}

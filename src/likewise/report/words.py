@@ -1,0 +1,217 @@
+"""An audit in words: one sentence for the verdict, one table for the tests."""
+
+import math
+from collections.abc import Iterable
+
+from likewise.record import Record, TestRecord
+
+WIDTH = 78
+TITLES = {
+    "loss_ratio": "loss ratio",
+    "error_rate_ratio": "error-rate ratio",
+    "mean_loss_ratio": "ratio of mean losses",
+}
+SUBJECTS = {
+    "loss_ratio": "the loss of people moved to a similar place is, on average, {} times their own",
+    "error_rate_ratio": "the error rate of people moved to a similar place is {} times their own",
+    "mean_loss_ratio": "the mean loss of people moved to a similar place is {} times their own",
+}
+METHODS = {
+    "hall": "Hall's interval",
+    "bootstrap_t": "bootstrap-t",
+    "paper": "the paper's normal limit",
+    "midp": "mid-P",
+    "exact": "exact",
+    "score": "score test",
+}
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number as people write it: four digits, no noise."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.2e}"
+    return f"{value:.{digits}g}" if abs(value) >= 1000 else f"{value:.{digits - 1}f}"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value; below one in ten thousand only that is said."""
+    return "–" if math.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage without needless digits."""
+    return f"{100 * share:.4g} %"
+
+
+def sentence(test: TestRecord) -> str:
+    """Say what follows from the deciding test, and with which bound. Never calls a model fair."""
+    sure = percent(1 - test.alpha)
+    subject = SUBJECTS.get(test.test, SUBJECTS["loss_ratio"])
+    if test.outcome == "evidence_of_unfairness":
+        claim = subject.format(f"more than {number(test.lower_bound)}")
+        return (
+            f"Evidence of unfairness: {claim} ({sure} confidence), "
+            f"above the tolerance {test.delta:g}."
+        )
+    if test.outcome == "within_tolerance":
+        capped = not math.isnan(test.capped_upper_bound)
+        bound = test.capped_upper_bound if capped else test.upper_bound
+        claim = subject.format(f"at most {number(bound)}")
+        cap = f", ratios capped at {test.cap:g}" if capped and math.isfinite(test.cap) else ""
+        return (
+            f"Within tolerance: {claim} ({sure} confidence{cap}), "
+            f"which the tolerance {test.delta:g} allows."
+        )
+    bounds = f"between {number(test.lower_bound)} and {number(test.upper_bound)}"
+    claim = subject.format(bounds)
+    return (
+        f"Inconclusive: {claim} (bounds of {sure} confidence each); "
+        f"neither more nor at most {test.delta:g} can be claimed."
+    )
+
+
+def tests_table(tests: Iterable[TestRecord]) -> str:
+    """Return a table of tests within 80 columns."""
+    head = f"{'':22}{'estimate':>9}{'std err':>9}{'lower':>9}{'upper':>9}{'p-value':>10}"
+    lines = [head, "-" * WIDTH]
+    notes: list[str] = []
+    for test in tests:
+        name = TITLES.get(test.test, test.test)
+        lines.append(
+            f"{name:22}{number(test.estimate):>9}{number(test.std_error):>9}"
+            f"{number(test.lower_bound):>9}{number(test.upper_bound):>9}"
+            f"{p_value(test.p_value):>10}"
+        )
+        low, high = test.interval
+        method = METHODS.get(test.method, test.method)
+        lines.append(
+            f"  {method}; {percent(1 - test.alpha)} interval {number(low)} to {number(high)}"
+        )
+        notes += [f"  {title_case(note)}" for note in test.notes]
+    lines.append("-" * WIDTH)
+    return "\n".join(lines + [line for note in notes for line in wrap(note)])
+
+
+def title_case(text: str) -> str:
+    """Return text with a capital first letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def wrap(text: str, indent: str = "  ") -> list[str]:
+    """Break text at the width of the page."""
+    import textwrap
+
+    return textwrap.wrap(text.strip(), WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> list[str]:
+    """Return lines of ``name  value``, long values continued below."""
+    import textwrap
+
+    lines: list[str] = []
+    for name, value in rows:
+        lines += textwrap.wrap(
+            value, WIDTH, initial_indent=f"{name:13}", subsequent_indent=" " * 13
+        ) or [name]
+    return lines
+
+
+def summary(record: Record) -> str:
+    """Return the whole audit on one page of text, the verdict last."""
+    lines = ["Individual fairness audit".center(WIDTH).rstrip(), "=" * WIDTH]
+    lines += facts(_about(record))
+    lines += ["-" * WIDTH, tests_table(record.tests.values())]
+    lines += facts(_trust(record))
+    for warning in record.warnings:
+        lines += wrap(f"Warning: {warning}", "")
+    for reason in record.reasons:
+        lines += wrap(f"Not trustworthy: {reason}", "")
+    lines += ["=" * WIDTH, *wrap(record.sentence, "")]
+    return "\n".join(lines)
+
+
+def _about(record: Record) -> list[tuple[str, str]]:
+    model, data, metric = record.model, record.data, record.metric
+    flow = record.settings.flow
+    classes = f", classes {', '.join(model.classes)}" if model.classes else ""
+    kind = "learned" if metric.learned else "given"
+    sample = " from the audited people" if metric.same_sample else ""
+    maps = {
+        "flow": f"gradient flow, λ = {flow.lam:g}, T = {flow.time:g}",
+        "reach": f"search within reach, {record.settings.reach.budget} calls a person",
+        "flips": "protected value swapped",
+    }
+    rows = [
+        ("Model", f"{model.kind}, {model.n_features} features{classes}"),
+        ("People", f"{data.n} from {data.source}"),
+    ]
+    if data.protected:
+        counts = "; ".join(
+            f"{trait} ({', '.join(f'{g} {c}' for g, c in list(groups.items())[:6])})"
+            for trait, groups in data.protected.items()
+        )
+        rows.append(("Protected", counts))
+    gone = {f"{name} missing": count for name, count in data.missing.items() if count}
+    gone |= {f"dropped: {name}": count for name, count in data.dropped.items() if count}
+    if gone:
+        rows.append(("Missing", ", ".join(f"{name} {count}" for name, count in gone.items())))
+    rows += [
+        ("Fair metric", f"{kind}{sample}, {len(metric.directions)} free directions"),
+        ("Unfair map", maps.get(record.decided_by.map, record.decided_by.map)),
+        (
+            "Tolerance",
+            f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}; "
+            f"settings {record.settings_hash[:12]}",
+        ),
+    ]
+    return rows
+
+
+def _trust(record: Record) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    others = {k: v for k, v in record.rows.items() if k not in ("n", "moved") and v}
+    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in others.items())
+    rows.append(
+        ("Rows", f"{record.rows['moved']} of {record.rows['n']} moved{', ' * bool(said)}{said}")
+    )
+    if record.certificate is not None:
+        c = record.certificate
+        rows.append(
+            (
+                "Certificate",
+                f"{c.method}, {c.evaluations} gradients a person, numerical error at most "
+                f"{number(c.error_in_se, 3)} standard errors",
+            )
+        )
+    if record.horizons:
+        ladder = ", ".join(f"{number(h.lower_bound)} at {h.time:g}" for h in record.horizons)
+        rows.append(("Horizon", f"lower bound on the loss ratio: {ladder}"))
+    for refit in record.refits.values():
+        used = "decides" if refit.used else "shown only"
+        rows.append(
+            (
+                "Refits",
+                f"standard error {number(refit.std_error_fixed)} under this metric, "
+                f"{number(refit.std_error_refitted)} with the metric refitted ({used})",
+            )
+        )
+        break
+    names = {
+        "mean_fair_distance": "mean fair distance moved",
+        "free_only": "loss ratio along free directions only",
+        "reach": "loss ratio within reach",
+    }
+    shown = [
+        f"{words} {number(record.diagnostics[key])}"
+        for key, words in names.items()
+        if key in record.diagnostics
+    ]
+    if shown:
+        rows.append(("Diagnostics", "; ".join(shown)))
+    if record.skipped:
+        rows.append(("Skipped", ", ".join(record.skipped)))
+    return rows
