@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyarrow import csv
 
 from likewise.data import Encoder, read, scan
-from likewise.errors import InvalidData, InvalidFile
+from likewise.errors import InvalidData, InvalidFile, InvalidSettings
 
 
 def people(n: int, seed: int = 0) -> pd.DataFrame:
@@ -77,6 +77,11 @@ def test_blocks_joined_are_the_whole(tmp_path_factory, sizes, rows, kinds, group
 def test_mistakes_in_roles_are_found_before_the_first_block():
     with pytest.raises(InvalidData, match="no column 'z'"):
         scan(people(10), label="z")
+
+
+def test_a_block_holds_at_least_one_row():
+    with pytest.raises(InvalidSettings, match="not 0"):
+        scan(people(10), label="y", rows=0)
 
 
 def test_a_missing_value_is_located_by_its_block():

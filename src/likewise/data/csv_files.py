@@ -21,7 +21,7 @@ MISSING = [
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 ]
 BLOCK_BYTES = 1 << 20
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 # What a column may still turn out to be, given what its rows so far were; text is always last.
 NEXT: dict[Any, tuple[Any, ...]] = {
@@ -78,12 +78,11 @@ class Survey:
             return
         numeric = pc.match_substring_regex(trimmed, NUMBER)
         strangers = column.filter(pc.invert(numeric))
-        if len(strangers) and (
-            known is not None or 2 * (pc.sum(numeric).as_py() or 0) > len(column)
-        ):
+        mostly = known in (pa.int64(), pa.float64()) or 2 * pc.sum(numeric).as_py() > len(column)
+        if mostly and len(strangers):
             self._notes[name] = (
-                f"Column {name!r} is read as text, because it holds "
-                f"{strangers.drop_null()[0].as_py()!r} among its numbers."
+                f"Column {name!r} is read as text, because it holds {strangers[0].as_py()!r} "
+                "among its numbers."
             )
 
 

@@ -37,19 +37,10 @@ def expand(source: Sequence[str | Path]) -> list[Path]:
     """
     paths: list[Path] = []
     for entry in source:
-        path = Path(entry)
-        if path.is_dir():
-            found = sorted(p for p in path.iterdir() if is_parquet(p) or is_csv(p))
-            if not found:
-                raise InvalidFile(f"There is no Parquet or CSV file in the folder {str(path)!r}.")
-        elif path.exists():
-            found = [path]
-        else:
-            found = sorted(map(Path, glob.glob(str(path), recursive=True)))
-            if not found:
-                near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-                raise InvalidFile(f"There is no file {str(path)!r}.{nearest(path.name, near)}")
-        paths += found
+        try:
+            paths += _meant_by(Path(entry))
+        except OSError as error:
+            raise InvalidFile(f"{str(entry)!r} cannot be read: {error.strerror}.") from None
     if not paths:
         raise InvalidData("No file is named. Name at least one.")
     seen: set[Path] = set()
@@ -64,6 +55,21 @@ def expand(source: Sequence[str | Path]) -> list[Path]:
             )
         seen.add(path.resolve())
     return paths
+
+
+def _meant_by(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = sorted(p for p in path.iterdir() if is_parquet(p) or is_csv(p))
+        if not found:
+            raise InvalidFile(f"There is no Parquet or CSV file in the folder {str(path)!r}.")
+    elif path.exists():
+        found = [path]
+    else:
+        found = sorted(map(Path, glob.glob(str(path), recursive=True)))
+        if not found:
+            near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise InvalidFile(f"There is no file {str(path)!r}.{nearest(path.name, near)}")
+    return found
 
 
 @contextlib.contextmanager

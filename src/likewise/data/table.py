@@ -12,7 +12,7 @@ from likewise.data.arrow import check_finite, complete_rows, kind, numbers, valu
 from likewise.data.encode import Encoder
 from likewise.data.files import Source, open_source
 from likewise.data.roles import Names, Roles, require
-from likewise.errors import InvalidData
+from likewise.errors import InvalidData, InvalidSettings
 from likewise.people import AuditData
 
 
@@ -56,6 +56,12 @@ def read(
     raw
         For a pipeline that reads original columns: ``x`` stays empty, ``table`` holds the
         columns, and missing inputs are the pipeline's business.
+
+    Notes
+    -----
+    In a CSV file a value is missing where pandas says so too: an empty field, ``NA``, ``nan``,
+    ``None`` and the like. Blanks around text are kept, since a model may have been trained on
+    ``" Male"``; blanks around numbers do not matter. The index of a data frame is not read.
     """
     plan = _plan(
         source, Roles(label, protected, weight, cluster, ignore, inputs), encoder, drop_missing, raw
@@ -85,6 +91,8 @@ def scan(
     however the files are cut, minus those left out on request; its ``row`` gives their numbers
     in the whole. Roles and columns are checked at once, values when their block comes.
     """
+    if rows < 1:
+        raise InvalidSettings(f"A block holds at least one row, not {rows}.")
     plan = _plan(
         source, Roles(label, protected, weight, cluster, ignore, inputs), encoder, drop_missing, raw
     )
