@@ -1,0 +1,128 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from likewise.errors import InvalidSample
+from likewise.inference.estimate import Unknown
+from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
+from likewise.inference.refits import Jackknife, Percentile, with_refits
+
+
+def delete_one_group(ratio, groups, test, outcomes_of):
+    """Return the evidence without each of the groups; the metric never changes."""
+    member = np.arange(len(ratio)) % groups
+    return [test.evidence(outcomes_of(ratio[member != g])) for g in range(groups)]
+
+
+def test_a_metric_that_never_changes_adds_no_uncertainty(rng, outcomes_of):
+    # The delete-group jackknife of a mean estimates V²/n; over 200 samples its average error
+    # is within four standard errors, 4·√(2/9)/√200 of the variance.
+    test, shares = LossRatioTest(), []
+    for _ in range(200):
+        ratio = 1 + rng.exponential(size=100)
+        evidence = test.evidence(outcomes_of(ratio))
+        refitted = with_refits(evidence, delete_one_group(ratio, 10, test, outcomes_of))
+        shares.append((refitted.estimate.std_error / evidence.estimate.std_error) ** 2)
+    assert np.mean(shares) == pytest.approx(1, abs=0.14)
+
+
+def test_the_jackknife_is_the_textbook_one():
+    replicates = np.array([1.4, 1.5, 1.6, 1.7])
+    bounds = Jackknife(1.55, replicates)
+    error = math.sqrt(3 / 4 * ((replicates - replicates.mean()) ** 2).sum())
+    assert bounds.std_error == pytest.approx(error, rel=1e-14)
+    t = stats.t.ppf(0.95, 3)
+    assert bounds.lower_bound(0.05) == pytest.approx(1.55 - t * error, rel=1e-12)
+    assert bounds.p_value(1.25) == pytest.approx(stats.t.sf(0.3 / error, 3), rel=1e-12)
+    logs = np.log(replicates - 1)
+    on_log_scale = math.sqrt(3 / 4 * ((logs - logs.mean()) ** 2).sum())
+    assert bounds.upper_bound(0.05) == pytest.approx(1 + 0.55 * math.exp(t * on_log_scale))
+
+
+def test_a_replicate_at_one_keeps_the_natural_scale():
+    bounds = Jackknife(1.02, np.array([1.0, 1.02, 1.04]))
+    assert bounds.upper_bound(0.05) == pytest.approx(
+        1.02 + stats.t.ppf(0.95, 2) * bounds.std_error, rel=1e-12
+    )
+
+
+def test_a_separate_sample_adds_the_sampling_error():
+    replicates = np.array([1.4, 1.5, 1.6, 1.7])
+    alone, both = Jackknife(1.55, replicates), Jackknife(1.55, replicates, separate=0.2)
+    assert both.std_error == pytest.approx(math.hypot(alone.std_error, 0.2))
+    assert both.upper_bound(0.05) > alone.upper_bound(0.05)
+
+
+def test_bootstrap_refits_are_read_off_as_percentiles(rng):
+    replicates = rng.normal(1.5, 0.1, size=199)
+    bounds = Percentile(replicates)
+    assert bounds.lower_bound(0.05) == np.quantile(replicates, 0.05)
+    assert bounds.upper_bound(0.05) == np.quantile(replicates, 0.95)
+    assert bounds.p_value(1.25) == pytest.approx((1 + (replicates <= 1.25).sum()) / 200)
+    assert bounds.std_error == replicates.std(ddof=1)
+
+
+def test_bootstrap_refits_of_a_separate_sample_are_spread_out(rng):
+    replicates = rng.normal(1.5, 0.1, size=20_000)
+    bounds = Percentile(replicates, separate=0.1)
+    # The sum of two normal errors of .1: 1.645 * .1414 below the mean, to 3 %.
+    assert bounds.lower_bound(0.05) == pytest.approx(1.5 - 0.2326, abs=0.008)
+    assert bounds.p_value(bounds.lower_bound(0.05)) == pytest.approx(0.05, abs=1e-6)
+
+
+def test_a_verdict_with_refits_says_so_and_keeps_both_errors(rng, outcomes_of):
+    test = LossRatioTest()
+    evidence = test.evidence(outcomes_of(1.3 + rng.exponential(0.3, size=500)))
+    assert evidence.verdict(1.25, 0.05).outcome == "evidence_of_unfairness"
+    replicates = [
+        test.evidence(outcomes_of(1 + (0.3 + rng.exponential(0.3, size=450)) * factor))
+        for factor in np.linspace(0.3, 1.7, 10)
+    ]
+    refitted = with_refits(evidence, replicates)
+    verdict = refitted.verdict(1.25, 0.05)
+    assert verdict.method == "Hall; jackknife of 10 metric refits"
+    assert verdict.outcome == "inconclusive"
+    assert verdict.std_error > 5 * verdict.details["std_error_fixed_metric"]
+    assert verdict.capped_upper_bound == pytest.approx(verdict.upper_bound)
+    bootstrap = with_refits(evidence, replicates, bootstrap=True, separate=True)
+    assert bootstrap.method == "Hall; bootstrap of 10 metric refits"
+
+
+def test_error_rates_can_be_refitted_too(outcomes_of):
+    test = ErrorRateRatioTest()
+
+    def errors(after):
+        return outcomes_of(wrong_before=np.arange(200) < 30, wrong_after=np.arange(200) < after)
+
+    evidence = test.evidence(errors(45))
+    verdict = with_refits(evidence, [test.evidence(errors(40 + g)) for g in range(10)]).verdict(
+        1.25, 0.05
+    )
+    assert verdict.capped_upper_bound is None
+    assert verdict.lower_bound < 1.5 < verdict.upper_bound
+
+
+def test_refits_that_never_differ_tell_nothing(outcomes_of):
+    test = LossRatioTest()
+    evidence = test.evidence(outcomes_of(np.array([1.0, 2.0, 3.0] * 40)))
+    refitted = with_refits(evidence, [evidence] * 10)
+    assert refitted.bounds == Unknown()
+    assert refitted.verdict(1.25, 0.05).outcome == "inconclusive"
+
+
+def test_an_undefined_refit_is_said(outcomes_of, rng):
+    test = LossRatioTest()
+    evidence = test.evidence(outcomes_of(1 + rng.random(50)))
+    broken = test.evidence(outcomes_of(np.append(1 + rng.random(49), np.inf)))
+    verdict = with_refits(evidence, [evidence, broken, evidence]).verdict(1.25, 0.05)
+    assert verdict.outcome == "inconclusive"
+    assert math.isnan(verdict.lower_bound)
+    assert "1 of 3 refits" in verdict.notes[-1]
+
+
+def test_one_refit_is_not_enough(outcomes_of, rng):
+    evidence = LossRatioTest().evidence(outcomes_of(1 + rng.random(50)))
+    with pytest.raises(InvalidSample, match="too few"):
+        with_refits(evidence, [evidence])

@@ -1,0 +1,37 @@
+import math
+
+import numpy as np
+import pytest
+
+from likewise.inference.tail import tail_of
+
+
+@pytest.mark.parametrize("index", [1.5, 2.5, 6.0])
+def test_hills_index_finds_that_of_a_pareto(index, rng):
+    ratio = 1 + rng.pareto(index, size=20_000)
+    # Exactly Pareto, so only chance is left: 1/√141 = 8 %, and beyond 33 % once in 10 000.
+    assert tail_of(ratio).hill_index == pytest.approx(index, rel=0.33)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"), [(1.2, "variance may not exist"), (2.4, "somewhat off"), (6.0, None)]
+)
+def test_heavy_tails_are_warned_about(index, words, rng):
+    notes = tail_of(1 + rng.pareto(index, size=20_000)).notes
+    assert notes == () if words is None else words in notes[0]
+
+
+def test_the_share_of_the_largest_hundredth(rng):
+    ratio = np.ones(1000)
+    ratio[:10] = 11.0
+    # Ten of a thousand hold .99 of the variance: p(1 - p) split as (1 - p) to p.
+    assert tail_of(ratio).top_share == pytest.approx(0.99)
+    assert tail_of(1 + rng.random(10_000)).top_share < 0.05
+
+
+def test_nothing_is_wrong_with_equal_or_few_ratios():
+    for ratio in (np.ones(50), np.array([1.0, 2.0]), np.array([0.0, 0.0, 1.0])):
+        tail = tail_of(ratio)
+        assert tail.hill_index > 0
+        assert 0 <= tail.top_share <= 1
+    assert tail_of(np.ones(50)).hill_index == math.inf
