@@ -197,8 +197,9 @@ def test_the_score_bounds_of_empty_cells_are_honest(table, lower, upper):
 
 def enumerated(n, base, theta, delta, alpha=0.05):
     """Size, false certification and power of nested tables, summed over all of them."""
-    wrong = np.arange(n + 1)[:, None]
-    both = np.arange(n + 1)[None, :]
+    # More people wrong than this have a chance of 1e-12 together.
+    most = int(binom.isf(1e-12, n, theta * base)) + 1
+    wrong, both = np.arange(most)[:, None], np.arange(most)[None, :]
     chance = binom.pmf(wrong, n, theta * base) * binom.pmf(both, wrong, 1 / theta)
     mid = mid_p_value(both, wrong, delta)
     # The p-value of the other side: an upper bound at most δ.

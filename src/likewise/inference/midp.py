@@ -7,8 +7,7 @@ from typing import Any, final
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv
-from scipy.stats import binom
+from scipy.special import betaincc, betaincinv
 from typing_extensions import override
 
 from likewise.inference.error_rates import ErrorTable
@@ -80,7 +79,7 @@ class MidP(Bounds):
 
 def exact_p_value(both: Any, after: Any, delta: float) -> Any:
     r"""Return :math:`P(\text{Bin}(M, 1/\delta) \le n_{11})`, for counts or arrays of counts."""
-    return binom.cdf(both, after, 1 / delta)
+    return _at_most(np.asarray(both), np.asarray(after), 1 / delta)
 
 
 def mid_p_value(both: Any, after: Any, delta: float) -> Any:
@@ -89,4 +88,12 @@ def mid_p_value(both: Any, after: Any, delta: float) -> Any:
 
 
 def _mid_distribution(both: Any, after: Any, share: float) -> Any:
-    return binom.cdf(both, after, share) - binom.pmf(both, after, share) / 2
+    k, m = np.asarray(both), np.asarray(after)
+    return (_at_most(k, m, share) + _at_most(k - 1, m, share)) / 2
+
+
+def _at_most(k: Any, m: Any, share: float) -> Any:
+    """Return P(Bin(m, share) ≤ k); scipy.stats says the same, a hundred times slower."""
+    inside = (k >= 0) & (k < m)
+    beta = betaincc(np.where(inside, k + 1, 1), np.where(inside, m - k, 1), share)
+    return np.where(inside, beta, k >= m)
