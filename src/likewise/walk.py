@@ -14,6 +14,7 @@ from likewise.checks.gather import Gathered, Progress, gather
 from likewise.checks.introduce import Introduced, introduce, meet
 from likewise.checks.judge import judge
 from likewise.checks.writing import worst_cases, write
+from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, LikewiseWarning
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import RatioTest
@@ -168,6 +169,8 @@ def get_ready(
             people, C=settings.metric.C, groups=settings.metric.groups, seed=settings.seed
         )
     who = introduce(wrapped, people, metric, settings)
+    if wrapped.front is None and people.encoder is None:
+        warn_about_scales(people.x, people.features, settings.flow.lam)
     chosen = map or choose_map(settings, metric)
     chosen.bind(wrapped, metric)
     return who, metric, chosen

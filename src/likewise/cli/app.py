@@ -27,7 +27,7 @@ app.command()(guarded(init))
 app.command()(guarded(demo))
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool | None) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -38,9 +38,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool,
+        bool | None,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
-    ] = False,
+    ] = None,
 ) -> None:
     pass
 

@@ -136,6 +136,7 @@ def _run(
     files.check_writable(json, outcomes)
 
     import likewise
+    from likewise.data.writing import write_whole
     from likewise.metrics.saved import load_metric
     from likewise.models import as_model, open_model
 
@@ -157,7 +158,7 @@ def _run(
             command=shlex.join(["likewise", *sys.argv[1:]]),
         )
     if json is not None:
-        files.write_text(json, result.to_json())
+        write_whole(json, result.to_json().encode())
     if outcomes is not None:
         result.outcomes.save(outcomes)
     return result

@@ -60,8 +60,8 @@ def _prepare(out: Path, seed: int) -> None:
 
     say("Fetching the Adult census data (once) …")
     split = data.adult(seed=seed)
-    for name, people in (("train", split.train), ("test", split.test)):
-        pq.write_table(people.table, out / f"{name}.parquet")
+    pq.write_table(split.train_table, out / "train.parquet")
+    pq.write_table(split.test_table, out / "test.parquet")
     split.encoder.save(out / "encoder.json")
     say("Training a network with one hidden layer of 50 on the training half …")
     model = BaselineClassifier(random_state=seed, max_iter=3000)

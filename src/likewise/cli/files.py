@@ -1,7 +1,5 @@
 """Opens what a command line names, and writes what it asks for."""
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +41,6 @@ def read_people(paths: list[Path], settings: Any, encoder: Any, *, raw: bool) ->
     )
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise InvalidFile(f"Cannot write {str(path)!r}: {error.strerror}.") from None
-
-
 def check_writable(*paths: Path | None) -> None:
     """Refuse, before a long run, to write into a folder that is not there."""
     for path in paths:
@@ -66,9 +48,3 @@ def check_writable(*paths: Path | None) -> None:
             raise InvalidFile(f"There is no folder {str(path.parent)!r} to write {path.name!r} in.")
         if path is not None and path.is_dir():
             raise InvalidFile(f"{str(path)!r} is a folder; name a file.")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

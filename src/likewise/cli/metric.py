@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli import options
+from likewise.cli.exits import say
 from likewise.errors import InvalidSettings
 
 
@@ -67,7 +68,7 @@ def metric(
     )
     save_metric(learned, output, attached=attached)
     print(learned)
-    print(f"Saved to {output}.")
+    say(f"Saved to {output}.")
 
 
 def _people(

@@ -134,6 +134,10 @@ def summary(record: Record) -> str:
     return "\n".join(lines)
 
 
+def _count(n: int, thing: str) -> str:
+    return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
 def _about(record: Record) -> list[tuple[str, str]]:
     model, data, metric = record.model, record.data, record.metric
     flow = record.settings.flow
@@ -160,7 +164,7 @@ def _about(record: Record) -> list[tuple[str, str]]:
     if gone:
         rows.append(("Missing", ", ".join(f"{name} {count}" for name, count in gone.items())))
     rows += [
-        ("Fair metric", f"{kind}{sample}, {len(metric.directions)} free directions"),
+        ("Fair metric", f"{kind}{sample}, {_count(len(metric.directions), 'free direction')}"),
         ("Unfair map", maps.get(record.decided_by.map, record.decided_by.map)),
         (
             "Tolerance",
