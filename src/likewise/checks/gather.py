@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from likewise.checks.introduce import Introduced
+from likewise.checks.levels import as_levels
 from likewise.inference.outcomes import Outcomes
 from likewise.maps.base import BoundMap, UnfairMap
 from likewise.maps.observe import observe
 from likewise.metrics.base import FairMetric
-from likewise.people import missing
 from likewise.scale.blocks import block_size, run_blocks
 
 KEPT = 100
@@ -128,7 +128,7 @@ def _describe(gathered: Gathered, who: Introduced, map: UnfairMap) -> Gathered:
         gathered.outcomes,
         weight=data.weight,
         cluster=data.cluster,
-        groups={name: as_text(column) for name, column in data.protected.items()},
+        groups={name: as_levels(column) for name, column in data.protected.items()},
         about={
             "map": map.name,
             "task": card.task,
@@ -138,12 +138,3 @@ def _describe(gathered: Gathered, who: Introduced, map: UnfairMap) -> Gathered:
         },
     )
     return dataclasses.replace(gathered, outcomes=outcomes)
-
-
-def as_text(column: np.ndarray) -> np.ndarray:
-    """Return values as text, missing ones as ``None``."""
-    gone = missing(column)
-    texts = [
-        None if lost else str(value) for value, lost in zip(column.tolist(), gone, strict=True)
-    ]
-    return np.array(texts, dtype=object)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from likewise.checks.gather import as_text
 from likewise.checks.introduce import Introduced
+from likewise.checks.levels import as_levels
 from likewise.checks.refit import learned_from
 from likewise.inference.outcomes import Outcomes
 from likewise.losses import CLIP
@@ -52,7 +52,7 @@ def data_record(who: Introduced, label: str) -> DataRecord:
         features=data.features,
         label=label,
         classes=dict(sorted(labels.items())),
-        protected={name: counts(as_text(column)) for name, column in data.protected.items()},
+        protected={name: counts(as_levels(column)) for name, column in data.protected.items()},
         missing=data.missing_traits(),
         dropped=dict(data.dropped),
         weighted=data.weight is not None,

@@ -1,0 +1,37 @@
+"""Protected traits as levels: what a person's group is called."""
+
+import numpy as np
+from jaxtyping import Shaped
+
+from likewise.people import missing
+
+MANY = 12
+"""A numeric trait with more values than this (an age, say) is grouped into quarters."""
+
+
+def as_levels(column: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Return a trait as text, ``None`` where it is missing.
+
+    Numbers with many values become four groups of about equal size, named by their range.
+    """
+    gone = missing(column)
+    names = np.full(len(column), None, dtype=object)
+    known = column[~gone]
+    numeric = column.dtype.kind in "iuf"
+    if numeric and len(np.unique(known)) > MANY:
+        names[~gone] = _quarters(known)
+    elif numeric:
+        names[~gone] = [f"{value:g}" for value in known.tolist()]
+    else:
+        names[~gone] = [str(value) for value in known.tolist()]
+    return names
+
+
+def _quarters(values: Shaped[np.ndarray, " m"]) -> list[str]:
+    inner = np.unique(np.quantile(values, (0.25, 0.5, 0.75), method="lower"))
+    place = np.searchsorted(inner, values)
+    ranges = {
+        int(p): f"{values[place == p].min():g} to {values[place == p].max():g}"
+        for p in np.unique(place)
+    }
+    return [ranges[int(p)] for p in place]
