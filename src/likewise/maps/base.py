@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -29,6 +29,9 @@ class Moved:
         Places on the way, by time, where the map was asked for them.
     below_one
         How many people's loss had fallen, and were left where they were instead.
+    trace
+        The largest loss found for each person, by the number of model calls spent until then:
+        what more calls bought (for maps that search).
     """
 
     x: Float[Tensor, "n d"]
@@ -36,8 +39,10 @@ class Moved:
     evaluations: int
     horizons: Mapping[float, Float[Tensor, "n d"]] = dataclasses.field(default_factory=dict)
     below_one: int = 0
+    trace: Mapping[int, Float[Tensor, " n"]] = dataclasses.field(default_factory=dict)
 
 
+@runtime_checkable
 class BoundMap(Protocol):
     """A map made ready for one model and one metric: a pure function of the rows it is given."""
 

@@ -1,0 +1,65 @@
+"""The worse of several maps."""
+
+import dataclasses
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+from typing_extensions import override
+
+from likewise.errors import InvalidSettings
+from likewise.maps.base import BoundMap, Moved, UnfairMap
+from likewise.maps.candidates import candidate_losses, worse
+from likewise.metrics.base import FairMetric
+from likewise.models.base import Model
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Worst(UnfairMap):
+    """Everyone goes where the worst of several maps would take them; their own place counts too.
+
+    *Validity.* A rule that picks by the loss alone among fixed maps is itself a fixed map.
+
+    Parameters
+    ----------
+    maps
+        The maps to choose from.
+    """
+
+    name: ClassVar[str] = "worst"
+
+    maps: tuple[UnfairMap, ...]
+    keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.maps:
+            raise InvalidSettings("The worst of no maps is nothing: name at least one.")
+
+    @override
+    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+        return BoundWorst(model, tuple(map.bind(model, metric) for map in self.maps))
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundWorst:
+    """Several maps made ready for one model and one metric."""
+
+    model: Model
+    maps: tuple[BoundMap, ...]
+
+    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        moved = [map(x0, y) for map in self.maps]
+        # A row that diverged in one map is reported as such, wherever the others took it.
+        status = torch.stack([part.status for part in moved]).amax(dim=0)
+        x = torch.stack([x0, *(torch.where(part.x.isfinite(), part.x, x0) for part in moved)], 1)
+        loss = candidate_losses(self.model, x, y)
+        place, moves = worse(loss[:, 0], loss)
+        return Moved(
+            x=torch.where(moves[:, None], x[torch.arange(len(x)), place], x0),
+            status=status,
+            evaluations=sum(part.evaluations for part in moved) + len(moved) + 1,
+        )

@@ -1,0 +1,93 @@
+"""People who could exist: categories and whole numbers keep to values that were observed."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from likewise.errors import InvalidData
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Choice:
+    """The values that some columns can take together: the levels of a one-hot group, say.
+
+    Parameters
+    ----------
+    columns
+        Places of the columns.
+    values
+        One row a possible combination.
+    """
+
+    columns: tuple[int, ...]
+    values: Float[Tensor, "m c"]
+
+    @classmethod
+    def of(cls, x: Float[np.ndarray, "n d"], columns: Sequence[int]) -> "Choice":
+        """Return the combinations that occur in a sample, sorted."""
+        values = np.unique(x[:, list(columns)], axis=0)
+        return cls(tuple(columns), torch.from_numpy(values))
+
+    def nearest(self, x: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+        """Return the combination nearest to each row; of two equally near, the first."""
+        values = self.values.to(x)
+        if values.shape[1] == 1:
+            sorted_values = values[:, 0].contiguous()
+            right = torch.searchsorted(sorted_values, x[:, 0].contiguous())
+            high = sorted_values[right.clamp(max=len(values) - 1)]
+            low = sorted_values[(right - 1).clamp(min=0)]
+            return torch.where(x[:, 0] - low <= high - x[:, 0], low, high)[:, None]
+        # |x − v|² without |x|², which is the same for all combinations.
+        return values[(values.square().sum(1) - 2 * x @ values.T).argmin(dim=1)]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Feasible:
+    """What can be observed: one choice for every group of columns that is not continuous."""
+
+    choices: tuple[Choice, ...]
+
+    @classmethod
+    def of(cls, x: Float[np.ndarray, "n d"], features: Sequence[str] = ()) -> "Feasible":
+        """Learn from a sample what values occur.
+
+        Features called ``column=level`` form a group, whose combinations are those observed.
+        Another column keeps to its observed values unless most of them occur only once: then it
+        is continuous.
+
+        Parameters
+        ----------
+        x
+            The features of a sample, best the one that the metric was learned from.
+        features
+            Names of its columns.
+        """
+        if not len(x):
+            raise InvalidData("What is feasible cannot be learned from an empty sample.")
+        names = features or [f"x{j}" for j in range(x.shape[1])]
+        groups: dict[str, list[int]] = {}
+        for j, name in enumerate(names):
+            column, mark, _ = name.partition("=")
+            groups.setdefault(f"{column}=" if mark else name, []).append(j)
+        choices = [Choice.of(x, columns) for columns in groups.values()]
+        return cls(tuple(c for c in choices if len(c.columns) > 1 or 2 * len(c.values) <= len(x)))
+
+    def nearest(
+        self, x: Float[Tensor, "n m d"], x0: Float[Tensor, "n d"]
+    ) -> Float[Tensor, "n m d"]:
+        """Move places to the nearest feasible ones; what a person has now is feasible too."""
+        x = x.clone()
+        for choice in self.choices:
+            columns = list(choice.columns)
+            part, own = x[:, :, columns], x0[:, None, columns]
+            near = choice.nearest(part.reshape(-1, len(columns))).reshape(part.shape)
+            stay = (part - own).square().sum(2) <= (part - near).square().sum(2)
+            x[:, :, columns] = torch.where(stay[:, :, None], own, near)
+        return x

@@ -1,0 +1,252 @@
+"""Swaps of the protected value itself, where the model sees it."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, final
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+from typing_extensions import override
+
+from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, nearest
+from likewise.maps.base import BoundMap, Moved, UnfairMap
+from likewise.maps.candidates import NUMBERS, candidate_losses, worse
+from likewise.maps.feasible import Choice
+from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.metrics.columns import columns_of
+from likewise.models.base import Model
+from likewise.people import AuditData, missing
+
+MOST = 1000
+"""Combinations of protected values that are tried for each person, at most."""
+
+SLICES = 11
+"""Values that stand for a numeric trait: its quantiles."""
+
+Alternatives = Callable[[Float[Tensor, "n d"]], Float[Tensor, "n m d"]]
+"""The same people with every combination of protected values."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flips(UnfairMap):
+    """Everyone is served as if their protected values were others; the worst of these counts.
+
+    All classes of every trait are tried, in all combinations, and everything else about the person
+    stays. This asks less than a fair metric does: what goes along with the trait is not changed.
+    Use `Flips.of` where the trait is a feature, and `Flips.in_table` where a pipeline reads it.
+
+    *Validity.* Which values are tried is fixed by the traits, not by the people audited.
+
+    Parameters
+    ----------
+    alternatives
+        Turns rows of features into the same people with other protected values.
+    names
+        The traits that are swapped.
+    combinations
+        How many alternatives each person has.
+    """
+
+    name: ClassVar[str] = "flips"
+
+    alternatives: Alternatives
+    names: tuple[str, ...]
+    combinations: int
+    keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
+
+    @classmethod
+    def of(cls, data: AuditData, traits: Sequence[str] | None = None) -> "Flips":
+        """Swap traits that are features of the model, as they are or one-hot encoded.
+
+        Parameters
+        ----------
+        data
+            A sample with the values that occur; a number is swapped for its eleven quantiles.
+        traits
+            Traits to swap; by default all protected ones that are features.
+        """
+        wanted = tuple(data.protected) if traits is None else tuple(traits)
+        found = {name: _places(data, name) for name in wanted}
+        absent = [name for name, places in found.items() if not places]
+        if traits is not None and absent:
+            raise InvalidSettings(
+                f"The model does not see {absent[0]!r}, so it cannot be swapped."
+                f"{nearest(absent[0], data.features)}"
+            )
+        found = {name: places for name, places in found.items() if places}
+        if not found:
+            raise InvalidSettings(
+                f"No protected trait ({', '.join(wanted) or 'none is named'}) is an input of the "
+                "model, so there is nothing to swap. Use the flow or the reach."
+            )
+        choices = [_few(Choice.of(data.x, places)) for places in found.values()]
+        combinations = _count([len(choice.values) for choice in choices])
+        return cls(_Swapped(tuple(choices)), tuple(found), combinations)
+
+    @classmethod
+    def in_table(
+        cls,
+        table: pa.Table,
+        traits: Sequence[str],
+        encode: Callable[[pa.Table], Any],
+        values: Mapping[str, Sequence[Any]] | None = None,
+    ) -> "Flips":
+        """Swap traits in the original columns, and encode the people again.
+
+        Parameters
+        ----------
+        table
+            The original columns of everyone who will be moved.
+        traits
+            Columns to swap.
+        encode
+            From a table to features (`Encoder.encode`, or the front of a pipeline).
+        values
+            Values to try, by trait; by default those that occur in ``table``.
+        """
+        for name in traits:
+            if name not in table.column_names:
+                hint = nearest(name, table.column_names)
+                raise InvalidSettings(f"The table has no column {name!r} to swap.{hint}")
+        if not traits:
+            raise InvalidSettings("No column is named that could be swapped.")
+        given = values or {}
+        options = [given.get(name) or _occurring(table[name]) for name in traits]
+        combinations = _count([len(option) for option in options])
+        swapped = [
+            _encoded(encode, _with(table, dict(zip(traits, combination, strict=True))))
+            for combination in itertools.product(*options)
+        ]
+        return cls(
+            _LookedUp(_encoded(encode, table), torch.stack(swapped, dim=1)),
+            tuple(traits),
+            combinations,
+        )
+
+    @override
+    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+        choices = self.alternatives.choices if isinstance(self.alternatives, _Swapped) else ()
+        last = max((j for choice in choices for j in choice.columns), default=-1)
+        if isinstance(metric, QuadraticForm) and last >= metric.free.shape[1]:
+            raise InvalidMetric(
+                f"Feature {last + 1} is to be swapped, but the metric was made for "
+                f"{metric.free.shape[1]} features."
+            )
+        return BoundFlips(self, model)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundFlips:
+    """Swaps made ready for one model."""
+
+    map: Flips
+    model: Model
+
+    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        size = max(1, NUMBERS // (x0.shape[1] * (self.map.combinations + 1)))
+        parts = [
+            self._move(x0[start : start + size], y[start : start + size])
+            for start in range(0, max(len(x0), 1), size)
+        ]
+        return Moved(
+            x=torch.cat(parts),
+            status=torch.zeros(len(x0), dtype=torch.long),
+            evaluations=self.map.combinations + 1,
+        )
+
+    def _move(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Float[Tensor, "n d"]:
+        x = torch.cat([x0[:, None], self.map.alternatives(x0)], dim=1)
+        loss = candidate_losses(self.model, x, y)
+        place, moves = worse(loss[:, 0], loss)
+        return torch.where(moves[:, None], x[torch.arange(len(x)), place], x0)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Swapped:
+    """Overwrites features with every combination of choices."""
+
+    choices: tuple[Choice, ...]
+
+    def __call__(self, x0: Float[Tensor, "n d"]) -> Float[Tensor, "n m d"]:
+        rows = []
+        for combination in itertools.product(*(choice.values for choice in self.choices)):
+            x = x0.clone()
+            for choice, value in zip(self.choices, combination, strict=True):
+                x[:, list(choice.columns)] = value.to(x0)
+            rows.append(x)
+        return torch.stack(rows, dim=1)
+
+
+@final
+class _LookedUp:
+    """Finds people by their features among those whose swaps were encoded beforehand."""
+
+    def __init__(self, x: Float[Tensor, "n d"], swapped: Float[Tensor, "n m d"]) -> None:
+        self.swapped = swapped
+        self.place: dict[bytes, int] = {}
+        for i, row in enumerate(x.numpy()):
+            # People with the same features have the same swaps: their first row will do.
+            self.place.setdefault(row.tobytes(), i)
+
+    def __call__(self, x0: Float[Tensor, "n d"]) -> Float[Tensor, "n m d"]:
+        try:
+            rows = [self.place[row.tobytes()] for row in np.ascontiguousarray(x0.numpy())]
+        except KeyError:
+            raise InvalidData(
+                "Some people are not in the table whose columns are swapped. Swap the columns of "
+                "the very people audited."
+            ) from None
+        return self.swapped[rows]
+
+
+def _places(data: AuditData, name: str) -> list[int]:
+    levels: set[str] = set()
+    if name in data.protected:
+        column = data.protected[name]
+        levels = {str(value) for value in column[~missing(column)].tolist()}
+    return columns_of(data.features, name, sorted(levels))
+
+
+def _few(choice: Choice) -> Choice:
+    """Let quantiles stand for a number that has many values."""
+    if len(choice.columns) > 1 or len(choice.values) <= 2 * SLICES:
+        return choice
+    places = torch.linspace(0, len(choice.values) - 1, SLICES).round().long()
+    return Choice(choice.columns, choice.values[places])
+
+
+def _count(sizes: Sequence[int]) -> int:
+    total = math.prod(sizes)
+    if total > MOST:
+        raise InvalidSettings(
+            f"The traits have {total} combinations of values, and at most {MOST} are tried. "
+            "Swap fewer traits at a time."
+        )
+    return total
+
+
+def _occurring(column: pa.ChunkedArray) -> list[Any]:
+    found = [value for value in column.unique().to_pylist() if value is not None]
+    return sorted(found, key=lambda value: (str(type(value)), value))
+
+
+def _with(table: pa.Table, values: Mapping[str, Any]) -> pa.Table:
+    for name, value in values.items():
+        column = pa.repeat(pa.scalar(value, type=table.schema.field(name).type), len(table))
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def _encoded(encode: Callable[[pa.Table], Any], table: pa.Table) -> Float[Tensor, "n d"]:
+    found = encode(table)
+    x = found[0] if isinstance(found, tuple) else found
+    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float64))

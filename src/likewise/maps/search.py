@@ -1,0 +1,137 @@
+"""The worst similar person who could exist, found without gradients, λ or a horizon."""
+
+import dataclasses
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+from typing_extensions import override
+
+from likewise.errors import InvalidMetric, InvalidSettings
+from likewise.maps.base import BoundMap, Moved, UnfairMap
+from likewise.maps.candidates import NUMBERS
+from likewise.maps.design import EXACT, ball_design, directions, first_step, thinned
+from likewise.maps.feasible import Feasible
+from likewise.maps.priced import step_outside
+from likewise.maps.surroundings import Best, Surroundings
+from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.metrics.reach import Ellipsoid
+from likewise.models.base import Model
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Reach(UnfairMap):
+    r"""Everyone becomes the worst-served of those who differ along free directions, within reach.
+
+    The free coordinates stay inside the ellipsoid that holds 99 % of the metric's own sample; a
+    person's own place always counts as within reach. A fixed design in the ellipsoid is followed
+    by a local search around the worst point. With more than five free directions, gradients
+    lead the way where the model has them, beside directions spread evenly.
+
+    *Validity.* The theorems ask one thing of a map: that it is fixed before the audited people are
+    seen. This one is: the design, the budget and the rules of the search are constants, and metric
+    and reach come from their own sample. So the ratios are independent draws, whatever the model.
+    A search need not find the very worst person: what it misses lowers the ratio, so that a
+    rejection stands. (A metric learned from the audited people themselves makes this
+    approximate, as for any map.)
+
+    Parameters
+    ----------
+    budget
+        Model calls a person, at most. Gradients count as calls.
+    within
+        How far people may go; by default the reach that the metric was learned with.
+    price
+        Also allow a step off the free directions, at this price :math:`\lambda` for a squared fair
+        distance of one. By default there is none, and all moves cost nothing.
+    feasible
+        Move categories and whole numbers to values that were observed, so that everyone found is
+        someone who could exist. Such moves may cost some fair distance, which is reported.
+    """
+
+    name: ClassVar[str] = "reach"
+
+    budget: int = 60
+    within: Ellipsoid | None = None
+    price: float | None = None
+    feasible: Feasible | None = None
+    keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise InvalidSettings(f"The budget must be at least one model call, not {self.budget}.")
+        if self.price is not None and not 0 < self.price < float("inf"):
+            raise InvalidSettings(f"The price must be a positive number, not {self.price:g}.")
+
+    @override
+    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+        if not isinstance(metric, QuadraticForm):
+            raise InvalidMetric("Only quadratic metrics have free directions to search.")
+        within = self.within or getattr(metric, "reach", None)
+        if within is None:
+            raise InvalidMetric(
+                "This metric does not say how far a similar person may be. Learn it from data "
+                "(sensitive_subspace), or give Reach(within=Ellipsoid.of(…))."
+            )
+        if len(within.mean) != len(metric.free):
+            raise InvalidMetric(
+                f"The reach has {len(within.mean)} coordinates for {len(metric.free)} free "
+                "directions."
+            )
+        return BoundReach(self, model, metric, within)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundReach:
+    """A search made ready for one model and one metric."""
+
+    map: Reach
+    model: Model
+    metric: QuadraticForm
+    within: Ellipsoid
+
+    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        size = max(1, NUMBERS // (x0.shape[1] * self.map.budget))
+        parts = [
+            self._search(x0[start : start + size], y[start : start + size])
+            for start in range(0, max(len(x0), 1), size)
+        ]
+        return Moved(
+            x=torch.cat([part.x for part in parts]),
+            status=torch.zeros(len(x0), dtype=torch.long),
+            evaluations=parts[0].calls,
+            trace={
+                calls: torch.cat([part.trace[calls] for part in parts]) for calls in parts[0].trace
+            },
+        )
+
+    def _search(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Best:
+        outside = 0 if self.map.price is None else self.map.budget // 3
+        budget = self.map.budget - outside
+        around = self._surroundings(x0, y)
+        best = around.start()
+        r = len(around.axes)
+        if 0 < r <= EXACT:
+            best = around.look_around(best, thinned(ball_design(r), budget - 1))
+        elif r > EXACT:
+            if self.model.card.differentiable:
+                best = around.climb(best, budget // 2)
+            best = around.look_around(best, directions(r, 2 * (budget - best.calls) // 3))
+        if r > 0:
+            best = around.look_closer(best, budget, first_step(r))
+        if self.map.price is None:
+            return best
+        return step_outside(around, best, self.metric, self.map.price, outside)
+
+    def _surroundings(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Surroundings:
+        free = self.metric.free.to(x0)
+        axes = self.within.axes.to(x0) @ free
+        # Axes have no direction of their own: give them one that any basis of the subspace gives.
+        sign = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
+        u0 = self.within.whiten(x0 @ free.T) * sign.T
+        snap = None if self.map.feasible is None else self.map.feasible.nearest
+        return Surroundings(self.model, x0, y, u0, sign * axes, snap)
