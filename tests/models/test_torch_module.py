@@ -195,11 +195,6 @@ def test_a_function_that_returns_nonsense_is_refused(function, words, rng):
         check(as_model(function, output="logits"), rng.normal(size=(20, 4)))
 
 
-def test_a_function_must_be_declared():
-    with pytest.raises(InvalidModel, match="output="):
-        as_model(torch.tanh)
-
-
 @pytest.mark.parametrize("thing", [3, "model", None, {"weights": 1}, nn.Linear])
 def test_what_is_no_model_is_refused(thing):
     with pytest.raises(InvalidModel):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from jaxtyping import Float, Shaped
 
 from likewise.errors import InvalidData, InvalidModel, in_short, nearest
-from likewise.models.scikit import features_of, fitted
+from likewise.models.scikit import Answer, features_of, fitted
 
 
 @final
@@ -71,6 +71,34 @@ def cut(pipeline: Any) -> tuple[PipelineFront, Any]:
     steps = pipeline[:-1] if len(pipeline.steps) > 1 else None
     width = getattr(pipeline, "n_features_in_", None)
     return PipelineFront(steps, features_of(pipeline), width), last
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RawAnswer:
+    """What a whole pipeline answers to a table of original columns."""
+
+    answer: Answer
+    width: int | None
+
+    @classmethod
+    def of(cls, estimator: Any) -> "RawAnswer":
+        """Take a classifier's probabilities, a regressor's predictions."""
+        return cls(Answer.of(estimator), getattr(estimator, "n_features_in_", None))
+
+    def __call__(self, table: pa.Table) -> Any:
+        """Return probabilities or predictions, one row a person."""
+        return self.answer.method(raw_columns(table, self.answer.features, self.width))
+
+
+def reads_text(estimator: Any, table: pa.Table) -> bool:
+    """Tell whether an estimator was fitted with columns of the table that are not numbers."""
+    names = features_of(estimator)
+    known = bool(names) and set(names) <= set(table.column_names)
+    return known and not all(_is_number(table.schema.field(name).type) for name in names)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
 def raw_columns(

@@ -9,8 +9,9 @@ from torch import nn
 
 from likewise.errors import InvalidModel
 from likewise.losses import Output
-from likewise.models import pipeline, scikit, torch_module
+from likewise.models import black_box, decoded, endpoint, pipeline, scikit, torch_module
 from likewise.models.base import Model
+from likewise.models.behaviour import check_cut
 from likewise.models.opened import Opened
 
 
@@ -20,22 +21,27 @@ def as_model(
     output: Output | None = None,
     classes: Sequence[Any] | None = None,
     table: pa.Table | None = None,
+    encoder: decoded.Decoder | None = None,
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
     Parameters
     ----------
     model
-        A torch module, a fitted scikit-learn estimator or pipeline, an estimator with
-        ``to_torch()``, what `open_model` returned, or a function of tensors with ``output`` said.
+        A torch module; a fitted scikit-learn estimator or pipeline; an estimator with
+        ``to_torch()`` or ``predict_proba``; what `open_model` returned; a function of tensors, if
+        ``output`` is said, or else a function from an array of rows to probabilities.
     output
         What the numbers are: ``logits`` (the default for torch), ``probabilities`` or ``values``.
     classes
         Label values in the order of the outputs, if the model does not know them.
     table
-        Raw columns of the audit data, to find out early whether a pipeline can read them.
+        Original columns of the audit data. With them a pipeline is tried out: cut in front of its
+        last step it must answer as it does whole.
+    encoder
+        What can decode features to original columns, for models that read those and cannot be cut.
     """
-    found = _recognised(model, output, tuple(classes or ()))
+    found = _Recogniser(output, tuple(classes or ()), table, encoder).model(model)
     if classes and found.card.classes != tuple(classes):
         if found.card.classes:
             raise InvalidModel(
@@ -44,64 +50,93 @@ def as_model(
             )
         found = _with_card(found, classes=tuple(classes))
     if output is not None and found.card.output != output:
+        if isinstance(found, black_box.BlackBox) and not found.declared:
+            task = "regression" if output == "values" else "classification"
+            found = _with_card(found, output=output, task=task)
+            return dataclasses.replace(found, declared=True)  # type: ignore[type-var]
         raise InvalidModel(f"A {found.card.kind} returns {found.card.output}, not {output}.")
-    if table is not None and found.front is not None:
-        found.front(table.slice(0, 1))
     return found
 
 
-def _recognised(model: Any, output: Output | None, classes: tuple[Any, ...]) -> Model:
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, Opened):
-        inner = as_model(
-            model.content, output=output or model.output, classes=classes or model.classes
+@dataclasses.dataclass(frozen=True)
+class _Recogniser:
+    output: Output | None
+    classes: tuple[Any, ...]
+    table: pa.Table | None
+    encoder: decoded.Decoder | None
+
+    def model(self, given: Any) -> Model:
+        if isinstance(given, Model):
+            return given
+        if isinstance(given, Opened):
+            return self.opened(given)
+        if isinstance(given, endpoint.Endpoint):
+            return given.model(self.classes)
+        if isinstance(given, decoded.ColumnReader):
+            return decoded.through(given, self.encoder)
+        if isinstance(given, nn.Module):
+            return torch_module.from_module(given, output=self.output, classes=self.classes)
+        if isinstance(given, type):
+            raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
+        if hasattr(given, "to_torch"):
+            return self.trained(given)
+        if hasattr(given, "predict_proba") or scikit.is_scikit(given):
+            return self.estimator(given)
+        if callable(given):
+            if self.output is None:
+                return black_box.from_callable(given, classes=self.classes)
+            return torch_module.from_function(given, output=self.output, classes=self.classes)
+        raise InvalidModel(f"A {type(given).__name__} is not a model.")
+
+    def opened(self, file: Opened) -> Model:
+        inner = dataclasses.replace(
+            self, output=self.output or file.output, classes=self.classes or file.classes
         )
-        return _with_card(inner, fingerprint=model.fingerprint or inner.card.fingerprint)
-    if isinstance(model, nn.Module):
-        return torch_module.from_module(model, output=output, classes=classes)
-    if isinstance(model, type):
-        raise InvalidModel(f"{model.__name__} is a class, not a model. Give an instance of it.")
-    if hasattr(model, "to_torch"):
-        return _from_estimator(model, output)
-    if scikit.is_scikit(model):
-        return _from_scikit(model)
-    if callable(model):
-        if output is None:
-            raise InvalidModel(
-                "For a function of tensors say what it returns: output='logits', 'probabilities' "
-                "or 'values'."
-            )
-        return torch_module.from_function(model, output=output, classes=classes)
-    raise InvalidModel(f"A {type(model).__name__} is not a model.")
+        found = inner.model(file.content)
+        return _with_card(found, fingerprint=file.fingerprint or found.card.fingerprint)
 
+    def trained(self, estimator: Any) -> Model:
+        """Convert an estimator that knows its torch module; ``output_`` says what that returns."""
+        output = self.output or getattr(estimator, "output_", "logits")
+        module, classes = estimator.to_torch(), scikit.classes_of(estimator)
+        found = torch_module.from_module(module, output=output, classes=classes)
+        card = dataclasses.replace(
+            found.card, kind=type(estimator).__name__, features=scikit.features_of(estimator)
+        )
+        answers = hasattr(estimator, "predict_proba") or output == "values"
+        reference = scikit.Answer.of(estimator) if answers else None
+        return dataclasses.replace(found, card=card, reference=reference)
 
-def _from_estimator(estimator: Any, output: Output | None) -> Model:
-    """Convert an estimator that knows its torch module; ``output_`` says what that returns."""
-    output = output or getattr(estimator, "output_", "logits")
-    module, classes = estimator.to_torch(), scikit.classes_of(estimator)
-    found = torch_module.from_module(module, output=output, classes=classes)
-    name = "predict" if output == "values" else "predict_proba"
-    answer = getattr(estimator, name, None)
-    features = scikit.features_of(estimator)
-    card = dataclasses.replace(found.card, kind=type(estimator).__name__, features=features)
-    reference = None if answer is None else scikit.Answer(answer)
-    return dataclasses.replace(found, card=card, reference=reference)
+    def estimator(self, estimator: Any) -> Model:
+        if hasattr(estimator, "best_estimator_"):  # a finished search
+            return self.model(estimator.best_estimator_)
+        if scikit.is_scikit(estimator) and pipeline.is_pipeline(estimator):
+            return self.pipeline(estimator)
+        if self.table is not None and pipeline.reads_text(estimator, self.table):
+            return decoded.through(_reader(estimator), self.encoder)
+        converted = scikit.convert(estimator) if scikit.is_scikit(estimator) else None
+        return converted or black_box.from_predictor(estimator)
 
-
-def _from_scikit(estimator: Any) -> Model:
-    if hasattr(estimator, "best_estimator_"):  # a finished search
-        return _recognised(estimator.best_estimator_, None, ())
-    if pipeline.is_pipeline(estimator):
-        front, last = pipeline.cut(estimator)
-        found = _recognised(last, None, ())
+    def pipeline(self, whole: Any) -> Model:
+        """Cut a pipeline in front of its last step, or else read it through decoded rows."""
+        front, last = pipeline.cut(whole)
+        found = dataclasses.replace(self, table=None).model(last)
         names = front.names(found.card.n_features) if found.card.n_features else ()
         found = _with_card(found, kind=f"Pipeline ending in {found.card.kind}", features=names)
-        return dataclasses.replace(found, front=front)  # type: ignore[type-var]
-    converted = scikit.convert(estimator)
-    if converted is None:
-        raise InvalidModel(f"A {type(estimator).__name__} cannot be converted to torch.")
-    return converted
+        found = dataclasses.replace(found, front=front)  # type: ignore[type-var]
+        if self.table is not None:
+            try:
+                check_cut(found, _reader(whole).function, self.table)
+            except InvalidModel:
+                if self.encoder is None:
+                    raise
+                return decoded.through(_reader(whole), self.encoder)
+        return found
+
+
+def _reader(estimator: Any) -> decoded.ColumnReader:
+    card = black_box.from_predictor(estimator).card
+    return decoded.ColumnReader(card, card.features, pipeline.RawAnswer.of(estimator))
 
 
 def _with_card(model: Model, **changes: Any) -> Model:

@@ -1,12 +1,12 @@
 """Scikit-learn's linear models and networks, converted exactly to torch, in float64."""
 
 import dataclasses
-import warnings
+import importlib.util
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from torch import nn
 from typing_extensions import override
 
@@ -55,22 +55,44 @@ def convert(estimator: Any) -> TorchModel | None:
     card = dataclasses.replace(
         model.card, kind=type(estimator).__name__, features=features_of(estimator)
     )
-    answer = estimator.predict if output == "values" else estimator.predict_proba
-    return dataclasses.replace(model, card=card, reference=Answer(answer))
+    return dataclasses.replace(model, card=card, reference=Answer.of(estimator))
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """An estimator's own answer to a plain matrix."""
+    """An estimator's own answer to a plain matrix.
+
+    Parameters
+    ----------
+    method
+        Its ``predict_proba`` or ``predict``.
+    features
+        The column names it was fitted with: it would remark on every matrix without them.
+    """
 
     method: Any
+    features: tuple[str, ...] = ()
 
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Shaped[np.ndarray, "n ..."]:
+    @classmethod
+    def of(cls, estimator: Any) -> "Answer":
+        """Take the probabilities of a classifier, the predictions of a regressor."""
+        method = getattr(estimator, "predict_proba", None) or estimator.predict
+        return cls(method, features_of(estimator))
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Any:
         """Return its probabilities, or its predictions."""
-        with warnings.catch_warnings():
-            # Names are compared elsewhere; scikit-learn would remark on every call.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            return np.asarray(self.method(x))
+        return self.method(named(x, self.features))
+
+
+def named(x: Float[np.ndarray, "n d"], features: tuple[str, ...]) -> Any:
+    """Give a matrix column names, if there are any and a data frame library is installed."""
+    if len(features) == x.shape[1]:
+        for library in ("pandas", "polars"):
+            if importlib.util.find_spec(library) is not None:
+                frame = importlib.import_module(library).DataFrame
+                names = {"columns" if library == "pandas" else "schema": list(features)}
+                return frame(x, **names)
+    return x
 
 
 def fitted(estimator: Any) -> None:

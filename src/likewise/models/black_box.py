@@ -1,0 +1,124 @@
+"""Models that only answer: probabilities (or predictions) for rows, and no gradient."""
+
+import dataclasses
+import hashlib
+import pickle
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from typing_extensions import override
+
+from likewise.errors import InvalidModel, LikewiseError, in_short
+from likewise.losses import Output
+from likewise.models.base import Front, Model, ModelCard, Reference
+from likewise.models.scikit import Answer, classes_of, features_of, fitted, is_scikit
+
+Function = Callable[[np.ndarray], Any]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlackBox(Model):
+    """A function from a float64 matrix to probabilities or predicted values, one row a person.
+
+    Parameters
+    ----------
+    card
+        What is known of it.
+    function
+        Takes an n × d array. Returns n probabilities of the second class, or n × k of all.
+    dtype
+        What it computes in, if that is coarser than float64.
+    """
+
+    card: ModelCard
+    function: Function
+    dtype: torch.dtype = torch.float64
+    declared: bool = True
+    reference: Reference | None = None
+    front: Front | None = None
+
+    @override
+    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        rows = x.detach().to(torch.float64).numpy()
+        try:
+            answer = np.asarray(self.function(rows), dtype=np.float64)
+        except LikewiseError:
+            raise
+        except Exception as error:  # it is someone else's code
+            raise InvalidModel(
+                f"The {self.card.kind} cannot be run on rows of {rows.shape[1]} features: "
+                f"{in_short(error)}."
+            ) from None
+        if answer.ndim == 1:
+            answer = answer[:, None]
+        if answer.ndim != 2 or len(answer) != len(rows) or answer.shape[1] == 0:
+            raise InvalidModel(
+                f"The {self.card.kind} returns shape {answer.shape} for {len(rows)} rows; it must "
+                "return one row a person, with one column a class (or a single one)."
+            )
+        bad = int((~np.isfinite(answer)).any(axis=1).sum())
+        if bad:
+            raise InvalidModel(
+                f"The {self.card.kind} returns NaN or infinite numbers for {bad} of {len(rows)} "
+                "rows."
+            )
+        return torch.from_numpy(answer)
+
+
+def from_callable(
+    function: Function,
+    *,
+    output: Output = "probabilities",
+    classes: tuple[Any, ...] = (),
+    kind: str | None = None,
+) -> BlackBox:
+    """Turn a function from arrays to probabilities (or values) into a model."""
+    name = getattr(function, "__name__", type(function).__name__)
+    card = ModelCard(
+        kind=kind or f"function {name}",
+        task="regression" if output == "values" else "classification",
+        output=output,
+        classes=classes,
+        differentiable=False,
+    )
+    return BlackBox(card, function)
+
+
+def from_predictor(estimator: Any) -> BlackBox:
+    """Turn anything with ``predict_proba``, or a regressor, into a model."""
+    box = from_callable(Answer.of(estimator), output=answers(estimator))
+    card = dataclasses.replace(
+        box.card,
+        kind=type(estimator).__name__,
+        classes=() if box.card.task == "regression" else classes_of(estimator),
+        n_features=getattr(estimator, "n_features_in_", None),
+        features=features_of(estimator),
+        fingerprint=_fingerprint(estimator),
+    )
+    return dataclasses.replace(box, card=card)
+
+
+def answers(estimator: Any) -> Output:
+    """Say whether an estimator gives probabilities or values; refuse one that gives neither."""
+    if is_scikit(estimator):
+        fitted(estimator)
+    if hasattr(estimator, "predict_proba"):
+        return "probabilities"
+    if hasattr(estimator, "classes_") or not hasattr(estimator, "predict"):
+        raise InvalidModel(
+            f"A {type(estimator).__name__} gives no probabilities. Wrap a classifier in "
+            "CalibratedClassifierCV, or give a function that returns probabilities."
+        )
+    return "values"
+
+
+def _fingerprint(estimator: Any) -> str:
+    try:
+        return hashlib.sha256(pickle.dumps(estimator, protocol=4)).hexdigest()
+    except Exception:  # some hold locks or files: then there is none
+        return ""

@@ -1,0 +1,250 @@
+import json
+import pickle
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from likewise.data.encode import Encoder
+from likewise.errors import InvalidModel, InvalidSettings, Untrustworthy
+from likewise.models import Endpoint, as_model, check, open_model
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        server = self.server
+        with server.lock:
+            server.requests.append((json.loads(body), dict(self.headers)))
+        server.behave(self, json.loads(body)["instances"])
+
+    def answer(self, content, code=200, **headers):
+        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server():
+    """A real server on this machine; ``behave`` says what it does with rows."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.requests, server.lock = [], threading.Lock()
+    server.url = f"http://127.0.0.1:{server.server_address[1]}/predict"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def x(rng):
+    return rng.normal(size=(120, 3))
+
+
+def quick(server, **choices):
+    return Endpoint(server.url, **{"timeout": 0.3, "pause": 0.01, "retries": 2, **choices})
+
+
+@pytest.mark.parametrize("key", ["predictions", "probabilities", "outputs", None])
+@pytest.mark.parametrize("single", [True, False])
+def test_an_endpoint_gives_the_probabilities_of_the_model_behind_it(key, single, server, x):
+    logistic = LogisticRegression().fit(x, x[:, 0] > 0)
+
+    def behave(handler, rows):
+        p = logistic.predict_proba(np.array(rows))
+        found = (p[:, 1] if single else p).tolist()
+        handler.answer({key: found} if key else found)
+
+    server.behave = behave
+    model = as_model(open_model(server.url), classes=(False, True))
+    check(model, x)
+    expected = logistic.predict_proba(x)[:, 1:] if single else logistic.predict_proba(x)
+    # JSON keeps all digits of a double.
+    assert np.abs(model(torch.from_numpy(x)).numpy() - expected).max() < 1e-15
+    assert (model.card.kind, model.card.classes) == ("HTTP endpoint", (False, True))
+
+
+def half(handler, rows):
+    handler.answer({"predictions": [0.5] * len(rows)})
+
+
+def test_rows_are_sent_in_batches_and_come_back_in_order(server, x):
+    server.behave = lambda handler, rows: handler.answer([row[0] for row in rows])
+    endpoint = quick(server, batch=50, headers={"Authorization": "Bearer abc"})
+    assert np.array_equal(endpoint(x)[:, 0], x[:, 0])
+    assert [len(body["instances"]) for body, _ in server.requests] == [50, 50, 20]
+    assert all(headers["Authorization"] == "Bearer abc" for _, headers in server.requests)
+    assert "abc" not in repr(endpoint)
+
+
+def test_a_failure_that_passes_is_tried_again(server, x):
+    failures = iter([500, 503, 429])
+
+    def behave(handler, rows):
+        code = next(failures, 200)
+        handler.answer([0.5] * len(rows), code) if code == 200 else handler.answer({}, code)
+
+    server.behave = behave
+    assert quick(server, retries=3)(x).shape == (120, 1)
+    assert len(server.requests) == 4
+
+
+def test_pauses_double(server, x, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    server.behave = lambda handler, rows: handler.answer({}, 500)
+    with pytest.raises(InvalidModel, match=r"answers with an error \(500\) \(5 attempts\)"):
+        quick(server, retries=4, pause=0.5)(x)
+    assert pauses == [0.5, 1, 2, 4]
+
+
+def never(handler, rows):
+    time.sleep(1)
+
+
+def drip(handler, rows):
+    """Send a byte now and then: no single wait is long."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100")
+    handler.end_headers()
+    for _ in range(10):
+        handler.wfile.write(b" ")
+        handler.wfile.flush()
+        time.sleep(0.1)
+
+
+def broken(handler, rows):
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100")
+    handler.end_headers()
+    handler.wfile.write(b"[0.5, ")
+
+
+def rude(handler, rows):
+    handler.connection.close()
+
+
+@pytest.mark.parametrize(
+    ("behave", "words"),
+    [
+        (never, r"gives no answer within 0\.3 seconds \(2 attempts\)"),
+        (drip, r"gives no answer within 0\.3 seconds \(2 attempts\)"),
+        (broken, r"breaks off in the middle of an answer \(2 attempts\)"),
+        (rude, r"\(2 attempts\)"),
+        (lambda h, rows: h.answer({}, 404), "refuses the request .404"),
+        (lambda h, rows: h.answer({}, 302, Location="http://example.org/"), "redirects to another"),
+        (lambda h, rows: h.answer(b"<html>"), "not JSON"),
+        (lambda h, rows: h.answer(b"[" * 100_000), "not JSON"),
+        (lambda h, rows: h.answer({"answer": 1}), "without a list of numbers"),
+        (lambda h, rows: h.answer(3), "without a list of numbers"),
+        (lambda h, rows: h.answer([[[1.0]]] * len(rows)), "without a list of numbers"),
+        (lambda h, rows: h.answer(["yes"] * len(rows)), "other than numbers"),
+        (lambda h, rows: h.answer([[0.5], [0.5, 0.5]]), "other than numbers"),
+        (lambda h, rows: h.answer([0.5] * 7), "gave 7 answers for 120 rows"),
+        (lambda h, rows: h.answer(b"[" + b"NaN," * 119 + b"NaN]"), "NaN or infinite"),
+        (lambda h, rows: h.answer([None] * len(rows)), "NaN or infinite"),
+    ],
+)
+def test_a_bad_server_is_one_sentence(behave, words, server, x):
+    server.behave = behave
+    with pytest.raises(InvalidModel, match=words) as caught:
+        quick(server, retries=1)(x)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(server.url)
+
+
+def test_an_answer_without_end_is_cut(server, x, monkeypatch):
+    import likewise.models.endpoint as module
+
+    monkeypatch.setattr(module, "LARGEST", 1000)
+    server.behave = lambda handler, rows: handler.answer([0.123456789] * 1000)
+    with pytest.raises(InvalidModel, match="more than 1,000 bytes"):
+        quick(server)(x)
+
+
+def test_nobody_at_the_address_is_one_sentence(x):
+    endpoint = Endpoint("http://127.0.0.1:9/predict", retries=1, pause=0.01)
+    with pytest.raises(InvalidModel, match="cannot be reached"):
+        endpoint(x)
+
+
+def test_the_cap_on_calls_holds_over_threads_and_is_no_verdict(server, x):
+    server.behave = half
+    endpoint = quick(server, batch=10, max_calls=30, timeout=5)
+    problems = []
+
+    def ask():
+        try:
+            endpoint(x)
+        except Untrustworthy as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(server.requests) == 30
+    assert problems
+    assert problems[0].exit_code == 3
+    assert "asked 30 times" in str(problems[0])
+
+
+def test_original_columns_are_sent_as_objects(server, rng):
+    table = pa.table({"age": rng.integers(18, 80, 40), "job": ["cook", "judge"] * 20})
+
+    def behave(handler, rows):
+        handler.answer([0.9 if row["job"] == "judge" else row["age"] / 100 for row in rows])
+
+    server.behave = behave
+    encoder = Encoder.fit(table)
+    model = as_model(quick(server).reader(("job", "age")), encoder=encoder)
+    out = model(torch.from_numpy(encoder.encode(table)))[:, 0].numpy()
+    expected = np.where(np.arange(40) % 2, 0.9, table["age"].to_numpy() / 100)
+    assert np.allclose(out, expected, atol=1e-12)
+
+
+def test_an_endpoint_can_predict_numbers(server, x):
+    server.behave = lambda handler, rows: handler.answer([10 * row[0] for row in rows])
+    model = as_model(open_model(server.url), output="values")
+    check(model, x)
+    assert model.card.task == "regression"
+
+
+def test_an_endpoint_travels_to_another_process(server, x):
+    server.behave = half
+    assert pickle.loads(pickle.dumps(quick(server)))(x).shape == (120, 1)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://", "not an address"),
+        ("http://:80/", "not an address"),
+        ("http://host:99999/", "not an address"),
+        ("http://[::1/", "not an address"),
+        ("http://user:secret@host/", "in a header"),
+    ],
+)
+def test_a_bad_address_is_refused(url, words):
+    with pytest.raises(InvalidSettings, match=words) as caught:
+        open_model(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_bad_choices_are_refused():
+    with pytest.raises(InvalidSettings, match="timeout must be positive, not 0"):
+        Endpoint("http://host/", timeout=0)

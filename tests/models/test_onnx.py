@@ -1,0 +1,229 @@
+import pickle
+import sys
+import warnings
+
+import numpy as np
+import onnx
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from onnx import TensorProto, helper
+from skl2onnx import to_onnx
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from likewise.data.encode import Encoder
+from likewise.errors import InvalidFile, InvalidModel, MissingExtra
+from likewise.models import as_model, check, open_model
+
+CLASSIFIERS = {
+    "logistic": LogisticRegression(),
+    "network": MLPClassifier((16,), max_iter=150, random_state=0),
+    "forest": RandomForestClassifier(30, random_state=0),
+    "boosting": GradientBoostingClassifier(n_estimators=20),
+}
+
+
+def export(estimator, x, path, zipmap=True, dtype=np.float32):
+    options = {} if zipmap else {id(estimator): {"zipmap": False}}
+    proto = to_onnx(estimator, x[:1].astype(dtype), options=options)
+    path.write_bytes(proto.SerializeToString())
+    return str(path)
+
+
+def people(rng, k):
+    x = rng.normal(size=(400, 5))
+    names = np.array(["low", "middle", "top"]) if k == 3 else np.array([0, 1])
+    return x, names[np.digitize(x[:, 0] + x[:, 1] ** 2, [0.5, 1.5][: k - 1])]
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_onnx_classifier_gives_the_probabilities_of_the_original(kind, k, zipmap, rng, tmp_path):
+    x, y = people(rng, k)
+    estimator = CLASSIFIERS[kind].fit(x, y)
+    model = as_model(open_model(export(estimator, x, tmp_path / "m.onnx", zipmap)))
+    check(model, x, classes=tuple(np.unique(y)))
+    # The graph computes in float32: seen here are gaps of 5e-8 to 4e-7.
+    gap = np.abs(model(torch.from_numpy(x)).numpy() - estimator.predict_proba(x)).max()
+    assert gap < 1e-6
+    assert model.card.classes == tuple(np.unique(y).tolist())
+    assert (model.card.output, model.card.n_features) == ("probabilities", 5)
+    assert model.dtype == torch.float32
+
+
+def test_a_graph_in_double_precision_agrees_to_the_last_digits(rng, tmp_path):
+    x, y = people(rng, 2)
+    estimator = LogisticRegression().fit(x, y)
+    path = export(estimator, x, tmp_path / "m.onnx", zipmap=False, dtype=np.float64)
+    model = as_model(open_model(path))
+    assert model.dtype == torch.float64
+    assert np.abs(model(torch.from_numpy(x)).numpy() - estimator.predict_proba(x)).max() < 1e-14
+
+
+def test_an_onnx_regressor_gives_values(rng, tmp_path):
+    x = rng.normal(size=(100, 3))
+    estimator = LinearRegression().fit(x, x[:, 0])
+    model = as_model(open_model(export(estimator, x, tmp_path / "m.onnx")))
+    check(model, x)
+    assert model.card.task == "regression"
+    assert np.abs(model(torch.from_numpy(x))[:, 0].numpy() - estimator.predict(x)).max() < 1e-6
+
+
+def network_graph(rows, last=None):
+    """A small network as torch's exporter writes one."""
+    weight = helper.make_tensor("w", TensorProto.FLOAT, (3, 2), [0.5, -1, 2, 0.25, -0.125, 1])
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["z" if last else "logits"])]
+    if last:
+        nodes.append(helper.make_node(last, ["z"], ["logits"]))
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 3])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [rows, 2])],
+        [weight],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("rows", ["n", 1, 7])
+def test_a_network_made_for_any_number_of_rows_takes_all(rows, rng, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(network_graph(rows).SerializeToString())
+    model = as_model(open_model(str(tmp_path / "m.onnx")))
+    x = rng.normal(size=(50, 3))
+    check(model, x)
+    weight = np.array([[0.5, -1], [2, 0.25], [-0.125, 1]])
+    assert np.abs(model(torch.from_numpy(x)).numpy() - x @ weight).max() < 1e-5
+    assert model.card.output == "logits"
+
+
+def test_what_a_network_returns_is_read_off_its_last_operator_or_said(tmp_path, rng):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(network_graph("n", "Softmax").SerializeToString())
+    assert as_model(open_model(str(path))).card.output == "probabilities"
+    path.write_bytes(network_graph("n", "Exp").SerializeToString())
+    opened = open_model(str(path))
+    assert as_model(opened).card.output == "logits"
+    assert as_model(opened, output="values").card.task == "regression"
+    with pytest.raises(InvalidModel, match="said to be probabilities"):
+        check(as_model(opened, output="probabilities"), rng.normal(size=(20, 3)))
+
+
+def test_a_graph_that_reads_text_goes_through_decoded_rows(rng, tmp_path):
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
+    table = pa.table(
+        {"job": np.array(["cook", "judge"])[rng.integers(0, 2, 200)], "age": rng.normal(40, 9, 200)}
+    )
+    steps = ColumnTransformer(
+        [("text", OneHotEncoder(), ["job"]), ("numbers", StandardScaler(), ["age"])]
+    )
+    whole = make_pipeline(steps, LogisticRegression())
+    whole.fit(table.to_pandas(), table["age"].to_numpy() > 40)
+    kinds = [("job", StringTensorType([None, 1])), ("age", FloatTensorType([None, 1]))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        proto = to_onnx(whole, initial_types=kinds)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    opened = open_model(str(tmp_path / "m.onnx"))
+    with pytest.raises(InvalidModel, match=r"reads original columns.*--encoder"):
+        as_model(opened)
+    encoder = Encoder.fit(table)
+    model = as_model(opened, encoder=encoder)
+    ours = model(torch.from_numpy(encoder.encode(table))).numpy()
+    assert np.abs(ours - whole.predict_proba(table.to_pandas())).max() < 1e-6
+
+
+def test_a_graph_with_a_column_an_input_is_given_columns(rng, tmp_path):
+    from skl2onnx.common.data_types import FloatTensorType
+
+    frame = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
+    steps = ColumnTransformer([("numbers", StandardScaler(), ["a", "b"])])
+    whole = make_pipeline(steps, LogisticRegression()).fit(frame, frame["a"] > 0)
+    kinds = [("a", FloatTensorType([None, 1])), ("b", FloatTensorType([None, 1]))]
+    proto = to_onnx(whole, initial_types=kinds)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    model = as_model(open_model(str(tmp_path / "m.onnx")))
+    assert model.card.features == ("a", "b")
+    ours = model(torch.from_numpy(frame.to_numpy(copy=True))).numpy()
+    assert np.abs(ours - whole.predict_proba(frame)).max() < 1e-6
+
+
+def test_a_graph_travels_to_another_process(rng, tmp_path):
+    x, y = people(rng, 2)
+    model = as_model(open_model(export(LogisticRegression().fit(x, y), x, tmp_path / "m.onnx")))
+    again = pickle.loads(pickle.dumps(model))
+    assert torch.equal(again(torch.from_numpy(x)), model(torch.from_numpy(x)))
+
+
+def test_weights_in_other_files_are_refused(tmp_path):
+    proto = network_graph("n")
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("float_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../secret")
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(InvalidFile, match="keeps weights in other files"):
+        open_model(str(tmp_path / "m.onnx"))
+
+
+def test_weights_in_other_files_are_found_in_subgraphs(tmp_path):
+    inner = network_graph("n")
+    inner.graph.initializer[0].data_location = TensorProto.EXTERNAL
+    proto = network_graph("n")
+    node = proto.graph.node.add(op_type="If", name="choice")
+    node.attribute.add(name="then_branch", type=onnx.AttributeProto.GRAPH, g=inner.graph)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(InvalidFile, match="keeps weights in other files"):
+        open_model(str(tmp_path / "m.onnx"))
+
+
+def test_an_operator_nobody_knows_is_one_sentence(tmp_path):
+    proto = network_graph("n", "RunMyCode")
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(InvalidFile, match="damaged or no ONNX model") as caught:
+        open_model(str(tmp_path / "m.onnx"))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_image_model_is_one_sentence(tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "images",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 9, 9])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3, 9, 9])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(InvalidFile, match="its input 'x' is a"):
+        open_model(str(tmp_path / "m.onnx"))
+
+
+@pytest.mark.parametrize("damage", ["half", "junk", "flipped"])
+def test_a_damaged_file_is_one_sentence(damage, rng, tmp_path):
+    content = bytearray(network_graph("n").SerializeToString())
+    if damage == "half":
+        content = content[: len(content) // 2]
+    elif damage == "junk":
+        content = bytearray(b"junk" * 100)
+    else:
+        content[4:60] = rng.bytes(56)
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(InvalidFile, match="damaged") as caught:
+        open_model(str(tmp_path / "m.onnx"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_a_missing_extra_is_named(package, tmp_path, monkeypatch):
+    (tmp_path / "m.onnx").write_bytes(network_graph("n").SerializeToString())
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=r"pip install 'likewise\[onnx\]'"):
+        open_model(str(tmp_path / "m.onnx"))
