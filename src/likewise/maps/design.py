@@ -45,13 +45,11 @@ def circle(m: int) -> Float[Tensor, "m 2"]:
 
 def directions(r: int, m: int) -> Float[Tensor, "m r"]:
     """Return m unit vectors spread evenly over all directions, each beside its opposite."""
-    if m <= 0:
-        return torch.zeros(0, r, dtype=torch.float64)
-    half = qmc.MultivariateNormalQMC(np.zeros(r), seed=np.random.default_rng(0)).random(
-        (m + 1) // 2
-    )
-    units = torch.from_numpy(half / np.linalg.norm(half, axis=1, keepdims=True))
-    return torch.stack([units, -units], dim=1).reshape(-1, r)[:m]
+    sequence = qmc.MultivariateNormalQMC(np.zeros(r), seed=np.random.default_rng(0))
+    # Such sequences are balanced at powers of two.
+    drawn = sequence.random(2 ** max(m, 1).bit_length())
+    units = torch.from_numpy(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
+    return torch.stack([units, -units], dim=1).reshape(-1, r)[: max(m, 0)]
 
 
 def thinned(points: Float[Tensor, "m r"], most: int) -> Float[Tensor, "q r"]:

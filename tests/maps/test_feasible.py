@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import torch
+
+from likewise.errors import InvalidData
+from likewise.maps.feasible import Choice, Feasible
+from likewise.maps.search import Reach
+from likewise.metrics.quadratic import ProjectionMetric, ignoring
+from likewise.metrics.reach import Ellipsoid
+from likewise.models import as_model
+
+FEATURES = ("age", "job=cook", "job=judge", "job=none", "female", "income")
+
+
+@pytest.fixture
+def sample(rng):
+    """A standardised whole number, a one-hot group, an indicator and a continuous column."""
+    n = 400
+    age = (rng.integers(20, 60, size=n) - 40) / 11
+    return np.column_stack(
+        [age, np.eye(3)[rng.integers(3, size=n)], rng.integers(2, size=n), rng.normal(size=n)]
+    )
+
+
+def test_groups_indicators_and_whole_numbers_are_choices_and_the_rest_is_not(sample):
+    feasible = Feasible.of(sample, FEATURES)
+    assert [choice.columns for choice in feasible.choices] == [(0,), (1, 2, 3), (4,)]
+    assert len(feasible.choices[1].values) == 3
+
+
+def test_places_move_to_the_nearest_observed_values(sample, rng):
+    feasible = Feasible.of(sample, FEATURES)
+    x0 = torch.from_numpy(sample[:50])
+    x = x0[:, None] + torch.from_numpy(rng.normal(size=(50, 4, 6)))
+    near = feasible.nearest(x, x0)
+    for choice in feasible.choices:
+        got = near[:, :, list(choice.columns)].reshape(-1, len(choice.columns))
+        wanted = x[:, :, list(choice.columns)].reshape(-1, len(choice.columns))
+        every = torch.cdist(wanted, choice.values)
+        torch.testing.assert_close((got - wanted).norm(dim=1), every.min(dim=1).values)
+    assert torch.equal(near[:, :, 5], x[:, :, 5])
+
+
+def test_what_a_person_has_is_feasible_even_if_nobody_else_has_it(sample):
+    feasible = Feasible.of(sample, FEATURES)
+    x0 = torch.from_numpy(sample[:1].copy())
+    x0[0, 0] = 9.0  # far older than anyone in the sample
+    assert torch.equal(feasible.nearest(x0[:, None] + 0.001, x0)[0, :, :5], x0[:, :5])
+
+
+def test_a_feasible_search_ends_at_people_who_could_exist(sample, rng):
+    w = torch.from_numpy(rng.normal(size=6))
+    model = as_model(lambda x: (x @ w)[:, None], output="logits")
+    metric = ignoring(rng.normal(size=(2, 6)))
+    metric = ProjectionMetric(metric.free, reach=Ellipsoid.of(sample @ metric.free.numpy().T))
+    x0, y = torch.from_numpy(sample), torch.arange(400) % 2
+    bound = Reach(feasible=Feasible.of(sample, FEATURES)).bind(model, metric)
+    moved = bound(x0, y)
+    assert (moved.x[:, 1:4].sum(dim=1) == 1).all()
+    assert set(moved.x[:, 1:5].unique().tolist()) == {0.0, 1.0}
+    assert set(moved.x[:, 0].tolist()) <= set(sample[:, 0].tolist())
+    assert (moved.x != x0).any(dim=1).double().mean() > 0.5
+    assert (model.loss(model(moved.x), y) >= model.loss(model(x0), y)).all()
+
+
+def test_one_column_and_many_are_matched_alike(rng):
+    values = np.sort(rng.normal(size=20))
+    x = torch.from_numpy(rng.normal(size=(100, 1)))
+    single = Choice((0,), torch.from_numpy(values)[:, None]).nearest(x)
+    double = Choice((0, 1), torch.from_numpy(np.column_stack([values, 0 * values]))).nearest(
+        torch.cat([x, 0 * x], dim=1)
+    )
+    torch.testing.assert_close(single[:, 0], double[:, 0])
+
+
+def test_an_empty_sample_teaches_nothing():
+    with pytest.raises(InvalidData, match="empty sample"):
+        Feasible.of(np.zeros((0, 2)))

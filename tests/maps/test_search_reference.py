@@ -1,0 +1,56 @@
+"""The three published networks: what is within reach of them is known."""
+
+import numpy as np
+import pytest
+import torch
+
+from likewise.data import adult as read_adult
+from likewise.maps.observe import observe
+from likewise.maps.search import Reach
+from likewise.metrics.quadratic import ProjectionMetric
+from likewise.metrics.reach import Ellipsoid
+from likewise.models import as_model
+
+# At least these, with at most 60 calls; 360 calls give 2.716, 2.278 and 1.153.
+EXPECTED = {"baseline": (2.70, 1.77), "project": (2.27, 1.66), "sensr": (1.151, 1.20)}
+
+
+@pytest.fixture(scope="module")
+def split(adult):
+    return read_adult(98539)
+
+
+@pytest.fixture(scope="module")
+def fixture(reference):
+    with np.load(reference / "adult_split_98539.npz") as arrays:
+        return {name: torch.from_numpy(arrays[name]).double() for name in arrays}
+
+
+def published(fixture, name):
+    w1, b1, w2, b2 = (fixture[f"{name}_{part}"] for part in ("W1", "b1", "W2", "b2"))
+    removed = fixture["project_proj"] if name == "project" else fixture["project_proj"][:0]
+
+    def logits(x):
+        x = x - (x @ removed.T) @ removed
+        return torch.relu(x @ w1 + b1) @ w2 + b2
+
+    return as_model(logits, output="logits", classes=("<=50K", ">50K"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_published_networks_have_their_known_value_within_reach(split, fixture, name):
+    basis = fixture["basis"]
+    reach = Ellipsoid.of(split.train.x @ basis.numpy().T)
+    metric = ProjectionMetric(basis, reach=reach)
+    model = published(fixture, name)
+    y, _ = model.targets(split.test.y)
+    x = torch.from_numpy(split.test.x)
+    seen = observe(model, Reach().bind(model, metric), metric, x, y)
+    outcomes = seen.outcomes
+    ratio, errors = EXPECTED[name]
+    assert seen.moved.evaluations <= 60
+    assert outcomes.ratio.mean() >= ratio
+    # The exact supremum: nothing can be found beyond it (360 calls, plus their rounding).
+    assert outcomes.ratio.mean() < 1.01 * ratio
+    assert outcomes.error_after.mean() / outcomes.error_before.mean() >= errors
+    assert outcomes.fair_distance.max() < 1e-25
