@@ -14,7 +14,7 @@ def test_the_defaults_are_the_papers():
         50.0,
         5.0,
     )
-    assert settings.decide.map == "flow"
+    assert settings.decide.map == "auto"
 
 
 @given(

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from likewise.errors import InvalidFile, InvalidSettings
 
-MapName = Literal["flow", "reach", "flips"]
+MapName = Literal["auto", "flow", "reach", "flips"]
 TestName = Literal["loss_ratio", "error_rate_ratio", "mean_loss_ratio"]
 IntervalName = Literal["hall", "bootstrap_t", "paper"]
 
@@ -31,7 +31,8 @@ class Decide(_Choices):
     Parameters
     ----------
     map
-        The unfair map whose outcomes decide.
+        The unfair map whose outcomes decide: ``flow``, ``reach`` or ``flips``; ``auto`` is the flow
+        for models with gradients, and the search within reach for others.
     test
         ``loss_ratio``, ``error_rate_ratio`` or (regressions) ``mean_loss_ratio``; ``auto`` is the
         loss ratio, the error rates for models that give probabilities only, and the ratio of
@@ -47,7 +48,7 @@ class Decide(_Choices):
         ``refuse`` the result (exit code 3), or decide by the ``stronger`` map.
     """
 
-    map: MapName = "flow"
+    map: MapName = "auto"
     test: Literal["auto", "loss_ratio", "error_rate_ratio", "mean_loss_ratio"] = "auto"
     interval: IntervalName = "hall"
     metric: Literal["auto", "fixed", "refitted"] = "auto"
@@ -76,11 +77,15 @@ class Reach(_Choices):
 
 
 class Metric(_Choices):
-    """How a fair metric is learned when none is given, and how often it is refitted."""
+    """How a fair metric is learned when none is given, and how often it is refitted.
+
+    With ``crossfit``, people are moved under the metric that was learned without their group.
+    """
 
     C: float = Field(default=1.0, gt=0)
     groups: int = Field(default=10, ge=2, le=100)
     bootstrap: int = Field(default=0, ge=0, le=10_000)
+    crossfit: bool = False
 
 
 class Columns(_Choices):

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.checks.choices import choose_map, note_choices
+from likewise.checks.choices import choose_map, note_choices, resolve
+from likewise.checks.crossfit import move_everyone
 from likewise.checks.diagnose import diagnose
-from likewise.checks.gather import Gathered, Progress, gather
+from likewise.checks.gather import Gathered, Progress
 from likewise.checks.introduce import Introduced, introduce, meet
 from likewise.checks.judge import judge
 from likewise.checks.writing import worst_cases, write
@@ -127,8 +128,8 @@ def audit(
     threads = threads or os.cpu_count() or 1
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LikewiseWarning)
-        who, metric, chosen = get_ready(model, data, metric, map, settings)
-        gathered = gather(who, metric, chosen, threads=threads, progress=progress)
+        who, metric, chosen, settings = get_ready(model, data, metric, map, settings)
+        gathered = move_everyone(who, metric, chosen, settings, threads=threads, progress=progress)
         judged = judge(gathered.outcomes, settings, tests)
         found = diagnose(
             who, metric, chosen, gathered, judged, settings, threads=threads, progress=progress
@@ -155,7 +156,7 @@ def get_ready(
     metric: FairMetric | None,
     map: UnfairMap | None,
     settings: Settings,
-) -> tuple[Introduced, FairMetric, UnfairMap]:
+) -> tuple[Introduced, FairMetric, UnfairMap, Settings]:
     """Check model, people, metric and map against each other; learn the metric if there is none."""
     wrapped = as_model(model, output=settings.columns.output)
     people = meet(wrapped, data)
@@ -171,9 +172,10 @@ def get_ready(
     who = introduce(wrapped, people, metric, settings)
     if wrapped.front is None and people.encoder is None:
         warn_about_scales(people.x, people.features, settings.flow.lam)
-    chosen = map or choose_map(settings, metric)
+    settings = resolve(settings, wrapped)
+    chosen = map or choose_map(settings, who, metric)
     chosen.bind(wrapped, metric)
-    return who, metric, chosen
+    return who, metric, chosen, settings
 
 
 def rehearse(
@@ -186,7 +188,7 @@ def rehearse(
 ) -> str:
     """Check everything an audit would, move nobody, and say what would be done."""
     settings = note_choices(settings or Settings(), map, ())
-    who, metric, chosen = get_ready(model, data, metric, map, settings)
+    who, metric, chosen, settings = get_ready(model, data, metric, map, settings)
     classes = ", ".join(str(value) for value in who.classes) or "none"
     lines = [
         f"Model: {who.model.card.kind}, {who.x.shape[1]} features, classes {classes}",

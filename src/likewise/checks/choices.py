@@ -2,22 +2,49 @@
 
 from collections.abc import Sequence
 
-from likewise.errors import InvalidSettings
+from likewise.checks.introduce import Introduced
+from likewise.errors import InvalidData, InvalidSettings
 from likewise.inference.ratio_tests import LossRatioTest, RatioTest
 from likewise.maps.base import UnfairMap
+from likewise.maps.feasible import Feasible
+from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
+from likewise.maps.search import Reach
 from likewise.metrics.base import FairMetric
 from likewise.metrics.quadratic import ProjectionMetric
+from likewise.models.base import Model
 from likewise.settings import Settings
 
 
-def choose_map(settings: Settings, metric: FairMetric) -> UnfairMap:
+def resolve(settings: Settings, model: Model) -> Settings:
+    """Return the settings with nothing left open: a model without gradients cannot flow."""
+    if settings.decide.map != "auto":
+        return settings
+    return settings.changed(decide__map="flow" if model.card.differentiable else "reach")
+
+
+def choose_map(settings: Settings, who: Introduced, metric: FairMetric) -> UnfairMap:
     """Return the map that the settings let decide."""
+    if settings.decide.map == "reach":
+        return reach(settings, who)
+    if settings.decide.map == "flips":
+        return _flips(who)
+    return _flow(settings, metric)
+
+
+def reach(settings: Settings, who: Introduced) -> Reach:
+    """Return the search within reach."""
+    data = who.data
+    feasible = Feasible.of(data.x, data.features) if settings.reach.feasible else None
+    return Reach(budget=settings.reach.budget, feasible=feasible)
+
+
+def _flow(settings: Settings, metric: FairMetric) -> GradientFlow:
     flow = settings.flow
     if flow.schedule == "paper_simulation":
         return GradientFlow.paper_simulation()
-    reach = metric.reach if flow.bounded and isinstance(metric, ProjectionMetric) else None
-    if flow.bounded and reach is None:
+    within = metric.reach if flow.bounded and isinstance(metric, ProjectionMetric) else None
+    if flow.bounded and within is None:
         raise InvalidSettings("flow.bounded needs a metric with a reach; a learned metric has one.")
     return GradientFlow(
         lam=flow.lam,
@@ -25,15 +52,33 @@ def choose_map(settings: Settings, metric: FairMetric) -> UnfairMap:
         solver=flow.solver,
         steps=flow.steps,
         free_only=flow.free_only,
-        reach=reach,
+        reach=within,
         precision=flow.precision,
         # Euler by name is the paper's algorithm, which has no such rule.
         keeps_start=flow.solver != "euler" if flow.keeps_start is None else flow.keeps_start,
     )
 
 
+def _flips(who: Introduced) -> Flips:
+    data, front = who.data, who.model.front
+    if front is None:
+        return Flips.of(data)
+    if data.table is None:
+        raise InvalidData("To swap a protected column of a pipeline, its table is needed.")
+    read = [name for name in data.protected if not front.columns or name in front.columns]
+    return Flips.in_table(data.table, read, lambda table: front(table)[0])
+
+
 def note_choices(settings: Settings, map: UnfairMap | None, tests: Sequence[RatioTest]) -> Settings:
     """Return the settings with what was chosen by handing over a map or tests."""
+    if isinstance(map, Reach):
+        settings = settings.changed(
+            decide__map="reach",
+            reach__budget=map.budget,
+            reach__feasible=map.feasible is not None,
+        )
+    if isinstance(map, Flips):
+        settings = settings.changed(decide__map="flips")
     if isinstance(map, GradientFlow):
         steps = map.steps
         if isinstance(steps, tuple) and len(set(steps)) == 1:

@@ -1,6 +1,7 @@
 """Everything beyond the verdict itself: how far it can be trusted, and what it depends on."""
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,11 +12,16 @@ from likewise.checks.gather import Gathered, Progress
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged
 from likewise.checks.refit import Refitted, learned_from, refit
+from likewise.checks.second import disagreement, second_opinion
+from likewise.errors import StatisticalWarning
 from likewise.inference.outcomes import Status
 from likewise.maps.base import UnfairMap
+from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.record import GroupRecord, Measure, TestRecord
 from likewise.settings import Settings
+
+SKIPPED = ("metric refits", "second opinion within reach")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,33 +63,45 @@ def diagnose(
 ) -> Found:
     """Run the checks that the settings ask for."""
     outcomes = gathered.outcomes
-    same_sample = learned_from(metric, who.data)
-    refitted = None
-    skipped: list[str] = []
-    if settings.checks == "full":
+    refitted, second = None, None
+    diagnostics = {"mean_fair_distance": float(np.mean(outcomes.fair_distance))}
+    reasons = list(_reasons(gathered))
+    beside = list(other_methods(outcomes, settings))
+    full = settings.checks == "full"
+    flows = isinstance(map, GradientFlow)
+    if full:
         refitted = refit(
             who,
             metric,
             map,
             judged,
             settings,
-            same_sample=same_sample,
+            same_sample=learned_from(metric, who.data),
             threads=threads,
             progress=progress,
         )
-    else:
-        skipped.append("metric refits")
+    if full and flows:
+        second = second_opinion(who, metric, settings, threads=threads, progress=progress)
     if refitted is not None and refitted.used:
         judged = dataclasses.replace(judged, evidence=refitted.evidence)
+    if second is not None:
+        beside += second.judged.records.values()
+        diagnostics["reach"] = second.judged.deciding.estimate
+        if second.blinded and settings.decide.blinded == "stronger":
+            judged = second.judged
+        elif second.blinded:
+            reasons.append(second.complaint)
+        elif note := disagreement(judged.deciding, second.judged.deciding):
+            warnings.warn(note, StatisticalWarning, stacklevel=2)
     return Found(
         judged=judged,
         refitted=refitted,
-        beside=other_methods(outcomes, settings),
+        beside=tuple(beside),
         groups=describe.groups(outcomes, settings),
         measures=describe.measures(outcomes, settings),
-        diagnostics={"mean_fair_distance": float(np.mean(outcomes.fair_distance))},
-        reasons=_reasons(gathered),
-        skipped=tuple(skipped),
+        diagnostics=diagnostics,
+        reasons=tuple(reasons),
+        skipped=() if full else SKIPPED[: None if flows else 1],
     )
 
 
