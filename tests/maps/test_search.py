@@ -250,6 +250,10 @@ def test_designs_of_the_plane_are_the_documented_ones():
     torch.testing.assert_close(
         circle(4), torch.tensor([[1.0, 0], [0, 1], [-1, 0], [0, -1]], dtype=torch.float64)
     )
+    for r in range(1, 6):
+        for most in (1, 10, 33, 200):
+            assert len(ball_design(r, most)) <= most
+    assert len(ball_design(2, 200)) == 193
     assert len(thinned(ball_design(2), 10)) == 10
     assert directions(7, 0).shape == (0, 7)
     torch.testing.assert_close(directions(7, 9).norm(dim=1), torch.ones(9, dtype=torch.float64))

@@ -13,17 +13,27 @@ EXACT = 5
 """Dimensions up to which a design fills the ball; beyond, directions are sampled."""
 
 
-def ball_design(r: int) -> Float[Tensor, "m r"]:
+def ball_design(r: int, most: int = 33) -> Float[Tensor, "m r"]:
     """Return points of the unit ball for a first look around: rim, half way to it, and centre.
 
     In two dimensions 24 points on the rim, 8 at half radius and the centre. In more, the axes and
-    the corners (and, in three, the edges) of a cube, brought to the rim, with the axes at half
+    the corners (in three, the edges too) of a cube, brought to the rim, and the axes at half
     radius.
+
+    Parameters
+    ----------
+    most
+        How many points to use; more than 33 make a finer design of the same kind.
     """
     if r == 1:
-        return torch.linspace(1, -1, 17, dtype=torch.float64)[:, None]
+        return torch.linspace(1, -1, min(most, 17 + max(most - 33, 0)), dtype=torch.float64)[
+            :, None
+        ]
     if r == 2:
-        return torch.cat([circle(24), circle(8) / 2, torch.zeros(1, 2, dtype=torch.float64)])
+        fine = max(most // 33, 1)
+        inner = circle(8 * fine) / 2
+        points = torch.cat([circle(24 * fine), inner, torch.zeros(1, 2, dtype=torch.float64)])
+        return thinned(points, most)
     axes = torch.cat([torch.eye(r), -torch.eye(r)]).double()
     corners = torch.tensor(list(itertools.product([1.0, -1.0], repeat=r)), dtype=torch.float64)
     if r == 3:
@@ -34,7 +44,9 @@ def ball_design(r: int) -> Float[Tensor, "m r"]:
     if r == 5:  # every second corner; all 32 would leave no calls to look closer
         corners = corners[corners.prod(dim=1) > 0]
     rim = corners / corners.norm(dim=1, keepdim=True)
-    return torch.cat([axes, rim, axes / 2, torch.zeros(1, r, dtype=torch.float64)])
+    inner = axes[: 0 if r == 5 else None] / 2
+    points = torch.cat([axes, rim, inner, torch.zeros(1, r, dtype=torch.float64)])
+    return torch.cat([thinned(points, most), directions(r, most - len(points))])
 
 
 def circle(m: int) -> Float[Tensor, "m 2"]:
