@@ -13,15 +13,16 @@ from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged
 from likewise.checks.refit import Refitted, learned_from, refit
 from likewise.checks.second import disagreement, second_opinion
+from likewise.checks.sensitivity import sensitivity, theorem_a1_bound
 from likewise.errors import StatisticalWarning
 from likewise.inference.outcomes import Status
 from likewise.maps.base import UnfairMap
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
-from likewise.record import GroupRecord, Measure, TestRecord
+from likewise.record import GroupRecord, Measure, SensitivityRecord, TestRecord
 from likewise.settings import Settings
 
-SKIPPED = ("metric refits", "second opinion within reach")
+SKIPPED = ("metric refits", "sensitivity to the metric and λ", "second opinion within reach")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Found:
     beside: tuple[TestRecord, ...]
     groups: tuple[GroupRecord, ...]
     measures: tuple[Measure, ...]
+    sensitivity: tuple[SensitivityRecord, ...]
     diagnostics: Mapping[str, float]
     reasons: tuple[str, ...]
     skipped: tuple[str, ...]
@@ -64,6 +66,7 @@ def diagnose(
     """Run the checks that the settings ask for."""
     outcomes = gathered.outcomes
     refitted, second = None, None
+    tried: tuple[SensitivityRecord, ...] = ()
     diagnostics = {"mean_fair_distance": float(np.mean(outcomes.fair_distance))}
     reasons = list(_reasons(gathered))
     beside = list(other_methods(outcomes, settings))
@@ -82,6 +85,9 @@ def diagnose(
         )
     if full and flows:
         second = second_opinion(who, metric, settings, threads=threads, progress=progress)
+    if full:
+        tried = sensitivity(who, metric, map, settings, threads=threads, progress=progress)
+        diagnostics["theorem_a1_bound"] = theorem_a1_bound(who, metric, map, 1.0)
     if refitted is not None and refitted.used:
         judged = dataclasses.replace(judged, evidence=refitted.evidence)
     if second is not None:
@@ -99,9 +105,10 @@ def diagnose(
         beside=tuple(beside),
         groups=describe.groups(outcomes, settings),
         measures=describe.measures(outcomes, settings),
+        sensitivity=tried,
         diagnostics=diagnostics,
         reasons=tuple(reasons),
-        skipped=() if full else SKIPPED[: None if flows else 1],
+        skipped=() if full else SKIPPED[: None if flows else 2],
     )
 
 

@@ -56,6 +56,7 @@ def write(
         distribution=describe.distribution(gathered.outcomes),
         groups=found.groups,
         measures=found.measures,
+        sensitivity=found.sensitivity,
         worst=worst_cases(gathered, who.data, SHOWN_CASES),
         shifts=shifts(gathered, who.data.features),
         warnings=warnings,

@@ -1,0 +1,157 @@
+"""How the audit value changes with what was chosen: the metric's directions, and λ."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from likewise.checks.gather import Progress, gather
+from likewise.checks.introduce import Introduced
+from likewise.checks.judge import judge
+from likewise.inference.sensitivity import metric_error_bound
+from likewise.maps.base import UnfairMap
+from likewise.maps.field import loss_gradient
+from likewise.maps.flow import GradientFlow
+from likewise.metrics.base import FairMetric
+from likewise.metrics.quadratic import ProjectionMetric
+from likewise.record import SensitivityRecord
+from likewise.settings import Settings
+
+PEOPLE = 1000
+"""People on whom other choices are tried."""
+
+ANGLES = (1, 5, 10)
+FACTORS = (0.5, 2.0)
+
+
+def sensitivity(
+    who: Introduced,
+    metric: FairMetric,
+    map: UnfairMap,
+    settings: Settings,
+    *,
+    threads: int,
+    progress: Progress | None = None,
+) -> tuple[SensitivityRecord, ...]:
+    """Try other metrics and prices on some of the people; the first line is the choice itself.
+
+    Bounds are those of a fixed metric, whatever the verdict uses.
+    """
+    sample = some(who, PEOPLE, settings.seed)
+    trials = [("as chosen", "", metric, map), *_others(sample, metric, map)]
+    records = []
+    for done, (what, change, other, way) in enumerate(trials, start=1):
+        outcomes = gather(sample, other, way, threads=threads).outcomes
+        test = judge(outcomes, settings).deciding
+        records.append(
+            SensitivityRecord(
+                what=what,
+                change=change,
+                n=len(outcomes),
+                estimate=test.estimate,
+                lower_bound=test.lower_bound,
+                upper_bound=test.upper_bound,
+                outcome=test.outcome,
+            )
+        )
+        if progress is not None:
+            progress("trying other choices", done, len(trials))
+    return tuple(records)
+
+
+def some(who: Introduced, most: int, seed: int) -> Introduced:
+    """Return a random part of the people, or everyone if they are few."""
+    if len(who.x) <= most:
+        return who
+    rng = np.random.default_rng([seed, 3])
+    return who.take(np.sort(rng.choice(len(who.x), most, replace=False)))
+
+
+def _others(
+    who: Introduced, metric: FairMetric, map: UnfairMap
+) -> Iterator[tuple[str, str, FairMetric, UnfairMap]]:
+    if isinstance(metric, ProjectionMetric) and len(metric.free):
+        towards = _priced_direction(who, metric)
+        for i in range(len(metric.free)):
+            if towards is not None:
+                for angle in ANGLES:
+                    turned = _with_free(metric, _turned(metric.free, i, towards, angle))
+                    yield f"direction {i + 1}", f"turned by {angle}°", turned, map
+            if len(metric.free) > 1:
+                rest = torch.cat([metric.free[:i], metric.free[i + 1 :]])
+                yield f"direction {i + 1}", "dropped", _with_free(metric, rest, keep=i), map
+    if isinstance(map, GradientFlow) and not map.free_only:
+        for factor in FACTORS:
+            # Explicit solvers would need shorter steps at a higher price.
+            other = dataclasses.replace(map, lam=factor * map.lam, solver="auto", steps=None)
+            yield "λ", f"{factor * map.lam:g}", metric, other
+
+
+def _priced_direction(who: Introduced, metric: ProjectionMetric) -> Float[Tensor, " d"] | None:
+    """Return the direction off the free ones along which the model's loss changes most.
+
+    A metric that is off by some angle is off towards *something*; this is where it matters.
+    """
+    if not who.model.card.differentiable:
+        return None
+    gradient = loss_gradient(who.model, who.x, who.y).double()
+    gradient = gradient - (gradient @ metric.free.T) @ metric.free
+    if not float(gradient.abs().max()):
+        return None
+    return torch.linalg.svd(gradient, full_matrices=False).Vh[0]
+
+
+def _turned(
+    free: Float[Tensor, "k d"], i: int, towards: Float[Tensor, " d"], angle: float
+) -> Float[Tensor, "k d"]:
+    turned = free.clone()
+    radians = math.radians(angle)
+    turned[i] = math.cos(radians) * free[i] + math.sin(radians) * towards
+    return turned
+
+
+def _with_free(
+    metric: ProjectionMetric, free: Float[Tensor, "k d"], keep: int | None = None
+) -> ProjectionMetric:
+    reach = metric.reach
+    if reach is not None and keep is not None:
+        left = [j for j in range(len(metric.free)) if j != keep]
+        reach = dataclasses.replace(
+            reach, mean=reach.mean[left], covariance=reach.covariance[left][:, left]
+        )
+    return ProjectionMetric(free, metric.features, reach=reach)
+
+
+def theorem_a1_bound(who: Introduced, metric: FairMetric, map: UnfairMap, degrees: float) -> float:
+    r"""Return Theorem A.1's bound on what a metric that is off by some degrees can do.
+
+    The constants are estimated from the audited people: how fast the loss and its gradient change
+    between them, how far apart they are, and the smallest loss. The factor
+    :math:`e^{LT}` makes the bound vacuous in practice; it is shown for completeness.
+    """
+    if not isinstance(map, GradientFlow) or not isinstance(metric, ProjectionMetric):
+        return math.nan
+    if not who.model.card.differentiable or not len(metric.free):
+        return math.nan
+    sample = some(who, PEOPLE, 0)
+    gradient = loss_gradient(sample.model, sample.x, sample.y)
+    with torch.no_grad():
+        losses = sample.model.loss(sample.model(sample.x), sample.y)
+    apart = (sample.x - sample.x.roll(1, 0)).norm(dim=1).clamp(min=1e-12)
+    curvature = float(((gradient - gradient.roll(1, 0)).norm(dim=1) / apart).max())
+    try:
+        return metric_error_bound(
+            lam=map.lam,
+            time=map.time,
+            metric_error=2 * math.sin(math.radians(degrees)),
+            lipschitz=2 * map.lam + curvature,
+            loss_lipschitz=float(gradient.norm(dim=1).max()),
+            diameter=2 * float((sample.x - sample.x.mean(0)).norm(dim=1).max()),
+            smallest_loss=max(float(losses.min()), 1e-300),
+        )
+    except OverflowError:
+        return math.inf
