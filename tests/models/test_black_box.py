@@ -60,7 +60,7 @@ def test_anything_with_probabilities_is_a_model(estimator, k, named, rng):
         check(model, x, classes=tuple(range(k)))
         ours = model(torch.from_numpy(x)).numpy()
     assert np.array_equal(ours, estimator.predict_proba(rows))
-    assert model.card.classes == tuple(range(k))
+    assert model.card.classes == (() if "XGB" in name(estimator) else tuple(range(k)))
     assert (model.card.n_features, model.card.differentiable) == (3, False)
     assert model.card.features == (("a", "b", "c") if named else ())
     assert len(model.card.fingerprint) == 64
@@ -75,6 +75,14 @@ def test_a_regressor_without_gradient_is_a_model(estimator, rng):
     check(model, x)
     assert np.array_equal(model(torch.from_numpy(x))[:, 0].numpy(), estimator.predict(x))
     assert (model.card.task, model.card.output) == ("regression", "values")
+
+
+def test_codes_of_classes_can_be_given_their_names(rng):
+    x = rng.normal(size=(60, 3))
+    for estimator in (xgboost.XGBClassifier(n_estimators=2), GaussianNB(), LogisticRegression()):
+        model = as_model(estimator.fit(x, (x[:, 0] > 0).astype(int)), classes=("no", "yes"))
+        assert model.card.classes == ("no", "yes")
+        check(model, x)
 
 
 def test_a_forests_certainty_is_clipped_and_counted(rng):

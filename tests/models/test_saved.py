@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from likewise.errors import InvalidFile, InvalidModel, LikewiseError
-from likewise.models import FixedProjection, as_model, open_model, save_model
+from likewise.models import FixedProjection, MeanOfSigmoids, as_model, open_model, save_model
 from likewise.models.saved import KEY, read_bytes
 
 
@@ -162,6 +162,21 @@ def test_classes_and_outputs_must_agree(tmp_path):
 def test_rows_to_project_away_must_be_orthonormal():
     with pytest.raises(InvalidModel, match="not orthonormal"):
         FixedProjection(torch.ones(2, 3))
+
+
+def test_a_mixture_of_logistic_models_is_saved(tmp_path, rng):
+    weight = torch.tensor([3.0, 1.0], dtype=torch.float64)
+    module = nn.Sequential(nn.Linear(3, 2, dtype=torch.float64), MeanOfSigmoids(weight))
+    x = torch.from_numpy(rng.normal(size=(20, 3)))
+    mean = module[0](x).sigmoid() @ (weight / 4)
+    assert torch.allclose(module(x).exp()[:, 1], mean, atol=1e-12)
+    sure = module[1](torch.full((1, 2), 80.0, dtype=torch.float64))
+    assert abs(sure[0, 0] + 80) < 1e-12  # a mean of probabilities would say 1 - 1 = 0
+    save_model(module, tmp_path / "m.safetensors", classes=("no", "yes"))
+    again = as_model(open_model(str(tmp_path / "m.safetensors")))
+    assert torch.equal(again(x), module(x))
+    with pytest.raises(InvalidModel, match="must be positive"):
+        MeanOfSigmoids(torch.tensor([1.0, -1.0]))
 
 
 def test_a_projection_removes_its_directions():

@@ -5,7 +5,7 @@ from likewise.models.behaviour import check, check_conversion, check_rows
 from likewise.models.black_box import BlackBox
 from likewise.models.decoded import ColumnReader
 from likewise.models.endpoint import Endpoint
-from likewise.models.layers import FixedProjection
+from likewise.models.layers import FixedProjection, MeanOfSigmoids
 from likewise.models.open import open_model
 from likewise.models.opened import Opened
 from likewise.models.recognise import as_model
@@ -18,6 +18,7 @@ __all__ = [
     "Endpoint",
     "FixedProjection",
     "Front",
+    "MeanOfSigmoids",
     "Model",
     "ModelCard",
     "Opened",

@@ -92,10 +92,12 @@ def from_callable(
 def from_predictor(estimator: Any) -> BlackBox:
     """Turn anything with ``predict_proba``, or a regressor, into a model."""
     box = from_callable(Answer.of(estimator), output=answers(estimator))
+    # XGBoost takes codes only, so what it calls its classes are not the label's values.
+    coded = type(estimator).__module__.startswith("xgboost")
     card = dataclasses.replace(
         box.card,
         kind=type(estimator).__name__,
-        classes=() if box.card.task == "regression" else classes_of(estimator),
+        classes=() if coded or box.card.task == "regression" else classes_of(estimator),
         n_features=getattr(estimator, "n_features_in_", None),
         features=features_of(estimator),
         fingerprint=_fingerprint(estimator),

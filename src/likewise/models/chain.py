@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, in_short
-from likewise.models.layers import FixedProjection
+from likewise.models.layers import FixedProjection, MeanOfSigmoids
 
 _SILENT = (nn.Identity, nn.Dropout, nn.AlphaDropout)  # in evaluation mode they do nothing
 _FUNCTIONS: dict[Any, Callable[[], nn.Module]] = {
@@ -40,7 +40,7 @@ def chain(module: nn.Module) -> list[nn.Module]:
 
 def _is_layer(module: nn.Module) -> bool:
     own = type(module).__module__.startswith("torch.nn.modules.")
-    return isinstance(module, FixedProjection) or own
+    return isinstance(module, FixedProjection | MeanOfSigmoids) or own
 
 
 class _Tracer(fx.Tracer):

@@ -40,6 +40,33 @@ class FixedProjection(nn.Module):
         return x - (x @ self.basis.T) @ self.basis
 
 
+@final
+class MeanOfSigmoids(nn.Module):
+    r"""A last layer that mixes logistic models: :math:`\log \sum_j w_j \sigma(\mp z_j)`.
+
+    Its two outputs are the log-probabilities of both classes, so that margins keep all their
+    digits where a mean of probabilities would round to 0 or 1.
+
+    Parameters
+    ----------
+    weight
+        How much each model counts: positive, and divided here by their sum.
+    """
+
+    log_weight: Tensor
+
+    def __init__(self, weight: Float[Tensor, " m"]) -> None:
+        super().__init__()
+        if not (weight > 0).all() or not torch.isfinite(weight).all():
+            raise InvalidModel("The weights of a mixture must be positive numbers.")
+        self.register_buffer("log_weight", (weight / weight.sum()).log())
+
+    @override
+    def forward(self, z: Float[Tensor, "n m"]) -> Float[Tensor, "n 2"]:
+        both = nn.functional.logsigmoid(torch.stack([-z, z], dim=1))
+        return torch.logsumexp(both + self.log_weight, dim=2)
+
+
 @dataclasses.dataclass(frozen=True)
 class Written:
     """One layer as a file holds it: its name, its options, its tensors."""
@@ -65,6 +92,8 @@ def write_layer(layer: nn.Module) -> Written:
             kept = ()
         case FixedProjection():
             kept = ("basis",)
+        case MeanOfSigmoids():
+            kept = ("log_weight",)
         case nn.LayerNorm() if len(layer.normalized_shape) == 1:
             options = {"width": layer.normalized_shape[0], "eps": layer.eps}
         case nn.BatchNorm1d() if layer.running_mean is not None:
@@ -75,8 +104,9 @@ def write_layer(layer: nn.Module) -> Written:
         case _:
             raise InvalidModel(
                 f"A {name} layer cannot be saved: a saved model is a Sequential of Linear, "
-                "FixedProjection, ReLU, Tanh, Sigmoid, GELU, LayerNorm and BatchNorm1d with "
-                "running statistics. Leave out a final Softmax: the audit reads logits."
+                "FixedProjection, MeanOfSigmoids, ReLU, Tanh, Sigmoid, GELU, LayerNorm and "
+                "BatchNorm1d with running statistics. Leave out a final Softmax: the audit reads "
+                "logits."
             )
     tensors = {key: getattr(layer, key) for key in kept}
     return Written(name, options, {k: v.detach() for k, v in tensors.items() if v is not None})
@@ -105,6 +135,13 @@ def read_layer(written: Written, width: int | None) -> tuple[nn.Module, int | No
         _, inputs = _matrix(tensors["basis"])
         _fits(name, inputs, width)
         return FixedProjection(tensors["basis"]), inputs
+    if name == "MeanOfSigmoids":
+        _closed(written, needed=("log_weight",))
+        size = tensors["log_weight"].numel()
+        _shapes(tensors, {"log_weight": (size,)})
+        _fits(name, size, width)
+        mixture = MeanOfSigmoids(torch.ones(size))
+        return _filled(mixture, tensors), 2
     if name == "LayerNorm":
         _closed(written, allowed=("weight", "bias"), options=("width", "eps"))
         size = options["width"]

@@ -43,9 +43,10 @@ def as_model(
     """
     found = _Recogniser(output, tuple(classes or ()), table, encoder).model(model)
     if classes and found.card.classes != tuple(classes):
-        if found.card.classes:
+        known = found.card.classes
+        if known and known != tuple(range(len(classes))):  # which are codes for something
             raise InvalidModel(
-                f"The model's classes are {', '.join(map(repr, found.card.classes[:6]))}; "
+                f"The model's classes are {', '.join(map(repr, known[:6]))}; "
                 "others cannot be given to it."
             )
         found = _with_card(found, classes=tuple(classes))
@@ -54,7 +55,7 @@ def as_model(
             task = "regression" if output == "values" else "classification"
             found = _with_card(found, output=output, task=task)
             return dataclasses.replace(found, declared=True)  # type: ignore[type-var]
-        raise InvalidModel(f"A {found.card.kind} returns {found.card.output}, not {output}.")
+        raise InvalidModel(f"The {found.card.kind} returns {found.card.output}, not {output}.")
     return found
 
 

@@ -87,7 +87,7 @@ def from_module(
             runnable = _Either(double, single, own)
         else:
             runnable, dtype = single, own
-    card = _card(type(module).__name__, output, classes)
+    card = _card(_kind(module), output, classes)
     card = dataclasses.replace(card, n_features=width, fingerprint=fingerprint(module))
     if width is not None:
         x = torch.zeros(2, width, dtype=dtype, requires_grad=True)
@@ -200,6 +200,11 @@ def _unwrapped(module: nn.Module) -> nn.Module:
 
 
 _UNINITIALISED = nn.parameter.UninitializedParameter
+
+
+def _kind(module: nn.Module) -> str:
+    name = type(module).__name__
+    return "torch.export program" if name == "GraphModule" else f"torch module {name}"
 
 
 def _dtypes(module: nn.Module) -> Iterator[torch.dtype]:
