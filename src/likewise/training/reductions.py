@@ -86,16 +86,10 @@ class ReductionsClassifier(TrainedClassifier):
         self, member: LogisticRegression, people: AuditData
     ) -> tuple[list[float], list[LogisticRegression]]:
         """Return the members that fairlearn ends with, and their weights."""
-        try:
-            from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
-        except ImportError:
-            raise MissingExtra(
-                "ReductionsClassifier needs fairlearn, which is not installed. "
-                "Install it with: pip install 'likewise[fairlearn]'."
-            ) from None
-        mixture = ExponentiatedGradient(
+        fairlearn = require_fairlearn()
+        mixture = fairlearn.ExponentiatedGradient(
             member,
-            constraints=EqualizedOdds(difference_bound=self.difference_bound),
+            constraints=fairlearn.EqualizedOdds(difference_bound=self.difference_bound),
             max_iter=self.max_iter,
         )
         with warnings.catch_warnings():
@@ -139,6 +133,18 @@ class MeanOfLogistics(nn.Module):
         z = nn.functional.linear(x, self.coefficients, self.intercept)
         both = nn.functional.logsigmoid(torch.stack([-z, z], dim=1))
         return torch.logsumexp(both + self.log_weight, dim=2)
+
+
+def require_fairlearn() -> Any:
+    """Return fairlearn's reductions, or say how to install them."""
+    try:
+        import fairlearn.reductions
+    except ImportError:
+        raise MissingExtra(
+            "ReductionsClassifier needs fairlearn, which is not installed. "
+            "Install it with: pip install 'likewise[fairlearn]'."
+        ) from None
+    return fairlearn.reductions
 
 
 def groups(people: AuditData) -> Shaped[np.ndarray, " n"]:

@@ -1,0 +1,31 @@
+"""COMPAS: who is charged again within two years (Appendix G)."""
+
+from likewise.data import compas
+from likewise.experiments.study import Study
+from likewise.maps.flow import GradientFlow
+from likewise.training import (
+    BaselineClassifier,
+    ProjectClassifier,
+    ReductionsClassifier,
+    SenSRClassifier,
+)
+
+COMPAS = Study(
+    name="compas",
+    title="COMPAS",
+    split=compas,
+    methods={
+        "Baseline": BaselineClassifier(),
+        "Project": ProjectClassifier(),
+        "Reductions": ReductionsClassifier(difference_bound=0.05, balanced=False),
+        "SenSR": SenSRClassifier(
+            learning_rate=1e-4,
+            max_iter=16000,
+            subspace_rate=0.1,
+            full_steps=8,
+        ),
+    },
+    flow=GradientFlow.paper(lam=100, step=0.005, n_steps=200),
+    privileged={"sex": "Female", "race": "Caucasian"},
+    first=1000,
+)

@@ -1,0 +1,176 @@
+"""Runs a study of the paper, and gives its tables, figures and numbers with ours beside them."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from likewise.errors import InvalidFile, InvalidSettings, nearest
+from likewise.experiments import figures, simulation, summary
+from likewise.experiments.adult import ADULT
+from likewise.experiments.compas import COMPAS
+from likewise.experiments.jobs import Progress, run_jobs
+from likewise.experiments.journal import Journal
+from likewise.experiments.published import NOTES
+from likewise.experiments.stopping_time import TIMES, run_path, times_csv, times_table
+from likewise.experiments.study import Row, Study, run_one
+from likewise.experiments.tables import Table
+from likewise.training.reductions import require_fairlearn
+
+STUDIES = {"simulation": 1, "adult": 10, "compas": 10, "stopping-time": 1}
+"""Studies, and how many splits each has unless told."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduction:
+    """What a study gave.
+
+    Parameters
+    ----------
+    study, title
+        Its name, and a heading.
+    tables
+        For a terminal or a page.
+    csv
+        The main numbers as a spreadsheet.
+    results
+        All numbers as plain values.
+    figures
+        Figures by name.
+    """
+
+    study: str
+    title: str
+    tables: tuple[Table, ...]
+    csv: str
+    results: Mapping[str, Any]
+    figures: Mapping[str, Figure]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know where ours and the published numbers differ."""
+        return NOTES[self.study]
+
+
+def reproduce(
+    study: str,
+    folder: Path,
+    *,
+    splits: int | None = None,
+    workers: int = 2,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Run one of the paper's studies.
+
+    Parameters
+    ----------
+    study
+        ``simulation``, ``adult``, ``compas`` or ``stopping-time``.
+    folder
+        Where finished pieces are kept, so that an interrupted run continues there.
+    splits
+        Random splits of the data; by default as many as the paper's.
+    workers
+        Processes to train and audit in.
+    """
+    if study not in STUDIES:
+        known = ", ".join(STUDIES)
+        hint = nearest(study, STUDIES)
+        raise InvalidSettings(f"There is no study {study!r} (there are: {known}).{hint}")
+    splits = STUDIES[study] if splits is None else splits
+    for name, value in (("splits", splits), ("workers", workers)):
+        if value < 1:
+            raise InvalidSettings(f"--{name} is {value}; there must be at least one.")
+    _make(folder)
+    if study == "simulation":
+        return reproduce_simulation(progress)
+    if study == "stopping-time":
+        return reproduce_times(ADULT, folder, splits, workers, progress)
+    return reproduce_study(
+        {"adult": ADULT, "compas": COMPAS}[study], folder, splits, workers, progress
+    )
+
+
+def reproduce_simulation(progress: Progress | None = None) -> Reproduction:
+    """Compute the heat maps of Figure 1 in three variants."""
+    grids = simulation.all_grids(progress)
+    return Reproduction(
+        study="simulation",
+        title="Simulation (Section 4.1, Figure 1)",
+        tables=(simulation.counts_table(grids),),
+        csv=simulation.counts_csv(grids),
+        results=simulation.to_json(grids),
+        figures={"heat_maps": figures.heat_maps(grids)},
+    )
+
+
+def reproduce_study(
+    study: Study,
+    folder: Path,
+    splits: int,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Train and audit every method of a study on ``splits`` random splits."""
+    found = _each(run_one, study, folder, splits, workers, progress)
+    rows = [Row(**values) for values in found]
+    return Reproduction(
+        study=study.name,
+        title=study.title,
+        tables=(
+            summary.paper_table(study.name, study.title, rows),
+            summary.honest_table(study.title, rows),
+        ),
+        csv=summary.study_csv(study.name, rows),
+        results={"settings": study.settings(), **summary.study_json(study.name, rows)},
+        figures={"statistics": figures.split_dots(rows, summary.BESIDE.get(study.name, {}))},
+    )
+
+
+def reproduce_times(
+    study: Study,
+    folder: Path,
+    splits: int,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Follow the statistic of every method through time."""
+    paths = _each(run_path, study, folder, splits, workers, progress)
+    return Reproduction(
+        study="stopping-time",
+        title="Stopping time (Section 4.2, Figure 2)",
+        tables=(times_table(paths),),
+        csv=times_csv(paths),
+        results={"settings": {**study.settings(), "times": TIMES}, "rows": paths},
+        figures={"stopping_time": figures.time_paths(paths)},
+    )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidFile(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+
+
+def _each(
+    run: Any, study: Study, folder: Path, splits: int, workers: int, progress: Progress | None
+) -> list[Any]:
+    """Run every method on every split, those in the folder's journal excepted."""
+    if "Reductions" in study.methods:
+        require_fairlearn()  # now, not after an hour
+    study.split(0)  # fetched once, before several processes ask for it
+    jobs = {
+        f"{method}, split {split}": (run, (study, method, split))
+        for split in range(splits)
+        # The longest first: no worker is left alone with it at the end.
+        for method in reversed(list(study.methods))
+    }
+    words = f"{study.title}: models trained and audited"
+    journal = Journal(folder / "journal.jsonl", f"{run.__name__} {study.key}")
+    found = run_jobs(jobs, journal, workers=workers, words=words, progress=progress)
+    return [
+        found[f"{method}, split {split}"] for split in range(splits) for method in study.methods
+    ]
