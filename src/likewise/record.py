@@ -252,6 +252,7 @@ class Record(_Part):
     settings: Settings
     settings_hash: str
     command: str = ""
+    redacted: bool = False
     versions: dict[str, str] = Field(default_factory=dict)
     seconds: dict[str, float] = Field(default_factory=dict)
 

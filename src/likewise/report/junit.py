@@ -1,0 +1,71 @@
+"""An audit as JUnit XML: one test case for each test, and one for each group."""
+
+import re
+from xml.etree import ElementTree
+
+from likewise.record import GroupRecord, Record, TestRecord
+from likewise.report.words import TITLES, number, p_value, sentence, summary
+
+# XML 1.0 has no place for these, not even escaped.
+FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_junit(record: Record) -> str:
+    """Return the XML. Evidence of unfairness is a failure; an untrustworthy audit, an error."""
+    suite = ElementTree.Element("testsuite", name="likewise", timestamp=record.created[:19])
+    total = record.seconds.get("total", 0.0)
+    for test in record.tests.values():
+        _test_case(suite, test, decides=test.test == record.decided_by.test)
+    for group in record.groups:
+        _group_case(suite, group, record)
+    if not record.trustworthy:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="likewise", name="trustworthy", time="0"
+        )
+        ElementTree.SubElement(case, "error", message=clean("; ".join(record.reasons)))
+    cases = suite.findall("testcase")
+    for name, mark in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(sum(case.find(mark) is not None for case in cases)))
+    suite.set("tests", str(len(cases)))
+    suite.set("time", f"{total:.3f}")
+    ElementTree.SubElement(suite, "system-out").text = clean(summary(record))
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(
+        suites, encoding="unicode"
+    )
+
+
+def _test_case(suite: ElementTree.Element, test: TestRecord, *, decides: bool) -> None:
+    name = TITLES.get(test.test, test.test) + (" (decides)" if decides else "")
+    case = ElementTree.SubElement(
+        suite, "testcase", classname="likewise.tests", name=clean(name), time="0"
+    )
+    if test.rejected:
+        failure = ElementTree.SubElement(case, "failure", message=clean(sentence(test)))
+        failure.set("type", "EvidenceOfUnfairness")
+
+
+def _group_case(suite: ElementTree.Element, group: GroupRecord, record: Record) -> None:
+    case = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=clean(f"likewise.groups.{group.trait}"),
+        name=clean(f"{group.trait}: {group.group}"),
+        time="0",
+    )
+    said = (
+        f"loss ratio {number(group.estimate)} ({number(group.lower)} to {number(group.upper)}), "
+        f"tolerance {record.settings.delta:g}, adjusted p {p_value(group.p_adjusted)}, n {group.n}"
+    )
+    if group.rejected:
+        failure = ElementTree.SubElement(case, "failure", message=clean(said))
+        failure.set("type", "EvidenceOfUnfairness")
+    elif group.small:
+        ElementTree.SubElement(case, "skipped", message=clean(f"too few people: {said}"))
+
+
+def clean(text: str) -> str:
+    """Return text that XML can hold."""
+    return FORBIDDEN.sub("\ufffd", text)

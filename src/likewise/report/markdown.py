@@ -1,0 +1,77 @@
+"""An audit as a comment on a pull request."""
+
+import re
+
+from likewise.record import GroupRecord, Record, TestRecord
+from likewise.report.page import short
+from likewise.report.words import METHODS, TITLES, number, p_value
+
+SIGNS = {"evidence_of_unfairness": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡"}
+MOST_GROUPS = 40
+
+
+def to_markdown(record: Record) -> str:
+    """Return the summary in GitHub's Markdown; names from the data are shown as they are."""
+    lines = [f"### {SIGNS[record.outcome]} Individual fairness audit", "", escape(record.sentence)]
+    if not record.trustworthy:
+        lines += ["", "> **Do not use this result.**"]
+        lines += [f"> {escape(reason)}" for reason in record.reasons]
+    lines += ["", *_tests(list(record.tests.values()), record.decided_by.test)]
+    if record.groups:
+        lines += [
+            "",
+            "<details><summary>By group</summary>",
+            "",
+            *_groups(record),
+            "",
+            "</details>",
+        ]
+    lines += [f"\n**Warning:** {escape(warning)}" for warning in record.warnings]
+    lines += [
+        "",
+        f"<sub>{escape(record.model.kind)}, {record.data.n:,} people, "
+        f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}, settings "
+        f"`{record.settings_hash[:12]}`, likewise {record.likewise_version}</sub>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tests(tests: list[TestRecord], decider: str) -> list[str]:
+    lines = ["| test | estimate | lower | upper | p-value |", "|---|--:|--:|--:|--:|"]
+    for test in tests:
+        name = f"{TITLES.get(test.test, test.test)} ({METHODS.get(test.method, test.method)})"
+        cells = [
+            f"**{name}**" if test.test == decider else name,
+            number(test.estimate),
+            number(test.lower_bound),
+            number(test.upper_bound),
+            p_value(test.p_value),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _groups(record: Record) -> list[str]:
+    lines = ["| group | people | loss ratio | interval | adjusted p |", "|---|--:|--:|--:|--:|"]
+    lines += [_group(group) for group in record.groups[:MOST_GROUPS]]
+    more = len(record.groups) - MOST_GROUPS
+    return lines + ([f"\nand {more} more"] if more > 0 else [])
+
+
+def _group(group: GroupRecord) -> str:
+    few = " (few people)" if group.small else ""
+    cells = [
+        escape(f"{group.trait}: {group.group}") + few,
+        f"{group.n:,}",
+        number(group.estimate),
+        f"{number(group.lower)} – {number(group.upper)}",
+        p_value(group.p_adjusted),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is: no markup, no link, no mention, one line."""
+    flat = " ".join(short(text, 600).split())
+    plain = flat.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
+    return re.sub(r"([\\`*_\[\]#|~])", r"\\\1", plain).replace("://", ":\u200b//")

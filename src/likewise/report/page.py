@@ -1,0 +1,93 @@
+"""The frame of every page: escaped, in one file, with no request to anywhere."""
+
+import base64
+import functools
+import hashlib
+import math
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from likewise.report import phrases, words
+
+LONGEST = 160
+"""Characters of a name or value shown; the rest is counted."""
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template.
+
+    The policy of the page allows its own style and script, by hash, and nothing else: no request
+    leaves it, and text from the data cannot run even if it got into the markup.
+    """
+    style, script = _source("style.css"), _source("script.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page = _environment().get_template(template)
+    return page.render(style=Markup(style), script=Markup(script), policy=policy, **values)
+
+
+def _source(name: str) -> str:
+    loader = _environment().loader
+    assert loader is not None  # given below
+    return loader.get_source(_environment(), name)[0].strip()
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def short(value: Any, most: int = LONGEST) -> str:
+    """Return a value as text that fits a page."""
+    if value is None:
+        return "missing"
+    if isinstance(value, float):
+        return number(value)
+    text = str(value)
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number with a real minus sign."""
+    return words.number(value, digits).replace("-", "−")
+
+
+def as_percent(value: float) -> str:
+    """Return a share as a percentage with one decimal."""
+    return "–" if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("likewise.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "p_value": words.p_value,
+        "percent": words.percent,
+        "share": as_percent,
+        "short": short,
+        "plain": phrases.plain,
+        "count": lambda n: f"{n:,}",
+        "sortable": lambda v: str(v).replace("inf", "Infinity"),
+        "sentence_case": words.title_case,
+    }
+    environment.globals |= {
+        "nan": math.isnan,
+        "titles": words.TITLES,
+        "measure_names": phrases.MEASURES,
+        "diagnostic_names": phrases.DIAGNOSTICS,
+        "status_names": phrases.STATUSES,
+        "map_names": phrases.MAPS,
+        "headlines": phrases.HEADLINES,
+    }
+    return environment

@@ -1,0 +1,44 @@
+"""The summary at a terminal: the same words, with colour where there is one to see it."""
+
+import sys
+
+from likewise.record import Record
+from likewise.report.words import summary, wrap
+
+COLOURS = {
+    "evidence_of_unfairness": "bold red",
+    "within_tolerance": "bold green",
+    "inconclusive": "bold yellow",
+}
+
+
+def show(record: Record, *, quiet: bool = False) -> None:
+    """Print the summary, or with ``quiet`` the verdict alone; plain when piped."""
+    text = record.sentence if quiet else summary(record)
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+
+    print_coloured(Console(highlight=False), text, record)
+
+
+def print_coloured(console: object, text: str, record: Record) -> None:
+    """Print lines in the colour of what they say; `rich` leaves it out where NO_COLOR is set."""
+    from rich.console import Console
+    from rich.text import Text
+
+    assert isinstance(console, Console)
+    verdict = len(wrap(record.sentence, ""))
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        style = ""
+        if i >= len(lines) - verdict:
+            style = COLOURS[record.outcome]
+        elif line.startswith("Not trustworthy:"):
+            style = "bold red"
+        elif line.startswith("Warning:"):
+            style = "yellow"
+        elif set(line) <= {"-", "="}:
+            style = "dim"
+        console.print(Text(line, style=style), soft_wrap=True)

@@ -1,0 +1,231 @@
+"""The page: complete, in order, in one small file, and safe whatever the data hold."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from likewise.report.html import to_html
+from likewise.report.redact import redact
+
+SECTIONS = [
+    *("verdict", "worst", "groups", "moved", "sure", "trust", "performance", "metric", "data"),
+    *("method", "repeat"),
+]
+VOID = {"meta", "input", "br"}
+HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>{{ 7*7 }}🧨"
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would: elements, attributes, and the text people see."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements, self.words, self.unbalanced = [], [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID and (not self.open or self.open.pop() != tag):
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def ids(self):
+        return [attributes["id"] for _, attributes in self.elements if "id" in attributes]
+
+
+@pytest.fixture(scope="module")
+def page(record):
+    return Reader(to_html(record))
+
+
+def test_the_sections_stand_in_the_order_in_which_people_ask(page):
+    found = [a["id"] for tag, a in page.elements if tag == "section"]
+    assert found == SECTIONS
+    linked = [a["href"][1:] for tag, a in page.elements if tag == "a" and a["href"] != "#main"]
+    assert linked == SECTIONS
+
+
+def test_elements_are_balanced_and_ids_unique(page):
+    assert page.unbalanced == []
+    assert page.open == []
+    assert len(page.ids()) == len(set(page.ids()))
+
+
+def test_the_verdict_comes_first_with_its_tolerance_and_what_it_does_not_say(page):
+    start = page.text.index("Evidence of unfairness The loss")
+    assert start < page.text.index("What this does not say") < page.text.index("treated worst The")
+    assert "tolerance δ = 1.25" in page.text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "12.500 × the loss",
+        "<=50K → becomes >50K",
+        "few people",
+        "relationship=Wife",
+        "bootstrap-t",
+        "Tail index 5.90",
+        "Within reach, without any horizon, a search finds a loss ratio of 1.400",
+        "100 instead of 50",
+        "0.04 standard errors",
+        "Loss ratio along free directions only (λ → ∞) 1.580",
+        "Balanced accuracy 0.830 (0.820 to 0.840)",
+        "area under the curve 0.940 0.620",
+        "age missing 3",
+        "likewise audit model.safetensors people.parquet --label income",
+        "jackknife of 10 metric refits",
+    ],
+)
+def test_it_answers(page, words):
+    assert words in page.text
+
+
+def test_it_never_calls_a_model_fair_or_compliant(page, bare, make):
+    within = make.record(
+        outcome="within_tolerance",
+        tests={"loss_ratio": make.test(lower=1.0, upper=1.1, outcome="within_tolerance")},
+    )
+    for text in (page.text, Reader(to_html(bare)).text, Reader(to_html(within)).text):
+        assert "complian" not in text.lower()
+        allowed = {"fair metric", "fair distance"}
+        found = set(re.findall(r"\bfair\b(?: \w+)?", text.lower()))
+        assert found <= allowed
+
+
+def test_a_result_with_little_in_it_makes_a_page_too(bare):
+    page = Reader(to_html(bare))
+    assert [a["id"] for tag, a in page.elements if tag == "section"] == SECTIONS
+    assert "no protected trait" in page.text.lower()
+
+
+def test_an_untrustworthy_result_says_so_beside_the_verdict(record):
+    page = Reader(
+        to_html(
+            record.model_copy(update={"trustworthy": False, "reasons": ("9 people left bounds",)})
+        )
+    )
+    assert "Do not use this result." in page.text
+    assert page.text.index("9 people left bounds") < page.text.index("What this does not say")
+
+
+@pytest.fixture
+def hostile(make):
+    person = make.person(0).model_copy(
+        update={
+            "label": HOSTILE,
+            "decision_before": HOSTILE,
+            "groups": {HOSTILE: HOSTILE, "none": None},
+            "before": {HOSTILE: HOSTILE, "long": "x" * 10_000, "y" * 10_000: 1, "none": None},
+            "after": {HOSTILE: HOSTILE + "!", "long": "z" * 10_000, "y" * 10_000: 2, "none": 3},
+        }
+    )
+    record = make.record()
+    group = record.groups[0].model_copy(update={"trait": HOSTILE, "group": HOSTILE})
+    return record.model_copy(
+        update={
+            "worst": (person,),
+            "groups": (group,) * 3,
+            "warnings": (HOSTILE,),
+            "command": HOSTILE,
+            "shifts": (record.shifts[0].model_copy(update={"feature": HOSTILE}),),
+            "data": record.data.model_copy(
+                update={
+                    "source": HOSTILE,
+                    "protected": {HOSTILE: {HOSTILE: 3}},
+                    "dropped": {HOSTILE: 2},
+                    "notes": (HOSTILE,),
+                }
+            ),
+            "model": record.model.model_copy(update={"kind": HOSTILE}),
+            "metric": record.metric.model_copy(update={"directions": ({HOSTILE: 0.5},)}),
+        }
+    )
+
+
+def test_hostile_text_appears_as_text(hostile):
+    page = Reader(to_html(hostile))
+    assert [tag for tag, _ in page.elements].count("script") == 1
+    assert not [a for _, a in page.elements if any(name.startswith("on") for name in a)]
+    assert "img" not in {tag for tag, _ in page.elements}
+    assert page.text.count("<script>alert('x')</script>") >= 8
+    assert "{{ 7*7 }}🧨" in page.text
+    assert "(10,000 characters)" in page.text
+
+
+def test_nothing_is_asked_of_another_host(record):
+    text = to_html(record)
+    page = Reader(text)
+    assert not [a for _, a in page.elements if "src" in a]
+    assert all(a["href"].startswith("#") for _, a in page.elements if "href" in a)
+    assert "url(" not in text
+    assert "@import" not in text
+    policy = next(a["content"] for _, a in page.elements if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_the_page_is_small_whatever_there_is_to_show(record, make):
+    # Every list at a size no audit should reach, with long names.
+    name = "n" * 300
+    wide = {f"{name}{i}": i for i in range(2000)}
+    moved = {key: value + 1 for key, value in wide.items()}
+    huge = record.model_copy(
+        update={
+            "worst": tuple(
+                make.person(i).model_copy(update={"before": wide, "after": moved})
+                for i in range(10)
+            ),
+            "groups": record.groups * 500,
+            "measures": tuple(
+                m.model_copy(update={"group": f"{name}{i}"})
+                for i in range(500)
+                for m in record.measures
+            ),
+            "warnings": (name,) * 500,
+            "metric": record.metric.model_copy(
+                update={"directions": tuple({f"{name}{j}": 0.1 for j in range(10)} for _ in wide)}
+            ),
+            "data": record.data.model_copy(
+                update={
+                    "n": 200_000,
+                    "features": tuple(wide),
+                    "protected": {name: wide},
+                    "notes": (name,) * 500,
+                }
+            ),
+        }
+    )
+    assert len(to_html(huge).encode()) < 1_000_000
+
+
+def test_redacted_pages_hold_no_value_of_a_person(record, make):
+    secret = make.person(1).model_copy(
+        update={
+            "label": "SECRET-LABEL",
+            "groups": {"sex": "SECRET-SEX"},
+            "before": {"age": "SECRET-AGE", "job": "SECRET-JOB"},
+            "after": {"age": "SECRET-NEW", "job": "SECRET-JOB"},
+            "decision_before": "SECRET-NO",
+            "decision_after": "SECRET-YES",
+        }
+    )
+    redacted = redact(record.model_copy(update={"worst": (secret,)}))
+    text = to_html(redacted)
+    assert "SECRET" not in text + redacted.to_json()
+    page = Reader(text)
+    assert "values hidden" in page.text
+    assert "age hidden hidden, moved" in page.text
+    assert "hidden, another" in page.text
