@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from likewise.data import adult as read_adult
+from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
 from likewise.maps.search import Reach
 from likewise.metrics.quadratic import ProjectionMetric
@@ -54,3 +55,22 @@ def test_the_published_networks_have_their_known_value_within_reach(split, fixtu
     assert outcomes.ratio.mean() < 1.01 * ratio
     assert outcomes.error_after.mean() / outcomes.error_before.mean() >= errors
     assert outcomes.fair_distance.max() < 1e-25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_flow_within_the_same_reach_comes_near_the_search_and_not_beyond(split, fixture, name):
+    basis = fixture["basis"]
+    reach = Ellipsoid.of(split.train.x @ basis.numpy().T)
+    metric = ProjectionMetric(basis, reach=reach)
+    model = published(fixture, name)
+    rows = np.arange(0, len(split.test), 18)
+    y, _ = model.targets(split.test.y[rows])
+    x = torch.from_numpy(split.test.x[rows])
+    flow = GradientFlow(time=100.0, steps=400, free_only=True, reach=reach)
+    searched, flowed = (
+        observe(model, map.bind(model, metric), metric, x, y).outcomes for map in (Reach(), flow)
+    )
+    # The search is global and the flow is not: it may end in a local maximum, never above.
+    assert 0.9 * searched.ratio.mean() < flowed.ratio.mean() < 1.01 * searched.ratio.mean()
+    assert (flowed.loss_after < 1.01 * searched.loss_after).all()
