@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -qq
+BENCH  ?= $(wildcard benchmarks/*.py)
 PYTEST ?= $(BIN)/pytest -n 2 --dist worksteal
 
 # Workers share the cores already; a pool of threads in each would only get in the way.
@@ -47,10 +48,7 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.dev
-	@for script in benchmarks/*.py; do \
-	    [ -e "$$script" ] || { echo "There are no benchmarks yet."; break; }; \
-	    echo "$$script"; $(BIN)/python "$$script" || exit; \
-	done
+	@for script in $(BENCH); do echo "$$script"; $(BIN)/python "$$script" || exit; done
 
 # The wheel's own name carries the version, so a stamp stands for it.
 build: dist/.built
