@@ -1,0 +1,279 @@
+"""How many people an audit needs, before anybody is audited."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from likewise.errors import InvalidSample, InvalidSettings
+from likewise.inference.design import Design
+from likewise.inference.error_rates import ErrorTable
+from likewise.inference.estimators import ratio_of_means
+from likewise.inference.many import after_and_before
+from likewise.inference.outcomes import Outcomes
+from likewise.inference.pilot import Pilot, errors_with_effect, score_power
+from likewise.inference.power import (
+    error_rows,
+    fewest_rows,
+    mid_p_power,
+    normal_power,
+    normal_rows,
+)
+
+SMALLEST_PILOT = 30
+
+CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+"""Where the power curve is shown, in parts of the rows needed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanRow:
+    """What one test needs.
+
+    Parameters
+    ----------
+    test
+        ``loss_ratio``, ``error_rate_ratio`` or ``mean_loss_ratio``.
+    n, power
+        People needed, and how often the test then finds the effect.
+    effect
+        The ratio to be found.
+    method
+        How the power was computed.
+    assumes
+        What it rests on, in a sentence.
+    curve
+        Power at other numbers of people.
+    """
+
+    test: str
+    n: int
+    power: float
+    effect: float
+    method: str
+    assumes: str
+    curve: tuple[tuple[int, float], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """People needed to find an unfairness, test by test.
+
+    Parameters
+    ----------
+    rows
+        One for each test that enough is known about.
+    delta, alpha, power
+        Tolerance, rate of false alarms, and how often the audit should find the effect.
+    notes
+        What a reader should know, in sentences.
+    """
+
+    rows: tuple[PlanRow, ...]
+    delta: float
+    alpha: float
+    power: float
+    notes: tuple[str, ...] = ()
+
+
+def plan(
+    effect: float | None = None,
+    delta: float = 1.25,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    *,
+    sd: float | None = None,
+    base_error: float | None = None,
+    pilot: Outcomes | None = None,
+    seed: int = 0,
+    repetitions: int = 2000,
+) -> Plan:
+    """Return how many people it takes to find an unfairness of a given size.
+
+    Parameters
+    ----------
+    effect
+        The ratio worth finding, above ``delta``; with a pilot, its own ratios unless named.
+    power
+        How often the audit should find it.
+    sd
+        Standard deviation of one person's loss ratio, for the loss-ratio test.
+    base_error
+        Share of wrong decisions before anybody is moved, for the error-rate test.
+    pilot
+        Outcomes of a small audit, in place of both: samples like it are drawn and tested.
+    seed, repetitions
+        Of that resampling.
+
+    Examples
+    --------
+    >>> plan(1.4, sd=0.9, base_error=0.2).rows[0].n
+    223
+    """
+    _check(effect, delta, alpha, power)
+    if pilot is not None:
+        if sd is not None or base_error is not None:
+            raise InvalidSettings("Give either a pilot, or sd and base_error, not both.")
+        return _from_pilot(Plan((), delta, alpha, power), pilot, effect, seed, repetitions)
+    if sd is None and base_error is None:
+        raise InvalidSettings(
+            "How much do people differ? Give sd (--sd) for the loss ratio, base_error "
+            "(--base-error) for the error rates, or a pilot (--pilot)."
+        )
+    if effect is None:
+        raise InvalidSettings("Which ratio should the audit find? Give effect (--effect).")
+    goal = Plan((), delta, alpha, power)
+    rows = [] if sd is None else [_loss_row(goal, effect, sd)]
+    rows += [] if base_error is None else [_error_row(goal, effect, base_error)]
+    return dataclasses.replace(goal, rows=tuple(rows))
+
+
+def _check(effect: float | None, delta: float, alpha: float, power: float) -> None:
+    if not 1 <= delta < math.inf:
+        raise InvalidSettings(f"delta must be a number of at least 1 (got {delta:g}).")
+    if not 0 < alpha < 1:
+        raise InvalidSettings(f"alpha must lie between 0 and 1 (got {alpha:g}).")
+    if not alpha < power < 1:
+        raise InvalidSettings(
+            f"power must lie between alpha = {alpha:g} and 1 (got {power:g}): no audit finds "
+            "everything, and even chance finds alpha."
+        )
+    if effect is not None and not delta < effect < math.inf:
+        raise InvalidSettings(
+            f"The effect to be found must be a number above delta = {delta:g} (got {effect:g}): "
+            "less than that is within tolerance."
+        )
+
+
+def _loss_row(goal: Plan, effect: float, sd: float) -> PlanRow:
+    if not 0 < sd < math.inf:
+        raise InvalidSettings(f"sd must be a positive number (got {sd:g}).")
+
+    def power_at(n: int) -> float:
+        return normal_power(n, effect, goal.delta, sd, goal.alpha)
+
+    n = normal_rows(effect, goal.delta, sd, goal.alpha, goal.power)
+    assumes = f"One person's loss ratio has standard deviation {sd:g}, and n is large."
+    return _row("loss_ratio", n, power_at, effect, "normal limit", assumes)
+
+
+def _error_row(goal: Plan, effect: float, base_error: float) -> PlanRow:
+    if not 0 < base_error < 1:
+        raise InvalidSettings(f"base_error must lie between 0 and 1 (got {base_error:g}).")
+    _check_rise(effect, base_error)
+
+    def powers(n: Int[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+        return mid_p_power(n, effect, goal.delta, base_error, goal.alpha)
+
+    def power_at(n: int) -> float:
+        return float(powers(np.array([n]))[0])
+
+    start = error_rows(effect, goal.delta, base_error, goal.alpha, goal.power)
+    n = fewest_rows(power_at, start, goal.power)
+    # Power rises in a saw-tooth; take the first n from which on it stays up.
+    around = np.arange(max(2, n - 100), n + 200)
+    while (short := np.flatnonzero(powers(around) < goal.power)).size and short[-1] > 200:
+        around = around + 200
+    n = int(around[short[-1] + 1]) if short.size else int(around[0])
+    assumes = f"{base_error:.3g} of decisions are wrong before the map, and none turns right."
+    return _row("error_rate_ratio", n, power_at, effect, "mid-P, enumerated", assumes)
+
+
+def _check_rise(effect: float, base_error: float) -> None:
+    if effect * base_error > 1:
+        raise InvalidSettings(
+            f"An error rate of {base_error:.3g} cannot grow {effect:.3g} times as large: that "
+            f"would be {effect * base_error:.3g}, and no rate exceeds 1."
+        )
+
+
+def _row(
+    test: str,
+    n: int,
+    power_at: Callable[[int], float],
+    effect: float,
+    method: str,
+    assumes: str,
+) -> PlanRow:
+    sizes = sorted({max(2, round(n * part)) for part in CURVE})
+    curve = tuple((size, power_at(size)) for size in sizes)
+    return PlanRow(test, n, power_at(n), float(effect), method, assumes, curve)
+
+
+def _from_pilot(
+    goal: Plan, pilot: Outcomes, effect: float | None, seed: int, repetitions: int
+) -> Plan:
+    if len(pilot) < SMALLEST_PILOT:
+        raise InvalidSample(
+            f"The pilot has {len(pilot)} people; fewer than {SMALLEST_PILOT} say too little. Audit "
+            "some more, or give sd and base_error."
+        )
+    regression = pilot.about.get("task") == "regression"
+    tests = {"mean_loss_ratio" if regression else "loss_ratio": after_and_before(pilot)}
+    if not regression:
+        wrong = pilot.error_after.astype(np.float64), pilot.error_before.astype(np.float64)
+        tests["error_rate_ratio"] = wrong
+    design, rows, notes = Design.of(pilot), [], []
+    for test, columns in tests.items():
+        shown = ratio_of_means(columns[1], columns[0], design).value
+        wanted = shown if effect is None else effect
+        if not math.isfinite(shown):
+            notes.append(f"The pilot's {_words(test)} is not defined, so it plans nothing.")
+        elif shown <= 1 or wanted <= goal.delta:
+            notes.append(
+                f"The pilot's {_words(test)} is {shown:.3g}: not an effect that an audit with "
+                f"delta = {goal.delta:g} could be planned from."
+            )
+        else:
+            rows.append(_pilot_row(goal, test, pilot, columns, wanted, seed, repetitions))
+    if not rows:
+        raise InvalidSample(" ".join([*notes, "Give --effect, --sd and --base-error instead."]))
+    notes.append(
+        f"Planned from a pilot of {len(pilot)} people, and as uncertain as that pilot; resampled "
+        f"power is the share of {repetitions} samples."
+    )
+    return dataclasses.replace(goal, rows=tuple(rows), notes=tuple(notes))
+
+
+def _pilot_row(
+    goal: Plan,
+    test: str,
+    pilot: Outcomes,
+    columns: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
+    effect: float,
+    seed: int,
+    repetitions: int,
+) -> PlanRow:
+    design, rng = Design.of(pilot), np.random.default_rng(seed)
+    after, before = columns
+    if test == "error_rate_ratio":
+        base = float(design.totals(before).sum() / design.total_weights.sum())
+        _check_rise(effect, base)
+        if design.simple and pilot.monotone:
+            return _error_row(goal, effect, base)
+        wrong = pilot.error_after, pilot.error_before
+        after = errors_with_effect(*wrong, design.weight, effect, rng).astype(np.float64)
+    scaled = Pilot.of(
+        after, before, design, effect, "mean" if test == "loss_ratio" else "total", rng
+    )
+    if test == "error_rate_ratio" and design.simple:
+        table = ErrorTable.of(pilot.error_before, pilot.error_after)
+        method = "score, resampled"
+        power_at = score_power(table, effect, goal.delta, goal.alpha, seed, repetitions)
+    else:
+        method = design.named("Hall, resampled")
+        power_at = functools.partial(
+            scaled.power, delta=goal.delta, alpha=goal.alpha, seed=seed, repetitions=repetitions
+        )
+    start = normal_rows(effect, goal.delta, scaled.sd, goal.alpha, goal.power)
+    # Resampled power is known to one or two in a hundred; rows need be no closer.
+    n = fewest_rows(power_at, start, goal.power, precision=0.02)
+    assumes = f"People differ as in the pilot, scaled to a ratio of {effect:.3g}."
+    return _row(test, n, power_at, effect, method, assumes)
+
+
+def _words(test: str) -> str:
+    return test.replace("_", "-", 1).replace("_", " ")

@@ -1,0 +1,78 @@
+"""How often a test finds an effect of a given size, and how many rows that takes."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ndtr, ndtri
+from scipy.stats import binom
+
+from likewise.inference.midp import mid_p_value
+
+MOST_ROWS = 10**9
+"""Nobody audits more people; a plan beyond this is refused."""
+
+
+def normal_power(n: float, effect: float, delta: float, sd: float, alpha: float) -> float:
+    r"""Power of the loss-ratio test in the limit, :math:`\Phi(\sqrt n (\mu-\delta)/\sigma - z)`."""
+    return float(ndtr(math.sqrt(n) * (effect - delta) / sd - ndtri(1 - alpha)))
+
+
+def normal_rows(effect: float, delta: float, sd: float, alpha: float, power: float) -> int:
+    r"""Rows for the loss-ratio test: :math:`((z_{1-\alpha} + z_{power}) \sigma/(\mu-\delta))^2`."""
+    return max(2, math.ceil(((ndtri(1 - alpha) + ndtri(power)) * sd / (effect - delta)) ** 2))
+
+
+def error_rows(effect: float, delta: float, base_error: float, alpha: float, power: float) -> int:
+    r"""Rows for the error-rate test by the normal formula: where the enumeration starts.
+
+    Of the M people wrong after the map a share :math:`1/\theta` was wrong before, so
+
+    .. math:: M = \Bigl(\frac{z_{1-\alpha}\sqrt{p_0 q_0} + z_{power}\sqrt{p_1 q_1}}{p_0 - p_1}
+              \Bigr)^2, \qquad p_0 = 1/\delta,\ p_1 = 1/\theta,
+
+    and :math:`n = M / (\theta \cdot \text{base error})`.
+    """
+    p0, p1 = 1 / delta, 1 / effect
+    spread = ndtri(1 - alpha) * math.sqrt(p0 * (1 - p0)) + ndtri(power) * math.sqrt(p1 * (1 - p1))
+    return max(2, math.ceil((spread / (p0 - p1)) ** 2 / (effect * base_error)))
+
+
+def mid_p_power(
+    n: Int[np.ndarray, " k"], effect: float, delta: float, base_error: float, alpha: float
+) -> Float[np.ndarray, " k"]:
+    r"""Power of the mid-P test, by going through all tables: no simulation.
+
+    The number M of people wrong after the map is Binomial(n, :math:`\theta \cdot` base error);
+    given M, the test rejects up to some number of people wrong before, who are
+    Binomial(M, :math:`1/\theta`). Tables left out have a probability below 1e-12 together.
+    """
+    share = min(effect * base_error, 1.0)
+    low, high = binom.ppf(5e-13, n.min(), share), binom.isf(5e-13, n.max(), share)
+    after = np.arange(int(low), int(high) + 1)
+    # The mid-P value grows with the count; at this count the plain one passes alpha, and the
+    # mid-P value may or may not.
+    both = np.asarray(binom.ppf(alpha, after, 1 / delta)).astype(np.int64)
+    both -= mid_p_value(both, after, delta) > alpha
+    found = binom.cdf(both, after, 1 / effect)
+    return np.array([float(binom.pmf(after, rows, share) @ found) for rows in n.tolist()])
+
+
+def fewest_rows(
+    power_at: Callable[[int], float], start: int, target: float, precision: float = 0.005
+) -> int:
+    """Return about the smallest number of rows that reaches a power, near a first guess.
+
+    By doubling and halving; right up to ``precision``, relatively, if power grows with the rows.
+    """
+    enough = max(2, start)
+    while power_at(enough) < target and enough < MOST_ROWS:
+        enough *= 2
+    short = enough // 2
+    while short >= 2 and power_at(short) >= target:
+        short, enough = short // 2, short
+    while enough - short > max(1, round(enough * precision)):
+        middle = (short + enough) // 2
+        short, enough = (short, middle) if power_at(middle) >= target else (middle, enough)
+    return enough
