@@ -172,3 +172,16 @@ def test_printing_shows_the_angles_to_the_nearest_features():
     assert "1 direction of 3 free" in text
     assert "age 45°" in text
     assert "gain 90°" in text
+
+
+def test_a_notebook_shows_hostile_names_as_text():
+    metric = ignoring([[1.0, 0.0]], ["<script>", "b"])
+    assert "&lt;script&gt;" in metric._repr_html_()
+    assert repr(metric) == str(metric)
+    assert "1 direction of 2 free" in repr(dense(metric))
+
+
+def test_a_given_metric_takes_its_reach_from_a_sample(rng):
+    x = rng.normal(size=(1000, 3))
+    metric = ignoring([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]).with_reach(x)
+    assert metric.reach.contains(torch.from_numpy(x) @ metric.free.T).sum() == 990

@@ -73,7 +73,7 @@ class Reach(UnfairMap):
         if within is None:
             raise InvalidMetric(
                 "This metric does not say how far a similar person may be. Learn it from data "
-                "(sensitive_subspace), or give Reach(within=Ellipsoid.of(…))."
+                "(sensitive_subspace), or give it the reach of a sample: metric.with_reach(x)."
             )
         if len(within.mean) != len(metric.free):
             raise InvalidMetric(

@@ -1,6 +1,7 @@
 """Fair metrics: which people count as alike."""
 
 import abc
+import html
 from collections.abc import Callable
 
 from jaxtyping import Float
@@ -43,3 +44,6 @@ class QuadraticForm(FairMetric):
         self, f: Callable[[Tensor], Tensor], v: Float[Tensor, "n d"]
     ) -> Float[Tensor, "n d"]:
         r"""Return :math:`f(\Sigma)\,v`, row by row, for a function ``f`` of the eigenvalues."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"

@@ -27,7 +27,7 @@ DENSE_LIMIT = 3000
 
 
 @final
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class QuadraticMetric(QuadraticForm):
     r"""Distance given by a positive semi-definite matrix: :math:`d_x^2 = v^\top \Sigma v`.
 
@@ -42,9 +42,9 @@ class QuadraticMetric(QuadraticForm):
 
     sigma: Float[Tensor, "d e"]  # square, which __post_init__ says in a sentence
     features: tuple[str, ...] = ()
-    free: Float[Tensor, "k d"] = dataclasses.field(init=False, repr=False)
-    eigenvalues: Float[Tensor, " d"] = dataclasses.field(init=False, repr=False)
-    eigenvectors: Float[Tensor, "d d"] = dataclasses.field(init=False, repr=False)
+    free: Float[Tensor, "k d"] = dataclasses.field(init=False)
+    eigenvalues: Float[Tensor, " d"] = dataclasses.field(init=False)
+    eigenvectors: Float[Tensor, "d d"] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         sigma = _matrix(self.sigma, "sigma")
@@ -101,12 +101,12 @@ class QuadraticMetric(QuadraticForm):
         vectors = self.eigenvectors.to(v)
         return ((v @ vectors) * f(self.eigenvalues.to(v))) @ vectors.T
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return describe("Quadratic fair metric", len(self.free), self.free, self.features)
 
 
 @final
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class ProjectionMetric(QuadraticForm):
     r"""Distance that does not see a few directions: :math:`d_x^2 = |v - Q^\top Q v|^2`.
 
@@ -185,7 +185,17 @@ class ProjectionMetric(QuadraticForm):
         free = self.free.to(v)
         return v - (v @ free.T) @ free
 
-    def __str__(self) -> str:
+    def with_reach(
+        self, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"] | None = None
+    ) -> "ProjectionMetric":
+        """Return the same metric with the reach of a sample: the ellipsoid that holds 99 % of it.
+
+        For metrics that were given rather than learned. Their refits are left behind.
+        """
+        reach = Ellipsoid.of(x @ self.free.numpy().T, weight)
+        return dataclasses.replace(self, reach=reach, refits=(), groups=None)
+
+    def __repr__(self) -> str:
         directions, labels = self.directions, self.labels
         if directions is None:
             directions, labels = self.free, ()
