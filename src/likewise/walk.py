@@ -158,7 +158,9 @@ def get_ready(
     settings: Settings,
 ) -> tuple[Introduced, FairMetric, UnfairMap, Settings]:
     """Check model, people, metric and map against each other; learn the metric if there is none."""
-    wrapped = as_model(model, output=settings.columns.output)
+    wrapped = as_model(
+        model, output=settings.columns.output, table=data.table, encoder=data.encoder
+    )
     people = meet(wrapped, data)
     if metric is None:
         if not people.protected:

@@ -39,12 +39,7 @@ class Introduced:
 def meet(model: Model, data: AuditData) -> AuditData:
     """Return the people as this model sees them."""
     if model.front is not None:
-        if data.table is None:
-            raise InvalidData(
-                "The model is a pipeline that reads original columns, but the data are arrays. "
-                "Read a table, or audit the pipeline's last step on transformed arrays."
-            )
-        x, features = model.front(data.table)
+        x, features = model.front(data.x if data.table is None else data.table)
         return dataclasses.replace(data, x=x, features=tuple(features))
     wanted = model.card.n_features
     if wanted is None or wanted == data.x.shape[1] or data.table is None or data.encoder:
@@ -58,8 +53,8 @@ def introduce(model: Model, data: AuditData, metric: FairMetric, settings: Setti
     """Check that model, people and metric go together, before anything long begins."""
     if len(data) < 2:
         raise InvalidData(f"There are {len(data)} people; a test needs at least 2.")
-    check(model, data.x, features=data.features)
-    check_belongs(metric, data.features)
     y, classes = model.targets(data.y, positive=settings.columns.positive)
+    check(model, data.x, features=data.features, classes=classes)
+    check_belongs(metric, data.features)
     x = torch.from_numpy(np.ascontiguousarray(data.x, dtype=np.float64))
     return Introduced(model, data, x, y, classes)

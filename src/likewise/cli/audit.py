@@ -138,12 +138,13 @@ def _run(
     import likewise
     from likewise.data.writing import write_whole
     from likewise.metrics.saved import load_metric
-    from likewise.models import as_model, open_model
+    from likewise.models import open_model
 
     fair = None if metric_file is None else load_metric(metric_file)
     encoder = files.open_encoder(encoder_file, fair)
-    model = as_model(open_model(spec, trust=trust), output=settings.columns.output)
-    people = files.read_people(paths, settings, encoder, raw=model.front is not None)
+    model = open_model(spec, trust=trust)
+    raw = encoder is None and files.reads_columns(model, settings)
+    people = files.read_people(paths, settings, encoder, raw=raw)
     if dry_run:
         print(likewise.rehearse(model, people, metric=fair, settings=settings))
         return None

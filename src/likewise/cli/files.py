@@ -21,6 +21,13 @@ def open_encoder(path: Path | None, metric: Any) -> Any:
     return None if text is None else Encoder.from_json(text)
 
 
+def reads_columns(model: Any, settings: Any) -> bool:
+    """Tell whether an opened model is a pipeline, which reads original columns."""
+    from likewise.models import as_model
+
+    return as_model(model, output=settings.columns.output).front is not None
+
+
 def read_people(paths: list[Path], settings: Any, encoder: Any, *, raw: bool) -> Any:
     """Read the audited people as the settings say."""
     from likewise.cli.options import require_label

@@ -39,7 +39,8 @@ def as_model(
         Original columns of the audit data. With them a pipeline is tried out: cut in front of its
         last step it must answer as it does whole.
     encoder
-        What can decode features to original columns, for models that read those and cannot be cut.
+        What can decode features to original columns; a pipeline is then not cut, but audited
+        whole, in the encoder's space.
     """
     found = _Recogniser(output, tuple(classes or ()), table, encoder).model(model)
     if classes and found.card.classes != tuple(classes):
@@ -119,19 +120,16 @@ class _Recogniser:
         return converted or black_box.from_predictor(estimator)
 
     def pipeline(self, whole: Any) -> Model:
-        """Cut a pipeline in front of its last step, or else read it through decoded rows."""
+        """Cut a pipeline in front of its last step, or read it through decoded rows if told how."""
+        if self.encoder is not None:
+            return decoded.through(_reader(whole), self.encoder)
         front, last = pipeline.cut(whole)
         found = dataclasses.replace(self, table=None).model(last)
         names = front.names(found.card.n_features) if found.card.n_features else ()
         found = _with_card(found, kind=f"Pipeline ending in {found.card.kind}", features=names)
         found = dataclasses.replace(found, front=front)  # type: ignore[type-var]
         if self.table is not None:
-            try:
-                check_cut(found, _reader(whole).function, self.table)
-            except InvalidModel:
-                if self.encoder is None:
-                    raise
-                return decoded.through(_reader(whole), self.encoder)
+            check_cut(found, _reader(whole).function, self.table)
         return found
 
 
