@@ -24,6 +24,7 @@ from likewise.record import (
 from likewise.report.words import sentence
 from likewise.settings import Settings
 
+HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>{{ 7*7 }}🧨"
 LEVELS = {"sex": ("Female", "Male"), "race": ("White", "non-White")}
 
 
@@ -255,4 +256,39 @@ def bare(record):
         update=dict.fromkeys(empty, ())
         | {"certificate": None, "refits": {}, "diagnostics": {}, "distribution": {}, "command": ""}
         | {"metric": MetricRecord(kind="ProjectionMetric", learned=False, dimension=2, sha256="")}
+    )
+
+
+@pytest.fixture(scope="session")
+def hostile(make):
+    """A record with markup, quotes, emoji and very long text wherever text can be."""
+    person = make.person(0).model_copy(
+        update={
+            "label": HOSTILE,
+            "decision_before": HOSTILE,
+            "groups": {HOSTILE: HOSTILE, "none": None},
+            "before": {HOSTILE: HOSTILE, "long": "x" * 10_000, "y" * 10_000: 1, "none": None},
+            "after": {HOSTILE: HOSTILE + "!", "long": "z" * 10_000, "y" * 10_000: 2, "none": 3},
+        }
+    )
+    record = make.record()
+    group = record.groups[0].model_copy(update={"trait": HOSTILE, "group": HOSTILE})
+    return record.model_copy(
+        update={
+            "worst": (person,),
+            "groups": (group,) * 3,
+            "warnings": (HOSTILE,),
+            "command": HOSTILE,
+            "shifts": (record.shifts[0].model_copy(update={"feature": HOSTILE}),),
+            "data": record.data.model_copy(
+                update={
+                    "source": HOSTILE,
+                    "protected": {HOSTILE: {HOSTILE: 3}},
+                    "dropped": {HOSTILE: 2},
+                    "notes": (HOSTILE,),
+                }
+            ),
+            "model": record.model.model_copy(update={"kind": HOSTILE}),
+            "metric": record.metric.model_copy(update={"directions": ({HOSTILE: 0.5},)}),
+        }
     )

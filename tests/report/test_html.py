@@ -13,7 +13,6 @@ SECTIONS = [
     *("method", "repeat"),
 ]
 VOID = {"meta", "input", "br"}
-HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>{{ 7*7 }}🧨"
 
 
 class Reader(HTMLParser):
@@ -119,40 +118,6 @@ def test_an_untrustworthy_result_says_so_beside_the_verdict(record):
     )
     assert "Do not use this result." in page.text
     assert page.text.index("9 people left bounds") < page.text.index("What this does not say")
-
-
-@pytest.fixture
-def hostile(make):
-    person = make.person(0).model_copy(
-        update={
-            "label": HOSTILE,
-            "decision_before": HOSTILE,
-            "groups": {HOSTILE: HOSTILE, "none": None},
-            "before": {HOSTILE: HOSTILE, "long": "x" * 10_000, "y" * 10_000: 1, "none": None},
-            "after": {HOSTILE: HOSTILE + "!", "long": "z" * 10_000, "y" * 10_000: 2, "none": 3},
-        }
-    )
-    record = make.record()
-    group = record.groups[0].model_copy(update={"trait": HOSTILE, "group": HOSTILE})
-    return record.model_copy(
-        update={
-            "worst": (person,),
-            "groups": (group,) * 3,
-            "warnings": (HOSTILE,),
-            "command": HOSTILE,
-            "shifts": (record.shifts[0].model_copy(update={"feature": HOSTILE}),),
-            "data": record.data.model_copy(
-                update={
-                    "source": HOSTILE,
-                    "protected": {HOSTILE: {HOSTILE: 3}},
-                    "dropped": {HOSTILE: 2},
-                    "notes": (HOSTILE,),
-                }
-            ),
-            "model": record.model.model_copy(update={"kind": HOSTILE}),
-            "metric": record.metric.model_copy(update={"directions": ({HOSTILE: 0.5},)}),
-        }
-    )
 
 
 def test_hostile_text_appears_as_text(hostile):

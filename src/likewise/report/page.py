@@ -46,7 +46,7 @@ def short(value: Any, most: int = LONGEST) -> str:
     if value is None:
         return "missing"
     if isinstance(value, float):
-        return number(value)
+        return f"{value:.4g}".replace("-", "−")
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 

@@ -1,0 +1,178 @@
+"""The page in a real browser: no error, no request, works by hand, by eye and by ear."""
+
+import functools
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from likewise.report.html import to_html
+
+AXE = "axe-core@4.11.0"
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium; skips where it is not installed."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Open a page, and fail if it complains or asks anyone for anything."""
+    complaints, contexts = [], []
+
+    def open_page(html, *, viewport=DESK, **options):
+        path = tmp_path / "report.html"
+        path.write_text(html, encoding="utf-8")
+        context = browser.new_context(viewport=viewport, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: request.url == path.as_uri() or complaints.append(request.url),
+        )
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@functools.cache
+def axe() -> str:
+    """Return the source of axe-core, from the npm registry, kept on disk."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "likewise" / "tests"
+    script = cache / f"{AXE}.js"
+    if not script.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("axe-core is not here, and there is no npm to fetch it")
+        cache.mkdir(parents=True, exist_ok=True)
+        fetched = subprocess.run(
+            [npm, "pack", AXE, "--silent"], cwd=cache, capture_output=True, text=True, timeout=120
+        )
+        if fetched.returncode:
+            pytest.skip(f"axe-core cannot be fetched: {fetched.stderr.strip()[:200]}")
+        package = cache / fetched.stdout.strip().splitlines()[-1]
+        with tarfile.open(package) as archive:
+            member = archive.extractfile("package/axe.min.js")
+            assert member is not None
+            script.write_bytes(member.read())
+        package.unlink()
+    return script.read_text(encoding="utf-8")
+
+
+def rows(page):
+    """Return the row numbers of the cards that can be seen, in their order."""
+    cards = page.locator(".person:visible").all()
+    return [int(card.get_attribute("data-row")) for card in cards]
+
+
+def test_cards_are_sorted_by_what_one_asks_for(visit, record):
+    page = visit(to_html(record))
+    assert rows(page) == [case.row for case in record.worst]
+    page.select_option("#sort", "row")
+    assert rows(page) == sorted(case.row for case in record.worst)
+    page.select_option("#sort", "distance")
+    far = sorted(record.worst, key=lambda case: -case.fair_distance)
+    assert rows(page) == [case.row for case in far]
+
+
+def test_cards_are_filtered_by_group_decision_and_words(visit, record):
+    page = visit(to_html(record))
+    page.select_option("#group", "Female")
+    assert rows(page) == [c.row for c in record.worst if c.groups["sex"] == "Female"]
+    page.select_option("#group", "")
+    page.check("#flipped")
+    flipped = [c.row for c in record.worst if c.decision_before != c.decision_after]
+    assert rows(page) == flipped
+    page.uncheck("#flipped")
+    page.fill("#find", "row 107")
+    assert rows(page) == [107]
+    assert page.inner_text("#found") == "1 of 10 shown"
+
+
+def test_the_page_works_by_keyboard(visit, record):
+    page = visit(to_html(record))
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.focus("#sort")
+    page.keyboard.press("ArrowDown")
+    assert page.input_value("#sort") == "drop"
+    page.focus(".person details summary")
+    page.keyboard.press("Enter")
+    assert page.locator(".person details[open]").count() == 1
+
+
+def test_without_scripts_the_page_is_complete(visit, record):
+    page = visit(to_html(record), java_script_enabled=False)
+    assert page.locator(".person:visible").count() == len(record.worst)
+    assert page.locator("#controls:visible").count() == 0
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("kind", ["full", "bare", "hostile"])
+def test_nothing_is_wider_than_the_screen(visit, record, bare, hostile, viewport, kind):
+    chosen = {"full": record, "bare": bare, "hostile": hostile}[kind]
+    page = visit(to_html(chosen), viewport=viewport)
+    assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+
+
+def test_hostile_text_does_not_run(visit, hostile):
+    page = visit(to_html(hostile))
+    seen = []
+    page.on("dialog", lambda dialog: (seen.append(dialog.message), dialog.dismiss()))
+    assert page.locator("img, iframe, object").count() == 0
+    assert "<script>alert('x')</script>" in page.inner_text(".person")
+    page.select_option("#group", index=1)
+    assert page.locator(".person:visible").count() == 1
+    assert seen == []
+
+
+def test_dark_is_dark_and_print_is_white(visit, record):
+    page = visit(to_html(record), color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(21, 24, 27)"
+    page.emulate_media(media="print", color_scheme="light")
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
+    assert page.locator("nav:visible").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["full", "bare", "untrusted"])
+def test_nothing_keeps_people_with_a_screen_reader_out(visit, record, bare, scheme, kind):
+    untrusted = record.model_copy(update={"trustworthy": False, "reasons": ("it diverged",)})
+    chosen = {"full": record, "bare": bare, "untrusted": untrusted}[kind]
+    page = visit(to_html(chosen), color_scheme=scheme)
+    page.evaluate(axe())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    told = [
+        f"{rule['id']} ({rule['impact']}): {rule['nodes'][0]['html'][:120]} "
+        f"{rule['nodes'][0].get('failureSummary', '')}"
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical", "moderate")
+    ]
+    assert told == []
