@@ -6,6 +6,7 @@ import numpy as np
 
 from likewise.errors import InvalidSample
 from likewise.inference.design import Design
+from likewise.inference.level import check_alpha
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.shares import Quantity, Share
 
@@ -35,6 +36,7 @@ def flip_rates(outcomes: Outcomes, alpha: float = 0.05) -> Flips:
     """
     if outcomes.about.get("task") == "regression":
         raise InvalidSample("A regression decides nothing, so no decision of it can flip.")
+    check_alpha(alpha)
     design = Design.of(outcomes)
     everybody = np.ones(len(outcomes), dtype=bool)
     before, after = outcomes.error_before, outcomes.error_after

@@ -14,6 +14,7 @@ from jaxtyping import Bool
 from likewise.errors import InvalidSample, InvalidSettings, nearest
 from likewise.inference.cells import MISSING, Cell, cells
 from likewise.inference.design import Design
+from likewise.inference.level import check_alpha
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.shares import Quantity, Share, combination, ratio
 
@@ -106,6 +107,7 @@ def group_metrics(
     """
     if outcomes.about.get("task") == "regression":
         raise InvalidSample("A regression decides nothing, so it has no error or selection rates.")
+    check_alpha(alpha)
     design = Design.of(outcomes)
     y, decided = outcomes.y, outcomes.decision_before
     everybody = np.ones(len(outcomes), dtype=bool)

@@ -13,11 +13,12 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from likewise.errors import InvalidSample, InvalidSettings
+from likewise.errors import InvalidSample
 from likewise.inference.design import Design
 from likewise.inference.estimate import Estimate
 from likewise.inference.estimators import from_terms
 from likewise.inference.hall import restored, transformed
+from likewise.inference.level import check_alpha
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.sup_t import largest_error
 
@@ -56,6 +57,7 @@ def holm(p_values: Mapping[str, float], alpha: float = 0.05) -> Holm:
     >>> holm({"sex": 0.01, "race": 0.04, "age": 0.03}).adjusted
     {'sex': 0.03, 'race': 0.06, 'age': 0.06}
     """
+    check_alpha(alpha)
     for name, p in p_values.items():
         if not 0 <= p <= 1:
             raise InvalidSample(
@@ -131,8 +133,7 @@ def band(
     rng, draws
         Randomness of the critical value, and how much of it.
     """
-    if not 0 < alpha < 1:
-        raise InvalidSettings(f"alpha must lie between 0 and 1, and {alpha:g} does not.")
+    check_alpha(alpha)
     degrees = min(estimate.degrees for estimate in estimates)
     law = largest_error(terms, two_sided=side == "both", rng=rng, draws=draws, degrees=degrees)
     critical = law.critical(alpha)

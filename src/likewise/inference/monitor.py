@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
+from likewise.inference.level import check_alpha, check_delta
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.sequential import (
     BETS,
@@ -128,11 +129,8 @@ class Monitor:
         lo: float = 0.0,
         planned: int = 1000,
     ) -> None:
-        if not (math.isfinite(delta) and delta >= 1):
-            raise InvalidSettings(f"delta must be a number of at least 1 (got {delta:g}).")
-        # Above 0.4 the confidence sequence's rho has no solution.
-        if not 0 < alpha <= 0.4:
-            raise InvalidSettings(f"A monitor's alpha must lie in (0, 0.4] (got {alpha:g}).")
+        check_delta(delta)
+        check_alpha(alpha, most=0.4)  # above it the confidence sequence's rho has no solution
         if not 0 <= lo < delta:
             raise InvalidSettings(
                 f"lo, the smallest ratio that can occur, must be at least 0 and below delta = "

@@ -12,6 +12,7 @@ from likewise.errors import InvalidSample, InvalidSettings
 from likewise.inference.design import Design
 from likewise.inference.error_rates import ErrorTable
 from likewise.inference.estimators import ratio_of_means
+from likewise.inference.level import check_alpha, check_delta
 from likewise.inference.many import after_and_before
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.pilot import Pilot, errors_with_effect, score_power
@@ -132,10 +133,8 @@ def plan(
 
 
 def _check(effect: float | None, delta: float, alpha: float, power: float) -> None:
-    if not 1 <= delta < math.inf:
-        raise InvalidSettings(f"delta must be a number of at least 1 (got {delta:g}).")
-    if not 0 < alpha < 1:
-        raise InvalidSettings(f"alpha must lie between 0 and 1 (got {alpha:g}).")
+    check_delta(delta)
+    check_alpha(alpha)
     if not alpha < power < 1:
         raise InvalidSettings(
             f"power must lie between alpha = {alpha:g} and 1 (got {power:g}): no audit finds "

@@ -15,7 +15,8 @@ from jaxtyping import Float
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.inference.design import Design
 from likewise.inference.estimators import from_terms
-from likewise.inference.hall import Hall
+from likewise.inference.hall import hall
+from likewise.inference.level import check_alpha
 
 Table = Mapping[float, Float[np.ndarray, " n"]]
 """By λ, the c-transform of each person's loss."""
@@ -84,6 +85,7 @@ def robust_fairness(
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise InvalidSettings(f"epsilon must be a positive number (got {epsilon:g}).")
+    check_alpha(alpha)
     _check(loss, table)
     design = design or Design.make(len(loss))
     lams = sorted(float(lam) for lam in table)
@@ -115,7 +117,7 @@ def robust_fairness(
     return RobustValue(
         value,
         estimate.std_error,
-        Hall(estimate).interval(alpha),
+        hall(estimate).interval(alpha),
         lam,
         gap,
         epsilon,
