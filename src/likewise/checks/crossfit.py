@@ -6,7 +6,7 @@ import numpy as np
 
 from likewise.checks.gather import Gathered, Progress, gather, merge
 from likewise.checks.introduce import Introduced
-from likewise.checks.refit import learned_from
+from likewise.checks.refit import learned_from, under
 from likewise.errors import InvalidSettings
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
@@ -35,7 +35,7 @@ def move_everyone(
             "metric.crossfit is for a metric learned from the audited people; this one was not."
         )
     parts = [
-        _numbered(gather(who.take(rows), other, map, threads=threads), rows)
+        _numbered(gather(who.take(rows), other, under(map, other), threads=threads), rows)
         for other, rows in (
             (other, np.flatnonzero(metric.groups == group))
             for group, other in enumerate(metric.refits)

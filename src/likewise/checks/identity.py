@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import hashlib
 import importlib.metadata
 import platform
 from collections import Counter
@@ -17,6 +16,7 @@ from likewise.inference.outcomes import Outcomes
 from likewise.losses import CLIP
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric
+from likewise.metrics.saved import metric_fingerprint
 from likewise.people import AuditData
 from likewise.record import DataRecord, MetricRecord, ModelRecord
 
@@ -73,23 +73,13 @@ def metric_record(metric: FairMetric, data: AuditData) -> MetricRecord:
         directions=tuple(_loadings(row, data.features) for row in free),
         origin={} if origin is None else dataclasses.asdict(origin),
         same_sample=learned_from(metric, data),
-        sha256=_metric_hash(metric),
+        sha256=metric_fingerprint(metric),
     )
 
 
 def _loadings(direction: np.ndarray, features: Sequence[str]) -> dict[str, float]:
     order = np.argsort(-np.abs(direction), kind="stable")[:SHOWN_LOADINGS]
     return {features[j]: float(direction[j]) for j in order}
-
-
-def _metric_hash(metric: FairMetric) -> str:
-    # Signs and rotations of the basis do not matter, but their digits decide the last bits.
-    digest = hashlib.sha256(type(metric).__name__.encode())
-    for name in ("free", "sigma"):
-        matrix = getattr(metric, name, None)
-        if matrix is not None:
-            digest.update(np.ascontiguousarray(matrix.numpy(), dtype="<f8").tobytes())
-    return digest.hexdigest()
 
 
 def counts(column: np.ndarray) -> dict[str, int]:

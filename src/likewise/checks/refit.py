@@ -14,6 +14,7 @@ from likewise.inference.outcomes import Outcomes
 from likewise.inference.refits import with_refits
 from likewise.inference.verdict import Evidence
 from likewise.maps.base import UnfairMap
+from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import bootstrap_refits
 from likewise.metrics.quadratic import ProjectionMetric
@@ -117,6 +118,13 @@ def counts(settings: Settings, same_sample: bool) -> bool:
     return settings.decide.metric == "refitted"
 
 
+def under(map: UnfairMap, metric: ProjectionMetric) -> UnfairMap:
+    """Return the same map for another metric, whose own reach bounds it if a reach did."""
+    if isinstance(map, GradientFlow) and map.reach is not None:
+        return dataclasses.replace(map, reach=metric.reach)
+    return map
+
+
 def _replicates(
     who: Introduced,
     metric: ProjectionMetric,
@@ -129,7 +137,7 @@ def _replicates(
     if resampled:
         for draw in bootstrap_refits(who.data, metric, settings.metric.bootstrap, settings.seed):
             rows = np.flatnonzero(draw.times)
-            moved = gather(who.take(rows), draw.metric, map, threads=threads)
+            moved = gather(who.take(rows), draw.metric, under(map, draw.metric), threads=threads)
             yield moved.outcomes.take(np.repeat(np.arange(len(rows)), draw.times[rows]))
         return
     for group, other in enumerate(metric.refits):
@@ -137,4 +145,4 @@ def _replicates(
             kept = who.take(np.flatnonzero(metric.groups != group))
         else:
             kept = who
-        yield gather(kept, other, map, threads=threads).outcomes
+        yield gather(kept, other, under(map, other), threads=threads).outcomes
