@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import expit
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from likewise.errors import InvalidData, MissingExtra, TrainingWarning
 from likewise.training import ReductionsClassifier
-from likewise.training.reductions import MeanOfLogistics
+from likewise.training.reductions import mixture_of
 
 
 def member(coefficients: list[float], intercept: float) -> LogisticRegression:
@@ -36,23 +37,32 @@ def odds_gap(decided: np.ndarray, y: np.ndarray, trait: np.ndarray) -> float:
 
 def test_the_mixture_is_the_weighted_mean_of_its_members(rng):
     x = rng.normal(size=(50, 2))
-    mixture = MeanOfLogistics([0.3, 0.7], [member([1.0, -2.0], 0.5), member([0.2, 3.0], -1.0)])
+    mixture = mixture_of([0.3, 0.7], [member([1.0, -2.0], 0.5), member([0.2, 3.0], -1.0)], 2)
 
     mean = 0.3 * expit(x @ [1.0, -2.0] + 0.5) + 0.7 * expit(x @ [0.2, 3.0] - 1.0)
 
     out = mixture(torch.from_numpy(x))
-    np.testing.assert_allclose(torch.softmax(out, dim=1)[:, 1].numpy(), mean, rtol=1e-13)
-    np.testing.assert_allclose(out.exp().sum(dim=1).numpy(), 1, rtol=1e-13)
+    np.testing.assert_allclose(torch.softmax(out, dim=1)[:, 1].detach().numpy(), mean, rtol=1e-13)
+    np.testing.assert_allclose(out.exp().sum(dim=1).detach().numpy(), 1, rtol=1e-13)
 
 
 def test_the_mixture_keeps_its_digits_where_probabilities_round_to_one():
-    mixture = MeanOfLogistics([0.5, 0.5], [member([1.0], 0.0), member([1.0], -5.0)])
+    mixture = mixture_of([0.5, 0.5], [member([1.0], 0.0), member([1.0], -5.0)], 1)
 
     low, high = mixture(torch.tensor([[800.0]], dtype=torch.float64))[0].tolist()
 
     # P(0) = (e^-800 + e^-795) / 2 underflows; its logarithm does not.
     assert low == pytest.approx(np.log((np.exp(-5) + 1) / 2) - 795, rel=1e-14)
     assert high == 0
+
+
+def test_a_member_with_one_answer_for_all_is_mixed_in():
+    always = DummyClassifier(strategy="constant", constant=1)
+    mixture = mixture_of([0.25, 0.75], [always, member([0.0, 0.0], 0.0)], 2)
+
+    shares = torch.softmax(mixture(torch.zeros(1, 2, dtype=torch.float64)), dim=1)[0]
+
+    assert shares.tolist() == pytest.approx([0.375, 0.625], rel=1e-12)
 
 
 def test_rates_differ_less_between_groups_than_without_the_constraint(rng):

@@ -5,14 +5,20 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from likewise.errors import InvalidData, MissingExtra
+from likewise.models.layers import MeanOfSigmoids
 from likewise.people import AuditData, missing
 from likewise.training.base import TrainedClassifier, unchecked
+
+
+SURE = 40.0
+"""Score of a member that always says yes: a probability of 1, to the last digit."""
 
 
 @final
@@ -78,13 +84,13 @@ class ReductionsClassifier(TrainedClassifier):
         )
         if not people.protected:
             self.n_iter_ = 1
-            return MeanOfLogistics([1.0], [member.fit(people.x, people.y)])
+            return mixture_of([1.0], [member.fit(people.x, people.y)], people.x.shape[1])
         weights, members = self._reduce(member, people)
-        return MeanOfLogistics(weights, members)
+        return mixture_of(weights, members, people.x.shape[1])
 
     def _reduce(
         self, member: LogisticRegression, people: AuditData
-    ) -> tuple[list[float], list[LogisticRegression]]:
+    ) -> tuple[list[float], list[Any]]:
         """Return the members that fairlearn ends with, and their weights."""
         fairlearn = require_fairlearn()
         mixture = fairlearn.ExponentiatedGradient(
@@ -108,31 +114,18 @@ class ReductionsClassifier(TrainedClassifier):
         return tags
 
 
-class MeanOfLogistics(nn.Module):
-    r"""Log-probabilities of a weighted mean of logistic models.
-
-    Returns :math:`\log \sum_j w_j \sigma(\mp z_j)` for both classes, by log-sum-exp, so that
-    softmax gives the mean probabilities and margins keep all their digits near 0 and 1.
-    """
-
-    log_weight: Tensor
-    coefficients: Tensor
-    intercept: Tensor
-
-    def __init__(self, weights: list[float], members: list[LogisticRegression]) -> None:
-        super().__init__()
-        log_weight = np.log(np.array(weights) / np.sum(weights))
-        self.register_buffer("log_weight", torch.from_numpy(log_weight))
-        coefficients = np.vstack([np.ravel(m.coef_) for m in members])
-        self.register_buffer("coefficients", torch.from_numpy(coefficients))
-        intercept = np.array([np.ravel(m.intercept_)[0] for m in members])
-        self.register_buffer("intercept", torch.from_numpy(intercept))
-
-    @override
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
-        z = nn.functional.linear(x, self.coefficients, self.intercept)
-        both = nn.functional.logsigmoid(torch.stack([-z, z], dim=1))
-        return torch.logsumexp(both + self.log_weight, dim=2)
+def mixture_of(weights: list[float], members: list[Any], d: int) -> nn.Sequential:
+    """Return the weighted mean of logistic models, as a module that gives log-probabilities."""
+    scores = nn.Linear(d, len(members), dtype=torch.float64)
+    with torch.no_grad():
+        for row, member in enumerate(members):
+            if isinstance(member, DummyClassifier):  # fairlearn's, where one answer is best for all
+                scores.weight[row] = 0.0
+                scores.bias[row] = SURE if member.constant else -SURE
+            else:
+                scores.weight[row] = torch.tensor(np.ravel(member.coef_))
+                scores.bias[row] = float(np.ravel(member.intercept_)[0])
+    return nn.Sequential(scores, MeanOfSigmoids(torch.tensor(weights, dtype=torch.float64)))
 
 
 def require_fairlearn() -> Any:
