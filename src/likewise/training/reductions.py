@@ -16,7 +16,6 @@ from likewise.models.layers import MeanOfSigmoids
 from likewise.people import AuditData, missing
 from likewise.training.base import TrainedClassifier, unchecked
 
-
 SURE = 40.0
 """Score of a member that always says yes: a probability of 1, to the last digit."""
 
