@@ -24,7 +24,8 @@ from likewise.inference.power import (
     normal_rows,
 )
 
-SMALLEST_PILOT = 30
+FEW = 30
+"""Fewer people than this say little, in a pilot or in an audit."""
 
 CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Where the power curve is shown, in parts of the rows needed."""
@@ -177,7 +178,7 @@ def _error_row(goal: Plan, effect: float, base_error: float) -> PlanRow:
     while (short := np.flatnonzero(powers(around) < goal.power)).size and short[-1] > 200:
         around = around + 200
     n = int(around[short[-1] + 1]) if short.size else int(around[0])
-    assumes = f"{base_error:.3g} of decisions are wrong before the map, and none turns right."
+    assumes = f"{100 * base_error:.3g} % of decisions are wrong before the map; none turns right."
     return _row("error_rate_ratio", n, power_at, effect, "mid-P, enumerated", assumes)
 
 
@@ -198,16 +199,18 @@ def _row(
     assumes: str,
 ) -> PlanRow:
     sizes = sorted({max(2, round(n * part)) for part in CURVE})
-    curve = tuple((size, power_at(size)) for size in sizes)
-    return PlanRow(test, n, power_at(n), float(effect), method, assumes, curve)
+    curve = {size: power_at(size) for size in sizes}
+    if n < FEW:
+        assumes += f" Audit {FEW} people all the same: the theory is poor with fewer."
+    return PlanRow(test, n, curve[n], float(effect), method, assumes, tuple(curve.items()))
 
 
 def _from_pilot(
     goal: Plan, pilot: Outcomes, effect: float | None, seed: int, repetitions: int
 ) -> Plan:
-    if len(pilot) < SMALLEST_PILOT:
+    if len(pilot) < FEW:
         raise InvalidSample(
-            f"The pilot has {len(pilot)} people; fewer than {SMALLEST_PILOT} say too little. Audit "
+            f"The pilot has {len(pilot)} people; fewer than {FEW} say too little. Audit "
             "some more, or give sd and base_error."
         )
     regression = pilot.about.get("task") == "regression"

@@ -1,0 +1,75 @@
+"""``likewise plan``: how many people an audit needs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli import options
+
+WIDTH = 78
+
+
+def plan(
+    effect: Annotated[
+        float | None, typer.Option(help="Ratio the audit should find; above delta.")
+    ] = None,
+    delta: options.Delta = None,
+    alpha: options.Alpha = None,
+    power: Annotated[float, typer.Option(help="How often it should be found.")] = 0.8,
+    sd: Annotated[
+        float | None, typer.Option(help="Standard deviation of one person's loss ratio.")
+    ] = None,
+    base_error: Annotated[
+        float | None, typer.Option(help="Share of wrong decisions before anybody is moved.")
+    ] = None,
+    pilot: Annotated[
+        Path | None, typer.Option(help="Outcomes of a small audit, in place of --sd and the like.")
+    ] = None,
+    seed: options.Seed = None,
+) -> None:
+    """Say how many people it takes to find an unfairness of a given size.
+
+    For the loss ratio give --sd, for the error rates --base-error, or for both the outcomes of a
+    pilot audit, from which samples are drawn.
+
+    Example: likewise plan --effect 1.4 --sd 0.9 --base-error 0.2
+    """
+    from likewise.inference.outcomes import Outcomes
+    from likewise.inference.plan import plan as make_plan
+
+    settings = options.settings_from(None, {"delta": delta, "alpha": alpha, "seed": seed})
+    planned = make_plan(
+        effect,
+        settings.delta,
+        settings.alpha,
+        power,
+        sd=sd,
+        base_error=base_error,
+        pilot=None if pilot is None else Outcomes.read(pilot),
+        seed=settings.seed,
+    )
+    print(_page(planned))
+
+
+def _page(planned: Any) -> str:
+    from likewise.report.words import TITLES, number, percent, wrap
+
+    lines = [
+        f"People needed for a power of {percent(planned.power)} "
+        f"(tolerance {planned.delta:g}, level {planned.alpha:g})"
+    ]
+    for row in planned.rows:
+        lines += ["-" * WIDTH, f"{TITLES[row.test]} of {number(row.effect, 3)}: {row.n} people"]
+        lines += ["  people " + "".join(f"{n:>11}" for n, _ in row.curve)]
+        lines += ["  power  " + "".join(f"{percent_of(p):>11}" for _, p in row.curve)]
+        lines += wrap(f"{row.assumes} ({row.method})")
+    lines.append("-" * WIDTH)
+    for note in planned.notes:
+        lines += wrap(note, "")
+    return "\n".join(lines)
+
+
+def percent_of(power: float) -> str:
+    """Return a power to a tenth of a per cent, never rounded up to all."""
+    return f"{min(100 * power, 99.9):.1f} %"

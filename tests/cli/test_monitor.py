@@ -1,0 +1,109 @@
+"""``likewise monitor``: pieces, a state between runs, and the exit code."""
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from likewise.cli.exits import guarded
+from likewise.cli.monitor import monitor
+from likewise.inference.monitor import Monitor
+from likewise.inference.outcomes import Outcomes
+
+
+@pytest.fixture
+def run():
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(guarded(monitor))
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def saved(tmp_path, rng):
+    """Save outcomes with a mean ratio under a name, and return their file and ratios."""
+
+    def save(name, mean, n=300, **about):
+        ones, zeros = np.ones(n), np.zeros(n, dtype=np.int64)
+        ratio = 1 + rng.exponential(mean - 1, n)
+        Outcomes(
+            np.arange(n), zeros, ones, ratio, zeros, zeros, ones, ones, ones, zeros, about=about
+        ).save(tmp_path / name)
+        return tmp_path / name, ratio
+
+    return save
+
+
+def test_evidence_is_exit_code_one_and_the_last_words(run, saved):
+    path, ratio = saved("monday.parquet", 1.6)
+    result = run(path)
+    expected = Monitor()
+    expected.update(ratio)
+    assert result.exit_code == 1
+    assert "monday.parquet" in result.stdout
+    words = " ".join(result.stdout.split())
+    assert f"Evidence of unfairness since row {expected.look().rejected_at}:" in words
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_no_evidence_is_exit_code_zero_and_never_a_certificate(run, saved):
+    result = run(saved("monday.parquet", 1.05)[0])
+    assert result.exit_code == 0
+    assert "Inconclusive so far" in result.stdout
+    assert "never certifies" in " ".join(result.stdout.split())
+
+
+def test_pieces_over_several_runs_are_one_monitor(run, saved, tmp_path):
+    pieces = [saved(f"day {k}.parquet", 1.3) for k in range(3)]
+    state, now = tmp_path / "state.json", tmp_path / "now.json"
+    run(pieces[0][0], "--state", state)
+    result = run(*(path for path, _ in pieces), "--state", state, "--json", now)
+    assert "day 0.parquet was fed before and is skipped" in result.stderr
+    expected = Monitor()
+    expected.update(np.concatenate([ratio for _, ratio in pieces]))
+    look = expected.look()
+    assert Monitor.load(state).look() == look
+    told = json.loads(now.read_text())
+    assert (told["n"], told["e_value"], told["outcome"]) == (900, look.e_value, look.outcome)
+    assert "(so far, state.json)" in result.stdout
+
+
+def test_a_piece_that_fails_leaves_the_pieces_before_it_saved(run, saved, tmp_path):
+    good, _ = saved("good.parquet", 1.3, map="flow")
+    other, _ = saved("other.parquet", 1.3, map="reach")
+    state = tmp_path / "state.json"
+    result = run(good, other, "--state", state)
+    assert result.exit_code == 2
+    assert "another audit" in result.stderr
+    assert Monitor.load(state).look().n == 300
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--delta", "0.5"], "delta must be a number of at least 1"),
+        (["--alpha", "0.9"], "alpha must lie between 0 and 0.4"),
+        (["--lo", "2"], "lo, the smallest ratio"),
+        (["--json", "no/such/folder.json"], "cannot be written"),
+    ],
+)
+def test_bad_settings_are_one_sentence(run, saved, flags, says):
+    result = run(saved("monday.parquet", 1.3)[0], *flags)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_changed_tolerance_is_refused(run, saved, tmp_path):
+    path, state = saved("monday.parquet", 1.3)[0], tmp_path / "state.json"
+    run(path, "--state", state)
+    result = run(path, "--state", state, "--delta", "1.3")
+    assert result.exit_code == 2
+    assert "cannot change to 1.3" in result.stderr
+
+
+def test_a_missing_file_is_one_sentence(run, tmp_path):
+    result = run(tmp_path / "none.parquet")
+    assert result.exit_code == 2
+    assert "There is no file" in result.stderr
+    assert result.stdout == ""

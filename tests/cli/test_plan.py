@@ -1,0 +1,60 @@
+"""``likewise plan``: rows for both tests on one page."""
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from likewise.cli.exits import guarded
+from likewise.cli.plan import plan
+from likewise.inference.outcomes import Outcomes
+
+
+@pytest.fixture
+def run():
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command()(guarded(plan))
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_both_tests_are_planned_within_80_columns(run):
+    result = run("--effect", 1.4, "--sd", 0.9, "--base-error", 0.2)
+    assert result.exit_code == 0
+    assert "loss ratio of 1.40: 223 people" in result.stdout
+    assert "error-rate ratio of 1.40: 544 people" in result.stdout
+    assert result.stdout.count("80.") == 2  # the power that is reached, in both curves
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_a_pilot_takes_the_place_of_guesses(run, tmp_path, rng):
+    n = 400
+    ones, zeros = np.ones(n), np.zeros(n, dtype=np.int64)
+    before = (rng.random(n) < 0.2).astype(np.int64)
+    after = np.maximum(before, rng.random(n) < 0.15).astype(np.int64)
+    Outcomes(
+        np.arange(n), zeros, ones, 1 + rng.exponential(0.5, n), before, after,
+        ones, ones, ones, zeros, about={"monotone": True},
+    ).save(tmp_path / "pilot.parquet")  # fmt: skip
+    result = run("--pilot", tmp_path / "pilot.parquet", "--effect", 1.4)
+    assert result.exit_code == 0
+    assert "loss ratio of 1.40:" in result.stdout
+    assert "mid-P, enumerated" in " ".join(result.stdout.split())
+    assert "pilot of 400 people" in result.stdout
+    assert result.stdout == run("--pilot", tmp_path / "pilot.parquet", "--effect", 1.4).stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--effect", "1.1", "--sd", "1"], "above delta = 1.25"),
+        (["--effect", "1.4"], "--base-error"),
+        (["--effect", "9", "--base-error", ".2"], "cannot grow 9 times"),
+        (["--effect", "1.4", "--sd", "1", "--alpha", "2"], "alpha"),
+        (["--effect", "1.4", "--pilot", "none.parquet"], "There is no file 'none.parquet'"),
+    ],
+)
+def test_bad_input_is_one_sentence(run, flags, says):
+    result = run(*flags)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert result.stdout == ""
