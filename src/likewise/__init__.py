@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from likewise.people import AuditData as AuditData
     from likewise.record import Record as Record
     from likewise.settings import Settings as Settings
+    from likewise.testing import (
+        assert_no_evidence_of_unfairness as assert_no_evidence_of_unfairness,
+    )
     from likewise.walk import AuditResult as AuditResult
     from likewise.walk import audit as audit
     from likewise.walk import rehearse as rehearse
@@ -60,6 +63,7 @@ _HOMES = {
     "audit": "walk",
     "rehearse": "walk",
     "AuditResult": "walk",
+    "assert_no_evidence_of_unfairness": "testing",
     "Record": "record",
     "LikewiseError": "errors",
     "LikewiseWarning": "errors",

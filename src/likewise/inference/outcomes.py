@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import html
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from likewise.errors import InvalidFile, InvalidSample, nearest
 
 FORMAT = 1
+SHOWN_ROWS = 5
+"""Rows that a notebook shows."""
 
 
 class Status(enum.IntEnum):
@@ -80,6 +83,20 @@ class Outcomes:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{n} {name}" for name, n in self.counts().items() if n)
+        traits = ", ".join(self.groups) or "none"
+        return f"Outcomes of {len(self)} people ({counts or 'nobody'}); traits: {traits}"
+
+    def _repr_html_(self) -> str:
+        rows = self.to_arrow().slice(0, SHOWN_ROWS).to_pylist()
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in (rows[0] if rows else ()))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>"
+            for row in rows
+        )
+        return f"<p>{html.escape(str(self))}</p><table><tr>{head}</tr>{body}</table>"
 
     @property
     def error_before(self) -> Bool[np.ndarray, " n"]:
@@ -205,6 +222,10 @@ class Outcomes:
 
     def _map(self, change: Any) -> "Outcomes":
         return self._with({name: change(values) for name, values in self._columns().items()})
+
+
+def _cell(value: Any) -> str:
+    return html.escape(f"{value:.4g}" if isinstance(value, float) else str(value)[:80])
 
 
 @dataclasses.dataclass(frozen=True)

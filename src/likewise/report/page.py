@@ -16,7 +16,7 @@ LONGEST = 160
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a template.
+    """Fill the template of a whole page.
 
     The policy of the page allows its own style and script, by hash, and nothing else: no request
     leaves it, and text from the data cannot run even if it got into the markup.
@@ -26,8 +26,12 @@ def render(template: str, **values: Any) -> str:
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    page = _environment().get_template(template)
-    return page.render(style=Markup(style), script=Markup(script), policy=policy, **values)
+    return fill(template, style=Markup(style), script=Markup(script), policy=policy, **values)
+
+
+def fill(template: str, **values: Any) -> str:
+    """Fill a template that is a piece of a page, every value escaped."""
+    return _environment().get_template(template).render(**values)
 
 
 def _source(name: str) -> str:

@@ -1,0 +1,96 @@
+"""What a notebook shows, the plots, and the check for one's own test suite."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import likewise
+from likewise.errors import InvalidSample
+from likewise.report.notebook import result_snippet
+from likewise.report.plots import Plots
+
+mpl.use("Agg")
+
+
+def test_a_notebook_shows_the_verdict_with_its_picture(record, hostile):
+    shown = result_snippet(record)
+    assert "Evidence of unfairness" in shown
+    assert "<svg" in shown
+    assert "<script" not in result_snippet(hostile)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("verdict", "ratio after / before"),
+        ("groups", "mean loss ratio"),
+        ("sensitivity", "ratio after / before"),
+        ("features", "mean distance moved"),
+        ("ratios", "loss ratio"),
+        ("horizons", "T"),
+    ],
+)
+def test_plots_return_axes_and_draw_on_those_given(record, bare, name, label):
+    from matplotlib import pyplot
+
+    ax = getattr(Plots(record), name)()
+    assert ax.get_xlabel() == label
+    assert ax.has_data()
+    ax.figure.canvas.draw()
+    _, own = pyplot.subplots()
+    assert getattr(Plots(record), name)(ax=own) is own
+    pyplot.close("all")
+    if name != "verdict":
+        with pytest.raises(InvalidSample, match="holds no"):
+            getattr(Plots(bare), name)()
+
+
+def test_hostile_names_are_plotted_as_text(hostile):
+    from matplotlib import pyplot
+
+    dollars = hostile.groups[0].model_copy(update={"trait": "$x$", "group": "$\\frac{1}"})
+    ax = Plots(hostile.model_copy(update={"groups": (dollars,)})).groups()
+    ax.figure.canvas.draw()
+    assert "frac" in ax.get_yticklabels()[0].get_text()
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def people():
+    """People whose label depends on the second feature, and whose group shows in the first."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 2))
+    group = x[:, 0] + 0.3 * rng.normal(size=600) > 0
+    y = x[:, 1] + 0.5 * rng.normal(size=600) > 0
+    return likewise.AuditData.from_arrays(x, y, {"group": group})
+
+
+def model(weights):
+    fitted = LogisticRegression().fit(np.eye(2), [0, 1])
+    fitted.coef_, fitted.intercept_ = np.array([weights]), np.zeros(1)
+    fitted.classes_ = np.array([False, True])
+    return fitted
+
+
+SETTINGS = likewise.Settings(checks="core")
+
+
+def test_the_check_passes_where_there_is_no_evidence(people):
+    result = likewise.assert_no_evidence_of_unfairness(model([0.0, 2.0]), people, settings=SETTINGS)
+    assert result.outcome == "within_tolerance"
+
+
+def test_the_check_fails_with_the_summary(people):
+    with pytest.raises(AssertionError) as caught:
+        likewise.assert_no_evidence_of_unfairness(model([2.0, 2.0]), people, settings=SETTINGS)
+    said = str(caught.value)
+    assert "Individual fairness audit" in said
+    assert "Evidence of unfairness" in said.splitlines()[-3]
+
+
+def test_outcomes_show_their_first_rows(people):
+    outcomes = likewise.audit(model([0.0, 2.0]), people, settings=SETTINGS).outcomes
+    shown = outcomes._repr_html_()
+    assert "Outcomes of 600 people (600 moved); traits: group" in shown
+    assert shown.count("<tr>") == 6
