@@ -101,20 +101,35 @@ class Design:
 
     def named(self, method: str) -> str:
         """Return the name of a method on this design."""
-        weighted = "" if self.weight is None else ", weighted"
-        return method + weighted + ("" if self.unit is None else f", {self.units} clusters")
+        return named_on_design(method, self.weight is not None, self._clusters)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about weights and clusters, in sentences."""
-        notes: tuple[str, ...] = ()
-        if self.weight is not None:
-            notes += (f"People count by their weights (Kish's design effect {self.kish:.2f}).",)
-        if self.unit is not None:
-            few = math.isfinite(self.degrees)
-            law = f"; there are few, so Student's t with {self.units - 1} degrees" if few else ""
-            notes += (f"Standard errors allow for {self.units} clusters of people alike{law}.",)
-        return notes
+        return design_notes(None if self.weight is None else self.kish, self._clusters)
+
+    @property
+    def _clusters(self) -> int | None:
+        return None if self.unit is None else self.units
+
+
+def named_on_design(method: str, weighted: bool, clusters: int | None) -> str:
+    """Return the name of a method on people with weights, in clusters, or neither."""
+    return (
+        method + (", weighted" if weighted else "") + (f", {clusters} clusters" if clusters else "")
+    )
+
+
+def design_notes(kish: float | None, clusters: int | None) -> tuple[str, ...]:
+    """Say what a reader should know about weights (by their design effect) and clusters."""
+    notes: tuple[str, ...] = ()
+    if kish is not None:
+        notes += (f"People count by their weights (Kish's design effect {kish:.2f}).",)
+    if clusters is not None:
+        few = math.isfinite(cluster_degrees(clusters))
+        law = f"; there are few, so Student's t with {clusters - 1} degrees" if few else ""
+        notes += (f"Standard errors allow for {clusters} clusters of people alike{law}.",)
+    return notes
 
 
 def cluster_degrees(clusters: int) -> float:

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from likewise.inference.design import Design
 from likewise.inference.estimate import Bounds, Unknown
+from likewise.inference.estimators import ratio_of_means
 from likewise.inference.inversion import Inversion, Wider
 from likewise.inference.ratio_of_sums import Inverted, UnitSums
 from likewise.inference.score import score
@@ -22,7 +23,7 @@ class DesignScore(Inversion):
 
     Weighted shares of the four cells of the error table, with n divided by the design effect of
     :math:`D = a - \theta b`: the variance of its total over what independent people of equal
-    weight would give, at least 1. (Korn and Graubard, 1998, do so for one proportion.)
+    weight would give. (Korn and Graubard, 1998, do so for one proportion.)
 
     Parameters
     ----------
@@ -56,22 +57,28 @@ class DesignScore(Inversion):
         simple = float(shares @ values**2 - (shares @ values) ** 2) * self.total_weight**2 / n
         units = self.sums.units
         actual = self.sums.moments(theta)[1] * units / (units - 1)
-        return max(1.0, actual / simple) if simple > 0 else 1.0
+        return actual / simple if actual > 0 and simple > 0 else 1.0
 
 
 def design_bounds(
-    before: Bool[np.ndarray, " n"], after: Bool[np.ndarray, " n"], sums: UnitSums, design: Design
+    before: Bool[np.ndarray, " n"], after: Bool[np.ndarray, " n"], design: Design
 ) -> Bounds:
     r"""Return the bounds for the ratio of error rates, people weighted or in clusters.
 
     Neither mid-P nor the plain score test holds then. The mean of :math:`D_g = a_g - \delta b_g`
     does, given enough errors; with few of them it certifies, or at large :math:`\delta` accuses,
-    far too often, and the score test on an effective number of people is the wider one.
+    far too often, and the score test on an effective number of people is the wider one. With few
+    clusters both accuse somewhat too often, and the delta method bounds them.
     """
     cells = (before & after, after & ~before, before & ~after, ~before & ~after)
     weights = np.array([design.totals(cell).sum() for cell in cells])
     total = float(weights.sum())
     if weights[:3].sum() == 0:
         return Unknown()
+    sums = UnitSums.of(design.totals(after), design.totals(before))
     by_score = DesignScore(weights * (design.n / total), sums, total, design.degrees)
-    return Wider(Inverted(sums, design.degrees), by_score) if before.any() else by_score
+    if not before.any():
+        return by_score
+    bounds = Wider(Inverted(sums, design.degrees), by_score)
+    few = math.isfinite(design.degrees)
+    return Wider(bounds, ratio_of_means(before, after, design)) if few else bounds

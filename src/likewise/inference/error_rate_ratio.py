@@ -13,7 +13,6 @@ from likewise.inference.estimate import Bounds, Unknown
 from likewise.inference.estimators import ratio_of_means
 from likewise.inference.midp import Exact, MidP
 from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_of_sums import UnitSums
 from likewise.inference.ratio_test import RatioTest, check_interval
 from likewise.inference.score import Score
 from likewise.inference.verdict import Evidence
@@ -55,8 +54,7 @@ class ErrorRateRatioTest(RatioTest):
         paper = self.interval == "paper"
         bounds: Bounds | None = estimate if table.before else None
         if not paper:
-            sums = UnitSums.of(design.totals(after), design.totals(before))
-            bounds = design_bounds(before, after, sums, design)
+            bounds = design_bounds(before, after, design)
         return Evidence(
             test=self.name,
             method=design.named("paper" if paper else "Hall and score"),

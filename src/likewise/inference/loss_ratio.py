@@ -53,12 +53,7 @@ class LossRatioTest(RatioTest):
         ratio, design = outcomes.ratio, Design.of(outcomes)
         undefined = int((~np.isfinite(ratio)).sum())
         if undefined:
-            note = (
-                f"{undefined} of {design.n} people have no finite loss ratio, so the mean is not "
-                "defined; nobody is left out."
-            )
-            method = design.named(METHODS[self.interval])
-            return Evidence.undefined(self.name, method, design.n, note, self.cap)
+            return self.without_ratios(undefined, design.n, design.named(METHODS[self.interval]))
         held = np.minimum(ratio, self.cap)
         estimate, capped = mean_of_ratios(ratio, design), mean_of_ratios(held, design)
         tail = tail_of(ratio)
@@ -96,6 +91,14 @@ class LossRatioTest(RatioTest):
             spread=capped.std_error > 0,
             notes=_spread_note(estimate),
         )
+
+    def without_ratios(self, undefined: int, n: int, method: str) -> Evidence:
+        """Return the evidence of people of whom some have no finite ratio."""
+        note = (
+            f"{undefined} of {n} people have no finite loss ratio, so the mean is not "
+            "defined; nobody is left out."
+        )
+        return Evidence.undefined(self.name, method, n, note, self.cap)
 
     def _bounds(self, estimate: Estimate) -> Bounds:
         return estimate if self.interval == "paper" else hall(estimate)

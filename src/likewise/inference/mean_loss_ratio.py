@@ -9,6 +9,7 @@ from typing_extensions import override
 from likewise.inference.design import Design
 from likewise.inference.estimate import Bounds
 from likewise.inference.estimators import ratio_of_means
+from likewise.inference.inversion import Wider
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_of_sums import Inverted, UnitSums
 from likewise.inference.ratio_test import RatioTest, check_cap, check_interval
@@ -26,8 +27,8 @@ class MeanLossRatioTest(RatioTest):
     Parameters
     ----------
     interval
-        ``hall`` inverts a test of :math:`a - \delta b` that is corrected for skewness; ``paper``
-        is the delta method of (22).
+        ``hall`` inverts a test of :math:`a - \delta b` that is corrected for skewness, and is never
+        narrower than ``paper``, the delta method of (22).
     cap
         For a finding within tolerance, nobody's loss after the map counts for more than this many
         times the mean loss before it (or their own loss before, if that is more).
@@ -64,8 +65,8 @@ class MeanLossRatioTest(RatioTest):
         bounds: list[Bounds] = [estimate, capped]
         if self.interval == "hall":
             bounds = [
-                Inverted(UnitSums.of(design.totals(losses), totals), design.degrees)
-                for losses in (after, held)
+                Wider(Inverted(UnitSums.of(design.totals(losses), totals), design.degrees), delta)
+                for losses, delta in ((after, estimate), (held, capped))
             ]
         return Evidence(
             test=self.name,

@@ -1,0 +1,170 @@
+"""Mean loss ratios: Hall's interval, the paper's and the bootstrap-t on skewed populations."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.optimize import brentq
+
+from calibration_lines import ALPHA, BEYOND, CAP, DELTA, Bar, Effort, Row, line
+from calibration_lines.adult_networks import network_ratios
+from likewise.inference.bootstrap_t import bootstrap_t
+from likewise.inference.design import Design
+from likewise.inference.estimate import Estimate
+from likewise.inference.estimators import mean_of_ratios
+from likewise.inference.loss_ratio import LossRatioTest
+
+SIZES = (100, 400, 1000)
+RESAMPLES = 999
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """Excess ratios R - 1 that can be drawn and, where they are a finite list, averaged exactly.
+
+    The excess is multiplied by a number to put the mean (or the capped mean) at the tolerance.
+    """
+
+    name: str
+    draw: Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+    mean: float
+    large: np.ndarray
+    """A sample large enough to solve for the capped mean."""
+
+    def factor(self, mean: float) -> float:
+        """Return the factor that gives this mean ratio."""
+        return (mean - 1) / self.mean
+
+    def capped_factor(self, mean: float) -> float:
+        """Return the factor that gives this mean of capped ratios; nan if none does."""
+
+        def excess(log_factor: float) -> float:
+            ratio = 1 + np.exp(log_factor) * self.large
+            return float(np.minimum(ratio, CAP).mean()) - mean
+
+        near = np.log(self.factor(mean))
+        return float(np.exp(brentq(excess, near - 2, near + 2))) if excess(near + 2) > 0 else np.nan
+
+
+def populations(rng: np.random.Generator) -> Iterator[Population]:
+    """Yield the populations of the table."""
+    for name, kind in (("Adult network", "baseline"), ("Adult, overfitted", "overfitted")):
+        excess = network_ratios(kind) - 1
+        yield Population(name, _from_list(excess), float(excess.mean()), excess)
+    yield Population(
+        "lognormal, σ = 1.5",
+        lambda rng, shape: rng.lognormal(-(1.5**2) / 2, 1.5, size=shape),
+        1.0,
+        rng.lognormal(-(1.5**2) / 2, 1.5, size=500_000),
+    )
+    # A share of people is harmed by the same amount; the others hardly.
+    for name, share, harm in (
+        ("1 % harmed", 0.01, 25.0),
+        ("2.7 % harmed, to the cap", 0.0267, 9.0),
+    ):
+        yield _harmed(name, share, harm)
+
+
+def _harmed(name: str, share: float, harm: float) -> Population:
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        return np.where(rng.random(shape) < share, harm, 0.01 * rng.exponential(size=shape))
+
+    mean = share * harm + (1 - share) * 0.01
+    large = np.full(100_000, 0.01)
+    large[: round(share * len(large))] = harm
+    return Population(name, draw, mean, large)
+
+
+def _from_list(values: np.ndarray) -> Callable[[np.random.Generator, tuple[int, int]], np.ndarray]:
+    return lambda rng, shape: values[rng.integers(len(values), size=shape)]
+
+
+def estimates(samples: np.ndarray) -> list[Estimate]:
+    """Return the estimates of many samples at once, a row each, as `mean_of_ratios` would."""
+    n = samples.shape[1]
+    value, spread = samples.mean(axis=1), samples.std(axis=1, ddof=1)
+    cubes = ((samples - value[:, None]) ** 3).mean(axis=1)
+    skewness = np.divide(cubes, spread**3 * np.sqrt(n), out=np.zeros_like(cubes), where=spread > 0)
+    columns = (c.tolist() for c in (value, spread / np.sqrt(n), skewness))
+    return [Estimate(s, e, n, g) for s, e, g in zip(*columns, strict=True)]
+
+
+@line
+def loss_ratios(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
+    """Measure Hall's interval and the paper's."""
+    for population in populations(rng):
+        adult = population.name.startswith("Adult")
+        for n in SIZES:
+            excess = population.draw(rng, (effort.repetitions, n))
+            for interval, name in (("hall", "Hall (default)"), ("paper", "paper's z")):
+                bars: tuple[Bar, ...] = ()
+                if interval == "hall":
+                    bars += (Bar("size", high=0.07),)
+                    if adult and n >= 400:
+                        bars += (Bar("false_certification", high=0.08), Bar("coverage", low=0.925))
+                yield dataclasses.replace(
+                    _measure(population, excess, interval), method=name, bars=bars
+                )
+
+
+def _measure(population: Population, excess: np.ndarray, interval: str) -> Row:
+    test = LossRatioTest(DELTA, ALPHA, interval=interval, cap=CAP)
+
+    def verdicts(factor: float) -> list:
+        ratio = 1 + factor * excess
+        pairs = zip(estimates(ratio), estimates(np.minimum(ratio, CAP)), strict=True)
+        return [test.weigh(mean, capped).verdict(DELTA, ALPHA) for mean, capped in pairs]
+
+    at_tolerance = verdicts(population.factor(DELTA))
+    beyond = verdicts(population.factor(BEYOND))
+    factor = population.capped_factor(DELTA)
+    certified = np.nan
+    if np.isfinite(factor):
+        certified = np.mean([v.outcome == "within_tolerance" for v in verdicts(factor)])
+    return Row(
+        interval,
+        population.name,
+        excess.shape[1],
+        len(excess),
+        size=float(np.mean([v.rejected for v in at_tolerance])),
+        false_certification=float(certified),
+        upper_miss=float(np.mean([v.upper_bound < DELTA for v in at_tolerance])),
+        coverage=float(np.mean([v.interval[0] <= DELTA <= v.interval[1] for v in at_tolerance])),
+        power=float(np.mean([v.rejected for v in beyond])),
+    )
+
+
+@line
+def bootstrapped_loss_ratios(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
+    """Measure the bootstrap-t."""
+    for population in populations(rng):
+        scale, beyond = population.factor(DELTA), population.factor(BEYOND)
+        capped_scale = population.capped_factor(DELTA)
+        for n in SIZES:
+            seen = []
+            for excess in population.draw(rng, (effort.bootstrap, n)):
+                bounds = _resampled(1 + scale * excess, rng)
+                # Bounds move with the scale of the excess, so power needs no resamples of its own.
+                lower = bounds.lower_bound(ALPHA)
+                powerful = 1 + (lower - 1) * beyond / scale
+                low, high = bounds.interval(ALPHA)
+                upper = np.inf
+                if np.isfinite(capped_scale) and n >= 108:
+                    held = np.minimum(1 + capped_scale * excess, CAP)
+                    upper = _resampled(held, rng).upper_bound(ALPHA)
+                seen.append(
+                    (
+                        lower > DELTA,
+                        upper <= DELTA if np.isfinite(capped_scale) else np.nan,
+                        bounds.upper_bound(ALPHA) < DELTA,
+                        low <= DELTA <= high,
+                        powerful > DELTA,
+                    )
+                )
+            rates = np.mean(seen, axis=0).tolist()
+            yield Row("bootstrap-t", population.name, n, len(seen), *rates)
+
+
+def _resampled(ratio: np.ndarray, rng: np.random.Generator):
+    design = Design.make(len(ratio))
+    return bootstrap_t(ratio, mean_of_ratios(ratio, design), design, rng, RESAMPLES)

@@ -1,0 +1,159 @@
+"""Many questions and many looks: bands over horizons, groups, and the monitor."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.stats import norm
+
+from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
+from calibration_lines.adult_networks import network_ratios
+from calibration_lines.designs import outcomes_of
+from calibration_lines.learned_metric import moved_margin
+from calibration_lines.loss_ratios import estimates
+from likewise.inference.by_group import GroupValue, by_group
+from likewise.inference.hall import Hall
+from likewise.inference.many import band
+from likewise.inference.outcomes import Outcomes
+from likewise.inference.sequential import Game, Purse, play
+
+TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0)
+MARGINS = {"sure of little": (1.0, 1.5), "sure of much": (3.0, 2.0)}
+"""Mean and standard deviation of the margins of a logistic model."""
+
+ROWS, EVERY = 9000, 100
+DRAWS = 3000
+
+
+def flowed(margins: np.ndarray) -> np.ndarray:
+    """Return excess ratios R - 1 of a logistic model under the free flow, at all TIMES."""
+    before = np.logaddexp(0, -margins)
+    after = (np.logaddexp(0, -moved_margin(margins, time)) for time in TIMES)
+    return np.stack([loss / before - 1 for loss in after], axis=1)
+
+
+@line
+def horizons(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
+    """Take the best of seven horizons, with and without a band, at the tolerance at each."""
+    for population, (mean, sd) in MARGINS.items():
+        grid = np.linspace(mean - 9 * sd, mean + 9 * sd, 8001)
+        weight = norm.pdf(grid, mean, sd)
+        expected = weight @ flowed(grid) / weight.sum()
+        for n in (400, 1000):
+            seen = []
+            for _ in range(effort.inversions):
+                excess = flowed(rng.normal(mean, sd, n)) / expected
+                seen.append(_judged(1 + (DELTA - 1) * excess, rng))
+            rates = np.mean(seen, axis=0)
+            names = ("sup-t band, Hall", "sup-t band, paper's z", "best of 7, Hall", "best of 7, z")
+            for k, name in enumerate(names):
+                yield Row(
+                    name,
+                    f"7 horizons, {population}",
+                    n,
+                    len(seen),
+                    size=float(rates[k]),
+                    coverage=float(rates[4]) if k == 0 else np.nan,
+                    bars=(Bar("size", high=0.065),) if k < 2 else (),
+                )
+
+
+def _judged(ratios: np.ndarray, rng: np.random.Generator) -> list[bool]:
+    """Return whether bands and the best single bounds accuse, by Hall and by z; and coverage."""
+    single = estimates(ratios.T)
+    terms = ratios - ratios.mean(axis=0)
+    lower = [
+        band(TIMES, single, terms, rng=rng, interval=interval, draws=DRAWS).rejected
+        for interval in ("hall", "paper")
+    ]
+    both = band(TIMES, single, terms, rng=rng, side="both", draws=DRAWS)
+    return [
+        any(lower[0]),
+        any(lower[1]),
+        any(Hall(e).lower_bound(ALPHA) > DELTA for e in single),
+        any(e.lower_bound(ALPHA) > DELTA for e in single),
+        all(low <= DELTA <= high for low, high in zip(both.lower, both.upper, strict=True)),
+    ]
+
+
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def excesses() -> dict[str, Draw]:
+    """Return how excess ratios R - 1 with mean one are drawn, by population."""
+    adult = network_ratios("overfitted") - 1
+    return {
+        "Adult, overfitted": lambda rng, n: rng.choice(adult, n) / adult.mean(),
+        "lognormal, σ = 1.5": lambda rng, n: rng.lognormal(-(1.5**2) / 2, 1.5, n),
+        "1 % harmed": lambda rng, n: 100.0 * (rng.random(n) < 0.01),
+        # Ratios, not excesses, lognormal with σ = .4: at mean 1.35, found after some 240 rows.
+        "lognormal ratios, σ = .4": lambda rng, n: 5 * rng.lognormal(-0.08, 0.4, n) - 4,
+    }
+
+
+@line
+def monitor(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
+    """Look again and again, up to 9000 rows: betting, the confidence sequence, and z."""
+    game = Game(DELTA, ALPHA, lo=0.0, planned=1000)
+    at = np.arange(EVERY, ROWS + 1, EVERY)
+    for population, draw in excesses().items():
+        alarms, waits = [], []
+        for _ in range(effort.inversions):
+            ratio = 1 + (DELTA - 1) * draw(rng, ROWS)
+            purse = play(game, Purse(), ratio)
+            means = np.cumsum(ratio)[at - 1] / at
+            spreads = np.sqrt((np.cumsum(ratio**2)[at - 1] - at * means**2) / (at - 1))
+            z = (means - norm.ppf(1 - ALPHA) * spreads / np.sqrt(at) > DELTA).any()
+            alarms.append([purse.rejected_at, purse.sequence_rejected_at, z or None])
+        for _ in range(effort.bootstrap):
+            purse = play(game, Purse(), 1.35 / DELTA * (1 + (DELTA - 1) * draw(rng, ROWS)))
+            waits.append([purse.rejected_at or ROWS, purse.sequence_rejected_at or ROWS])
+        names = ("betting, at every row", "confidence sequence, every row", "z, every 100 rows")
+        for k, name in enumerate(names):
+            rows = f"mean 1.35 found after {np.mean(waits, axis=0)[k]:.0f} rows" if k < 2 else ""
+            yield Row(
+                name,
+                population,
+                ROWS,
+                len(alarms),
+                size=float(np.mean([alarm[k] is not None for alarm in alarms])),
+                note=rows,
+                bars=(Bar("size", high=0.05),) if k < 2 else (),
+            )
+
+
+@line
+def groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
+    """Audit eleven overlapping groups of 1000 people at once, or each as if it were alone."""
+    chosen = {"Adult, overfitted": excesses()["Adult, overfitted"]}
+    chosen["exponential"] = lambda rng, n: rng.exponential(size=n)
+    for population, draw in chosen.items():
+        together, alone = [], []
+        for _ in range(effort.inversions):
+            people = _people(1 + (DELTA - 1) * draw(rng, 1000), rng)
+            lines = by_group(people, rng=rng, delta=DELTA, alpha=ALPHA, draws=DRAWS)
+            together.append(
+                (any(g.rejected for g in lines), all(g.lower <= DELTA <= g.upper for g in lines))
+            )
+            alone.append((any(g.p_value <= ALPHA for g in lines), all(_within(g) for g in lines)))
+        for name, seen, bars in (
+            ("groups, sup-t and Holm", together, (Bar("size", high=0.065),)),
+            ("groups, each as if alone", alone, ()),
+        ):
+            size, coverage = np.mean(seen, axis=0).tolist()
+            yield Row(name, population, 1000, len(seen), size=size, coverage=coverage, bars=bars)
+
+
+def _people(ratio: np.ndarray, rng: np.random.Generator) -> Outcomes:
+    n, nobody = len(ratio), np.zeros(len(ratio), dtype=bool)
+    traits = {
+        "sex": rng.choice(["F", "M"], n, p=[0.4, 0.6]).astype(object),
+        "race": rng.choice(["A", "B", "W"], n, p=[0.05, 0.2, 0.75]).astype(object),
+    }
+    # As a regression with all losses before equal to one: the same means, and no error rates.
+    about = {"task": "regression"}
+    return dataclasses.replace(outcomes_of(ratio, nobody, nobody), groups=traits, about=about)
+
+
+def _within(group: GroupValue) -> bool:
+    return abs(group.estimate - DELTA) <= norm.ppf(1 - ALPHA / 2) * group.std_error

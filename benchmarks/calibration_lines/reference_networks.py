@@ -1,0 +1,95 @@
+"""The paper's networks on Adult: both standard errors, and the verdicts that follow.
+
+Needs the authors' weights in ``shared/reference`` beside the repository; says so without them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from calibration_lines import ALPHA, DELTA, Effort, Row, line
+from likewise.data import adult
+from likewise.inference.loss_ratio import LossRatioTest
+from likewise.inference.outcomes import Outcomes
+from likewise.inference.refits import with_refits
+from likewise.maps.base import UnfairMap
+from likewise.maps.flow import GradientFlow
+from likewise.maps.observe import observe
+from likewise.maps.search import Reach
+from likewise.metrics.learn import sensitive_subspace
+from likewise.metrics.quadratic import ProjectionMetric
+from likewise.models import as_model
+from likewise.models.base import Model
+from likewise.people import AuditData
+
+WEIGHTS = Path(__file__).resolve().parents[2].parent / "shared/reference/adult_split_98539.npz"
+MAPS: dict[str, UnfairMap] = {"flow, T = 5": GradientFlow(steps=20), "reach": Reach(budget=33)}
+
+
+@line
+def reference_networks(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
+    """Audit three networks with a metric that is learned from the audited people."""
+    if not WEIGHTS.exists() or effort == Effort.quick():
+        note = "left out: minutes long" if WEIGHTS.exists() else "shared/reference is not here"
+        yield Row("none", "the authors' networks", 0, 0, note=note)
+        return
+    people = adult(98539).test
+    metric = sensitive_subspace(people)
+    for name in ("baseline", "project", "sensr"):
+        model = as_model(network(name), classes=("<=50K", ">50K"))
+        for map_name, map in MAPS.items():
+            yield _row(f"{name}, {map_name}", model, people, metric, map)
+
+
+def network(name: str) -> object:
+    """Return one of the authors' networks as a torch module."""
+    import torch
+
+    torch.set_num_threads(1)
+    saved = {
+        key.removeprefix(f"{name}_"): torch.from_numpy(value.astype(np.float64))
+        for key, value in np.load(WEIGHTS).items()
+        if key.startswith(f"{name}_")
+    }
+    layers: list[torch.nn.Module] = []
+    if "proj" in saved:
+        d = saved["proj"].shape[1]
+        removing = torch.nn.Linear(d, d, bias=False, dtype=torch.float64)
+        removing.weight.data = torch.eye(d, dtype=torch.float64) - saved["proj"].T @ saved["proj"]
+        layers.append(removing)
+    for number in (1, 2):
+        weight, bias = saved[f"W{number}"], saved[f"b{number}"]
+        layer = torch.nn.Linear(*weight.shape, dtype=torch.float64)
+        layer.weight.data, layer.bias.data = weight.T.contiguous(), bias
+        layers += [layer, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def moved(model: Model, people: AuditData, metric: ProjectionMetric, map: UnfairMap) -> Outcomes:
+    """Return the outcomes of moving everyone."""
+    import torch
+
+    y, _ = model.targets(people.y)
+    x = torch.from_numpy(people.x)
+    return observe(model, map.bind(model, metric), metric, x, y).outcomes
+
+
+def _row(
+    name: str, model: Model, people: AuditData, metric: ProjectionMetric, map: UnfairMap
+) -> Row:
+    test = LossRatioTest(DELTA, ALPHA)
+    evidence = test.evidence(moved(model, people, metric, map))
+    replicates = [
+        test.evidence(moved(model, people.take(metric.groups != g), refit, map))
+        for g, refit in enumerate(metric.refits)
+    ]
+    fixed, refitted = (
+        e.verdict(DELTA, ALPHA) for e in (evidence, with_refits(evidence, replicates))
+    )
+    note = (
+        f"S {fixed.estimate:.3f}: as given ± {fixed.std_error:.3f}, {fixed.outcome}; "
+        f"refitted ± {refitted.std_error:.3f} [{refitted.lower_bound:.2f}, "
+        f"{refitted.upper_bound:.2f}], {refitted.outcome}"
+    )
+    return Row(name, "Adult, split 98539", fixed.n, 0, note=note)
