@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
+import likewise.metrics.base
 from likewise.errors import InvalidData, InvalidModel, Untrustworthy
 from likewise.settings import Settings
 
@@ -265,3 +266,14 @@ def test_a_summary_fits_on_the_page_and_ends_with_the_verdict():
     assert max(map(len, text.splitlines())) <= 80
     last = " ".join(text.split("=" * 78)[-1].split())
     assert last.startswith(("Evidence of unfairness", "Within tolerance", "Inconclusive"))
+
+
+def test_a_metric_of_ones_own_works_without_a_quadratic_form():
+    class Quartic(likewise.metrics.base.FairMetric):
+        def squared_distance(self, x, x0):
+            return (x - x0)[:, 1:].square().square().sum(1)
+
+    result = likewise.audit(network(), people(), metric=Quartic())
+    assert not result.record.metric.learned
+    assert len(result.record.metric.sha256) == 64
+    assert result.outcomes.ratio.min() >= 1

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import hashlib
 import importlib.metadata
 import platform
 from collections import Counter
@@ -73,8 +74,17 @@ def metric_record(metric: FairMetric, data: AuditData) -> MetricRecord:
         directions=tuple(_loadings(row, data.features) for row in free),
         origin={} if origin is None else dataclasses.asdict(origin),
         same_sample=learned_from(metric, data),
-        sha256=metric_fingerprint(metric),
+        sha256=_fingerprint(metric),
     )
+
+
+def _fingerprint(metric: FairMetric) -> str:
+    if isinstance(metric, QuadraticForm):
+        return metric_fingerprint(metric)
+    # A metric of one's own cannot be saved; its name and parameters must do.
+    kind = type(metric)
+    text = f"{kind.__module__}.{kind.__qualname__} {sorted(vars(metric).items())}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _loadings(direction: np.ndarray, features: Sequence[str]) -> dict[str, float]:

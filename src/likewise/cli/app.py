@@ -6,11 +6,16 @@ from typing import Annotated
 import typer
 
 from likewise.cli.audit import audit
+from likewise.cli.compare import compare
 from likewise.cli.demo import demo
 from likewise.cli.exits import guarded
 from likewise.cli.init import init
 from likewise.cli.metric import metric
+from likewise.cli.monitor import monitor
+from likewise.cli.plan import plan
 from likewise.cli.repeat import repeat
+from likewise.cli.report import report
+from likewise.cli.reproduce import reproduce
 
 app = typer.Typer(
     name="likewise",
@@ -23,8 +28,13 @@ app = typer.Typer(
 app.command()(guarded(audit))
 app.command()(guarded(metric))
 app.command("test")(guarded(repeat))
+app.command()(guarded(report))
+app.command()(guarded(compare))
+app.command()(guarded(monitor))
+app.command()(guarded(plan))
 app.command()(guarded(init))
 app.command()(guarded(demo))
+app.command()(guarded(reproduce))
 
 
 def _version(wanted: bool | None) -> None:
