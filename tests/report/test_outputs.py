@@ -184,3 +184,8 @@ def test_redacting_leaves_the_first_record_as_it_was(record):
     before = record.to_json()
     redact(record)
     assert record.to_json() == before
+
+
+def test_an_untrustworthy_summary_ends_with_a_warning_not_with_a_verdict(make):
+    text = summary(make.record(trustworthy=False, reasons=("it diverged",)))
+    assert text.endswith("Not trustworthy: It diverged.\nDo not use this result.")

@@ -3,7 +3,7 @@
 import sys
 
 from likewise.record import Record
-from likewise.report.words import summary, wrap
+from likewise.report.words import summary
 
 COLOURS = {
     "evidence_of_unfairness": "bold red",
@@ -29,14 +29,12 @@ def print_coloured(console: object, text: str, record: Record) -> None:
     from rich.text import Text
 
     assert isinstance(console, Console)
-    verdict = len(wrap(record.sentence, ""))
     lines = text.splitlines()
+    rules = [i for i, line in enumerate(lines) if line and set(line) == {"="}]
     for i, line in enumerate(lines):
         style = ""
-        if i >= len(lines) - verdict:
-            style = COLOURS[record.outcome]
-        elif line.startswith("Not trustworthy:"):
-            style = "bold red"
+        if not rules or i > rules[-1]:
+            style = COLOURS[record.outcome] if record.trustworthy else "bold red"
         elif line.startswith("Warning:"):
             style = "yellow"
         elif set(line) <= {"-", "="}:

@@ -125,12 +125,14 @@ def summary(record: Record) -> str:
     lines = ["Individual fairness audit".center(WIDTH).rstrip(), "=" * WIDTH]
     lines += facts(_about(record))
     lines += ["-" * WIDTH, tests_table(record.tests.values())]
-    lines += facts(_trust(record))
+    lines += facts([*_people(record), *_trust(record)])
     for warning in record.warnings:
         lines += wrap(f"Warning: {warning}", "")
-    for reason in record.reasons:
-        lines += wrap(f"Not trustworthy: {reason}", "")
     lines += ["=" * WIDTH, *wrap(record.sentence, "")]
+    for reason in record.reasons:
+        lines += wrap(f"Not trustworthy: {title_case(reason)}", "")
+    if not record.trustworthy:
+        lines.append("Do not use this result.")
     return "\n".join(lines)
 
 
@@ -172,6 +174,25 @@ def _about(record: Record) -> list[tuple[str, str]]:
             f"settings {record.settings_hash[:12]}",
         ),
     ]
+    return rows
+
+
+def _people(record: Record) -> list[tuple[str, str]]:
+    """Say how good the model is, and which groups have the least and the largest value."""
+    rows: list[tuple[str, str]] = []
+    for measure in record.measures:
+        if measure.name == "balanced_accuracy" and not measure.group:
+            span = f"({number(measure.lower)} to {number(measure.upper)})"
+            rows.append(("Performance", f"balanced accuracy {number(measure.value)} {span}"))
+    known = sorted((g for g in record.groups if not g.small), key=lambda g: g.estimate)
+    if len(known) > 1:
+        least, most = (
+            f"{number(g.estimate)} ({g.trait}: {g.group})" for g in (known[0], known[-1])
+        )
+        rows.append(("Groups", f"loss ratio from {least} to {most}"))
+    if record.worst and record.model.task == "classification":
+        top = record.worst[0]
+        rows.append(("Worst case", f"row {top.row}, {number(top.ratio)} times the loss"))
     return rows
 
 
