@@ -1,15 +1,13 @@
 """``likewise audit``: the whole audit of one model."""
 
-import shlex
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from likewise.cli import options
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY, say
-from likewise.cli.progress import progress_bar
+from likewise.cli.job import Job
 
 
 def audit(
@@ -61,6 +59,13 @@ def audit(
     outcomes: Annotated[
         Path | None, typer.Option(help="Write one row a person here (Parquet).")
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a web page here.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the groups here (CSV).")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write a Markdown summary here.")] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Hide what is known about single people.")
+    ] = False,
     seed: options.Seed = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Blocks moved at a time.")] = None,
     trust: options.Trust = False,
@@ -101,65 +106,25 @@ def audit(
     }
     if require not in (None, "within-tolerance"):
         raise typer.BadParameter("--require knows one outcome: within-tolerance.")
-    resolved = options.settings_from(settings, choices)
-    result = _run(
-        model, data, metric, encoder, resolved, json, outcomes, threads, trust, dry_run, quiet
+    job = Job(
+        model=model,
+        paths=data,
+        metric=metric,
+        encoder=encoder,
+        settings=options.settings_from(settings, choices),
+        trust=trust,
+        threads=threads,
+        quiet=quiet,
+        redact=redact,
     )
-    if result is None:
+    if dry_run:
+        print(job.rehearse())
         return
-    record = result.record
-    print(record.sentence if quiet else result.summary())
+    outputs = {"json": json, "html": html, "junit": junit, "csv": csv, "markdown": markdown}
+    record = job.run(outcomes, outputs)
     if not record.trustworthy:
         say(f"The result is not trustworthy: {'; '.join(record.reasons)}.")
         raise typer.Exit(NOT_TRUSTWORTHY)
     unfair = record.outcome == "evidence_of_unfairness"
     missed = require is not None and record.outcome != "within_tolerance"
     raise typer.Exit(EVIDENCE if unfair or missed else NO_EVIDENCE)
-
-
-def _run(
-    spec: str,
-    paths: list[Path],
-    metric_file: Path | None,
-    encoder_file: Path | None,
-    settings: Any,
-    json: Path | None,
-    outcomes: Path | None,
-    threads: int | None,
-    trust: bool,
-    dry_run: bool,
-    quiet: bool,
-) -> Any:
-    from likewise.cli import files
-
-    options.require_label(settings)
-    files.check_writable(json, outcomes)
-
-    import likewise
-    from likewise.data.writing import write_whole
-    from likewise.metrics.saved import load_metric
-    from likewise.models import open_model
-
-    fair = None if metric_file is None else load_metric(metric_file)
-    encoder = files.open_encoder(encoder_file, fair)
-    model = open_model(spec, trust=trust)
-    raw = encoder is None and files.reads_columns(model, settings)
-    people = files.read_people(paths, settings, encoder, raw=raw)
-    if dry_run:
-        print(likewise.rehearse(model, people, metric=fair, settings=settings))
-        return None
-    with progress_bar(quiet) as progress:
-        result = likewise.audit(
-            model,
-            people,
-            metric=fair,
-            settings=settings,
-            threads=threads,
-            progress=progress,
-            command=shlex.join(["likewise", *sys.argv[1:]]),
-        )
-    if json is not None:
-        write_whole(json, result.to_json().encode())
-    if outcomes is not None:
-        result.outcomes.save(outcomes)
-    return result

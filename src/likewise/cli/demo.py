@@ -44,10 +44,12 @@ def demo(
         str(result),
         "--outcomes",
         str(out / "outcomes.parquet"),
+        "--html",
+        str(out / "report.html"),
     )
     if code not in (NO_EVIDENCE, EVIDENCE):
         raise typer.Exit(code)
-    print(f"\nThe audit's exit code was {code}. Result: {result}")
+    print(f"\nThe audit's exit code was {code}. The report to look at: {out / 'report.html'}")
 
 
 def _prepare(out: Path, seed: int) -> None:

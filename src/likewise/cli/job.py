@@ -1,0 +1,84 @@
+"""One audit as the command line asks for it: open, read, audit, write."""
+
+import dataclasses
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from likewise.cli import files, options
+from likewise.cli.progress import progress_bar
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What is to be audited, and how.
+
+    Parameters
+    ----------
+    model, paths, metric, encoder
+        As named on the command line; nothing is opened before it is needed.
+    settings
+        All choices, resolved.
+    """
+
+    model: str
+    paths: list[Path]
+    metric: Path | None
+    encoder: Path | None
+    settings: Any
+    trust: bool = False
+    threads: int | None = None
+    quiet: bool = False
+    redact: bool = False
+
+    def open(self) -> tuple[Any, Any, Any]:
+        """Return the model, the people and the metric (or none, if it is to be learned)."""
+        options.require_label(self.settings)
+
+        from likewise.metrics.saved import load_metric
+        from likewise.models import open_model
+
+        metric = None if self.metric is None else load_metric(self.metric)
+        encoder = files.open_encoder(self.encoder, metric)
+        model = open_model(self.model, trust=self.trust)
+        raw = encoder is None and files.reads_columns(model, self.settings)
+        people = files.read_people(self.paths, self.settings, encoder, raw=raw)
+        return model, people, metric
+
+    def rehearse(self) -> str:
+        """Check everything, move nobody, and say what would be done."""
+        from likewise.walk import rehearse
+
+        model, people, metric = self.open()
+        return rehearse(model, people, metric=metric, settings=self.settings)
+
+    def run(self, outcomes: Path | None, outputs: Mapping[str, Path | None]) -> Any:
+        """Audit, write what was asked for, show the summary, and return the record."""
+        files.check_writable(outcomes, *outputs.values())
+        model, people, metric = self.open()
+
+        from likewise.report.outputs import write_outputs
+        from likewise.report.redact import redact, redact_outcomes
+        from likewise.report.terminal import show
+        from likewise.walk import audit
+
+        with progress_bar(self.quiet) as progress:
+            result = audit(
+                model,
+                people,
+                metric=metric,
+                settings=self.settings,
+                threads=self.threads,
+                progress=progress,
+                command=shlex.join(["likewise", *sys.argv[1:]]),
+            )
+        record, rows = result.record, result.outcomes
+        if self.redact:
+            record, rows = redact(record), redact_outcomes(rows)
+        write_outputs(record, **outputs)
+        if outcomes is not None:
+            rows.save(outcomes)
+        show(record, quiet=self.quiet)
+        return record
