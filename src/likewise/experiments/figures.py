@@ -9,10 +9,11 @@ from jaxtyping import Float
 from matplotlib import colors, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from likewise.experiments.published import Column
 from likewise.experiments.simulation import DELTA, THETA, VARIANTS
-from likewise.experiments.study import Row
+from likewise.experiments.study import Inferred, Row
 
 STYLE: Any = {
     "font.family": "serif",
@@ -38,6 +39,8 @@ OUTCOME_COLOURS = {
     "inconclusive": "#777777",
     "within_tolerance": "#2166AC",
 }
+LOWEST, HIGHEST = 0.8, 300.0
+"""Where bars end: a log axis has no room at zero, and infinity is far."""
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
@@ -92,33 +95,35 @@ def _variant_title(name: str) -> str:
 
 
 def split_dots(rows: Sequence[Row], beside: Mapping[str, Mapping[str, Column]]) -> Figure:
-    """Draw both statistics of every method and split, and the intervals with refitted metric."""
+    """Draw both statistics of every method and split, and our intervals with two maps."""
     methods = list(dict.fromkeys(row.method for row in rows))
     with rc_context(STYLE):
-        figure = Figure(figsize=(7.0, 2.7), layout="constrained")
-        axes = figure.subplots(1, 3, width_ratios=(1, 1, 1.15))
-        for axis, name, label in zip(
-            axes, ("T_n", "T_tilde_n"), ("loss ratio, $T_n$", r"error rates, $\tilde T_n$"),
-            strict=False,
-        ):  # fmt: skip
+        figure = Figure(figsize=(7.0, 4.8), layout="constrained")
+        axes = figure.subplots(2, 2)
+        statistics = {"T_n": "Loss ratio, $T_n$", "T_tilde_n": r"Error rates, $\tilde T_n$"}
+        for axis, (name, title) in zip(axes[0], statistics.items(), strict=True):
             for place, method in enumerate(methods):
-                values = [getattr(r, name) for r in rows if r.method == method]
+                values = [getattr(row, name) for row in rows if row.method == method]
                 _dots(axis, place, values, COLOURS.get(method, "black"))
                 _known(axis, place, name, method, beside)
-            axis.set_title(label, fontsize=8)
-        _intervals(axes[2], rows, methods)
-        axes[2].set_title("our interval, metric refitted", fontsize=8)
-        for axis in axes:
+            axis.set_title(f"{title}: the paper's test", fontsize=8)
+        inferred = {
+            "flow": "Our interval, gradient flow",
+            "reach": "Our interval, within the reach",
+        }
+        for axis, (name, title) in zip(axes[1], inferred.items(), strict=True):
+            _intervals(axis, rows, methods, name)
+            axis.set_title(title, fontsize=8)
+        for axis in axes.flat:
             axis.axhline(DELTA, color="black", linewidth=0.8, linestyle=(0, (4, 2)))
             axis.set_yscale("log")
             axis.set_xlim(-0.6, len(methods) - 0.4)
-            axis.set_xticks(range(len(methods)), methods, rotation=20)
+            axis.set_xticks(range(len(methods)), methods)
             _plain_ticks(axis)
-        axes[0].annotate(
-            r"$\delta = 1.25$", (len(methods) - 0.45, DELTA), ha="right", va="bottom", fontsize=7
-        )
-        handles, labels = axes[0].get_legend_handles_labels()
-        axes[0].legend(handles, labels, fontsize=6.5, loc="upper right", borderaxespad=0)
+        end = (len(methods) - 0.45, DELTA)
+        axes[0, 0].annotate(r"$\delta = 1.25$", end, ha="right", va="bottom", fontsize=7)
+        axes[0, 0].legend(fontsize=6.5, loc="upper right", borderaxespad=0)
+        axes[1, 1].legend(handles=_outcome_lines(), fontsize=6.5, loc="upper right")
         return figure
 
 
@@ -137,7 +142,7 @@ def _known(
         known = columns.get(method, {}).get(name)
         if known is None:
             continue
-        low = min(known.sd or 0.0, known.mean - 0.8)  # a log axis has no room below zero
+        low = min(known.sd or 0.0, known.mean - LOWEST)
         axis.errorbar(
             place + 0.16 + 0.16 * shift, known.mean, yerr=[[low], [known.sd or 0.0]],
             fmt=shapes[source], markersize=3.5, markerfacecolor="white", color="0.35",
@@ -145,20 +150,24 @@ def _known(
         )  # fmt: skip
 
 
-def _intervals(axis: Axes, rows: Sequence[Row], methods: Sequence[str]) -> None:
-    shown: set[str] = set()
+def _intervals(axis: Axes, rows: Sequence[Row], methods: Sequence[str], name: str) -> None:
     for place, method in enumerate(methods):
-        own = sorted((r for r in rows if r.method == method), key=lambda r: r.S_n)
+        own: list[Inferred] = sorted(
+            (getattr(row, name) for row in rows if row.method == method), key=lambda f: f.estimate
+        )
         across = place + np.linspace(-0.3, 0.3, len(own)) * (len(own) > 1)
-        for x, row in zip(across, own, strict=True):
-            words = row.outcome.replace("_", " ")
-            axis.vlines(
-                x, max(row.lower_bound, 0.5), min(row.upper_bound, 1e3),
-                color=OUTCOME_COLOURS[row.outcome], linewidth=1.3,
-                label="" if words in shown else words,
-            )  # fmt: skip
-            shown.add(words)
-    axis.legend(fontsize=6.5, loc="upper right", borderaxespad=0)
+        for x, found in zip(across, own, strict=True):
+            colour = OUTCOME_COLOURS[found.outcome]
+            low, high = max(found.lower_bound, LOWEST), min(found.upper_bound, HIGHEST)
+            axis.vlines(x, low, high, color=colour, linewidth=1.3)
+            axis.plot(x, found.estimate, "o", color=colour, markersize=2)
+
+
+def _outcome_lines() -> list[Line2D]:
+    return [
+        Line2D([], [], color=colour, label=outcome.replace("_", " "))
+        for outcome, colour in OUTCOME_COLOURS.items()
+    ]
 
 
 def time_paths(paths: Sequence[Mapping[str, Any]]) -> Figure:

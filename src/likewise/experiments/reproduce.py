@@ -115,7 +115,7 @@ def reproduce_study(
 ) -> Reproduction:
     """Train and audit every method of a study on ``splits`` random splits."""
     found = _each(run_one, study, folder, splits, workers, progress)
-    rows = [Row(**values) for values in found]
+    rows = [Row.of(values) for values in found]
     return Reproduction(
         study=study.name,
         title=study.title,

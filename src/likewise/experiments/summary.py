@@ -25,7 +25,13 @@ QUANTITIES = {
     "T_tilde_n": "T̃_n",
     "T_tilde_n_rejected": "rej.",
 }
-OUTCOMES = ("evidence_of_unfairness", "within_tolerance", "inconclusive")
+OUTCOMES = {
+    "evidence_of_unfairness": "unfair",
+    "within_tolerance": "within",
+    "inconclusive": "inconclusive",
+}
+AVERAGED = {"estimate": 2, "std_error": 3, "std_error_refitted": 3}
+"""What is averaged over splits, and with how many digits it is shown."""
 
 BESIDE: Mapping[str, Mapping[str, Mapping[str, Column]]] = {
     "adult": {"authors' models": ADULT_MODELS, "published": ADULT_PUBLISHED},
@@ -87,23 +93,26 @@ def _cells(column: Column) -> list[str]:
 
 def honest_table(title: str, rows: Sequence[Row]) -> Table:
     """Return what our default inference concludes, the metric's own uncertainty included."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for method in dict.fromkeys(row.method for row in rows):
-        own = [row for row in rows if row.method == method]
-        counts = [sum(row.outcome == outcome for row in own) for outcome in OUTCOMES]
-        lines.append(
-            (
-                method,
-                number(float(np.mean([row.S_n for row in own])), 2),
-                number(float(np.mean([row.std_error for row in own])), 3),
-                number(float(np.mean([row.std_error_refitted for row in own])), 3),
-                *map(str, counts),
+        for name in ("flow", "reach"):
+            own = [getattr(row, name) for row in rows if row.method == method]
+            lines.append(
+                (
+                    method if name == "flow" else "",
+                    name,
+                    *(
+                        number(float(np.mean([getattr(found, value) for found in own])), digits)
+                        for value, digits in AVERAGED.items()
+                    ),
+                    *(str(sum(found.outcome == outcome for found in own)) for outcome in OUTCOMES),
+                )
             )
-        )
     return Table(
-        f"{title}: with the metric's own uncertainty (ten refits, Hall's interval)",
-        ("", "S_n", "s.e.", "s.e. refitted", "unfair", "within", "inconclusive"),
+        f"{title}: our default inference, the metric's own uncertainty included",
+        ("", "map", "S_n", "s.e.", "s.e. refitted", *OUTCOMES.values()),
         tuple(lines),
+        left=2,
     )
 
 
