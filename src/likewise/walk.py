@@ -25,6 +25,7 @@ from likewise.metrics.learn import sensitive_subspace
 from likewise.models import as_model
 from likewise.people import AuditData
 from likewise.record import Record, WorstCase
+from likewise.report.plots import Plots
 from likewise.report.words import summary
 from likewise.settings import Settings
 
@@ -69,12 +70,28 @@ class AuditResult:
         """Return the result file as text."""
         return self.record.to_json()
 
+    def to_html(self) -> str:
+        """Return the report as one self-contained web page."""
+        from likewise.report.html import to_html
+
+        return to_html(self.record)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures as matplotlib axes: ``result.plot.groups()``."""
+        return Plots(self.record)
+
     def save(self, path: str | Path) -> None:
         """Write the result file."""
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        from likewise.report.notebook import result_snippet
+
+        return result_snippet(self.record)
 
 
 def audit(
