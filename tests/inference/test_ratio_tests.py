@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likewise.errors import InvalidSample, InvalidSettings
@@ -248,6 +248,7 @@ def test_no_loss_at_all_before_is_said(outcomes_of):
     assert "no ratio" in verdict.notes[0]
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e3))
 def test_no_test_depends_on_the_scale_of_the_loss(seed, scale):
     rng = np.random.default_rng(seed)

@@ -31,10 +31,10 @@ def sample(rng, n, outcomes_of, theta=DELTA):
     [
         (LossRatioTest(DELTA), 1000),
         (LossRatioTest(DELTA, interval="paper"), 1000),
-        (ErrorRateRatioTest(DELTA), 400),
-        (ErrorRateRatioTest(DELTA, interval="score"), 400),
+        (ErrorRateRatioTest(DELTA), 200),
+        (ErrorRateRatioTest(DELTA, interval="score"), 200),
         (ErrorRateRatioTest(DELTA, interval="paper"), 1000),
-        (MeanLossRatioTest(DELTA), 200),
+        (MeanLossRatioTest(DELTA), 150),
         (MeanLossRatioTest(DELTA, interval="paper"), 1000),
     ],
     ids=lambda value: getattr(value, "name", "") + "-" + getattr(value, "interval", ""),
@@ -57,7 +57,7 @@ def test_power_grows_with_the_sample(kind, rng, outcomes_of):
 
 
 def test_two_sided_intervals_cover(rng, outcomes_of):
-    for test, runs in ((LossRatioTest(DELTA), 1000), (ErrorRateRatioTest(DELTA), 200)):
+    for test, runs in ((LossRatioTest(DELTA), 1000), (ErrorRateRatioTest(DELTA), 100)):
         intervals = [test(sample(rng, 500, outcomes_of)).interval for _ in range(runs)]
         missed = sum(not low <= DELTA <= high for low, high in intervals)
         # 5.5 % allowed for asymptotics; one alarm in 10 000.
