@@ -5,10 +5,7 @@ Testing again and again with a test made for one look accuses a model at the tol
 """
 
 import dataclasses
-import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from jaxtyping import Float
 
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
 from likewise.inference.level import check_alpha, check_delta
+from likewise.inference.monitor_file import read_state, write_state
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.sequential import (
     BETS,
@@ -28,8 +26,6 @@ from likewise.inference.sequential import (
     lower_end,
     play,
 )
-
-FORMAT = 1
 
 FIXED = ("map", "output", "classes", "settings_hash", "model", "metric")
 """What pieces of one audit must agree on, as far as their outcomes say."""
@@ -196,28 +192,12 @@ class Monitor:
     def save(self, path: str | Path) -> None:
         """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
         state = {
-            "likewise_monitor": FORMAT,
             "game": dataclasses.asdict(self.game),
             "purse": dataclasses.asdict(self._purse),
             "audit": self._audit,
             "sources": self._sources,
         }
-        text = json.dumps(state, indent=2, allow_nan=False) + "\n"
-        target = Path(path)
-        temporary = None
-        try:
-            with tempfile.NamedTemporaryFile(
-                "w", dir=target.parent, prefix=f".{target.name}.", delete=False, encoding="utf-8"
-            ) as file:
-                temporary = Path(file.name)
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except OSError as error:
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
-            raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+        write_state(path, state)
 
     @classmethod
     def load(
@@ -233,7 +213,7 @@ class Monitor:
 
         A setting that is given must be the saved one: bets already made cannot be taken back.
         """
-        saved = _read(path)
+        saved = read_state(path)
         try:
             game, wealth = Game(**saved["game"]), tuple(saved["purse"]["log_wealth"])
             monitor = cls(game.delta, game.alpha, lo=game.lo, planned=game.planned)
@@ -295,23 +275,3 @@ def _ratios(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
             "monitored. Test it once, with likewise test."
         )
     return outcomes.ratio
-
-
-def _read(path: str | Path) -> dict[str, Any]:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        saved = json.loads(text, parse_constant=_refuse)
-    except FileNotFoundError:
-        raise InvalidFile(f"There is no monitor file {str(path)!r}.") from None
-    except (OSError, ValueError) as error:
-        raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
-    version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
-    if not isinstance(version, int):
-        raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
-    if version > FORMAT:
-        raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
-    return saved
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a number")

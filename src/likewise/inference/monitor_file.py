@@ -1,0 +1,50 @@
+"""A monitor between two looks: a JSON file that is never half written."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import InvalidFile
+
+FORMAT = 1
+
+
+def write_state(path: str | Path, state: dict[str, Any]) -> None:
+    """Write a state beside the file, and put it in its place only when it is all on disk."""
+    text = json.dumps({"likewise_monitor": FORMAT, **state}, indent=2, allow_nan=False)
+    target, beside = Path(path), None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=target.parent, prefix=f".{target.name}.", delete=False, encoding="utf-8"
+        ) as file:
+            beside = Path(file.name)
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except OSError as error:
+        if beside is not None:
+            beside.unlink(missing_ok=True)
+        raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def read_state(path: str | Path) -> dict[str, Any]:
+    """Read what `write_state` wrote; anything else, or a newer format, is refused."""
+    try:
+        saved = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
+    except FileNotFoundError:
+        raise InvalidFile(f"There is no monitor file {str(path)!r}.") from None
+    except (OSError, ValueError) as error:
+        raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
+    version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
+    if not isinstance(version, int):
+        raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
+    if version > FORMAT:
+        raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
+    return saved
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
