@@ -134,7 +134,8 @@ def test_design_effects_say_what_weights_and_clusters_cost(rng):
 @pytest.mark.parametrize(
     ("weight", "cluster", "message"),
     [
-        (np.array([1.0, 0.0, 1.0]), None, "not positive"),
+        (np.array([1.0, 0.0, 1.0]), None, "1 of 3 weights are not positive"),
+        (np.array([np.nan, np.inf, 1.0]), None, "2 of 3 weights are not positive"),
         (None, np.array(["a", None, "b"], dtype=object), "no cluster"),
         (None, np.array(["a", "a", "a"]), "one cluster"),
     ],

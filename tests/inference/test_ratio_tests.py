@@ -69,6 +69,12 @@ def test_weights_and_clusters_are_taken_up_and_said(test, sample, rng):
     assert verdict.details["kish"] > 1
 
 
+def test_an_exact_test_gives_way_to_one_that_knows_weights(sample, rng):
+    verdict = ErrorRateRatioTest(interval="exact")(sample(weight=rng.lognormal(size=500)))
+    assert verdict.method == "Hall and score, weighted"
+    assert "does not hold with weights" in verdict.notes[-1]
+
+
 @pytest.mark.parametrize("test", EVERY_TEST)
 def test_equal_weights_change_nothing(test, sample):
     outcomes = sample()
@@ -120,6 +126,9 @@ def test_too_few_people_certify_nothing(rng, outcomes_of):
     verdict = LossRatioTest()(outcomes_of(ratio[:107]))
     assert verdict.outcome == "inconclusive"
     assert "fewer than 108 people" in verdict.notes[0]
+    nobody_may_be_harmed = LossRatioTest(delta=1.0)(outcomes_of(0.5 + ratio / 10))
+    assert nobody_may_be_harmed.outcome == "inconclusive"
+    assert "any sample" in nobody_may_be_harmed.notes[0]
 
 
 def test_clusters_count_as_few_people(rng, outcomes_of):

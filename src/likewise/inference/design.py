@@ -43,8 +43,9 @@ class Design:
         """Return the design of ``n`` people; equal weights and clusters of one count as none."""
         if n < 2:
             raise InvalidSample(f"There are {n} people; a test needs at least 2.")
-        if weight is not None and not ((weight > 0) & np.isfinite(weight)).all():
-            raise InvalidSample(f"{int((~(weight > 0)).sum())} of {n} weights are not positive.")
+        bad = 0 if weight is None else int((~((weight > 0) & np.isfinite(weight))).sum())
+        if bad:
+            raise InvalidSample(f"{bad} of {n} weights are not positive numbers.")
         if weight is not None and np.ptp(weight) == 0:
             weight = None
         unit = None if cluster is None else _numbered(cluster)

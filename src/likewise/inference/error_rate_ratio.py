@@ -53,15 +53,21 @@ class ErrorRateRatioTest(RatioTest):
         estimate = ratio_of_means(before, after, design)
         paper = self.interval == "paper"
         bounds: Bounds | None = estimate if table.before else None
+        notes = _no_base_errors(table) + design.notes
         if not paper:
             bounds = design_bounds(before, after, design)
+        if self.interval in ("midp", "exact", "score"):
+            notes += (
+                f"The {self.interval} test does not hold with weights or clusters; one that does "
+                "took its place.",
+            )
         return Evidence(
             test=self.name,
             method=design.named("paper" if paper else "Hall and score"),
             estimate=estimate,
             bounds=bounds,
             spread=not paper or estimate.std_error > 0,
-            notes=_no_base_errors(table) + design.notes,
+            notes=notes,
             details={**table.details, "kish": design.kish},
         )
 

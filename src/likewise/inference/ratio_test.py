@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, final
 
 from likewise.errors import InvalidSettings, nearest
+from likewise.inference.level import check_alpha, check_delta
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.verdict import Evidence, Verdict
 
@@ -29,10 +30,8 @@ class RatioTest(abc.ABC):
     alpha: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1:
-            raise InvalidSettings(f"alpha must lie between 0 and 1, and {self.alpha:g} does not.")
-        if not 1 <= self.delta < math.inf:
-            raise InvalidSettings(f"delta must be a number of at least 1; {self.delta:g} is not.")
+        check_alpha(self.alpha)
+        check_delta(self.delta)
 
     @abc.abstractmethod
     def evidence(self, outcomes: Outcomes) -> Evidence:

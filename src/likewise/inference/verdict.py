@@ -128,9 +128,10 @@ class Evidence:
         elif tolerable and enough:
             outcome = "within_tolerance"
         elif tolerable:
+            people = f"fewer than {math.ceil(needed)} people" if needed < math.inf else "any sample"
             notes += (
-                f"The upper bound is within the tolerance, but rare harm could hide among fewer "
-                f"than {math.ceil(needed)} people, so nothing is certified.",
+                f"The upper bound is within the tolerance, but harm too rare to be seen could hide "
+                f"in {people}, so nothing is certified.",
             )
         return Verdict(
             test=self.test,
