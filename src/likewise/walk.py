@@ -8,18 +8,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from likewise.checks.certificate import certify
 from likewise.checks.choices import choose_map, note_choices, resolve
 from likewise.checks.crossfit import move_everyone
 from likewise.checks.diagnose import diagnose
 from likewise.checks.gather import Gathered, Progress
 from likewise.checks.introduce import Introduced, introduce, meet
 from likewise.checks.judge import judge
+from likewise.checks.ladder import with_rungs
 from likewise.checks.writing import worst_cases, write
 from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, LikewiseWarning
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import RatioTest
 from likewise.maps.base import UnfairMap
+from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import sensitive_subspace
 from likewise.models import as_model
@@ -146,10 +149,29 @@ def audit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LikewiseWarning)
         who, metric, chosen, settings = get_ready(model, data, metric, map, settings)
+        certificate = None
+        if isinstance(chosen, GradientFlow):
+            chosen, certificate = certify(
+                with_rungs(chosen),
+                who.model,
+                metric,
+                who.x,
+                who.y,
+                seed=settings.seed,
+                threads=threads,
+            )
         gathered = move_everyone(who, metric, chosen, settings, threads=threads, progress=progress)
         judged = judge(gathered.outcomes, settings, tests)
         found = diagnose(
-            who, metric, chosen, gathered, judged, settings, threads=threads, progress=progress
+            who,
+            metric,
+            chosen,
+            gathered,
+            judged,
+            settings,
+            certificate=certificate,
+            threads=threads,
+            progress=progress,
         )
     said = tuple(str(w.message) for w in caught if issubclass(w.category, LikewiseWarning))
     for warning in caught:
@@ -160,6 +182,7 @@ def audit(
         gathered,
         found,
         settings,
+        certificate=certificate,
         warnings=said,
         command=command,
         seconds=time.perf_counter() - began,

@@ -8,9 +8,11 @@ import numpy as np
 
 from likewise.checks import describe
 from likewise.checks.beside import other_methods
+from likewise.checks.certificate import Certificate
 from likewise.checks.gather import Gathered, Progress
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged
+from likewise.checks.ladder import doubled, free_only, ladder
 from likewise.checks.refit import Refitted, learned_from, refit
 from likewise.checks.second import disagreement, second_opinion
 from likewise.checks.sensitivity import sensitivity, theorem_a1_bound
@@ -19,10 +21,22 @@ from likewise.inference.outcomes import Status
 from likewise.maps.base import UnfairMap
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
-from likewise.record import GroupRecord, Measure, SensitivityRecord, TestRecord
+from likewise.record import (
+    GroupRecord,
+    HorizonRecord,
+    Measure,
+    SensitivityRecord,
+    TestRecord,
+)
 from likewise.settings import Settings
 
-SKIPPED = ("metric refits", "sensitivity to the metric and λ", "second opinion within reach")
+SKIPPED = (
+    "metric refits",
+    "sensitivity to the metric and λ",
+    "second opinion within reach",
+    "twice the time",
+    "free directions only",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +62,7 @@ class Found:
     measures: tuple[Measure, ...]
     sensitivity: tuple[SensitivityRecord, ...]
     diagnostics: Mapping[str, float]
+    horizons: tuple[HorizonRecord, ...]
     reasons: tuple[str, ...]
     skipped: tuple[str, ...]
 
@@ -60,6 +75,7 @@ def diagnose(
     judged: Judged,
     settings: Settings,
     *,
+    certificate: Certificate | None = None,
     threads: int,
     progress: Progress | None = None,
 ) -> Found:
@@ -68,10 +84,10 @@ def diagnose(
     refitted, second = None, None
     tried: tuple[SensitivityRecord, ...] = ()
     diagnostics = {"mean_fair_distance": float(np.mean(outcomes.fair_distance))}
-    reasons = list(_reasons(gathered))
+    reasons = list(_reasons(gathered, certificate))
+    horizons = list(ladder(outcomes, settings))
     beside = list(other_methods(outcomes, settings))
     full = settings.checks == "full"
-    flows = isinstance(map, GradientFlow)
     if full:
         refitted = refit(
             who,
@@ -83,7 +99,9 @@ def diagnose(
             threads=threads,
             progress=progress,
         )
-    if full and flows:
+    if full and isinstance(map, GradientFlow):
+        horizons.append(doubled(who, metric, map, settings, threads=threads))
+        diagnostics["free_only"] = free_only(who, metric, map, settings, threads=threads)
         second = second_opinion(who, metric, settings, threads=threads, progress=progress)
     if full:
         tried = sensitivity(who, metric, map, settings, threads=threads, progress=progress)
@@ -108,13 +126,21 @@ def diagnose(
         sensitivity=tried,
         diagnostics=diagnostics,
         reasons=tuple(reasons),
-        skipped=() if full else SKIPPED[: None if flows else 2],
+        horizons=tuple(horizons),
+        skipped=() if full else SKIPPED[: None if isinstance(map, GradientFlow) else 2],
     )
 
 
-def _reasons(gathered: Gathered) -> tuple[str, ...]:
+def _reasons(gathered: Gathered, certificate: Certificate | None) -> tuple[str, ...]:
     counts = gathered.outcomes.counts()
-    return tuple(
+    capped: tuple[str, ...] = ()
+    if certificate is not None and certificate.cap_reached:
+        capped = (
+            f"after {certificate.evaluations} gradients a person the flow may still be off by "
+            f"{certificate.error_in_se:.2g} standard errors; shorten its time, or bound it by the "
+            "reach (flow.bounded)",
+        )
+    return capped + tuple(
         f"{counts[status.name.lower()]} of {len(gathered.outcomes)} people: {status.words}"
         for status in Status
         if status is not Status.MOVED and counts[status.name.lower()]

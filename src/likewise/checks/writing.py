@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from likewise.checks import describe, identity
+from likewise.checks.certificate import Certificate
 from likewise.checks.diagnose import Found
 from likewise.checks.gather import Case, Gathered
 from likewise.checks.introduce import Introduced
@@ -28,6 +29,7 @@ def write(
     found: Found,
     settings: Settings,
     *,
+    certificate: Certificate | None = None,
     warnings: tuple[str, ...],
     command: str,
     seconds: float,
@@ -51,6 +53,8 @@ def write(
         tests=found.judged.records,
         beside=found.beside,
         rows={"n": len(gathered.outcomes), **counts_by_status, "below_one": gathered.below_one},
+        certificate=None if certificate is None else certificate.record(),
+        horizons=found.horizons,
         refits=found.refitted.records(settings.alpha) if found.refitted is not None else {},
         diagnostics=dict(found.diagnostics),
         distribution=describe.distribution(gathered.outcomes),

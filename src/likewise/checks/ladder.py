@@ -1,0 +1,106 @@
+"""The audit value at several times of one flow: the horizon is a choice, and is shown as one."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from likewise.checks.certificate import certify
+from likewise.checks.gather import gather
+from likewise.checks.introduce import Introduced
+from likewise.checks.judge import default_tests, judge
+from likewise.checks.sensitivity import some
+from likewise.inference.many import horizon_band
+from likewise.inference.outcomes import Outcomes
+from likewise.maps.flow import GradientFlow
+from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.record import HorizonRecord
+from likewise.settings import Settings
+
+RUNGS = (0.25, 0.5, 0.75, 1.0)
+"""Times at which people's places are kept, as shares of the horizon."""
+
+PEOPLE = 1000
+"""People who are followed for twice the time."""
+
+
+def with_rungs(flow: GradientFlow) -> GradientFlow:
+    """Return the flow with its earlier horizons kept: they cost nothing."""
+    times = tuple(share * flow.time for share in RUNGS)
+    if isinstance(flow.steps, tuple):
+        reached = list(itertools.accumulate(flow.steps))
+        times = tuple(sorted({min(reached, key=lambda t: abs(t - time)) for time in times}))
+    return dataclasses.replace(flow, horizons=tuple(sorted({*flow.horizons, *times})))
+
+
+def ladder(outcomes: Outcomes, settings: Settings) -> tuple[HorizonRecord, ...]:
+    """Return the statistics at every horizon, with a band that holds for all of them at once."""
+    if not outcomes.horizons:
+        return ()
+    band = horizon_band(
+        outcomes,
+        rng=np.random.default_rng([settings.seed, 5]),
+        delta=settings.delta,
+        alpha=settings.alpha,
+        side="both",
+        interval="paper" if settings.decide.interval == "paper" else "hall",
+    )
+    return tuple(
+        _rung(outcomes.at(float(time)), float(time), settings, low, high)
+        for time, low, high in zip(band.labels, band.lower, band.upper, strict=True)
+    )
+
+
+def doubled(
+    who: Introduced, metric: FairMetric, flow: GradientFlow, settings: Settings, *, threads: int
+) -> HorizonRecord:
+    """Follow some of the people for twice the time."""
+    steps = flow.steps
+    if isinstance(steps, int):
+        steps = 2 * steps
+    elif steps is not None:
+        steps = steps + steps
+    longer = dataclasses.replace(flow, time=2 * flow.time, steps=steps, horizons=())
+    outcomes = gather(some(who, PEOPLE, settings.seed), metric, longer, threads=threads).outcomes
+    return _rung(outcomes, longer.time, settings)
+
+
+def free_only(
+    who: Introduced, metric: FairMetric, flow: GradientFlow, settings: Settings, *, threads: int
+) -> float:
+    r"""Return the audit value along free directions only (:math:`\lambda \to \infty`).
+
+    If it is much smaller, the price was low enough for people to leave their like.
+    """
+    if not isinstance(metric, QuadraticForm) or not len(metric.free):
+        return float("nan")
+    sample = some(who, PEOPLE, settings.seed)
+    free = dataclasses.replace(
+        flow, free_only=True, solver="auto", steps=None, horizons=(), schedule="constant"
+    )
+    ready, _ = certify(free, who.model, metric, sample.x, sample.y, n=len(who.x), threads=threads)
+    return judge(
+        gather(sample, metric, ready, threads=threads).outcomes, settings
+    ).deciding.estimate
+
+
+def _rung(
+    outcomes: Outcomes,
+    time: float,
+    settings: Settings,
+    low: float = float("nan"),
+    high: float = float("nan"),
+) -> HorizonRecord:
+    verdicts = [test(outcomes) for test in default_tests(outcomes, settings)]
+    first, last = verdicts[0], verdicts[-1]
+    errors = last if len(verdicts) > 1 else None
+    return HorizonRecord(
+        time=time,
+        n=len(outcomes),
+        loss_ratio=first.estimate,
+        lower_bound=first.lower_bound,
+        error_rate_ratio=float("nan") if errors is None else errors.estimate,
+        error_rate_lower_bound=float("nan") if errors is None else errors.lower_bound,
+        band_lower=low,
+        band_upper=high,
+    )
