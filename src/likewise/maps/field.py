@@ -1,5 +1,6 @@
 """The field of the flow: uphill in the loss, back towards the start by the penalty."""
 
+import abc
 import dataclasses
 from typing import final
 
@@ -26,26 +27,44 @@ def loss_gradient(
     return gradient
 
 
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
 class FlowField(SemilinearField):
     r"""Equation (6) for a quadratic metric: :math:`\nabla\ell(f(x), y) - 2\lambda\Sigma(x - x_0)`.
 
-    A state is a displacement in coordinates where the penalty is a rate each.
+    A state is a displacement, in coordinates where the penalty is a rate each.
     """
 
-    model: Model
-    coordinates: Coordinates
-    x0: Float[Tensor, "n d"]
-    y: Shaped[Tensor, " n"]
+    free: slice
+    """Where the k free coordinates stand in a state."""
 
-    @property
-    def rates(self) -> Float[Tensor, " r"]:  # type: ignore[override]
-        """The rates of the coordinates."""
-        return self.coordinates.rates
+    @abc.abstractmethod
+    def start(self) -> Float[Tensor, "n r"]:
+        """Return the states of people who have not moved."""
 
+    @abc.abstractmethod
     def place(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
         """Return the people that a state stands for."""
+
+
+@final
+class GeneralField(FlowField):
+    """The field for any model with a gradient."""
+
+    def __init__(
+        self,
+        model: Model,
+        coordinates: Coordinates,
+        x0: Float[Tensor, "n d"],
+        y: Shaped[Tensor, " n"],
+    ) -> None:
+        self.model, self.coordinates, self.x0, self.y = model, coordinates, x0, y
+        self.rates, self.free = coordinates.rates, coordinates.free
+
+    @override
+    def start(self) -> Float[Tensor, "n r"]:
+        return self.x0.new_zeros(len(self.x0), len(self.rates))
+
+    @override
+    def place(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
         return self.x0 + self.coordinates.lift(state)
 
     @override

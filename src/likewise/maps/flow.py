@@ -14,7 +14,9 @@ from likewise.errors import InvalidModel, InvalidSettings
 from likewise.inference.outcomes import Status
 from likewise.maps.base import BoundMap, Moved, UnfairMap, fallen
 from likewise.maps.coordinates import Coordinates, all_coordinates, free_coordinates
-from likewise.maps.field import FlowField, PenalisedField
+from likewise.maps.entrance import Entrance, NetworkField, entrance
+from likewise.maps.field import FlowField, GeneralField, PenalisedField
+from likewise.maps.network import read_network
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
@@ -163,7 +165,7 @@ class GradientFlow(UnfairMap):
             )
         if not isinstance(metric, QuadraticForm):
             self._refuse_without_form(solver)
-            return BoundFlow(self, model, metric, SOLVERS[solver], steps, None)
+            return BoundFlow(self, model, metric, SOLVERS[solver], steps)
         if self.reach is not None and len(self.reach.mean) != len(metric.free):
             raise InvalidSettings(
                 f"The reach has {len(self.reach.mean)} coordinates, but the metric has "
@@ -177,7 +179,9 @@ class GradientFlow(UnfairMap):
             if self.free_only
             else all_coordinates(metric, self.lam, d, dtype)
         )
-        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates)
+        network = read_network(model, dtype)
+        way = None if network is None else entrance(network, coordinates)
+        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, way)
 
     def _refuse_without_form(self, solver: str) -> None:
         if self.free_only or self.reach is not None:
@@ -205,7 +209,8 @@ class BoundFlow:
     metric: FairMetric
     solver: Solver
     steps: Steps
-    coordinates: Coordinates | None
+    coordinates: Coordinates | None = None
+    way: Entrance | None = None
 
     def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
@@ -216,9 +221,12 @@ class BoundFlow:
             stops = {time: x.to(x0) for time, x in path.kept.items()}
             x = path.x.to(x0)
         else:
-            flow = FlowField(self.model, self.coordinates, start, y)
-            state = start.new_zeros(len(start), len(flow.rates))
-            path = self._solve(flow, state, self._confine(start, self.coordinates.free))
+            flow: FlowField = (
+                GeneralField(self.model, self.coordinates, start, y)
+                if self.way is None
+                else NetworkField(self.way, start, y)
+            )
+            path = self._solve(flow, flow.start(), self._confine(start, flow.free))
             stops = {time: flow.place(s).to(x0) for time, s in path.kept.items()}
             x = flow.place(path.x).to(x0)
         below_one = 0

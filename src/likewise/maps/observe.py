@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from likewise.inference.outcomes import AtHorizon, Outcomes, Status
@@ -69,7 +69,8 @@ def observe(
         status=moved.status.numpy(),
         horizons={time: _at(model, x, y) for time, x in moved.horizons.items()},
     )
-    status = _status(outcomes, ratios=model.card.task == "classification")
+    lost = ~moved.x.isfinite().all(dim=1).numpy()
+    status = _status(outcomes, lost, ratios=model.card.task == "classification")
     fell = int((after.loss < before.loss).sum())
     return Observed(dataclasses.replace(outcomes, status=status), moved, moved.below_one + fell)
 
@@ -89,11 +90,11 @@ def _at(model: Model, x: Tensor, y: Tensor) -> AtHorizon:
     return AtHorizon(seen.loss, seen.decision)
 
 
-def _status(outcomes: Outcomes, *, ratios: bool) -> Int[np.ndarray, " n"]:
-    """Mark people who have no ratio, or no loss at all, and are not marked already."""
-    status = outcomes.status
-    if ratios:
-        undefined = ~np.isfinite(outcomes.ratio) & np.isfinite(outcomes.loss_after)
-        status = np.where((status == Status.MOVED) & undefined, Status.UNDEFINED, status)
-    lost = ~(np.isfinite(outcomes.loss_before) & np.isfinite(outcomes.loss_after))
-    return np.where((status == Status.MOVED) & lost, Status.DIVERGED, status)
+def _status(
+    outcomes: Outcomes, lost: Bool[np.ndarray, " n"], *, ratios: bool
+) -> Int[np.ndarray, " n"]:
+    """Mark people who are nowhere, or have no ratio, and are not marked already."""
+    lost = lost | ~(np.isfinite(outcomes.loss_before) & np.isfinite(outcomes.loss_after))
+    undefined = ~np.isfinite(outcomes.ratio) if ratios else np.zeros(len(outcomes), dtype=bool)
+    found = np.select([lost, undefined], [Status.DIVERGED, Status.UNDEFINED], Status.MOVED)
+    return np.where(outcomes.status == Status.MOVED, found, outcomes.status)

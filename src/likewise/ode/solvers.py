@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar, Protocol, final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -11,14 +11,8 @@ from typing_extensions import override
 
 State = Float[Tensor, "n d"]
 Step = Callable[[Tensor], Tensor]
-
-
-class Field(Protocol):
-    r"""The right-hand side of :math:`\dot x = g(x)`, row by row."""
-
-    def __call__(self, x: State) -> State:
-        """Return the velocity of each row."""
-        ...
+Field = Callable[[Tensor], Tensor]
+"""The right-hand side of x' = g(x): the velocity of each row."""
 
 
 class SemilinearField(abc.ABC):

@@ -1,0 +1,159 @@
+"""The written-out gradient of plain networks, against automatic gradients."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from likewise.maps.coordinates import Split
+from likewise.maps.entrance import NetworkField
+from likewise.maps.field import loss_gradient
+from likewise.maps.flow import GradientFlow
+from likewise.maps.network import read_network
+from likewise.metrics.quadratic import QuadraticMetric, ignoring
+from likewise.metrics.reach import Ellipsoid
+from likewise.models import as_model
+from likewise.models.layers import FixedProjection
+
+BASIS = torch.linalg.qr(torch.randn(6, 2, generator=torch.Generator().manual_seed(1)))[0].T
+
+NETWORKS = {
+    "logistic, one logit": lambda: nn.Linear(6, 1),
+    "logistic, two logits": lambda: nn.Linear(6, 2),
+    "multinomial": lambda: nn.Linear(6, 4),
+    "relu": lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)),
+    "wide relu": lambda: nn.Sequential(nn.Linear(6, 30), nn.ReLU(), nn.Linear(30, 1)),
+    "tanh": lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)),
+    "no bias": lambda: nn.Sequential(nn.Linear(6, 8, bias=False), nn.Tanh(), nn.Linear(8, 2)),
+    "deep": lambda: nn.Sequential(
+        nn.Linear(6, 9), nn.Sigmoid(), nn.Linear(9, 7), nn.ReLU(), nn.Linear(7, 2)
+    ),
+    "projected": lambda: nn.Sequential(
+        FixedProjection(BASIS), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)
+    ),
+    "two linear layers": lambda: nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2)),
+    "dropout": lambda: nn.Sequential(nn.Linear(6, 8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 2)),
+}
+OTHERS = {
+    "layer norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 2)),
+    "gelu": lambda: nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 2)),
+    "activation first": lambda: nn.Sequential(nn.Tanh(), nn.Linear(6, 2)),
+    "activation last": lambda: nn.Sequential(nn.Linear(6, 2), nn.Tanh()),
+    "projection last": lambda: nn.Sequential(nn.Linear(6, 6), FixedProjection(BASIS)),
+    "leaky": lambda: nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(), nn.Linear(8, 2)),
+}
+
+
+def labels(model, n=60):
+    width = model(torch.zeros(1, 6, dtype=torch.float64)).shape[1]
+    return torch.arange(n) % max(width, 2)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_written_gradient_is_the_automatic_one(name, people):
+    model, x = as_model(NETWORKS[name]()), people[0]
+    y = labels(model)
+    network = read_network(model, torch.float64)
+    assert network is not None
+    h = network.enter(x)
+    slope = torch.empty_like(h)
+    network.gradient(h, network.target(y), slope)
+    ours = slope.T @ network.layers[0].weight
+    assert (ours - loss_gradient(model, x, y)).abs().max().item() < 1e-14
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_regressions_too(loss, people, monkeypatch):
+    model = as_model(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1)), output="values")
+    x, y = people[0], people[0].sum(1)
+    chosen = dataclasses.replace(model.loss, name=loss)
+    monkeypatch.setattr(type(model), "loss", property(lambda self: chosen))
+    network = read_network(model, torch.float64)
+    assert network is not None
+    h = network.enter(x)
+    slope = torch.empty_like(h)
+    network.gradient(h, network.target(y), slope)
+    gap = slope.T @ network.layers[0].weight - loss_gradient(model, x, y)
+    assert gap.abs().max().item() < 1e-14
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_models_take_the_general_way(name):
+    assert read_network(as_model(OTHERS[name]()), torch.float64) is None
+
+
+def test_probabilities_and_changed_losses_take_the_general_way(monkeypatch):
+    model = as_model(nn.Sequential(nn.Linear(6, 1), nn.Sigmoid()), output="probabilities")
+    assert read_network(model, torch.float64) is None
+    plain = as_model(nn.Linear(6, 1))
+    monkeypatch.setattr(type(plain), "loss", property(lambda self: lambda out, y: out[:, 0]))
+    assert read_network(plain, torch.float64) is None
+
+
+METRICS = {
+    "two free": ignoring(BASIS),
+    "none free": ignoring(torch.zeros(1, 6)),
+    "quadratic": QuadraticMetric(torch.diag(torch.tensor([0.0, 0, 0.5, 1, 1, 2]).double())),
+}
+
+
+@pytest.mark.parametrize("free_only", [False, True], ids=["all", "free only"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_flow_of_a_network_is_the_general_flow(name, metric, free_only, people):
+    model = as_model(NETWORKS[name]())
+    x, y = people[0], labels(model)
+    flow = GradientFlow(lam=20, time=2, steps=4, free_only=free_only, horizons=(1.0,))
+    fast = flow.bind(model, METRICS[metric])
+    assert fast.way is not None
+    general = dataclasses.replace(fast, way=None)
+    for ours, theirs in (
+        (fast(x, y).x, general(x, y).x),
+        (fast(x, y).horizons[1.0], general(x, y).horizons[1.0]),
+    ):
+        assert (ours - theirs).abs().max().item() < 1e-12
+
+
+@pytest.mark.parametrize("solver", ["euler", "rk4", "exponential2"])
+def test_every_solver_takes_both_ways(solver, people):
+    model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
+    flow = GradientFlow(lam=20, time=1, solver=solver, steps=40)
+    fast = flow.bind(model, metric)
+    gap = fast(*people).x - dataclasses.replace(fast, way=None)(*people).x
+    assert gap.abs().max().item() < 1e-12
+
+
+def test_a_reach_bounds_both_ways_alike(people):
+    x, _ = people
+    model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
+    reach = Ellipsoid.of((x @ metric.free.T).numpy(), coverage=0.5)
+    fast = GradientFlow(time=20, steps=20, reach=reach).bind(model, metric)
+    gap = fast(*people).x - dataclasses.replace(fast, way=None)(*people).x
+    assert gap.abs().max().item() < 1e-10
+
+
+def test_narrow_networks_are_solved_in_their_first_layer_and_wide_ones_are_not():
+    metric = METRICS["two free"]
+    narrow = GradientFlow().bind(as_model(NETWORKS["relu"]()), metric).way
+    wide = GradientFlow().bind(as_model(NETWORKS["wide relu"]()), metric).way
+    assert narrow.rows is not None
+    assert len(narrow.rates) == 8 + 2
+    assert wide.rows is None
+    assert len(wide.rates) == 6 + 2
+
+
+def test_coordinates_are_a_displacement_and_its_transpose(people):
+    free = METRICS["two free"].free
+    rates = torch.zeros(8, dtype=torch.float64)
+    split = Split(rates, free, slice(6, None))
+    v = people[0]
+    assert torch.allclose(split.lift(split.lower(v)), v, atol=1e-14)
+
+
+def test_states_are_laid_out_people_last(people):
+    way = GradientFlow().bind(as_model(NETWORKS["relu"]()), METRICS["two free"]).way
+    field = NetworkField(way, *people)
+    assert field.start().T.is_contiguous()
+    assert field.nonlinear(field.start()).T.is_contiguous()
+    assert field(field.start()).T.is_contiguous()

@@ -1,0 +1,83 @@
+"""Flows whose exact solution is known: m + e^m + c t is conserved along a logistic model."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import solve_ivp
+from scipy.special import wrightomega
+
+from likewise.maps.flow import GradientFlow
+from likewise.metrics.quadratic import QuadraticMetric, ignoring
+from likewise.models import as_model
+
+
+def closed_form(m0, c, time):
+    """Return the margin at a time, moving along free directions only (INFERENCE, section 2)."""
+    k = m0 + np.exp(np.minimum(m0, 700)) - c * time
+    with np.errstate(divide="ignore"):
+        m = np.where(k > 1, np.log(wrightomega(np.maximum(k, 1.0))), k - wrightomega(k))
+    return np.where(m0 > 30, m0 - c * time * np.exp(-m0), m)
+
+
+def logistic(theta, bias=0.3):
+    linear = torch.nn.Linear(len(theta), 1, dtype=torch.float64)
+    with torch.no_grad():
+        linear.weight[0] = torch.tensor(theta)
+        linear.bias.fill_(bias)
+    return as_model(linear)
+
+
+@pytest.mark.parametrize("time", [0.1, 1.0, 5.0, 40.0])
+@pytest.mark.parametrize("solver", ["rk4", "exponential2", "exponential4"])
+def test_free_only_logistic_flows_follow_the_closed_form(time, solver, rng):
+    theta = [1.2, -0.7, 0.4]
+    model, metric = logistic(theta), ignoring(rng.normal(size=(2, 3)))
+    x = torch.from_numpy(rng.normal(size=(200, 3)) * 4)
+    y = torch.from_numpy(rng.integers(0, 2, size=200))
+    sign = (2 * y - 1).numpy()
+    c = float((metric.free @ torch.tensor(theta, dtype=torch.float64)).square().sum())
+    steps = {"rk4": 200, "exponential2": 1000, "exponential4": 200}[solver]
+    flow = GradientFlow(time=time, solver=solver, steps=steps, free_only=True)
+    moved = flow.bind(model, metric)(x, y).x
+    before, after = (sign * model(at)[:, 0].detach().numpy() for at in (x, moved))
+    # The second-order method at h = 0.04 sets the tolerance.
+    np.testing.assert_allclose(after, closed_form(before, c, time), rtol=0, atol=2e-4)
+
+
+def test_surer_people_than_exponentials_can_hold_stay_put(rng):
+    model, metric = logistic([1.0, 1.0]), ignoring([[1.0, 0.0]])
+    x, y = torch.tensor([[600.0, 600.0], [40.0, 0.0]]).double(), torch.tensor([1, 1])
+    moved = GradientFlow(free_only=True).bind(model, metric)(x, y).x
+    after = model(moved)[:, 0].detach().numpy()
+    np.testing.assert_allclose(after, closed_form(model(x)[:, 0].detach().numpy(), 1.0, 5.0))
+
+
+@pytest.mark.parametrize(
+    "sigma",
+    [
+        np.diag([0.0, 1.0, 1.0, 1.0]),
+        np.diag([0.0, 0.3, 1.0, 4.0]),
+        np.array([[2.0, 1, 0, 0], [1, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]),
+    ],
+    ids=["projection", "several prices", "coupled"],
+)
+def test_the_penalised_flow_agrees_with_scipy(sigma, rng):
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    model, metric = as_model(net.double()), QuadraticMetric(torch.from_numpy(sigma))
+    x0 = torch.from_numpy(rng.normal(size=(3, 4)))
+    y, lam, time = torch.tensor([0, 1, 1]), 30.0, 3.0
+
+    def velocity(t, flat):
+        x = torch.from_numpy(flat.reshape(3, 4)).requires_grad_()
+        total = model.loss(model(x), y).sum() - lam * metric.squared_distance(x, x0).sum()
+        return torch.autograd.grad(total, x)[0].numpy().ravel()
+
+    theirs = solve_ivp(
+        velocity, (0, time), x0.numpy().ravel(), method="LSODA", rtol=1e-10, atol=1e-12
+    ).y[:, -1]
+    for steps in (16, 64):
+        ours = GradientFlow(lam=lam, time=time, steps=steps).bind(model, metric)(x0, y).x
+        # Order four: four times the steps are over a hundred times as accurate.
+        limit = {16: 1e-5, 64: 1e-7}[steps]
+        np.testing.assert_allclose(ours.numpy().ravel(), theirs, rtol=0, atol=limit)

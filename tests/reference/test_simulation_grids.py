@@ -1,0 +1,107 @@
+"""The paper's simulation: 441 linear models, all audited at once."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from likewise.losses import Loss
+from likewise.maps.flow import GradientFlow
+from likewise.maps.observe import observe
+from likewise.metrics.quadratic import QuadraticMetric
+from likewise.models.base import Model, ModelCard
+from likewise.scale.blocks import run_blocks
+
+THETA = np.round(np.arange(-4, 4.01, 0.4), 10)
+
+
+@dataclasses.dataclass(frozen=True)
+class AuthorsLoss:
+    """-log(p + 1e-16), as the authors' scripts have it."""
+
+    def __call__(self, out, y):
+        return -torch.log(torch.sigmoid((2 * y - 1) * out[:, 0]) + 1e-16)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsOfLinearModels(Model):
+    """Each row has coefficients of its own, so that 441 models are audited in one run."""
+
+    theta: Float[Tensor, "n 2"]
+    bias: Float[Tensor, " n"]
+    own_loss: Any
+    card = ModelCard("linear", "classification", "logits", (0, 1), 2)
+
+    @property
+    def loss(self):
+        return self.own_loss
+
+    def __call__(self, x: Float[Tensor, "n 2"]) -> Float[Tensor, "n 1"]:
+        return ((x * self.theta).sum(1) + self.bias)[:, None]
+
+
+def best_bias(x, y, theta):
+    """Fit the intercept that goes with fixed slopes, by Newton's method."""
+    score, sign, b = x @ theta.T, (2 * y - 1)[:, None], np.zeros(len(theta))
+    for _ in range(100):
+        p = 1 / (1 + np.exp(np.clip(sign * (score + b), -500, 500)))
+        slope, curve = -(sign * p).sum(0), (p * (1 - p)).sum(0)
+        step = np.clip(slope / np.maximum(curve, 1e-12), -1, 1)
+        b -= step
+    assert np.abs(slope).max() < 1e-9
+    return b
+
+
+def grid(people, degrees, *, bias_times, loss, ddof):
+    """Return T_n for every model of the grid."""
+    x, y = map(torch.from_numpy, people)
+    theta = np.stack(np.meshgrid(THETA, THETA, indexing="ij"), axis=-1).reshape(-1, 2)
+    bias = torch.from_numpy(bias_times * best_bias(*people, theta))
+    theta = torch.from_numpy(theta)
+    angle = np.radians(degrees)
+    normal = torch.tensor([-np.sin(angle), np.cos(angle)])
+    metric = QuadraticMetric(torch.outer(normal, normal))
+    flow = GradientFlow.paper_simulation()
+
+    def block(models):
+        each = models.stop - models.start
+        model = RowsOfLinearModels(
+            theta[models].repeat_interleave(len(x), 0), bias[models].repeat_interleave(len(x)), loss
+        )
+        bound = flow.bind(model, metric)
+        seen = observe(model, bound, metric, x.repeat(each, 1), y.repeat(each)).outcomes
+        return seen.ratio.reshape(each, len(x))
+
+    ratio = np.concatenate(run_blocks(block, len(theta), size=21, threads=1))
+    spread = ratio.std(axis=1, ddof=ddof)
+    return (ratio.mean(axis=1) - 1.645 * spread / np.sqrt(len(x))).reshape(21, 21)
+
+
+@pytest.fixture(scope="module")
+def published(reference):
+    with np.load(reference / "simulation.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def people(published):
+    return published["x"], published["y"].astype(np.int64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("degrees", [0, 10])
+def test_the_published_grids_are_reproduced(degrees, published, people):
+    found = grid(people, degrees, bias_times=2, loss=AuthorsLoss(), ddof=0)
+    np.testing.assert_allclose(found, published[f"T_{degrees}"], atol=1e-6, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("degrees", "rejected"), [(0, 294), (5, 306), (10, 304), (20, 299)])
+def test_the_corrected_grids_reject_as_many_models_as_they_should(degrees, rejected, people):
+    loss = Loss("cross_entropy", "logits")
+    found = grid(people, degrees, bias_times=1, loss=loss, ddof=1)
+    assert (found > 1.25).sum() == rejected

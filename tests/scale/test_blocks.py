@@ -1,0 +1,102 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+import torch
+
+from likewise.errors import InvalidSettings
+from likewise.scale.blocks import block_size, run_blocks
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_rows(threads):
+    def function(rows):
+        time.sleep(0.01 if rows.start % 20 == 0 else 0)  # later blocks finish first
+        return list(range(rows.start, rows.stop))
+
+    results = run_blocks(function, 95, size=10, threads=threads)
+    assert [len(r) for r in results] == [10] * 9 + [5]
+    assert [i for r in results for i in r] == list(range(95))
+
+
+def test_no_rows_are_no_blocks():
+    assert run_blocks(lambda rows: 1, 0, size=10, threads=2) == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_each_block_runs_on_one_torch_thread_and_the_setting_is_restored(threads):
+    torch.set_num_threads(2)
+    seen = run_blocks(lambda rows: torch.get_num_threads(), 30, size=5, threads=threads)
+    assert seen == [1] * 6
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_progress_counts_rows_in_the_calling_thread(threads):
+    calls = []
+    run_blocks(
+        lambda rows: None,
+        25,
+        size=10,
+        threads=threads,
+        progress=lambda done: calls.append((done, threading.current_thread())),
+    )
+    assert [c[0] for c in calls][-1] == 25
+    assert sorted(c[0] for c in calls) == [c[0] for c in calls]
+    assert {c[1] for c in calls} == {threading.current_thread()}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_first_error_ends_the_run_and_restores_the_setting(threads):
+    begun = []
+
+    def function(rows):
+        begun.append(rows.start)
+        if rows.start == 10:
+            raise ZeroDivisionError("block 1")
+        time.sleep(0.02)
+
+    torch.set_num_threads(2)
+    with pytest.raises(ZeroDivisionError, match="block 1"):
+        run_blocks(function, 1000, size=10, threads=threads)
+    assert len(begun) < 10
+    assert torch.get_num_threads() == 2
+
+
+def test_ctrl_c_stops_a_threaded_run_promptly():
+    code = """
+        import time
+        from likewise.scale.blocks import run_blocks
+        print("ready", flush=True)
+        try:
+            run_blocks(lambda rows: time.sleep(0.1), 100_000, size=1, threads=2)
+        except KeyboardInterrupt:
+            raise SystemExit(130)
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(0.3)
+    os.kill(child.pid, signal.SIGINT)
+    # Two blocks of 0.1 s are under way; all 100 000 would take more than an hour.
+    assert child.wait(timeout=30) == 130
+
+
+def test_bad_sizes_are_refused():
+    with pytest.raises(InvalidSettings):
+        run_blocks(lambda rows: None, 10, size=0, threads=1)
+    with pytest.raises(InvalidSettings):
+        run_blocks(lambda rows: None, 10, size=1, threads=0)
+
+
+def test_blocks_shrink_as_features_grow():
+    sizes = [block_size(d) for d in (1, 39, 300, 2000, 10_000, 10**6)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] >= 64
