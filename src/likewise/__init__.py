@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from likewise.inference.ratio_tests import ErrorRateRatioTest as ErrorRateRatioTest
     from likewise.inference.ratio_tests import LossRatioTest as LossRatioTest
     from likewise.inference.ratio_tests import MeanLossRatioTest as MeanLossRatioTest
+    from likewise.maps.combine import Worst as Worst
+    from likewise.maps.flips import Flips as Flips
     from likewise.maps.flow import GradientFlow as GradientFlow
+    from likewise.maps.search import Reach as Reach
     from likewise.metrics.learn import sensitive_subspace as sensitive_subspace
     from likewise.metrics.quadratic import ProjectionMetric as ProjectionMetric
     from likewise.metrics.quadratic import QuadraticMetric as QuadraticMetric
@@ -54,6 +57,9 @@ _HOMES = {
     "save_metric": "metrics.saved",
     "load_metric": "metrics.saved",
     "GradientFlow": "maps.flow",
+    "Reach": "maps.search",
+    "Flips": "maps.flips",
+    "Worst": "maps.combine",
     "Outcomes": "inference.outcomes",
     "LossRatioTest": "inference.ratio_tests",
     "ErrorRateRatioTest": "inference.ratio_tests",
