@@ -196,7 +196,7 @@ def test_all_groups_are_covered_together_and_rarely_accused():
     # tolerance in each. Measured .936 (without Hall .885) and .035. At .935 and .05 the
     # test fails once in 500 times; separate 95 % intervals cover all groups in .61 of runs.
     rng = np.random.default_rng(20210330)
-    runs = 400
+    runs = 250
     covered = accused = 0
     for _ in range(runs):
         groups = {

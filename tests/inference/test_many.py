@@ -221,7 +221,7 @@ def test_the_best_of_seven_horizons_is_rejected_alpha_of_the_time_under_the_band
     # At the tolerance at every horizon at once. The band comes out at .050; the best of seven
     # bounds at .12. A true rate of .05 fails once in 10 000 times, and one of .12 passes once.
     rng = np.random.default_rng(20210330)
-    runs, n = 1000, 400
+    runs, n = 600, 400
     design = Design.make(n)
     alarms = np.zeros(3)
     for _ in range(runs):

@@ -246,7 +246,7 @@ def test_a_model_at_the_tolerance_is_rarely_accused_however_often_one_looks(popu
     # the sequence in the limit; here they come out at .02-.03 and 0-.02. A true rate of .05 would
     # fail this test once in 10 000; z (.15-.28) would pass its half less often than that.
     rng = np.random.default_rng(20210330)
-    runs, rows = 500, 9000
+    runs, rows = 400, 9000
     game = Game(1.25, 0.05, 0.0, 1000)
     looks = np.arange(100, rows + 1, 100)
     alarms = np.zeros(3)

@@ -102,7 +102,8 @@ def by_group(
     groups = cells(outcomes, intersections)
     if not groups:
         return ()
-    members = [outcomes.take(cell.rows) for cell in groups]
+    bare = dataclasses.replace(outcomes, groups={}, horizons={})
+    members = [bare.take(cell.rows) for cell in groups]
     estimates = [_estimate(own) for own in members]
     ends = _intervals(outcomes, groups, estimates, alpha, interval, rng, draws)
     tests = holm(

@@ -56,9 +56,11 @@ def largest_error(
     degrees
         Degrees of freedom of the standard errors, if clusters are few: Student's t then.
     """
-    length = np.sqrt(np.square(terms).sum(axis=0))
-    unit = np.divide(terms, length, out=np.zeros_like(terms), where=length > 0)
-    values, vectors = np.linalg.eigh(unit.T @ unit)
+    products = terms.T @ terms
+    length = np.sqrt(np.diag(products))
+    scale = np.outer(length, length)
+    correlation = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+    values, vectors = np.linalg.eigh(correlation)
     root = vectors * np.sqrt(np.maximum(values, 0))
     largest = np.empty(draws)
     block = max(1, CELLS // terms.shape[1])
