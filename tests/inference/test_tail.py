@@ -14,7 +14,7 @@ def test_hills_index_finds_that_of_a_pareto(index, rng):
 
 
 @pytest.mark.parametrize(
-    ("index", "words"), [(1.2, "variance may not exist"), (2.4, "somewhat off"), (6.0, None)]
+    ("index", "words"), [(1.2, "variance may not"), (2.4, "somewhat off"), (6.0, None)]
 )
 def test_heavy_tails_are_warned_about(index, words, rng):
     notes = tail_of(1 + rng.pareto(index, size=20_000)).notes

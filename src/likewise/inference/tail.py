@@ -18,25 +18,27 @@ class Tail:
         interval needs three moments, the central limit theorem two.
     top_share
         Share of the variance that is held by the 1 % of people with the largest ratios.
+    largest
+        How many of the largest ratios the index was estimated from.
     """
 
     hill_index: float
     top_share: float
+    largest: int
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to warn about, in sentences."""
-        index = self.hill_index
-        if index < 2:
+        index = f"Hill index {self.hill_index:.1f}, from the {self.largest} largest"
+        if self.hill_index < 2:
             return (
-                f"The tail of the loss ratios is so heavy (Hill index {index:.1f}, below 2) that "
-                "their variance may not exist: no interval for the mean can be relied on; use the "
-                "error-rate ratio.",
+                f"The tail of the loss ratios looks so heavy ({index}) that their variance may not "
+                "exist, and with it no interval for their mean: compare the error-rate ratio.",
             )
-        if index < 3:
+        if self.hill_index < 3:
             return (
-                f"The tail of the loss ratios is heavy (Hill index {index:.1f}, below 3): bounds "
-                "may be somewhat off; compare the bootstrap-t and the error-rate ratio.",
+                f"The tail of the loss ratios looks heavy ({index}), so the bounds may be somewhat "
+                "off: compare the bootstrap-t and the error-rate ratio.",
             )
         return ()
 
@@ -72,7 +74,8 @@ def tail_from(largest: Float[np.ndarray, " m"], n: int, mean: float, squares: fl
     k, threshold = _hill_count(n), float(ordered[_hill_count(n)])
     excess = float(np.log(ordered[:k] / threshold).mean()) if threshold > 0 else 0.0
     top = float(np.square(ordered[: _top_count(n)] - mean).sum())
-    return Tail(1 / excess if excess > 0 else math.inf, top / squares if squares else 0.0)
+    index = 1 / excess if excess > 0 else math.inf
+    return Tail(index, top / squares if squares else 0.0, k)
 
 
 def _hill_count(n: int) -> int:
