@@ -16,7 +16,7 @@ from likewise.checks.gather import Gathered, Progress
 from likewise.checks.introduce import Introduced, introduce, meet
 from likewise.checks.judge import judge
 from likewise.checks.ladder import with_rungs
-from likewise.checks.writing import worst_cases, write
+from likewise.checks.writing import signed, worst_cases, write
 from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, LikewiseWarning
 from likewise.inference.outcomes import Outcomes
@@ -187,7 +187,8 @@ def audit(
         command=command,
         seconds=time.perf_counter() - began,
     )
-    return AuditResult(record, gathered.outcomes, metric, gathered, who.data)
+    outcomes = signed(gathered.outcomes, record)
+    return AuditResult(record, outcomes, metric, gathered, who.data)
 
 
 def get_ready(

@@ -1,5 +1,6 @@
 """From what was found to the record: everything a report shows and a repeat needs."""
 
+import dataclasses
 import importlib.metadata
 from collections.abc import Sequence
 from typing import Any
@@ -74,6 +75,18 @@ def write(
         versions=identity.versions(),
         seconds={"total": seconds},
     )
+
+
+def signed(outcomes: Outcomes, record: Record) -> Outcomes:
+    """Return the outcomes with the hashes of what they came from, so that no two get mixed up."""
+    about = {
+        **outcomes.about,
+        "settings_hash": record.settings_hash,
+        "model": record.model.sha256,
+        "metric": record.metric.sha256,
+        "data": record.data.sha256,
+    }
+    return dataclasses.replace(outcomes, about=about)
 
 
 def worst_cases(gathered: Gathered, data: AuditData, n: int) -> tuple[WorstCase, ...]:
