@@ -1,0 +1,227 @@
+"""From finished pieces to the record: one sweep over the outcomes on disk."""
+
+import contextlib
+import dataclasses
+import heapq
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Float
+
+from likewise.checks.gather import Case, Progress
+from likewise.checks.introduce import Introduced
+from likewise.checks.pieces import Piece, cases_of, read_piece, read_sums
+from likewise.checks.survey import Survey
+from likewise.checks.trait_levels import TraitLevels
+from likewise.checks.writing import SHOWN_CASES
+from likewise.errors import Untrustworthy
+from likewise.inference.outcomes import Outcomes, Status
+from likewise.scale.group_tally import GroupTally
+from likewise.scale.horizon_tally import HorizonTally
+from likewise.scale.journal import Journal, writing
+from likewise.scale.sketch import LogHistogram
+from likewise.scale.sums import Sums
+from likewise.settings import Settings
+
+BINS = 40
+SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined:
+    """What all pieces together say.
+
+    Parameters
+    ----------
+    sums, tally, horizons
+        What the tests need, what tables by group need, and the tests at other times.
+    levels
+        The levels of each protected trait.
+    worst
+        The people harmed most, and their outcomes in the same order.
+    fair_distance
+        The mean of it.
+    distribution
+        Quantiles (to one per cent) and the histogram of the loss ratios.
+    """
+
+    n: int
+    about: Mapping[str, Any]
+    sums: Sums
+    tally: GroupTally
+    horizons: HorizonTally
+    levels: Mapping[str, TraitLevels]
+    counts: Mapping[str, int]
+    below_one: int
+    clipped: int
+    evaluations: int
+    shift: Float[np.ndarray, " d"]
+    absolute_shift: Float[np.ndarray, " d"]
+    fair_distance: float
+    distribution: Mapping[str, tuple[float, ...]]
+    worst: tuple[Case, ...]
+    worst_outcomes: Outcomes
+
+
+def join(
+    book: Journal,
+    known: Survey,
+    who: Introduced,
+    settings: Settings,
+    outcomes: Path | None,
+    provenance: Mapping[str, str],
+    progress: Progress | None = None,
+) -> Joined:
+    """Read all pieces in their order, add them up, and write the outcomes of everyone.
+
+    Parameters
+    ----------
+    outcomes, provenance
+        Where to write them, and what is noted there beside what the pieces say.
+    """
+    numbers = sorted(book.done())
+    heads = [head for number in numbers if (head := read_sums(book.path(number))) is not None]
+    n = sum(head["n"] for head in heads)
+    if n != known.n:
+        raise Untrustworthy(
+            f"The journal holds {n} people, but there are {known.n}. Remove {str(book.folder)!r} "
+            "and begin again."
+        )
+    levels = {name: TraitLevels.of(counts) for name, counts in known.traits.items()}
+    regression = who.model.card.task == "regression"
+    mean_loss = sum(h["loss_before"] for h in heads) / sum(h["weight"] for h in heads)
+    sums = Sums(
+        n,
+        regression=regression,
+        weighted=known.weighted,
+        cap=settings.cap,
+        # The test's own cap, which the settings do not change.
+        limit=10.0 * mean_loss,
+    )
+    tally = GroupTally(
+        {name: known_levels.groups for name, known_levels in levels.items()},
+        classes=max(2, len(who.classes)),
+        regression=regression,
+        weighted=known.weighted,
+    )
+    horizons = HorizonTally(sums)
+    edges, histogram, sketch = _edges(heads), np.zeros(BINS), LogHistogram()
+    counts: Counter[str] = Counter({status.name.lower(): 0 for status in Status})
+    fair_distance = 0.0
+    worst = heapq.nlargest(
+        SHOWN_CASES,
+        (case for head in heads for case in cases_of(head)),
+        key=lambda case: (case.harm, -case.row),
+    )
+    found: dict[int, Outcomes] = {}
+    about: Mapping[str, Any] = {}
+    with _outcomes_file(outcomes, provenance) as write:
+        for done, number in enumerate(numbers, start=1):
+            piece = read_piece(book.path(number), levels)
+            block = piece.outcomes
+            about = block.about
+            sums.add(block)
+            tally.add(block, piece.levels)
+            horizons.add(block)
+            counts.update(block.counts())
+            fair_distance += float(block.fair_distance.sum())
+            if edges is not None:
+                ratio = block.ratio
+                usable = ratio[np.isfinite(ratio) & (ratio > 0)]
+                sketch.add(usable)
+                histogram += np.histogram(np.log10(usable), edges)[0]
+            for i in np.flatnonzero(np.isin(block.row, [case.row for case in worst])):
+                found[int(block.row[i])] = named(piece, levels).take(np.array([i]))
+            write(piece, levels)
+            if progress is not None:
+                progress("adding up", done, len(numbers))
+    share = np.array([head["n"] for head in heads]) / n
+    return Joined(
+        n=n,
+        about=about,
+        sums=sums,
+        tally=tally,
+        horizons=horizons,
+        levels=levels,
+        counts=dict(counts),
+        below_one=sum(head["below_one"] for head in heads),
+        clipped=sum(head["clipped"] for head in heads),
+        evaluations=max(head["evaluations"] for head in heads),
+        shift=share @ np.array([head["shift"] for head in heads]),
+        absolute_shift=share @ np.array([head["absolute_shift"] for head in heads]),
+        fair_distance=fair_distance / n,
+        distribution=_distribution(sketch, edges, histogram),
+        worst=tuple(worst),
+        worst_outcomes=Outcomes.concat([found[case.row] for case in worst]),
+    )
+
+
+def _edges(heads: list[dict[str, Any]]) -> Float[np.ndarray, " m"] | None:
+    least = [head["least"] for head in heads if head["least"] is not None]
+    greatest = [head["greatest"] for head in heads if head["greatest"] is not None]
+    if not least:
+        return None
+    low, high = np.log10(min(least)), np.log10(max(greatest))
+    return np.linspace(low, max(high, low + 1e-6), BINS + 1)
+
+
+def _distribution(
+    sketch: LogHistogram,
+    edges: Float[np.ndarray, " m"] | None,
+    histogram: Float[np.ndarray, " k"],
+) -> dict[str, tuple[float, ...]]:
+    if edges is None:
+        return {}
+    return {
+        "shares": SHARES,
+        "quantiles": tuple(sketch.quantile(share) for share in SHARES),
+        "edges": tuple(map(float, 10**edges)),
+        "counts": tuple(map(float, histogram)),
+    }
+
+
+def named(piece: Piece, levels: Mapping[str, TraitLevels]) -> Outcomes:
+    """Return the outcomes of a piece with its groups as text."""
+    groups = {
+        name: levels[name].named(codes).to_numpy(zero_copy_only=False)
+        for name, codes in piece.levels.items()
+    }
+    return dataclasses.replace(piece.outcomes, groups=groups)
+
+
+@contextlib.contextmanager
+def _outcomes_file(path: Path | None, provenance: Mapping[str, str]) -> Iterator[Any]:
+    """Yield what appends a piece to a Parquet file, which is there whole at the end or not."""
+    if path is None:
+        yield lambda piece, levels: None
+        return
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    writer: pq.ParquetWriter | None = None
+    with writing(path), contextlib.ExitStack() as stack:
+        stack.callback(beside.unlink, missing_ok=True)
+        file = stack.enter_context(beside.open("wb"))
+
+        def write(piece: Piece, levels: Mapping[str, TraitLevels]) -> None:
+            nonlocal writer
+            about = {**piece.outcomes.about, **provenance}
+            table = dataclasses.replace(piece.outcomes, about=about).to_arrow()
+            for name, codes in piece.levels.items():
+                column = levels[name].named(codes)
+                table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
+            if writer is None:
+                writer = pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+
+        yield write
+        if writer is not None:
+            writer.close()
+        file.flush()
+        os.fsync(file.fileno())
+        os.replace(beside, path)

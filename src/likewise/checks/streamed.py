@@ -1,0 +1,265 @@
+"""The record of an audit in pieces: verdicts from sums, checks from a sample."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from likewise.checks import describe
+from likewise.checks.beside import BOOTSTRAP_ROWS, other_methods
+from likewise.checks.certificate import Certificate
+from likewise.checks.diagnose import Found, diagnose
+from likewise.checks.gather import Gathered, Progress, gather
+from likewise.checks.introduce import Introduced
+from likewise.checks.joining import Joined, named
+from likewise.checks.judge import Judged, as_record, deciding_test, default_tests
+from likewise.checks.ladder import ladder
+from likewise.checks.pieces import read_piece
+from likewise.checks.survey import Survey
+from likewise.checks.writing import SHOWN_CASES, worst_cases, write
+from likewise.errors import InvalidSettings
+from likewise.inference.outcomes import Outcomes, Status
+from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, RatioTest
+from likewise.inference.verdict import Evidence
+from likewise.maps.base import UnfairMap
+from likewise.metrics.base import FairMetric
+from likewise.record import DataRecord, GroupRecord, HorizonRecord, Measure, Record, TestRecord
+from likewise.scale.group_tables import group_records, measure_records
+from likewise.scale.journal import Journal
+from likewise.settings import Settings
+
+CHECKED = 2000
+"""People, drawn at random, on whom the checks of ``checks = "full"`` rest."""
+
+
+def describe_joined(
+    joined: Joined,
+    book: Journal,
+    known: Survey,
+    who: Introduced,
+    metric: FairMetric,
+    map: UnfairMap,
+    settings: Settings,
+    *,
+    certificate: Certificate | None,
+    files: str,
+    threads: int,
+    progress: Progress | None = None,
+) -> Record:
+    """Judge everyone, check what can be checked on a sample, and put all into the record.
+
+    Parameters
+    ----------
+    who
+        The model with the sample of the people.
+    files
+        The sha256 of the files that the people came from.
+    """
+    judged = _judge(joined, book, settings)
+    some = who.take(_rows(len(who.x), settings.seed))
+    moved = gather(some, metric, map, threads=threads)
+    found = diagnose(some, metric, map, moved, judged, settings, threads=threads, progress=progress)
+    found = _about_everyone(found, moved, judged, joined, book, settings)
+    small = Gathered(
+        outcomes=joined.worst_outcomes,
+        worst=tuple(dataclasses.replace(case, row=k) for k, case in enumerate(joined.worst)),
+        shift=joined.shift,
+        absolute_shift=joined.absolute_shift,
+        evaluations=joined.evaluations,
+        below_one=joined.below_one,
+    )
+    record = write(
+        who,
+        metric,
+        small,
+        found,
+        settings,
+        certificate=certificate,
+        warnings=(),
+        command="",
+        seconds=0.0,
+    )
+    worst = worst_cases(small, who.data, SHOWN_CASES)
+    return record.model_copy(
+        update={
+            "rows": {"n": joined.n, **joined.counts, "below_one": joined.below_one},
+            "distribution": dict(joined.distribution),
+            "worst": tuple(
+                shown.model_copy(update={"row": case.row})
+                for shown, case in zip(worst, joined.worst, strict=True)
+            ),
+            "model": record.model.model_copy(
+                update={"clipped": joined.clipped if record.model.output == "probabilities" else 0}
+            ),
+            "data": _data_record(record.data, joined, known, files),
+        }
+    )
+
+
+def _judge(joined: Joined, book: Journal, settings: Settings) -> Judged:
+    """Run the tests on the sums of everyone."""
+    about = dataclasses.replace(joined.worst_outcomes, about=joined.about)
+    tests = {test.name: test for test in default_tests(about, settings)}
+    evidence = {name: _evidence(test, joined, book) for name, test in tests.items()}
+    decider = deciding_test(about, settings)
+    return Judged(tests, evidence, decider, str(joined.about.get("map", "flow")))
+
+
+def _evidence(test: RatioTest, joined: Joined, book: Journal) -> Evidence:
+    if isinstance(test, LossRatioTest) and test.interval == "bootstrap_t":
+        return test.evidence(_read_all(joined, book))
+    return joined.sums.evidence(test, monotone=bool(joined.about.get("monotone")))
+
+
+def _read_all(joined: Joined, book: Journal) -> Outcomes:
+    """Return the outcomes on disk, if they are few enough to be resampled."""
+    if joined.n > BOOTSTRAP_ROWS:
+        raise InvalidSettings(
+            f"The bootstrap-t resamples everyone, which is meant for up to {BOOTSTRAP_ROWS} people "
+            f"(here {joined.n}). Use interval 'hall', which it agrees with at this size."
+        )
+    pieces = [read_piece(book.path(number), joined.levels) for number in sorted(book.done())]
+    return Outcomes.concat([named(piece, joined.levels) for piece in pieces])
+
+
+def _rows(n: int, seed: int) -> np.ndarray:
+    if n <= CHECKED:
+        return np.arange(n)
+    return np.sort(np.random.default_rng([seed, 7]).choice(n, CHECKED, replace=False))
+
+
+def _about_everyone(
+    found: Found,
+    moved: Gathered,
+    judged: Judged,
+    joined: Joined,
+    book: Journal,
+    settings: Settings,
+) -> Found:
+    """Put what is known of everyone in the place of what a sample says."""
+    from_sample = len(other_methods(moved.outcomes, settings))
+    of_sample = _reasons(moved.outcomes.counts(), len(moved.outcomes))
+    beside = _beside(joined, book, settings) + found.beside[from_sample:]
+    skipped = found.skipped
+    if joined.n > len(moved.outcomes) and settings.checks == "full":
+        skipped += (
+            "metric refits, sensitivity and second opinion of everyone (they rest on "
+            f"{len(moved.outcomes)} people drawn at random)",
+        )
+    if joined.n > BOOTSTRAP_ROWS:
+        skipped += (f"the bootstrap-t (for up to {BOOTSTRAP_ROWS} people)",)
+    groups, measures = _tables(joined, book, settings)
+    if groups is None:
+        skipped += (f"tables by group of clustered people (for up to {BOOTSTRAP_ROWS} people)",)
+    return dataclasses.replace(
+        found,
+        beside=beside,
+        groups=groups or (),
+        horizons=_ladder(joined, book, settings) + found.horizons[len(joined.horizons.sums) :],
+        measures=measures,
+        diagnostics={**found.diagnostics, "mean_fair_distance": joined.fair_distance},
+        reasons=_reasons(joined.counts, joined.n)
+        + tuple(reason for reason in found.reasons if reason not in of_sample),
+        skipped=skipped,
+    )
+
+
+def _tables(
+    joined: Joined, book: Journal, settings: Settings
+) -> tuple[tuple[GroupRecord, ...] | None, tuple[Measure, ...]]:
+    """Return tables by group; those of clusters need rows, and there may be too many."""
+    if joined.sums.clusters() is None:
+        return group_records(joined.tally, settings), measure_records(joined.tally, settings.alpha)
+    if joined.n > BOOTSTRAP_ROWS:
+        return None, ()
+    outcomes = _read_all(joined, book)
+    return describe.groups(outcomes, settings), describe.measures(outcomes, settings)
+
+
+def _ladder(joined: Joined, book: Journal, settings: Settings) -> tuple[HorizonRecord, ...]:
+    """Return the statistics at every time of the flow; the band of clusters needs rows."""
+    at, few = joined.horizons.sums, joined.n <= BOOTSTRAP_ROWS
+    if not at:
+        return ()
+    if few and (settings.decide.interval == "bootstrap_t" or joined.sums.clusters() is not None):
+        return ladder(_read_all(joined, book), settings)
+    interval = "hall" if settings.decide.interval == "bootstrap_t" else settings.decide.interval
+    about = dataclasses.replace(joined.worst_outcomes, about=joined.about)
+    tests = default_tests(about, settings.changed(decide__interval=interval))
+    monotone = bool(joined.about.get("monotone"))
+    found = {time: [sums.evidence(test, monotone=monotone) for test in tests]
+             for time, sums in at.items()}  # fmt: skip
+    unknown: tuple[float, ...] = (math.nan,) * len(at)
+    lower = upper = unknown
+    if joined.sums.clusters() is None and not any(sums.undefined for sums in at.values()):
+        together = joined.horizons.joint_band(
+            {time: evidence[0].estimate for time, evidence in found.items()}, settings
+        )
+        lower, upper = together.lower, together.upper
+    records = []
+    for time, low, high in zip(sorted(at), lower, upper, strict=True):
+        verdicts = [evidence.verdict(settings.delta, settings.alpha) for evidence in found[time]]
+        errors = verdicts[1] if len(verdicts) > 1 else None
+        records.append(
+            HorizonRecord(
+                time=time,
+                n=joined.n,
+                loss_ratio=verdicts[0].estimate,
+                lower_bound=verdicts[0].lower_bound,
+                error_rate_ratio=math.nan if errors is None else errors.estimate,
+                error_rate_lower_bound=math.nan if errors is None else errors.lower_bound,
+                band_lower=low,
+                band_upper=high,
+            )
+        )
+    return tuple(records)
+
+
+def _beside(joined: Joined, book: Journal, settings: Settings) -> tuple[TestRecord, ...]:
+    """Return the tests by the methods that the settings did not choose, as `other_methods` does."""
+    if joined.about.get("task") == "regression":
+        return ()
+    delta, alpha, chosen = settings.delta, settings.alpha, settings.decide.interval
+    tests: list[RatioTest] = [
+        LossRatioTest(delta, alpha, interval=interval, cap=settings.cap)
+        for interval in ("hall", "bootstrap_t", "paper")
+        if interval != chosen and (interval != "bootstrap_t" or joined.n <= BOOTSTRAP_ROWS)
+    ]
+    tests.append(
+        ErrorRateRatioTest(delta, alpha, interval="auto" if chosen == "paper" else "paper")
+    )
+    name = str(joined.about.get("map", "flow"))
+    return tuple(
+        as_record(_evidence(test, joined, book).verdict(delta, alpha), name) for test in tests
+    )
+
+
+def _reasons(counts: Mapping[str, int], n: int) -> tuple[str, ...]:
+    return tuple(
+        f"{counts[status.name.lower()]} of {n} people: {status.words}"
+        for status in Status
+        if status is not Status.MOVED and counts[status.name.lower()]
+    )
+
+
+def _data_record(record: DataRecord, joined: Joined, known: Survey, files: str) -> DataRecord:
+    clusters = joined.sums.cluster_count
+    return record.model_copy(
+        update={
+            "n": joined.n,
+            "classes": dict(sorted((str(v), count) for v, count in known.labels.items()))
+            if joined.about.get("task") == "classification"
+            else {},
+            "protected": {
+                name: dict(
+                    sorted(zip(levels.names, levels.counts, strict=True), key=lambda pair: -pair[1])
+                )
+                for name, levels in joined.levels.items()
+            },
+            "missing": dict(known.gaps),
+            "dropped": dict(known.dropped),
+            "clusters": clusters,
+            "sha256": files,
+        }
+    )

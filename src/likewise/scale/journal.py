@@ -1,0 +1,139 @@
+"""Finished pieces of a long run, on disk, so that nothing is done twice or lost."""
+
+import contextlib
+import dataclasses
+import errno
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from likewise.errors import InvalidFile, InvalidSettings
+
+IDENTITY = "identity.json"
+PIECE = re.compile(r"piece-(\d{8})\.parquet")
+
+
+@dataclasses.dataclass(frozen=True)
+class Journal:
+    """A folder with one file for each finished piece.
+
+    A file is written beside its place, forced to disk, and then renamed, so that it is there
+    whole or not at all, whatever happens to the process or the power.
+    """
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path, identity: Mapping[str, str], *, resume: bool) -> "Journal":
+        """Begin a journal, or continue one.
+
+        Parameters
+        ----------
+        identity
+            What the results depend on (settings, model, data, …), as hashes by name. A journal
+            of anything else is refused.
+        resume
+            Continue what is there; without it, a folder with finished pieces is refused.
+        """
+        journal, file = cls(folder), folder / IDENTITY
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            for left in folder.glob(".piece-*"):
+                left.unlink()
+        if not file.exists():
+            if resume:
+                raise InvalidSettings(
+                    f"There is no unfinished audit in {str(folder)!r} to resume: leave out "
+                    "--resume."
+                )
+            if any(folder.iterdir()):
+                raise InvalidSettings(f"The folder {str(folder)!r} holds something else.")
+            write_durably(file, json.dumps(dict(identity), indent=1).encode())
+            return journal
+        if not resume:
+            raise InvalidSettings(
+                f"There is an unfinished audit in {str(folder)!r}. Continue it with --resume, or "
+                "remove that folder."
+            )
+        _check_same(_read_identity(file), identity, folder)
+        return journal
+
+    @staticmethod
+    def begun(folder: Path) -> dict[str, str]:
+        """Return the identity of the audit in a folder; empty if there is none."""
+        file = folder / IDENTITY
+        return _read_identity(file) if file.exists() else {}
+
+    def path(self, number: int) -> Path:
+        """Return where a piece is, or will be."""
+        return self.folder / f"piece-{number:08d}.parquet"
+
+    def done(self) -> set[int]:
+        """Return the numbers of the finished pieces."""
+        found = (PIECE.fullmatch(path.name) for path in self.folder.iterdir())
+        return {int(match[1]) for match in found if match}
+
+    def write(self, number: int, content: bytes) -> None:
+        """Keep a finished piece."""
+        write_durably(self.path(number), content)
+
+    def remove(self) -> None:
+        """Remove the journal, and the folder if nothing else is in it."""
+        for number in self.done():
+            self.path(number).unlink(missing_ok=True)
+        (self.folder / IDENTITY).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, even if the power fails."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with writing(path):
+        try:
+            with beside.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name is on disk only when the folder is
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what goes wrong when writing into one sentence; a full disk is the likeliest."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = " Make room, and continue with --resume." if full else ""
+        why = error.strerror or str(error)
+        raise InvalidFile(f"{str(path)!r} cannot be written: {why}.{advice}") from None
+
+
+def _read_identity(file: Path) -> dict[str, str]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidFile(f"{str(file)!r} is damaged. Remove its folder and begin again.")
+    return found
+
+
+def _check_same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:
+    other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if other:
+        raise InvalidSettings(
+            f"The audit in {str(folder)!r} cannot be resumed: it was begun with other "
+            f"{' and '.join(other)}. Use what it was begun with, or remove that folder."
+        )

@@ -1,0 +1,278 @@
+"""The walk for people too many for memory: the same audit in pieces, journalled."""
+
+import contextlib
+import dataclasses
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from likewise.checks.certificate import certify
+from likewise.checks.choices import choose_map, resolve
+from likewise.checks.gather import Progress
+from likewise.checks.introduce import Introduced, meet
+from likewise.checks.joining import join
+from likewise.checks.ladder import with_rungs
+from likewise.checks.pieces import MoveJob, read_sums
+from likewise.checks.streamed import describe_joined
+from likewise.checks.survey import Stream, Survey, look
+from likewise.data.encode import Encoder
+from likewise.data.paths import expand
+from likewise.data.scales import warn_about_scales
+from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
+from likewise.maps.flow import GradientFlow
+from likewise.metrics.base import FairMetric
+from likewise.metrics.saved import check_belongs, metric_fingerprint
+from likewise.models import as_model, check, open_model
+from likewise.record import Record
+from likewise.scale.crew import Crew, Inline, Task, peak_memory, work_through
+from likewise.scale.identity import files_digest, library_versions, text_digest
+from likewise.scale.journal import Journal
+from likewise.scale.memory import in_words, plan_pieces
+from likewise.scale.processes import Processes
+from likewise.settings import Settings
+
+ROWS = "rows of a piece"
+
+
+@dataclasses.dataclass(frozen=True)
+class Means:
+    """What an audit may use: none of it changes a number.
+
+    Parameters
+    ----------
+    workers
+        Processes that move people, one thread each; 0 moves them in this process.
+    ray
+        Run on Ray instead: ``local``, ``auto`` (the cluster that is there), or an address.
+    threads
+        Blocks moved at a time in this process, if there are no workers.
+    max_memory
+        Bytes that all processes of this machine together may take.
+    piece_rows
+        Rows of a piece of work; by default 16 blocks, fewer if memory is short.
+    """
+
+    workers: int = 0
+    ray: str | None = None
+    threads: int = 1
+    max_memory: int | None = None
+    piece_rows: int | None = None
+
+    def crew(self, job: MoveJob) -> Crew:
+        """Return the workers."""
+        if self.ray is not None:
+            from likewise.scale.ray_crew import RayCrew
+
+            return RayCrew(job, self.workers or None, self.ray)
+        return Processes(job, self.workers) if self.workers else Inline(job)
+
+
+def audit_stream(
+    model: Any,
+    paths: Sequence[str | Path],
+    *,
+    metric: FairMetric,
+    settings: Settings,
+    encoder: Encoder | None = None,
+    trust: bool = False,
+    outcomes: Path | None = None,
+    journal: Path | None = None,
+    resume: bool = False,
+    means: Means | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> Record:
+    """Audit people who do not fit into memory, in pieces that can be done anywhere.
+
+    Row by row the same numbers as `likewise.audit`, and the same verdicts to 1e-12, whatever the
+    number of workers, the order of work, or interruptions.
+
+    Parameters
+    ----------
+    model
+        The name of a model file, which every worker opens for itself; or a picklable model.
+    paths
+        Parquet or CSV files, patterns, or folders of them.
+    metric
+        Who counts as alike; learned beforehand, from other people.
+    outcomes
+        Where to write one row a person (Parquet).
+    journal
+        Folder for finished pieces, removed when the audit is complete. Without one a folder for
+        temporary files is used, and nothing can be resumed.
+    resume
+        Continue the audit in that folder; refused if anything that matters has changed.
+    means
+        Workers, memory and the like.
+    """
+    began, means = time.perf_counter(), means or Means()
+    with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
+        warnings.simplefilter("always", LikewiseWarning)
+        opened = open_model(model, trust=trust) if isinstance(model, str) else model
+        output = settings.columns.output
+        raw = encoder is None and as_model(opened, output=output).front is not None
+        stream = Stream(tuple(map(str, expand(paths))), settings, encoder, raw)
+        known = look(stream, progress)
+        about: dict[str, Any] = {"output": output, "encoder": encoder, "table": known.sample.table}
+        who = _introduce(as_model(opened, **about), known, metric, settings)
+        settings = resolve(settings, who.model)
+        chosen = choose_map(settings, who, metric)
+        chosen.bind(who.model, metric)
+        certificate = None
+        if isinstance(chosen, GradientFlow):
+            chosen, certificate = certify(
+                with_rungs(chosen), who.model, metric, who.x, who.y, n=known.n, seed=settings.seed
+            )
+        if journal is None:
+            temporary = tempfile.TemporaryDirectory(prefix="likewise-")
+            journal = Path(stack.enter_context(temporary))
+        files = files_digest(stream.paths)
+        book, rows = _open(journal, files, stream, who, metric, settings, resume, means)
+        about["table"] = None if known.sample.table is None else known.sample.table.slice(0, 64)
+        job = MoveJob(model, trust, about, metric, chosen, who.classes, means.threads)
+        _move_everyone(job, stream, book, rows, who, known, means, progress)
+        provenance = {
+            "settings_hash": settings.hash,
+            "model": who.model.card.fingerprint,
+            "metric": metric_fingerprint(metric),
+            "data": files,
+        }
+        joined = join(book, known, who, settings, outcomes, provenance, progress)
+        record = describe_joined(
+            joined,
+            book,
+            known,
+            who,
+            metric,
+            chosen,
+            settings,
+            certificate=certificate,
+            files=files,
+            threads=means.threads,
+            progress=progress,
+        )
+        book.remove()
+    said = tuple(str(w.message) for w in caught if issubclass(w.category, LikewiseWarning))
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=2)
+    seconds = {"total": time.perf_counter() - began}
+    return record.model_copy(update={"warnings": said, "command": command, "seconds": seconds})
+
+
+def _introduce(model: Any, known: Survey, metric: FairMetric, settings: Settings) -> Introduced:
+    """Check model, metric and a sample of the people against each other."""
+    if known.n < 2:
+        raise InvalidData(f"There are {known.n} people; a test needs at least 2.")
+    people = meet(model, known.sample)
+    y, classes = known.sample.y, ()
+    if model.card.task == "classification":
+        labels = np.array(list(known.labels), dtype=known.sample.y.dtype)
+        _, classes = model.targets(labels, positive=settings.columns.positive)
+    check(model, people.x, features=people.features, classes=classes)
+    check_belongs(metric, people.features)
+    if model.front is None and people.encoder is None:
+        warn_about_scales(people.x, people.features, settings.flow.lam)
+    x = torch.from_numpy(np.ascontiguousarray(people.x, dtype=np.float64))
+    return Introduced(model, people, x, torch.from_numpy(_targets(y, classes)), classes)
+
+
+def _targets(y: Any, classes: tuple[Any, ...]) -> Any:
+    """Return labels as indices of classes, or as numbers for a regression."""
+    if not classes:
+        try:
+            return np.array(y, dtype=np.float64)  # a copy that torch may own
+        except ValueError:
+            raise InvalidData(
+                "The model predicts a number, but the label column holds text."
+            ) from None
+    place = {value: index for index, value in enumerate(classes)}
+    return np.array([place[value] for value in y.tolist()], dtype=np.int64)
+
+
+def _open(
+    folder: Path,
+    files: str,
+    stream: Stream,
+    who: Introduced,
+    metric: FairMetric,
+    settings: Settings,
+    resume: bool,
+    means: Means,
+) -> tuple[Journal, int]:
+    """Open the journal, and settle how many rows a piece has."""
+    before = Journal.begun(folder).get(ROWS) if resume else None
+    plan = plan_pieces(
+        who.x.shape[1],
+        means.workers,
+        means.max_memory,
+        rows=int(before) if before else means.piece_rows,
+    )
+    encoder = "" if stream.encoder is None else stream.encoder.to_json()
+    identity = {
+        "settings": settings.hash,
+        "model": who.model.card.fingerprint or who.model.card.kind,
+        "metric": metric_fingerprint(metric),
+        "data": files,
+        "encoder": text_digest(encoder),
+        "versions": library_versions(),
+        ROWS: str(plan.rows),
+    }
+    return Journal.open(folder, identity, resume=resume), plan.rows
+
+
+def _move_everyone(
+    job: MoveJob,
+    stream: Stream,
+    book: Journal,
+    rows: int,
+    who: Introduced,
+    known: Survey,
+    means: Means,
+    progress: Progress | None,
+) -> None:
+    """Move whoever is not in the journal yet, and write them there."""
+    sums = {number: read_sums(book.path(number)) for number in book.done()}
+    done = {number for number, found in sums.items() if found is not None}
+    count = sum(found["n"] for found in sums.values() if found is not None)
+    if progress is not None:
+        progress("moving people", count, known.n)
+    if count == known.n:
+        return
+    crew = means.crew(job)
+    try:
+        for task, answer in work_through(_tasks(stream, rows, done, who), crew):
+            assert answer.result is not None
+            book.write(task.number, answer.result)
+            count += len(task.content)
+            if progress is not None:
+                progress("moving people", count, known.n)
+            _check_memory(answer.memory, means)
+    finally:
+        crew.close()
+
+
+def _tasks(stream: Stream, rows: int, done: set[int], who: Introduced) -> Iterator[Task]:
+    for number, block in enumerate(stream.blocks(rows)):
+        if number in done or not len(block):
+            continue
+        y = _targets(block.y, who.classes)
+        seen = block if who.model.front is not None else meet(who.model, block)
+        table = block.table if who.model.front is not None else None
+        content = dataclasses.replace(seen, y=y, table=table, encoder=None)
+        yield Task(number, int(block.row[0]), int(block.row[-1]), content)
+
+
+def _check_memory(worker: int, means: Means) -> None:
+    taken = peak_memory() + means.workers * worker
+    if means.max_memory is not None and taken > means.max_memory:
+        raise InvalidSettings(
+            f"The audit took {in_words(taken)}, more than --max-memory allows "
+            f"({in_words(means.max_memory)}). What is done is kept: continue with --resume and "
+            "fewer workers, or allow more."
+        )

@@ -1,0 +1,175 @@
+"""An audit in pieces gives the numbers of the audit in memory."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import likewise
+from likewise.inference.outcomes import Outcomes
+from likewise.streaming import Means, audit_stream
+
+PLAIN: dict[str, object] = {}
+WEIGHTED = {"columns__weight": "w", "columns__ignore": ("household",)}
+CLUSTERED = {"columns__cluster": "household", "columns__ignore": ("w",)}
+BOTH = {"columns__weight": "w", "columns__cluster": "household", "columns__ignore": ()}
+SMALL = Means(piece_rows=512)
+
+
+def close(one, other, tolerance=1e-12):
+    """Compare parts of two records: numbers to a relative tolerance, all else exactly."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for name in one:
+            close(one[name], other[name], tolerance)
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            close(a, b, tolerance)
+    elif isinstance(one, float) and math.isfinite(one):
+        assert one == pytest.approx(other, rel=tolerance, abs=tolerance)
+    elif isinstance(one, float) and math.isnan(one):
+        assert math.isnan(other)
+    else:
+        assert one == other
+
+
+def both(world, settings, means=SMALL, **more):
+    in_memory = likewise.audit(
+        likewise.open_model(world.model),
+        world.read(settings),
+        metric=world.metric,
+        settings=settings,
+        threads=1,
+    )
+    record = audit_stream(
+        world.model, world.files, metric=world.metric, settings=settings, means=means, **more
+    )
+    return in_memory, record
+
+
+@pytest.mark.parametrize(
+    ("design", "interval"),
+    [
+        (PLAIN, "hall"),
+        (WEIGHTED, "hall"),
+        (CLUSTERED, "paper"),
+        (BOTH, "hall"),
+        (PLAIN, "bootstrap_t"),
+    ],
+)
+def test_verdicts_are_those_of_the_audit_in_memory(world, design, interval):
+    settings = world.settings.changed(decide__interval=interval, **design)
+    in_memory, record = both(world, settings)
+    expected = in_memory.record
+    for name, test in expected.tests.items():
+        # Bounds from root finding end within 1e-11 of each other; the rest is sums.
+        close(test.model_dump(), record.tests[name].model_dump(), 1e-10)
+        for field in ("estimate", "std_error"):
+            close(getattr(test, field), getattr(record.tests[name], field))
+    for one, other in zip(expected.beside, record.beside, strict=True):
+        close(one.model_dump(), other.model_dump(), 1e-10)
+    for name in ("outcome", "sentence", "rows", "decided_by", "settings_hash", "model"):
+        assert getattr(record, name) == getattr(expected, name)
+    close(expected.shifts and [s.model_dump() for s in expected.shifts],
+          [s.model_dump() for s in record.shifts])  # fmt: skip
+    close([w.model_dump() for w in expected.worst], [w.model_dump() for w in record.worst])
+    close(dict(expected.diagnostics), dict(record.diagnostics))
+    assert len(record.horizons) == 4
+    for one, other in zip(expected.horizons, record.horizons, strict=True):
+        simulated = {"band_lower", "band_upper"}
+        close(one.model_dump(exclude=simulated), other.model_dump(exclude=simulated), 1e-10)
+        # Two simulations of a quantile, 50 000 draws each: 2 % of the width is 5 sd and more.
+        close(one.band_lower, other.band_lower, 0.02 * (one.band_upper - one.band_lower))
+
+
+@pytest.mark.parametrize("design", [PLAIN, WEIGHTED, CLUSTERED])
+@pytest.mark.slow
+def test_tables_by_group_are_those_of_the_audit_in_memory(world, design):
+    in_memory, record = both(world, world.settings.changed(**design))
+    expected = in_memory.record
+    assert len(expected.groups) > 10
+    assert len(expected.measures) > 20
+    close([m.model_dump() for m in expected.measures], [m.model_dump() for m in record.measures])
+    for one, other in zip(expected.groups, record.groups, strict=True):
+        simulated = {"lower", "upper"}
+        close(one.model_dump(exclude=simulated), other.model_dump(exclude=simulated), 1e-11)
+        # Two simulations of a quantile, 50 000 draws each: 2 % of the width is 5 sd and more.
+        width = one.upper - one.lower if math.isfinite(one.upper) else 1.0
+        close(one.lower, other.lower, 0.02 * width)
+    assert expected.data.protected == record.data.protected
+    assert expected.data.missing == record.data.missing
+    assert expected.data.classes == record.data.classes
+
+
+def test_quantiles_are_within_one_per_cent_and_the_histogram_is_exact(world):
+    in_memory, record = both(world, world.settings)
+    expected = in_memory.record.distribution
+    assert record.distribution["shares"] == expected["shares"]
+    np.testing.assert_allclose(record.distribution["quantiles"], expected["quantiles"], rtol=0.01)
+    close(expected["edges"], record.distribution["edges"])
+    assert record.distribution["counts"] == expected["counts"]
+
+
+def test_outcomes_on_disk_are_those_of_the_audit_in_memory_bit_for_bit(world, tmp_path):
+    path = tmp_path / "outcomes.parquet"
+    # Blocks of 4096 rows: one piece, so that blocks are the same.
+    in_memory, _ = both(world, world.settings, Means(piece_rows=4096), outcomes=path)
+    found = Outcomes.read(path)
+    for name, column in in_memory.outcomes._columns().items():
+        np.testing.assert_array_equal(column, found._columns()[name], err_msg=name)
+    # Data are known by the bytes of their files here, and by their numbers there.
+    assert {**found.about, "data": ""} == {**in_memory.outcomes.about, "data": ""}
+    assert [path.name for path in tmp_path.iterdir()] == ["outcomes.parquet"]
+
+
+@pytest.mark.slow
+def test_a_regression_is_judged_alike(world, tmp_path):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1))
+    likewise.save_model(net, tmp_path / "line.safetensors")
+    for k, path in enumerate(world.files):
+        table = pq.read_table(path)
+        value = pa.array(np.asarray(table["a"]) + np.asarray(table["b"]) + 0.3)
+        place = table.column_names.index("y")
+        pq.write_table(table.set_column(place, "y", value), tmp_path / f"part-{k}.parquet")
+    for design in (PLAIN, WEIGHTED, CLUSTERED):
+        other = dataclasses.replace(world, folder=tmp_path)
+        settings = world.settings.changed(columns__output="values", **design)
+        expected = likewise.audit(
+            likewise.open_model(str(tmp_path / "line.safetensors")),
+            other.read(settings),
+            metric=world.metric,
+            settings=settings,
+            threads=1,
+        ).record
+        record = audit_stream(
+            str(tmp_path / "line.safetensors"),
+            other.files,
+            metric=world.metric,
+            settings=settings,
+            means=SMALL,
+        )
+        assert set(record.tests) == {"mean_loss_ratio"}
+        test = expected.tests["mean_loss_ratio"].model_dump()
+        close(test, record.tests["mean_loss_ratio"].model_dump(), 1e-9)
+        assert record.measures == ()
+        for one, two in zip(expected.groups, record.groups, strict=True):
+            close(one.estimate, two.estimate, 1e-11)
+            close(one.std_error, two.std_error, 1e-9)
+
+
+@pytest.mark.slow
+def test_the_full_checks_rest_on_a_sample_and_the_record_says_so(world):
+    settings = world.settings.changed(checks="full")
+    record = audit_stream(
+        world.model, world.files, metric=world.metric, settings=settings, means=SMALL
+    )
+    assert any("2000 people drawn at random" in text for text in record.skipped)
+    assert record.sensitivity
+    assert record.rows["n"] == 3000
+    assert record.tests["loss_ratio"].n == 3000
