@@ -21,13 +21,13 @@ def repeat(
     """
     from likewise.checks.judge import judge
     from likewise.inference.outcomes import Outcomes
-    from likewise.report.words import sentence, tests_table
+    from likewise.report.words import sentence, tests_table, wrap
 
     settings = options.settings_from(
         None, {"delta": delta, "alpha": alpha, "decide__interval": interval}
     )
     judged = judge(Outcomes.read(outcomes), settings)
     print(tests_table(judged.records.values()))
-    print(sentence(judged.deciding))
+    print("\n".join(wrap(sentence(judged.deciding), "")))
     unfair = judged.deciding.outcome == "evidence_of_unfairness"
     raise typer.Exit(EVIDENCE if unfair else NO_EVIDENCE)
