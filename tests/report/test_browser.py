@@ -12,53 +12,10 @@ import pytest
 from likewise.report.html import to_html
 
 AXE = "axe-core@4.11.0"
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Debian's Chromium; skips where it is not installed."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def visit(browser, tmp_path):
-    """Open a page, and fail if it complains or asks anyone for anything."""
-    complaints, contexts = [], []
-
-    def open_page(html, *, viewport=DESK, **options):
-        path = tmp_path / "report.html"
-        path.write_text(html, encoding="utf-8")
-        context = browser.new_context(viewport=viewport, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on(
-            "request",
-            lambda request: request.url == path.as_uri() or complaints.append(request.url),
-        )
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
 
 
 @functools.cache
