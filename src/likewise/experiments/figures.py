@@ -46,8 +46,9 @@ LOWEST, HIGHEST = 0.8, 300.0
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write ``name.png`` and ``name.svg``; return where."""
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    figure.savefig(paths[0], dpi=200, metadata={"Software": None})
-    figure.savefig(paths[1], metadata={"Date": None})
+    with rc_context(STYLE):
+        figure.savefig(paths[0], dpi=200, metadata={"Software": None})
+        figure.savefig(paths[1], metadata={"Date": None})
     return paths
 
 
@@ -122,14 +123,15 @@ def split_dots(rows: Sequence[Row], beside: Mapping[str, Mapping[str, Column]]) 
             _plain_ticks(axis)
         end = (len(methods) - 0.45, DELTA)
         axes[0, 0].annotate(r"$\delta = 1.25$", end, ha="right", va="bottom", fontsize=7)
-        axes[0, 0].legend(fontsize=6.5, loc="upper right", borderaxespad=0)
-        axes[1, 1].legend(handles=_outcome_lines(), fontsize=6.5, loc="upper right")
+        known, _ = axes[0, 0].get_legend_handles_labels()
+        handles = [*known, *_outcome_lines()]
+        figure.legend(handles=handles, fontsize=7, loc="outside lower center", ncols=6)
         return figure
 
 
 def _dots(axis: Axes, place: int, values: Sequence[float], colour: str) -> None:
     across = place - 0.12 + np.linspace(-0.12, 0.12, len(values)) * (len(values) > 1)
-    label = "ours, a dot a split" if place == 0 else None
+    label = "ours (a dot a split)" if place == 0 else None
     axis.scatter(across, values, s=9, color=colour, alpha=0.75, linewidths=0, label=label)
     axis.hlines(float(np.mean(values)), place - 0.28, place + 0.04, color=colour)
 

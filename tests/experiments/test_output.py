@@ -1,0 +1,164 @@
+"""Tables, figures and pages."""
+
+import csv
+import io
+import itertools
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+
+from likewise.experiments import figures, summary
+from likewise.experiments.output import write
+from likewise.experiments.published import METHODS, NOTES
+from likewise.experiments.reproduce import Reproduction
+from likewise.experiments.stopping_time import times_csv, times_table
+from likewise.experiments.study import Inferred, Row
+from likewise.experiments.tables import Table, number, spread
+
+
+def made_up_rows(splits: int = 3) -> list[Row]:
+    rng = np.random.default_rng(0)
+    inferred = Inferred(1.4, 0.01, 0.2, 1.1, 1.9, "inconclusive")
+    return [
+        Row(
+            study="adult",
+            method=method,
+            split=split,
+            n=100,
+            balanced_accuracy=rng.uniform(0.7, 0.8),
+            aod_sex=rng.normal(scale=0.1),
+            aod_race=rng.normal(scale=0.1),
+            S_n=2.0,
+            T_n=rng.uniform(1, 30),
+            T_n_rejected=bool(split % 2),
+            S_tilde_n=1.5,
+            T_tilde_n=rng.uniform(1, 3),
+            T_tilde_n_rejected=True,
+            flow=inferred,
+            reach=inferred,
+            train_seconds=1.0,
+            audit_seconds=1.0,
+        )
+        for split, method in itertools.product(range(splits), METHODS)
+    ]
+
+
+def made_up_paths() -> list[dict[str, object]]:
+    times = (0.5, 1.0, 2.0, 5.0)
+    return [
+        {
+            "method": method,
+            "split": 0,
+            "n": 100,
+            "times": times,
+            "S_n": (1.1, 1.2, 1.6, 3.0),
+            "T_n": (1.09, 1.19, 1.5, 2.7),
+            "lower": (1.08, 1.18, 1.45, 2.6),
+            "upper": (1.12, 1.22, 1.7, 3.5),
+            "error_in_se": 0.01,
+        }
+        for method in METHODS
+    ]
+
+
+def test_a_table_is_aligned_although_a_tilde_takes_no_room():
+    text = Table("title", ("", "T̃_n", "x"), (("a", "1", "2"), ("bb", "10", "20"))).text()
+
+    _, rule, head, _, first, second, _ = text.splitlines()
+    assert {cell_len(line) for line in (rule, head, first, second)} == {2 + 2 + 3 + 2 + 2}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        summary.paper_table("adult", "Adult", made_up_rows()),
+        summary.honest_table("Adult", made_up_rows()),
+        times_table(made_up_paths()),
+    ],
+    ids=lambda table: table.title[:20],
+)
+def test_tables_fit_eighty_columns(table):
+    assert max(cell_len(line) for line in table.text().splitlines()) <= 80
+
+
+def test_the_paper_table_shows_ours_the_authors_models_and_the_published_numbers():
+    text = summary.paper_table("adult", "Adult", made_up_rows()).text()
+
+    assert text.count("published") == text.count("authors") == 4
+    assert "3.68 ± 2.16" in text  # Table 1, Baseline
+    assert "2.26 ± 0.35" in text  # the authors' Baseline at 500 steps
+
+
+def test_means_and_deviations_are_over_splits():
+    rows = made_up_rows()
+    values = [row.T_n for row in rows if row.method == "SenSR"]
+
+    known = summary.means(rows)["SenSR"]["T_n"]
+
+    assert known.mean == pytest.approx(np.mean(values))
+    assert known.sd == pytest.approx(np.std(values, ddof=1))
+    assert summary.means(made_up_rows(1))["SenSR"]["T_n"].sd is None
+
+
+def test_spreadsheets_hold_unrounded_numbers():
+    rows = made_up_rows()
+    table = list(csv.DictReader(io.StringIO(summary.study_csv("adult", rows))))
+    by_key = {(line["method"], line["quantity"]): line for line in table}
+
+    line = by_key["SenSR", "T_n"]
+    assert float(line["ours_mean"]) == summary.means(rows)["SenSR"]["T_n"].mean
+    assert float(line["published_mean"]) == 1.021
+    assert float(line["authors_models_mean"]) == 1.040
+    assert len(list(csv.DictReader(io.StringIO(times_csv(made_up_paths()))))) == 16
+
+
+def test_numbers_are_written_as_in_a_paper():
+    assert number(-0.1234) == "−0.123"
+    assert number(None) == "–"
+    assert spread(1.0, None) == "1.00"
+    assert spread(1.0, 0.25) == "1.00 ± 0.25"
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        figures.split_dots(made_up_rows(), summary.BESIDE["adult"]),
+        figures.split_dots(made_up_rows(1), {}),
+        figures.time_paths(made_up_paths()),
+        figures.heat_maps({"corrected": {0: np.linspace(1, 3, 441).reshape(21, 21)}}),
+    ],
+    ids=["adult", "one split", "times", "heat maps"],
+)
+def test_figures_are_written_small_and_as_drawings_too(figure, tmp_path):
+    png, svg = figures.save(figure, tmp_path, "figure")
+
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert png.stat().st_size < 300_000
+    words = "".join(ElementTree.parse(svg).getroot().itertext())
+    assert "T" in words  # letters stay letters, to be searched and edited
+
+
+def test_a_reproduction_is_written_as_table_json_figures_and_page(tmp_path):
+    rows = made_up_rows()
+    found = Reproduction(
+        study="adult",
+        title="Adult",
+        tables=(summary.paper_table("adult", "Adult", rows),),
+        csv=summary.study_csv("adult", rows),
+        results=summary.study_json("adult", rows),
+        figures={"statistics": figures.split_dots(rows, {})},
+    )
+
+    written = {path.name for path in write(found, tmp_path)}
+
+    assert written == {"statistics.png", "statistics.svg", "table.csv", "results.json", "page.md"}
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [(r["method"], r["split"]) for r in results["rows"]] == [
+        (row.method, row.split) for row in rows
+    ]
+    page = (tmp_path / "page.md").read_text()
+    assert "![statistics](statistics.png)" in page
+    assert all(note in page for note in NOTES["adult"])

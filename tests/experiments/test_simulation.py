@@ -1,0 +1,100 @@
+"""The simulation: the published grids, the corrected counts, and the public flow behind them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit
+
+from likewise.data import simulation
+from likewise.experiments.published import SIMULATION_REJECTED, published_grid
+from likewise.experiments.simulation import (
+    ANGLES,
+    THETA,
+    VARIANTS,
+    fitted_bias,
+    metric_matrix,
+    statistic_grid,
+)
+from likewise.inference.ratio_tests import LossRatioTest
+from likewise.maps.flow import GradientFlow
+from likewise.metrics.quadratic import QuadraticMetric
+from likewise.settings import Settings
+from likewise.walk import audit
+
+people = simulation()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_rejected_models_are_counted_as_known(variant):
+    counts = {
+        angle: int((statistic_grid(people, angle, VARIANTS[variant]) > 1.25).sum())
+        for angle in ANGLES
+    }
+
+    assert counts == SIMULATION_REJECTED[variant]
+
+
+@pytest.mark.parametrize("angle", [0, 10])
+def test_the_published_grid_is_met(angle):
+    grid = statistic_grid(people, angle, VARIANTS["published"])
+
+    # The authors' bias is the optimum to seven digits, ours to sixteen.
+    np.testing.assert_allclose(grid, published_grid(angle), atol=1e-6)
+
+
+@pytest.mark.parametrize("angle", [0, 10])
+def test_the_published_grid_is_the_authors(angle, reference):
+    saved = np.load(reference / "simulation.npz")
+
+    np.testing.assert_array_equal(published_grid(angle), saved[f"T_{angle}"])
+    np.testing.assert_allclose(THETA, saved["theta"], atol=1e-12)
+
+
+def test_grids_at_other_angles_are_not_known():
+    assert published_grid(5) is None
+
+
+@pytest.mark.parametrize(
+    ("variant", "angle", "row", "column"),
+    [("corrected", 0, 2, 5), ("corrected", 20, 18, 3), ("as_printed", 10, 16, 12)],
+)
+def test_one_cell_is_the_public_audit(variant, angle, row, column):
+    theta = np.array([[THETA[row], THETA[column]]])
+    bias = fitted_bias(people.x, people.y.astype(float), theta)
+    model = torch.nn.Linear(2, 1).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.from_numpy(theta))
+        model.bias.copy_(torch.from_numpy(bias))
+    sigma = metric_matrix(VARIANTS[variant].metric, angle)
+
+    outcomes = audit(
+        model,
+        people,
+        metric=QuadraticMetric(torch.from_numpy(sigma)),
+        map=GradientFlow.paper_simulation(),
+        settings=Settings(checks="core"),
+        threads=1,
+    ).outcomes
+
+    expected = statistic_grid(people, angle, VARIANTS[variant])[row, column]
+    # 400 float64 steps in other coordinates: rounding only.
+    assert LossRatioTest(interval="paper")(outcomes).statistic == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_bias_leaves_no_slope(rng):
+    theta = rng.normal(size=(20, 2)) * 3
+    bias = fitted_bias(people.x, people.y.astype(float), theta)
+
+    slope = expit(theta @ people.x.T + bias[:, None]).mean(axis=1) - people.y.mean()
+
+    assert np.abs(slope).max() < 1e-14
+
+
+def test_the_rotated_metric_leaves_its_direction_free_and_the_printed_one_does_not():
+    free = np.array([math.cos(math.radians(10)), math.sin(math.radians(10))])
+
+    assert free @ metric_matrix("rotated", 10) @ free == pytest.approx(0, abs=1e-15)
+    assert free @ metric_matrix("diagonal", 10) @ free > 0.05
