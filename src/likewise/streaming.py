@@ -82,6 +82,7 @@ def audit_stream(
     encoder: Encoder | None = None,
     trust: bool = False,
     outcomes: Path | None = None,
+    redacted: bool = False,
     journal: Path | None = None,
     resume: bool = False,
     means: Means | None = None,
@@ -101,8 +102,8 @@ def audit_stream(
         Parquet or CSV files, patterns, or folders of them.
     metric
         Who counts as alike; learned beforehand, from other people.
-    outcomes
-        Where to write one row a person (Parquet).
+    outcomes, redacted
+        Where to write one row a person (Parquet), and whether to hide what identifies them.
     journal
         Folder for finished pieces, removed when the audit is complete. Without one a folder for
         temporary files is used, and nothing can be resumed.
@@ -114,6 +115,8 @@ def audit_stream(
     began, means = time.perf_counter(), means or Means()
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
         warnings.simplefilter("always", LikewiseWarning)
+        if journal is not None:
+            Journal.expect(journal, resume=resume)
         opened = open_model(model, trust=trust) if isinstance(model, str) else model
         output = settings.columns.output
         raw = encoder is None and as_model(opened, output=output).front is not None
@@ -143,7 +146,9 @@ def audit_stream(
             "metric": metric_fingerprint(metric),
             "data": files,
         }
-        joined = join(book, known, who, settings, outcomes, provenance, progress)
+        joined = join(
+            book, known, who, settings, outcomes, provenance, redacted=redacted, progress=progress
+        )
         record = describe_joined(
             joined,
             book,

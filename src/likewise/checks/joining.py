@@ -23,6 +23,7 @@ from likewise.checks.trait_levels import TraitLevels
 from likewise.checks.writing import SHOWN_CASES
 from likewise.errors import Untrustworthy
 from likewise.inference.outcomes import Outcomes, Status
+from likewise.report.redact import redact_outcomes
 from likewise.scale.group_tally import GroupTally
 from likewise.scale.horizon_tally import HorizonTally
 from likewise.scale.journal import Journal, writing
@@ -77,14 +78,17 @@ def join(
     settings: Settings,
     outcomes: Path | None,
     provenance: Mapping[str, str],
+    *,
+    redacted: bool = False,
     progress: Progress | None = None,
 ) -> Joined:
     """Read all pieces in their order, add them up, and write the outcomes of everyone.
 
     Parameters
     ----------
-    outcomes, provenance
-        Where to write them, and what is noted there beside what the pieces say.
+    outcomes, provenance, redacted
+        Where to write them, what is noted there beside what the pieces say, and whether to hide
+        what identifies single people.
     """
     numbers = sorted(book.done())
     heads = [head for number in numbers if (head := read_sums(book.path(number))) is not None]
@@ -122,7 +126,7 @@ def join(
     )
     found: dict[int, Outcomes] = {}
     about: Mapping[str, Any] = {}
-    with _outcomes_file(outcomes, provenance) as write:
+    with _outcomes_file(outcomes, provenance, redacted) as write:
         for done, number in enumerate(numbers, start=1):
             piece = read_piece(book.path(number), levels)
             block = piece.outcomes
@@ -197,13 +201,16 @@ def named(piece: Piece, levels: Mapping[str, TraitLevels]) -> Outcomes:
 
 
 @contextlib.contextmanager
-def _outcomes_file(path: Path | None, provenance: Mapping[str, str]) -> Iterator[Any]:
+def _outcomes_file(
+    path: Path | None, provenance: Mapping[str, str], redacted: bool
+) -> Iterator[Any]:
     """Yield what appends a piece to a Parquet file, which is there whole at the end or not."""
     if path is None:
         yield lambda piece, levels: None
         return
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     writer: pq.ParquetWriter | None = None
+    numbers: dict[Any, int] = {}
     with writing(path), contextlib.ExitStack() as stack:
         stack.callback(beside.unlink, missing_ok=True)
         file = stack.enter_context(beside.open("wb"))
@@ -211,8 +218,9 @@ def _outcomes_file(path: Path | None, provenance: Mapping[str, str]) -> Iterator
         def write(piece: Piece, levels: Mapping[str, TraitLevels]) -> None:
             nonlocal writer
             about = {**piece.outcomes.about, **provenance}
-            table = dataclasses.replace(piece.outcomes, about=about).to_arrow()
-            for name, codes in piece.levels.items():
+            block = dataclasses.replace(piece.outcomes, about=about)
+            table = (_hidden(block, numbers) if redacted else block).to_arrow()
+            for name, codes in piece.levels.items() if not redacted else ():
                 column = levels[name].named(codes)
                 table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
             if writer is None:
@@ -225,3 +233,12 @@ def _outcomes_file(path: Path | None, provenance: Mapping[str, str]) -> Iterator
         file.flush()
         os.fsync(file.fileno())
         os.replace(beside, path)
+
+
+def _hidden(block: Outcomes, numbers: dict[Any, int]) -> Outcomes:
+    """Hide what identifies people; a cluster keeps its number in all pieces."""
+    hidden = redact_outcomes(block)
+    if block.cluster is None:
+        return hidden
+    cluster = [numbers.setdefault(name, len(numbers)) for name in block.cluster.tolist()]
+    return dataclasses.replace(hidden, cluster=np.array(cluster))

@@ -8,6 +8,7 @@ import typer
 from likewise.cli import options
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY, say
 from likewise.cli.job import Job
+from likewise.cli.stream import Pieces
 
 
 def audit(
@@ -68,6 +69,21 @@ def audit(
     ] = False,
     seed: options.Seed = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Blocks moved at a time.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Audit in pieces, in so many processes.")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Audit in pieces on Ray: local, auto, or an address.")
+    ] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(help="Audit in pieces, within this memory: 4GB, say.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an audit in pieces that was interrupted.")
+    ] = False,
+    journal: Annotated[
+        Path | None, typer.Option(help="Folder for finished pieces; by default beside the result.")
+    ] = None,
     trust: options.Trust = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, move nobody.")
@@ -121,7 +137,8 @@ def audit(
         print(job.rehearse())
         return
     outputs = {"json": json, "html": html, "junit": junit, "csv": csv, "markdown": markdown}
-    record = job.run(outcomes, outputs)
+    pieces = Pieces(workers, ray, max_memory, resume, journal)
+    record = job.run(outcomes, outputs, pieces)
     if not record.trustworthy:
         say(f"The result is not trustworthy: {'; '.join(record.reasons)}.")
         raise typer.Exit(NOT_TRUSTWORTHY)

@@ -9,6 +9,7 @@ from typing import Any
 
 from likewise.cli import files, options
 from likewise.cli.progress import progress_bar
+from likewise.cli.stream import Pieces, run_in_pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +55,19 @@ class Job:
         model, people, metric = self.open()
         return rehearse(model, people, metric=metric, settings=self.settings)
 
-    def run(self, outcomes: Path | None, outputs: Mapping[str, Path | None]) -> Any:
+    def run(
+        self,
+        outcomes: Path | None,
+        outputs: Mapping[str, Path | None],
+        pieces: Pieces | None = None,
+    ) -> Any:
         """Audit, write what was asked for, show the summary, and return the record."""
         files.check_writable(outcomes, *outputs.values())
+        if pieces is not None and pieces.wanted(self.paths):
+            return self._finish(run_in_pieces(self, pieces, outcomes, outputs), outputs)
         model, people, metric = self.open()
 
-        from likewise.report.outputs import write_outputs
-        from likewise.report.redact import redact, redact_outcomes
-        from likewise.report.terminal import show
+        from likewise.report.redact import redact_outcomes
         from likewise.walk import audit
 
         with progress_bar(self.quiet) as progress:
@@ -74,11 +80,19 @@ class Job:
                 progress=progress,
                 command=shlex.join(["likewise", *sys.argv[1:]]),
             )
-        record, rows = result.record, result.outcomes
-        if self.redact:
-            record, rows = redact(record), redact_outcomes(rows)
-        write_outputs(record, **outputs)
         if outcomes is not None:
+            rows = redact_outcomes(result.outcomes) if self.redact else result.outcomes
             rows.save(outcomes)
+        return self._finish(result.record, outputs)
+
+    def _finish(self, record: Any, outputs: Mapping[str, Path | None]) -> Any:
+        """Write the record in every form that was asked for, and show it."""
+        from likewise.report.outputs import write_outputs
+        from likewise.report.redact import redact
+        from likewise.report.terminal import show
+
+        if self.redact:
+            record = redact(record)
+        write_outputs(record, **outputs)
         show(record, quiet=self.quiet)
         return record

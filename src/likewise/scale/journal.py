@@ -38,28 +38,32 @@ class Journal:
         resume
             Continue what is there; without it, a folder with finished pieces is refused.
         """
-        journal, file = cls(folder), folder / IDENTITY
+        cls.expect(folder, resume=resume)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob(".piece-*"):
                 left.unlink()
-        if not file.exists():
-            if resume:
-                raise InvalidSettings(
-                    f"There is no unfinished audit in {str(folder)!r} to resume: leave out "
-                    "--resume."
-                )
-            if any(folder.iterdir()):
-                raise InvalidSettings(f"The folder {str(folder)!r} holds something else.")
-            write_durably(file, json.dumps(dict(identity), indent=1).encode())
-            return journal
-        if not resume:
+        if resume:
+            _check_same(cls.begun(folder), identity, folder)
+        else:
+            write_durably(folder / IDENTITY, json.dumps(dict(identity), indent=1).encode())
+        return cls(folder)
+
+    @classmethod
+    def expect(cls, folder: Path, *, resume: bool) -> None:
+        """Refuse at once to begin where something is, or to resume where nothing is."""
+        begun = (folder / IDENTITY).exists()
+        if resume and not begun:
+            raise InvalidSettings(
+                f"There is no unfinished audit in {str(folder)!r} to resume: leave out --resume."
+            )
+        if begun and not resume:
             raise InvalidSettings(
                 f"There is an unfinished audit in {str(folder)!r}. Continue it with --resume, or "
                 "remove that folder."
             )
-        _check_same(_read_identity(file), identity, folder)
-        return journal
+        if not begun and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InvalidSettings(f"{str(folder)!r} holds something else than a journal.")
 
     @staticmethod
     def begun(folder: Path) -> dict[str, str]:

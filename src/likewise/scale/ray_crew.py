@@ -1,5 +1,6 @@
 """Workers as Ray actors: on this machine, or on a cluster that is already there."""
 
+import importlib
 import logging
 import os
 import warnings
@@ -50,7 +51,7 @@ class RayCrew(Crew):
         # Torch's own threads are one for each actor; Ray must not pin them elsewhere.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
-            import ray
+            ray: Any = importlib.import_module("ray")
         except ImportError:
             raise MissingExtra(
                 "--ray needs Ray. Install it with: pip install 'likewise[ray]'"

@@ -1,0 +1,157 @@
+"""Audits in pieces from the command line: when, with what, and how far they are."""
+
+import dataclasses
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from likewise.cli import files, options
+from likewise.cli.exits import INTERRUPTED, say
+from likewise.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from likewise.cli.job import Job
+
+MANY = 1_000_000
+"""Above this many rows an audit is done in pieces without being asked."""
+
+LARGE = 20 * 2**20
+"""Smaller text files than this (in bytes) cannot hold that many rows worth counting."""
+
+BETWEEN = 30.0
+"""Seconds between lines of progress where there is no terminal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """How an audit in pieces is to be done, as named on the command line.
+
+    Parameters
+    ----------
+    workers, ray, max_memory
+        Processes, the Ray cluster, and the memory that all together may take.
+    resume, journal
+        Whether to continue an interrupted audit, and the folder it is kept in.
+    """
+
+    workers: int | None = None
+    ray: str | None = None
+    max_memory: str | None = None
+    resume: bool = False
+    journal: Path | None = None
+
+    def wanted(self, paths: list[Path]) -> bool:
+        """Tell whether to work in pieces: if anything here was asked for, or rows are many."""
+        asked = self.workers, self.ray, self.max_memory, self.journal
+        return self.resume or any(value is not None for value in asked) or _many(paths)
+
+    def folder(self, *outputs: Path | None) -> Path:
+        """Return where the journal is: beside what is written, unless said otherwise."""
+        named = self.journal or next((p for p in outputs if p is not None), None)
+        if named is None:
+            return Path("likewise.journal")
+        return named if self.journal is not None else named.with_name(named.name + ".journal")
+
+
+def run_in_pieces(
+    job: "Job", pieces: Pieces, outcomes: Path | None, outputs: Mapping[str, Path | None]
+) -> Any:
+    """Audit in pieces, write what was asked for, and return the record."""
+    options.require_label(job.settings)
+    if job.metric is None:
+        raise InvalidSettings(
+            "An audit in pieces (for more than a million rows, or with --workers, --ray, --resume "
+            "or --max-memory) needs a fair metric that is known beforehand: learn one with "
+            "`likewise metric`, and name it with --metric."
+        )
+    from likewise.metrics.saved import load_metric
+    from likewise.scale.memory import parse_memory
+    from likewise.streaming import Means, audit_stream
+
+    metric = load_metric(job.metric)
+    folder = pieces.folder(outcomes, *outputs.values())
+    workers = pieces.workers
+    if workers is None and pieces.ray is None:
+        workers = os.cpu_count() or 1
+    means = Means(
+        workers=workers or 0,
+        ray=pieces.ray,
+        threads=job.threads or 1,
+        max_memory=None if pieces.max_memory is None else parse_memory(pieces.max_memory),
+    )
+    try:
+        return audit_stream(
+            job.model,
+            list(job.paths),
+            metric=metric,
+            settings=job.settings,
+            encoder=files.open_encoder(job.encoder, metric),
+            trust=job.trust,
+            outcomes=outcomes,
+            redacted=job.redact,
+            journal=folder,
+            resume=pieces.resume,
+            means=means,
+            progress=None if job.quiet else Meter(),
+            command=shlex.join(["likewise", *sys.argv[1:]]),
+        )
+    except KeyboardInterrupt:
+        say(f"Interrupted. What is done is in {str(folder)!r}: continue with --resume.")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+class Meter:
+    """Says on stderr how far a long run is: rows, rows a second, and the time left."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._began: dict[str, tuple[float, int]] = {}
+        self._last = now()
+        self._terminal = sys.stderr.isatty()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Take note that ``done`` of ``total`` are done."""
+        now = self._now()
+        self._began.setdefault(what, (now, done))
+        if now - self._last < (0.5 if self._terminal else BETWEEN) and done < total:
+            return
+        self._last = now
+        line = self.line(what, done, total)
+        if self._terminal:
+            print(f"\r{line:<79}", end="\n" if done >= total else "", file=sys.stderr, flush=True)
+        elif now - self._began[what][0] >= BETWEEN:
+            say(line)
+
+    def line(self, what: str, done: int, total: int) -> str:
+        """Return the line for this moment."""
+        began, before = self._began[what]
+        seconds = self._now() - began
+        share = f"{what}: {done:,} of {total:,} ({done / max(total, 1):.0%})"
+        if done <= before or seconds <= 0:
+            return share
+        # What an earlier run did says nothing about the speed of this one.
+        speed = (done - before) / seconds
+        return f"{share}, {speed:,.0f}/s, {_duration((total - done) / speed)} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _many(paths: list[Path]) -> bool:
+    from likewise.data.files import open_source
+    from likewise.data.paths import expand, is_parquet
+
+    found = expand(paths)
+    # The footer of a Parquet file knows its rows; text must be read to count them.
+    if all(is_parquet(path) for path in found) or sum(p.stat().st_size for p in found) > LARGE:
+        return open_source([str(path) for path in paths]).n_rows > MANY
+    return False
