@@ -1,5 +1,6 @@
 """The page: complete, in order, in one small file, and safe whatever the data hold."""
 
+import math
 import re
 from html.parser import HTMLParser
 
@@ -194,3 +195,28 @@ def test_redacted_pages_hold_no_value_of_a_person(record, make):
     assert "values hidden" in page.text
     assert "age hidden hidden, moved" in page.text
     assert "hidden, another" in page.text
+
+
+def test_a_result_without_numbers_makes_a_page_without_pictures_of_them(record):
+    nothing = dict.fromkeys(
+        ("estimate", "std_error", "statistic", "p_value", "lower_bound", "upper_bound"), math.nan
+    )
+    test = record.tests["loss_ratio"].model_copy(
+        update=nothing | {"interval": (math.nan, math.nan), "outcome": "inconclusive"}
+    )
+    unknown = dict.fromkeys(("estimate", "lower", "upper", "p_adjusted"), math.nan)
+    horizon = record.horizons[0].model_copy(
+        update=dict.fromkeys(("loss_ratio", "lower_bound", "band_lower", "band_upper"), math.nan)
+    )
+    shown = record.model_copy(
+        update={
+            "tests": {"loss_ratio": test},
+            "beside": (test,),
+            "groups": tuple(group.model_copy(update=unknown) for group in record.groups),
+            "horizons": (horizon, record.horizons[1]),
+            "outcome": "inconclusive",
+        }
+    )
+    page = to_html(shown)
+    assert 'nan%"' not in page
+    assert '"nan"' not in page

@@ -30,7 +30,7 @@ def verdict_chart(test: TestRecord) -> Markup:
         line(delta, TOP - 6, delta, BOTTOM, "delta"),
         label(f"tolerance δ = {test.delta:g}", delta, TOP - 12, "delta-label"),
     ]
-    if math.isfinite(low) or math.isfinite(high):
+    if not math.isnan(low) and not math.isnan(high):
         left, right = at(low), at(high)
         parts += [
             line(left, MIDDLE, right, MIDDLE, "whisker"),

@@ -4,6 +4,8 @@ Horizontal places are percentages, so that a picture is as wide as its place and
 their size: readable on a phone, sharp in print.
 """
 
+import math
+
 from markupsafe import Markup, escape
 
 
@@ -35,8 +37,15 @@ def decoration(*children: Markup, height: int, name: str) -> Markup:
     return element("svg", *children, class_=name, height=height, aria_hidden="true")
 
 
+def _drawn(*places: float) -> bool:
+    """Tell whether there is a place to draw at: what is not a number is left out."""
+    return not any(math.isnan(place) for place in places)
+
+
 def line(x1: float, y1: float, x2: float, y2: float, name: str) -> Markup:
     """Return a line; x in per cent, y in pixels."""
+    if not _drawn(x1, y1, x2, y2):
+        return Markup("")
     return element("line", x1=f"{x1}%", y1=y1, x2=f"{x2}%", y2=y2, class_=name)
 
 
@@ -49,6 +58,8 @@ def box(x: float, y: float, width: float, height: float, name: str) -> Markup:
 
 def dot(x: float, y: float, radius: float, name: str) -> Markup:
     """Return a filled circle."""
+    if not _drawn(x, y):
+        return Markup("")
     return element("circle", cx=f"{x}%", cy=y, r=radius, class_=name)
 
 
