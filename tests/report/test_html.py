@@ -80,6 +80,8 @@ def test_the_verdict_comes_first_with_its_tolerance_and_what_it_does_not_say(pag
         "Tail index 5.90",
         "Within reach, without any horizon, a search finds a loss ratio of 1.400",
         "100 instead of 50",
+        "1 of 2 other choices tried end otherwise (fair metric first direction only: inconclusive",
+        "any δ below 1.550 would be exceeded, too; from 1.710 on",
         "0.04 standard errors",
         "Loss ratio along free directions only (λ → ∞) 1.580",
         "Balanced accuracy 0.830 (0.820 to 0.840)",

@@ -85,13 +85,10 @@ def horizon_chart(
     marks = [(delta, f"δ = {delta:g}", "delta", "delta-label")]
     if within_reach is not None:
         marks.append((within_reach, f"within reach {number(within_reach)}", "reach", "value"))
-    for rank, (value, text, name, letters) in enumerate(sorted(marks, reverse=True)):
-        # The lower of two lines is named below it, so that names never meet.
+    for x, (value, text, name, letters) in zip((99, 72), marks, strict=False):
+        # Side by side, so that names do not meet however near the lines are.
         y = _height(up, value)
-        parts += [
-            line(0, y, 100, y, name),
-            label(text, 99, y + (14 if rank else -5), letters, "end"),
-        ]
+        parts += [line(0, y, 100, y, name), label(text, x, y - 5, letters, "end")]
     places = [(across.at(h.time), _height(up, h.loss_ratio), h) for h in horizons]
     for (x1, y1, _), (x2, y2, _) in itertools.pairwise(places):
         parts.append(line(x1, y1, x2, y2, "path"))

@@ -88,6 +88,7 @@ def _environment() -> jinja2.Environment:
     environment.globals |= {
         "nan": math.isnan,
         "titles": words.TITLES,
+        "method_names": words.METHODS,
         "measure_names": phrases.MEASURES,
         "diagnostic_names": phrases.DIAGNOSTICS,
         "status_names": phrases.STATUSES,

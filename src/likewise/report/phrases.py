@@ -26,6 +26,7 @@ DIAGNOSTICS = {
     "mean_fair_distance": "Mean fair distance moved (what the moves cost)",
     "free_only": "Loss ratio along free directions only (λ → ∞)",
     "reach": "Loss ratio within reach, by a search without gradients",
+    "theorem_a1_bound": "Bound of Theorem A.1 on a metric's error (of use only if small)",
     "hill_index": "Tail index of the loss ratios (Hill)",
     "top_share": "Share of the variance held by the top 1 % of people",
 }
@@ -84,6 +85,14 @@ def not_said(record: Record) -> list[str]:
     ]
     if record.decided_by.metric == "fixed" and record.metric.learned:
         lines.append(_metric_caveat(record))
+    tried = [s for s in record.sensitivity if s.change]
+    if others := [s for s in tried if s.outcome != record.outcome]:
+        first = others[0]
+        lines.append(
+            f"It does not hold for every choice: {len(others)} of {len(tried)} other "
+            f"choices tried end otherwise ({first.what} {first.change}: "
+            f"{HEADLINES.get(first.outcome, first.outcome).lower()}, for one)."
+        )
     return lines
 
 
