@@ -85,7 +85,7 @@ def horizon_chart(
     marks = [(delta, f"δ = {delta:g}", "delta", "delta-label")]
     if within_reach is not None:
         marks.append((within_reach, f"within reach {number(within_reach)}", "reach", "value"))
-    for x, (value, text, name, letters) in zip((99, 72), marks, strict=False):
+    for x, (value, text, name, letters) in zip((99.0, 72.0), marks, strict=False):
         # Side by side, so that names do not meet however near the lines are.
         y = _height(up, value)
         parts += [line(0, y, 100, y, name), label(text, x, y - 5, letters, "end")]
