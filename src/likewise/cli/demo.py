@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -73,5 +74,12 @@ def _prepare(out: Path, seed: int) -> None:
 
 def _run(*arguments: str) -> int:
     """Run a command as a user would, and show it."""
-    print(f"\n$ {shlex.join(['likewise', *arguments])}", flush=True)
+    words = textwrap.wrap(
+        shlex.join(["likewise", *arguments]),
+        76,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    print("\n$ " + " \\\n".join(words), flush=True)
     return subprocess.run([sys.executable, "-m", "likewise", *arguments], check=False).returncode
