@@ -3,6 +3,7 @@
 import base64
 import functools
 import hashlib
+import importlib.resources
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from markupsafe import Markup
 
 from likewise.report import phrases, words
 
+TEMPLATES = importlib.resources.files("likewise.report") / "templates"
 LONGEST = 160
 """Characters of a name or value shown; the rest is counted."""
 
@@ -35,9 +37,7 @@ def fill(template: str, **values: Any) -> str:
 
 
 def _source(name: str) -> str:
-    loader = _environment().loader
-    assert loader is not None  # given below
-    return loader.get_source(_environment(), name)[0].strip()
+    return (TEMPLATES / name).read_text(encoding="utf-8").strip()
 
 
 def _hash(text: str) -> str:

@@ -1,6 +1,7 @@
 """The summary at a terminal: the same words, with colour where there is one to see it."""
 
 import sys
+from typing import Any
 
 from likewise.record import Record
 from likewise.report.words import summary
@@ -23,12 +24,10 @@ def show(record: Record, *, quiet: bool = False) -> None:
     print_coloured(Console(highlight=False), text, record)
 
 
-def print_coloured(console: object, text: str, record: Record) -> None:
+def print_coloured(console: Any, text: str, record: Record) -> None:
     """Print lines in the colour of what they say; `rich` leaves it out where NO_COLOR is set."""
-    from rich.console import Console
     from rich.text import Text
 
-    assert isinstance(console, Console)
     lines = text.splitlines()
     rules = [i for i, line in enumerate(lines) if line and set(line) == {"="}]
     for i, line in enumerate(lines):
