@@ -60,7 +60,16 @@ def doubled(
         steps = 2 * steps
     elif steps is not None:
         steps = steps + steps
-    longer = dataclasses.replace(flow, time=2 * flow.time, steps=steps, horizons=())
+    # The simulation's steps go by their name, and Euler's method bears them only there.
+    bold = flow.schedule == "paper_simulation"
+    longer = dataclasses.replace(
+        flow,
+        time=2 * flow.time,
+        steps=steps,
+        horizons=(),
+        solver="exponential4" if bold else flow.solver,
+        schedule="constant",
+    )
     outcomes = gather(some(who, PEOPLE, settings.seed), metric, longer, threads=threads).outcomes
     return _rung(outcomes, longer.time, settings)
 

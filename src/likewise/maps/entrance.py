@@ -103,8 +103,8 @@ class NetworkField(FlowField):
         return self.x0.new_zeros(len(self.rates), len(self.x0)).T
 
     @override
-    def place(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
-        return self.x0 + self.way.lift(state)
+    def displacement(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
+        return self.way.lift(state)
 
     @override
     def nonlinear(self, x: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:

@@ -41,8 +41,8 @@ class FlowField(SemilinearField):
         """Return the states of people who have not moved."""
 
     @abc.abstractmethod
-    def place(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
-        """Return the people that a state stands for."""
+    def displacement(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
+        """Return how far from the start a state stands for."""
 
 
 @final
@@ -64,12 +64,12 @@ class GeneralField(FlowField):
         return self.x0.new_zeros(len(self.x0), len(self.rates))
 
     @override
-    def place(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
-        return self.x0 + self.coordinates.lift(state)
+    def displacement(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
+        return self.coordinates.lift(state)
 
     @override
     def nonlinear(self, x: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        gradient = loss_gradient(self.model, self.place(x), self.y)
+        gradient = loss_gradient(self.model, self.x0 + self.coordinates.lift(x), self.y)
         return self.coordinates.lower(gradient)
 
 

@@ -227,8 +227,8 @@ class BoundFlow:
                 else NetworkField(self.way, start, y)
             )
             path = self._solve(flow, flow.start(), self._confine(start, flow.free))
-            stops = {time: flow.place(s).to(x0) for time, s in path.kept.items()}
-            x = flow.place(path.x).to(x0)
+            stops = {time: x0 + flow.displacement(s).to(x0) for time, s in path.kept.items()}
+            x = x0 + flow.displacement(path.x).to(x0)
         below_one = 0
         if self.flow.keeps_start:
             stops = {time: self._kept(x0, y, at)[0] for time, at in stops.items()}

@@ -21,7 +21,7 @@ def block_size(d: int) -> int:
     It depends on the number of features alone, never on threads or memory, so that blocks, and
     with them the last digits of every result, are the same everywhere.
     """
-    size = 4096
+    size = 2048
     while size > 64 and size * d > CACHE:
         size //= 2
     return size
