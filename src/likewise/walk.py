@@ -140,7 +140,8 @@ def audit(
     >>> y = x[:, 1] + 0.5 * rng.normal(size=500) > 0
     >>> people = likewise.AuditData.from_arrays(x[:250], y[:250], {"group": group[:250]})
     >>> model = LogisticRegression().fit(x[250:], y[250:])
-    >>> likewise.audit(model, people).outcome
+    >>> result = likewise.audit(model, people, settings=likewise.Settings(checks="core"))
+    >>> result.outcome
     'within_tolerance'
     """
     began = time.perf_counter()

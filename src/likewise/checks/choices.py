@@ -1,5 +1,6 @@
 """Settings to maps, and back: the choices that were made, wherever they were made."""
 
+import dataclasses
 from collections.abc import Sequence
 
 from likewise.checks.introduce import Introduced
@@ -10,8 +11,9 @@ from likewise.maps.feasible import Feasible
 from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
 from likewise.maps.search import Reach
-from likewise.metrics.base import FairMetric
+from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric
+from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
 from likewise.settings import Settings
 
@@ -37,6 +39,14 @@ def reach(settings: Settings, who: Introduced) -> Reach:
     data = who.data
     feasible = Feasible.of(data.x, data.features) if settings.reach.feasible else None
     return Reach(budget=settings.reach.budget, feasible=feasible)
+
+
+def reach_beside(settings: Settings, who: Introduced, metric: QuadraticForm) -> Reach:
+    """Return the search where it does not decide: the audited people lend it a missing reach."""
+    within = getattr(metric, "reach", None)
+    if within is None:
+        within = Ellipsoid.of(who.data.x @ metric.free.numpy().T, who.data.weight)
+    return dataclasses.replace(reach(settings, who), within=within)
 
 
 def _flow(settings: Settings, metric: FairMetric) -> GradientFlow:

@@ -110,7 +110,7 @@ def diagnose(
         judged = dataclasses.replace(judged, evidence=refitted.evidence)
     if second is not None:
         beside += second.judged.records.values()
-        diagnostics["reach"] = second.judged.deciding.estimate
+        diagnostics["reach"] = next(iter(second.judged.records.values())).estimate
         if second.blinded and settings.decide.blinded == "stronger":
             judged = second.judged
         elif second.blinded:

@@ -5,14 +5,13 @@ import math
 
 import numpy as np
 
-from likewise.checks.choices import reach
+from likewise.checks.choices import reach_beside
 from likewise.checks.gather import Progress, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged, judge
 from likewise.inference.outcomes import Outcomes
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric, QuadraticForm
-from likewise.metrics.reach import Ellipsoid
 from likewise.record import TestRecord
 from likewise.settings import Settings
 
@@ -22,6 +21,9 @@ PEOPLE = 500
 LONG = 100.0
 STEPS = 100
 """Time and steps of the flow they are compared with: long enough to come to rest within reach."""
+
+MATERIAL = 0.05
+"""Mean log ratio by which it must find more: five per cent, one fifth of the usual tolerance."""
 
 SIGNIFICANT = 3.0
 """Standard errors by which the search must find more."""
@@ -70,16 +72,15 @@ def second_opinion(
     """Search within reach for everyone; ``None`` where there is nothing to search."""
     if not isinstance(metric, QuadraticForm) or not len(metric.free):
         return None
-    within = getattr(metric, "reach", None)
-    if within is None:
-        within = Ellipsoid.of(who.data.x @ metric.free.numpy().T, who.data.weight)
-    search = dataclasses.replace(reach(settings, who), within=within)
+    search = reach_beside(settings, who, metric)
     found = gather(who, metric, search, threads=threads, progress=progress).outcomes
     rows = np.arange(len(who.x))
     if len(rows) > PEOPLE:
         rng = np.random.default_rng([settings.seed, 2])
         rows = np.sort(rng.choice(len(rows), PEOPLE, replace=False))
-    flow = GradientFlow(time=LONG, solver="exponential4", steps=STEPS, free_only=True, reach=within)
+    flow = GradientFlow(
+        time=LONG, solver="exponential4", steps=STEPS, free_only=True, reach=search.within
+    )
     flowed = gather(who.take(rows), metric, flow, threads=threads).outcomes
     searched = found.take(rows)
     blinded, flow_gain, search_gain = compare(flowed, searched)
@@ -102,15 +103,15 @@ def compare(flowed: Outcomes, searched: Outcomes) -> tuple[bool, float, float]:
     """Tell whether the search finds significantly more, and the mean log ratio of either.
 
     A flow that follows true gradients comes to rest near what the search finds. One that finds
-    less than half of it is not following them: outputs that are rounded, or saturated, have none.
-    Logarithms, because one person's ratio may exceed all others' together.
+    less than half of something that matters is not following them: outputs that are rounded, or
+    saturated, have none. Logarithms, because one person's ratio may exceed all others' together.
     """
     flow, search = (np.log(np.maximum(o.loss_after, _TINY) / np.maximum(o.loss_before, _TINY))
                     for o in (flowed, searched))  # fmt: skip
     more = search - flow
     error = float(more.std(ddof=1)) / np.sqrt(len(more)) if len(more) > 1 else np.inf
     mean_flow, mean_search = float(flow.mean()), float(search.mean())
-    significant = float(more.mean()) > SIGNIFICANT * error
+    significant = float(more.mean()) > max(SIGNIFICANT * error, MATERIAL)
     return bool(significant and mean_flow < mean_search / 2), mean_flow, mean_search
 
 
