@@ -163,7 +163,7 @@ def _each(
         require_fairlearn()  # now, not after an hour
     study.split(0)  # fetched once, before several processes ask for it
     jobs = {
-        f"{method}, split {split}": (run, (study, method, split))
+        study.piece(method, split): (run, (study, method, split))
         for split in range(splits)
         # The longest first: no worker is left alone with it at the end.
         for method in reversed(list(study.methods))
@@ -171,6 +171,4 @@ def _each(
     words = f"{study.title}: models trained and audited"
     journal = Journal(folder / "journal.jsonl", f"{run.__name__} {study.key}")
     found = run_jobs(jobs, journal, workers=workers, words=words, progress=progress)
-    return [
-        found[f"{method}, split {split}"] for split in range(splits) for method in study.methods
-    ]
+    return [found[study.piece(m, split)] for split in range(splits) for m in study.methods]

@@ -64,10 +64,15 @@ class Study:
 
     @property
     def key(self) -> str:
-        """A hash of every choice and of what is kept: other results are not mixed in."""
+        """A hash of all choices that the methods share: other results are not mixed in."""
+        shared = {name: value for name, value in self.settings().items() if name != "methods"}
         kept = [field.name for kind in (Row, Inferred) for field in dataclasses.fields(kind)]
-        text = json.dumps([version("likewise"), kept, self.settings()], sort_keys=True)
+        text = json.dumps([version("likewise"), kept, shared], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def piece(self, method: str, split: int) -> str:
+        """Return the name of one piece of the study: the method, its choices, the split."""
+        return f"{method}, split {split}: {self.methods[method]!r}"
 
 
 @dataclasses.dataclass(frozen=True)
