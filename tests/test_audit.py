@@ -277,3 +277,19 @@ def test_a_metric_of_ones_own_works_without_a_quadratic_form():
     assert not result.record.metric.learned
     assert len(result.record.metric.sha256) == 64
     assert result.outcomes.ratio.min() >= 1
+
+
+def test_cross_fitting_moves_nobody_under_a_metric_learned_from_them():
+    data = people(200)
+    metric = likewise.sensitive_subspace(data)
+    settings = Settings(checks="core", metric={"crossfit": True})
+    flow = likewise.GradientFlow(solver="exponential4", steps=8)
+    crossed = likewise.audit(network(), data, metric=metric, map=flow, settings=settings)
+    assert crossed.outcomes.row.tolist() == list(range(200))
+    rows = np.flatnonzero(metric.groups == 3)
+    alone = likewise.audit(
+        network(), data.take(rows), metric=metric.refits[3], map=flow, settings=CORE
+    )
+    assert crossed.outcomes.loss_after[rows] == pytest.approx(alone.outcomes.loss_after, rel=1e-9)
+    with pytest.raises(likewise.LikewiseError, match="crossfit"):
+        likewise.audit(network(), people(200, 1), metric=metric, settings=settings)

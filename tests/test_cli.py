@@ -292,3 +292,11 @@ def test_an_interrupt_is_exit_code_130(world, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
+
+
+def test_a_requirement_that_is_not_met_is_exit_code_1(world):
+    base = ("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--checks", "core")
+    loose, strict = ("--delta", "3"), ("--delta", "1")
+    assert run(*base, *loose, "--require", "within-tolerance").exit_code == 0
+    assert run(*base, *strict, "--require", "within-tolerance").exit_code == 1
+    assert run(*base, "--require", "fairness").exit_code == 2
