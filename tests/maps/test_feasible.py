@@ -28,6 +28,23 @@ def test_groups_indicators_and_whole_numbers_are_choices_and_the_rest_is_not(sam
     assert len(feasible.choices[1].values) == 3
 
 
+def test_categories_are_found_by_their_values_where_names_do_not_tell(sample):
+    # A pipeline's names, a second category (never both levels), and one standardised indicator.
+    names = (
+        "num__age",
+        "cat__job_cook",
+        "cat__job_judge",
+        "cat__job_none",
+        "cat__f",
+        "num__income",
+    )
+    other = np.column_stack([sample[:, 4], 1 - sample[:, 4], 3.5 * sample[:, 4] - 1.2])
+    x = np.column_stack([sample, other])
+    feasible = Feasible.of(x, (*names, "cat__sex_f", "cat__sex_m", "num__sex"))
+    found = [choice.columns for choice in feasible.choices]
+    assert found == [(0,), (1, 2, 3), (4,), (6, 7), (8,)]
+
+
 def test_places_move_to_the_nearest_observed_values(sample, rng):
     feasible = Feasible.of(sample, FEATURES)
     x0 = torch.from_numpy(sample[:50])

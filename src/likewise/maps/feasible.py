@@ -58,7 +58,8 @@ class Feasible:
     def of(cls, x: Float[np.ndarray, "n d"], features: Sequence[str] = ()) -> "Feasible":
         """Learn from a sample what values occur.
 
-        Features called ``column=level`` form a group, whose combinations are those observed.
+        Features called ``column=level`` form a group, whose combinations are those observed; so
+        do neighbouring indicators of which nobody has two, which is how pipelines spell categories.
         Another column keeps to its observed values unless most of them occur only once: then it
         is continuous.
 
@@ -71,12 +72,8 @@ class Feasible:
         """
         if not len(x):
             raise InvalidData("What is feasible cannot be learned from an empty sample.")
-        names = features or [f"x{j}" for j in range(x.shape[1])]
-        groups: dict[str, list[int]] = {}
-        for j, name in enumerate(names):
-            column, mark, _ = name.partition("=")
-            groups.setdefault(f"{column}=" if mark else name, []).append(j)
-        choices = [Choice.of(x, columns) for columns in groups.values()]
+        groups = _groups(x, features or [f"x{j}" for j in range(x.shape[1])])
+        choices = [Choice.of(x, columns) for columns in groups]
         return cls(tuple(c for c in choices if len(c.columns) > 1 or 2 * len(c.values) <= len(x)))
 
     def nearest(
@@ -91,3 +88,24 @@ class Feasible:
             stay = (part - own).square().sum(2) <= (part - near).square().sum(2)
             x[:, :, columns] = torch.where(stay[:, :, None], own, near)
         return x
+
+
+def _groups(x: Float[np.ndarray, "n d"], names: Sequence[str]) -> list[list[int]]:
+    """Put columns that stand for one category together."""
+    named: dict[str, list[int]] = {}
+    groups: list[list[int]] = []
+    taken = None  # who has one of the indicators of the last group
+    for j, name in enumerate(names):
+        column, mark, _ = name.partition("=")
+        if mark:
+            named.setdefault(column, []).append(j)
+            taken = None
+            continue
+        on = x[:, j] == x[:, j].max() if len(np.unique(x[:, j])) == 2 else None
+        if on is not None and taken is not None and not (on & taken).any():
+            groups[-1].append(j)
+            taken = on | taken
+        else:
+            groups.append([j])
+            taken = on
+    return sorted([*groups, *named.values()])
