@@ -235,6 +235,7 @@ class Record(_Part):
     rows: dict[str, int]
     certificate: CertificateRecord | None = None
     horizons: tuple[HorizonRecord, ...] = ()
+    search: dict[int, Number] = Field(default_factory=dict)
     refits: dict[str, RefitRecord] = Field(default_factory=dict)
     diagnostics: dict[str, Number] = Field(default_factory=dict)
     tail: dict[str, Number] = Field(default_factory=dict)

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 
 from likewise.errors import InvalidFile, InvalidSettings
 
-MapName = Literal["auto", "flow", "reach", "flips"]
+MapName = Literal["auto", "flow", "reach", "flips", "worst"]
 TestName = Literal["loss_ratio", "error_rate_ratio", "mean_loss_ratio"]
 IntervalName = Literal["hall", "bootstrap_t", "paper"]
 
@@ -31,12 +31,15 @@ class Decide(_Choices):
     Parameters
     ----------
     map
-        The unfair map whose outcomes decide: ``flow``, ``reach`` or ``flips``; ``auto`` is the flow
-        for models with gradients, and the search within reach for others.
+        The unfair map whose outcomes decide: ``flow``, ``reach``, ``flips``, or for each person
+        the ``worst`` of flow and reach; ``auto`` is the flow for models with gradients, and the
+        search within reach for others.
     test
         ``loss_ratio``, ``error_rate_ratio`` or (regressions) ``mean_loss_ratio``; ``auto`` is the
         loss ratio, the error rates for models that give probabilities only, and the ratio of
         mean losses for regressions.
+    loss
+        For regressions: ``squared`` (the default) or ``absolute`` errors.
     interval
         How the loss ratio's bounds are computed: Hall's transformation, the bootstrap-t, or the
         normal limit of the paper (which then holds for the error rates too).
@@ -50,6 +53,7 @@ class Decide(_Choices):
 
     map: MapName = "auto"
     test: Literal["auto", "loss_ratio", "error_rate_ratio", "mean_loss_ratio"] = "auto"
+    loss: Literal["squared", "absolute"] | None = None
     interval: IntervalName = "hall"
     metric: Literal["auto", "fixed", "refitted"] = "auto"
     blinded: Literal["refuse", "stronger"] = "refuse"
@@ -70,10 +74,22 @@ class Flow(_Choices):
 
 
 class Reach(_Choices):
-    """The search within reach: model calls a person, and whether categories stay categories."""
+    r"""The search within reach.
+
+    Parameters
+    ----------
+    budget
+        Model calls a person.
+    feasible
+        Whether categories and whole numbers keep to values that were observed.
+    epsilon
+        For the distributionally robust value: the mean :math:`d_x^2` that people may be moved by,
+        besides what is free.
+    """
 
     budget: int = Field(default=60, ge=1)
     feasible: bool = False
+    epsilon: float = Field(default=0.01, gt=0)
 
 
 class Metric(_Choices):

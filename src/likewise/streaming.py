@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from likewise.checks.certificate import certify
 from likewise.checks.choices import choose_map, resolve
 from likewise.checks.gather import Progress
 from likewise.checks.introduce import Introduced, meet
 from likewise.checks.joining import join
-from likewise.checks.ladder import with_rungs
+from likewise.checks.ladder import certified
 from likewise.checks.pieces import MoveJob, read_sums
 from likewise.checks.streamed import describe_joined
 from likewise.checks.survey import Stream, Survey, look
@@ -25,7 +24,6 @@ from likewise.data.encode import Encoder
 from likewise.data.paths import expand
 from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
-from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.metrics.saved import check_belongs, metric_fingerprint
 from likewise.models import as_model, check, open_model
@@ -122,16 +120,17 @@ def audit_stream(
         raw = encoder is None and as_model(opened, output=output).front is not None
         stream = Stream(tuple(map(str, expand(paths))), settings, encoder, raw)
         known = look(stream, progress)
-        about: dict[str, Any] = {"output": output, "encoder": encoder, "table": known.sample.table}
+        about: dict[str, Any] = {
+            "output": output,
+            "encoder": encoder,
+            "table": known.sample.table,
+            "loss": settings.decide.loss,
+        }
         who = _introduce(as_model(opened, **about), known, metric, settings)
         settings = resolve(settings, who.model)
         chosen = choose_map(settings, who, metric)
         chosen.bind(who.model, metric)
-        certificate = None
-        if isinstance(chosen, GradientFlow):
-            chosen, certificate = certify(
-                with_rungs(chosen), who.model, metric, who.x, who.y, n=known.n, seed=settings.seed
-            )
+        chosen, certificate = certified(chosen, who, metric, n=known.n, seed=settings.seed)
         if journal is None:
             temporary = tempfile.TemporaryDirectory(prefix="likewise-")
             journal = Path(stack.enter_context(temporary))

@@ -8,21 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.checks.certificate import certify
 from likewise.checks.choices import choose_map, note_choices, resolve
 from likewise.checks.crossfit import move_everyone
 from likewise.checks.diagnose import diagnose
 from likewise.checks.gather import Gathered, Progress
 from likewise.checks.introduce import Introduced, introduce, meet
 from likewise.checks.judge import judge
-from likewise.checks.ladder import with_rungs
+from likewise.checks.ladder import certified
 from likewise.checks.writing import signed, worst_cases, write
 from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, LikewiseWarning
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import RatioTest
 from likewise.maps.base import UnfairMap
-from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import sensitive_subspace
 from likewise.models import as_model
@@ -150,17 +148,7 @@ def audit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LikewiseWarning)
         who, metric, chosen, settings = get_ready(model, data, metric, map, settings)
-        certificate = None
-        if isinstance(chosen, GradientFlow):
-            chosen, certificate = certify(
-                with_rungs(chosen),
-                who.model,
-                metric,
-                who.x,
-                who.y,
-                seed=settings.seed,
-                threads=threads,
-            )
+        chosen, certificate = certified(chosen, who, metric, seed=settings.seed, threads=threads)
         gathered = move_everyone(who, metric, chosen, settings, threads=threads, progress=progress)
         judged = judge(gathered.outcomes, settings, tests)
         found = diagnose(
@@ -201,7 +189,11 @@ def get_ready(
 ) -> tuple[Introduced, FairMetric, UnfairMap, Settings]:
     """Check model, people, metric and map against each other; learn the metric if there is none."""
     wrapped = as_model(
-        model, output=settings.columns.output, table=data.table, encoder=data.encoder
+        model,
+        output=settings.columns.output,
+        table=data.table,
+        encoder=data.encoder,
+        loss=settings.decide.loss,
     )
     people = meet(wrapped, data)
     if metric is None:

@@ -7,6 +7,7 @@ from likewise.checks.introduce import Introduced
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.inference.ratio_tests import LossRatioTest, RatioTest
 from likewise.maps.base import UnfairMap
+from likewise.maps.combine import Worst
 from likewise.maps.feasible import Feasible
 from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
@@ -31,6 +32,8 @@ def choose_map(settings: Settings, who: Introduced, metric: FairMetric) -> Unfai
         return reach(settings, who)
     if settings.decide.map == "flips":
         return _flips(who)
+    if settings.decide.map == "worst":
+        return Worst((_flow(settings, metric), reach(settings, who)))
     return _flow(settings, metric)
 
 
@@ -89,6 +92,10 @@ def note_choices(settings: Settings, map: UnfairMap | None, tests: Sequence[Rati
         )
     if isinstance(map, Flips):
         settings = settings.changed(decide__map="flips")
+    if isinstance(map, Worst):
+        for part in map.maps:
+            settings = note_choices(settings, part, ())
+        settings = settings.changed(decide__map="worst")
     if isinstance(map, GradientFlow):
         steps = map.steps
         if isinstance(steps, tuple) and len(set(steps)) == 1:

@@ -14,6 +14,7 @@ from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged
 from likewise.checks.ladder import doubled, free_only, ladder
 from likewise.checks.refit import Refitted, learned_from, refit
+from likewise.checks.robust import robust_measure
 from likewise.checks.second import disagreement, second_opinion
 from likewise.checks.sensitivity import sensitivity, theorem_a1_bound
 from likewise.errors import StatisticalWarning
@@ -31,6 +32,7 @@ from likewise.record import (
 from likewise.settings import Settings
 
 SKIPPED = (
+    "distributionally robust fairness",
     "metric refits",
     "sensitivity to the metric and λ",
     "second opinion within reach",
@@ -83,6 +85,7 @@ def diagnose(
     outcomes = gathered.outcomes
     refitted, second = None, None
     tried: tuple[SensitivityRecord, ...] = ()
+    robust: tuple[Measure, ...] = ()
     diagnostics = {"mean_fair_distance": float(np.mean(outcomes.fair_distance))}
     reasons = list(_reasons(gathered, certificate))
     horizons = list(ladder(outcomes, settings))
@@ -104,6 +107,7 @@ def diagnose(
         diagnostics["free_only"] = free_only(who, metric, map, settings, threads=threads)
         second = second_opinion(who, metric, settings, threads=threads, progress=progress)
     if full:
+        robust = robust_measure(who, metric, settings)
         tried = sensitivity(who, metric, map, settings, threads=threads, progress=progress)
         diagnostics["theorem_a1_bound"] = theorem_a1_bound(who, metric, map, 1.0)
     if refitted is not None and refitted.used:
@@ -122,12 +126,12 @@ def diagnose(
         refitted=refitted,
         beside=tuple(beside),
         groups=describe.groups(outcomes, settings),
-        measures=describe.measures(outcomes, settings),
+        measures=describe.measures(outcomes, settings) + robust,
         sensitivity=tried,
         diagnostics=diagnostics,
         reasons=tuple(reasons),
         horizons=tuple(horizons),
-        skipped=() if full else SKIPPED[: None if isinstance(map, GradientFlow) else 2],
+        skipped=() if full else SKIPPED[: None if isinstance(map, GradientFlow) else 3],
     )
 
 

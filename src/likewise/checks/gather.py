@@ -2,7 +2,7 @@
 
 import dataclasses
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -48,6 +48,9 @@ class Gathered:
         Gradient or model evaluations spent on each person.
     below_one
         People whose loss fell, before any rule that keeps them where they were.
+    search
+        The mean loss found by the number of model calls spent on each person: what more calls
+        bought (for maps that search).
     """
 
     outcomes: Outcomes
@@ -56,6 +59,7 @@ class Gathered:
     absolute_shift: Float[np.ndarray, " d"]
     evaluations: int
     below_one: int
+    search: Mapping[int, float] = dataclasses.field(default_factory=dict)
 
 
 def gather(
@@ -95,6 +99,11 @@ def merge(parts: Sequence[Gathered]) -> Gathered:
         absolute_shift=share @ np.stack([part.absolute_shift for part in parts]),
         evaluations=max(part.evaluations for part in parts),
         below_one=sum(part.below_one for part in parts),
+        search={
+            calls: float(share @ [part.search[calls] for part in parts])
+            for calls in parts[0].search
+            if all(calls in part.search for part in parts)
+        },
     )
 
 
@@ -119,6 +128,7 @@ def _observe_block(who: Introduced, metric: FairMetric, bound: BoundMap, rows: s
         absolute_shift=delta.abs().mean(0).numpy(),
         evaluations=moved.evaluations,
         below_one=observed.below_one,
+        search={calls: float(loss.mean()) for calls, loss in moved.trace.items()},
     )
 
 

@@ -5,13 +5,15 @@ import itertools
 
 import numpy as np
 
-from likewise.checks.certificate import certify
+from likewise.checks.certificate import Certificate, certify
 from likewise.checks.gather import gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import default_tests, judge
 from likewise.checks.sensitivity import some
 from likewise.inference.many import horizon_band
 from likewise.inference.outcomes import Outcomes
+from likewise.maps.base import UnfairMap
+from likewise.maps.combine import Worst
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.record import HorizonRecord
@@ -31,6 +33,27 @@ def with_rungs(flow: GradientFlow) -> GradientFlow:
         reached = list(itertools.accumulate(flow.steps))
         times = tuple(sorted({min(reached, key=lambda t: abs(t - time)) for time in times}))
     return dataclasses.replace(flow, horizons=tuple(sorted({*flow.horizons, *times})))
+
+
+def certified(
+    map: UnfairMap,
+    who: Introduced,
+    metric: FairMetric,
+    *,
+    n: int | None = None,
+    seed: int = 0,
+    threads: int = 1,
+) -> tuple[UnfairMap, Certificate | None]:
+    """Return a map whose flow, if it has one, is solved accurately enough, and the certificate."""
+    if isinstance(map, GradientFlow):
+        ready = with_rungs(map)
+        return certify(ready, who.model, metric, who.x, who.y, n=n, seed=seed, threads=threads)
+    if not isinstance(map, Worst):
+        return map, None
+    parts = [certified(p, who, metric, n=n, seed=seed, threads=threads) for p in map.maps]
+    errors = [certificate for _, certificate in parts if certificate is not None]
+    worst = max(errors, key=lambda certificate: certificate.error_in_se, default=None)
+    return Worst(tuple(part for part, _ in parts)), worst
 
 
 def ladder(outcomes: Outcomes, settings: Settings) -> tuple[HorizonRecord, ...]:

@@ -14,6 +14,8 @@ from likewise.inference.outcomes import Outcomes
 from likewise.inference.refits import with_refits
 from likewise.inference.verdict import Evidence
 from likewise.maps.base import UnfairMap
+from likewise.maps.combine import Worst
+from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import bootstrap_refits
@@ -69,16 +71,18 @@ def refit(
     threads: int,
     progress: Progress | None = None,
 ) -> Refitted | None:
-    """Repeat the audit under every refit of a learned metric; ``None`` if it has none.
+    """Repeat the audit under every refit of a learned metric; ``None`` if that says nothing.
 
     A metric learned from the audited people is refitted without one group of them, who are then
     not audited either; one learned from others brings its refits along, and everyone is audited.
     """
     resampled = settings.metric.bootstrap > 0 and same_sample
-    if not isinstance(metric, ProjectionMetric) or not (metric.refits or resampled):
+    refits = isinstance(metric, ProjectionMetric) and (metric.refits or resampled)
+    if not isinstance(metric, ProjectionMetric) or not refits or isinstance(map, Flips):
         if settings.decide.metric == "refitted":
             raise InvalidSettings(
-                "decide.metric = 'refitted' needs a learned metric with refits; this one has none."
+                "decide.metric = 'refitted' needs a learned metric with refits, and a map that "
+                "goes by it; here is none."
             )
         return None
     replicates: dict[str, list[Evidence]] = {name: [] for name in judged.tests}
@@ -122,6 +126,8 @@ def under(map: UnfairMap, metric: ProjectionMetric) -> UnfairMap:
     """Return the same map for another metric, whose own reach bounds it if a reach did."""
     if isinstance(map, GradientFlow) and map.reach is not None:
         return dataclasses.replace(map, reach=metric.reach)
+    if isinstance(map, Worst):
+        return Worst(tuple(under(part, metric) for part in map.maps))
     return map
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from likewise.checks import describe
+from likewise.checks import describe, robust
 from likewise.checks.beside import BOOTSTRAP_ROWS, other_methods
 from likewise.checks.certificate import Certificate
 from likewise.checks.diagnose import Found, diagnose
@@ -68,6 +68,7 @@ def describe_joined(
         absolute_shift=joined.absolute_shift,
         evaluations=joined.evaluations,
         below_one=joined.below_one,
+        search=moved.search,
     )
     record = write(
         who,
@@ -157,7 +158,7 @@ def _about_everyone(
         beside=beside,
         groups=groups or (),
         horizons=_ladder(joined, book, settings) + found.horizons[len(joined.horizons.sums) :],
-        measures=measures,
+        measures=measures + tuple(m for m in found.measures if m.name == robust.NAME),
         diagnostics={**found.diagnostics, "mean_fair_distance": joined.fair_distance},
         reasons=_reasons(joined.counts, joined.n)
         + tuple(reason for reason in found.reasons if reason not in of_sample),

@@ -56,6 +56,7 @@ def write(
         rows={"n": len(gathered.outcomes), **counts_by_status, "below_one": gathered.below_one},
         certificate=None if certificate is None else certificate.record(),
         horizons=found.horizons,
+        search=dict(gathered.search),
         refits=found.refitted.records(settings.alpha) if found.refitted is not None else {},
         diagnostics=dict(found.diagnostics),
         distribution=describe.distribution(gathered.outcomes),

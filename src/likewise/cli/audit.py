@@ -25,7 +25,9 @@ def audit(
     settings: Annotated[
         Path | None, typer.Option(help="Settings file (see `likewise init`); flags override it.")
     ] = None,
-    map: Annotated[str | None, typer.Option(help="Map that decides: flow, reach or flips.")] = None,
+    map: Annotated[
+        str | None, typer.Option(help="Map that decides: flow, reach, flips or worst.")
+    ] = None,
     lam: Annotated[float | None, typer.Option(help="Price λ of moving unlike oneself.")] = None,
     time: Annotated[float | None, typer.Option(help="Time T of the flow.")] = None,
     solver: Annotated[
@@ -40,6 +42,9 @@ def audit(
     test: Annotated[
         str | None,
         typer.Option(help="Test that decides: loss_ratio, error_rate_ratio, or auto."),
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="Of a regression: squared or absolute errors.")
     ] = None,
     interval: options.Interval = None,
     checks: Annotated[str | None, typer.Option(help="core or full.")] = None,
@@ -114,6 +119,7 @@ def audit(
         "columns__drop_missing": drop_missing,
         "decide__map": map,
         "decide__test": test,
+        "decide__loss": loss,
         "decide__interval": interval,
         "flow__lam": lam,
         "flow__time": time,

@@ -28,12 +28,7 @@ def step_outside(
     calls = 1 if around.model.card.differentiable else budget - len(SHARES)
     if calls < 1 or budget < len(SHARES) + 1:
         return best
-    slope = (
-        around.gradient(best.x)
-        if around.model.card.differentiable
-        else _estimated(around, best, calls)
-    )
-    step = metric.function(_inverse, slope) / (2 * price)
+    step = uphill(around, best, metric, calls) / (2 * price)
     x = best.x[:, None] + step[:, None] * torch.tensor(SHARES, dtype=step.dtype)[:, None]
     x = x if around.snap is None else around.snap(x, around.x0)
     loss = candidate_losses(around.model, x, around.y)
@@ -47,6 +42,21 @@ def step_outside(
     # A person whose place was made feasible has paid already, and must not lose by paying less.
     moves = gains & (loss[row, place] > best.loss)
     return best.after(calls + m, moves, best.u, x[row, place], loss[row, place])
+
+
+def uphill(
+    around: Surroundings, best: Best, metric: QuadraticForm, calls: int
+) -> Float[Tensor, "n d"]:
+    r"""Return :math:`\Sigma^{+} g`: where loss rises most for the fair distance it costs.
+
+    Parameters
+    ----------
+    calls
+        Model calls for the gradient of a model that has none.
+    """
+    differentiable = around.model.card.differentiable
+    slope = around.gradient(best.x) if differentiable else _estimated(around, best, calls)
+    return metric.function(_inverse, slope)
 
 
 def _inverse(eigenvalues: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric, InvalidSettings
-from likewise.maps.base import BoundMap, Moved, UnfairMap
+from likewise.maps.base import Moved, UnfairMap
 from likewise.maps.candidates import NUMBERS
 from likewise.maps.design import EXACT, ball_design, directions, first_step
 from likewise.maps.feasible import Feasible
@@ -66,7 +66,7 @@ class Reach(UnfairMap):
             raise InvalidSettings(f"The price must be a positive number, not {self.price:g}.")
 
     @override
-    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+    def bind(self, model: Model, metric: FairMetric) -> "BoundReach":
         if not isinstance(metric, QuadraticForm):
             raise InvalidMetric("Only quadratic metrics have free directions to search.")
         within = self.within or getattr(metric, "reach", None)
@@ -97,7 +97,7 @@ class BoundReach:
         """Move a block of people. A row's result depends on that row alone."""
         size = max(1, NUMBERS // (x0.shape[1] * self.map.budget))
         parts = [
-            self._search(x0[start : start + size], y[start : start + size])
+            self.search(self.surroundings(x0[start : start + size], y[start : start + size]))
             for start in range(0, max(len(x0), 1), size)
         ]
         return Moved(
@@ -109,10 +109,10 @@ class BoundReach:
             },
         )
 
-    def _search(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Best:
+    def search(self, around: Surroundings) -> Best:
+        """Find everyone's worst place."""
         outside = 0 if self.map.price is None else self.map.budget // 3
         budget = self.map.budget - outside
-        around = self._surroundings(x0, y)
         best = around.start()
         r = len(around.axes)
         if 0 < r <= EXACT:
@@ -129,7 +129,8 @@ class BoundReach:
             return best
         return step_outside(around, best, self.metric, self.map.price, outside)
 
-    def _surroundings(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Surroundings:
+    def surroundings(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Surroundings:
+        """Return what is within reach of a block of people."""
         free = self.metric.free.to(x0)
         axes = self.within.axes.to(x0) @ free
         # Axes have no direction of their own: give them one that any basis of the subspace gives.

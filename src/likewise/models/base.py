@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from likewise.errors import InvalidData
-from likewise.losses import Loss, Output
+from likewise.losses import Loss, LossName, Output
 
 Task = Literal["classification", "regression"]
 Reference = Callable[[np.ndarray], np.ndarray]
@@ -40,6 +40,8 @@ class ModelCard:
         Whether gradients can be taken through it.
     fingerprint
         A sha256 of what determines its outputs (weights, file), or ``""`` if there is none.
+    loss
+        The loss that counts, if it is not the usual one for the task.
     """
 
     kind: str
@@ -50,6 +52,7 @@ class ModelCard:
     features: tuple[str, ...] = ()
     differentiable: bool = True
     fingerprint: str = ""
+    loss: LossName | None = None
 
 
 @runtime_checkable
@@ -95,9 +98,9 @@ class Model(abc.ABC):
 
     @property
     def loss(self) -> Loss:
-        """The loss that goes with the task: cross-entropy, or the squared error."""
-        classification = self.card.task == "classification"
-        return Loss("cross_entropy" if classification else "squared", self.card.output)
+        """The loss that goes with the task: cross-entropy, or the squared error by default."""
+        usual: LossName = "cross_entropy" if self.card.task == "classification" else "squared"
+        return Loss(self.card.loss or usual, self.card.output)
 
     def targets(
         self, y: Shaped[np.ndarray, " n"], *, positive: Any = None

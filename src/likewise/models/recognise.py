@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from torch import nn
 
-from likewise.errors import InvalidModel
-from likewise.losses import Output
+from likewise.errors import InvalidModel, InvalidSettings
+from likewise.losses import LossName, Output
 from likewise.models import black_box, decoded, endpoint, pipeline, scikit, torch_module
 from likewise.models.base import Model
 from likewise.models.behaviour import check_cut
@@ -22,6 +22,7 @@ def as_model(
     classes: Sequence[Any] | None = None,
     table: pa.Table | None = None,
     encoder: decoded.Decoder | None = None,
+    loss: LossName | None = None,
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -41,6 +42,8 @@ def as_model(
     encoder
         What can decode features to original columns; a pipeline is then not cut, but audited
         whole, in the encoder's space.
+    loss
+        For regressions: ``squared`` (the default) or ``absolute``.
     """
     found = _Recogniser(output, tuple(classes or ()), table, encoder).model(model)
     if classes and found.card.classes != tuple(classes):
@@ -55,9 +58,14 @@ def as_model(
         if isinstance(found, black_box.BlackBox) and not found.declared:
             task = "regression" if output == "values" else "classification"
             found = _with_card(found, output=output, task=task)
-            return dataclasses.replace(found, declared=True)  # type: ignore[type-var]
-        raise InvalidModel(f"The {found.card.kind} returns {found.card.output}, not {output}.")
-    return found
+            found = dataclasses.replace(found, declared=True)  # type: ignore[type-var]
+        else:
+            raise InvalidModel(f"The {found.card.kind} returns {found.card.output}, not {output}.")
+    if loss is None:
+        return found
+    if (loss == "cross_entropy") != (found.card.task == "classification"):
+        raise InvalidSettings(f"A {found.card.task} is not judged by the {loss} loss.")
+    return _with_card(found, loss=loss)
 
 
 @dataclasses.dataclass(frozen=True)

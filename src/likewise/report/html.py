@@ -9,6 +9,7 @@ from likewise.record import Measure, Record
 from likewise.report import charts, curves, phrases
 from likewise.report.page import render, short
 from likewise.report.people import person
+from likewise.report.words import search_words
 from likewise.settings import write_settings
 
 MOST_GROUPS = 80
@@ -63,6 +64,7 @@ def to_html(record: Record) -> str:
             else None
         ),
         within_reach=within_reach(record),
+        search=search_words(record.search) if record.search else "",
         sensitivity=interval_rows(
             [(s, s.lower_bound, s.estimate, s.upper_bound) for s in record.sensitivity], delta
         ),

@@ -20,6 +20,8 @@ MEASURES = {
     "true_positive_rate": "True positive rate",
     "false_positive_rate": "False positive rate",
     "average_odds_difference": "Average odds difference",
+    "distributionally_robust_fairness": "Rise of the mean loss when people move by little "
+    "(distributionally robust fairness)",
 }
 
 DIAGNOSTICS = {
@@ -42,6 +44,7 @@ MAPS = {
     "flow": "gradient flow",
     "reach": "search within reach",
     "flips": "swap of the protected value",
+    "worst": "worse of flow and search within reach",
 }
 
 
@@ -83,7 +86,8 @@ def not_said(record: Record) -> list[str]:
         "It compares people with similar people. Differences between groups are another "
         "question; they are shown further down.",
     ]
-    if record.decided_by.metric == "fixed" and record.metric.learned:
+    goes_by_metric = record.decided_by.map != "flips"
+    if record.decided_by.metric == "fixed" and record.metric.learned and goes_by_metric:
         lines.append(_metric_caveat(record))
     tried = [s for s in record.sensitivity if s.change]
     if others := [s for s in tried if s.outcome != record.outcome]:
@@ -124,6 +128,8 @@ def method(record: Record) -> list[str]:
         f"{settings.reach.budget} model calls a person, and the worst is kept.",
         "flips": "Each person's protected value is swapped for every other value, and the worst "
         "is kept.",
+        "worst": "Each person is moved along the gradient flow, similar people within reach are "
+        "searched without gradients, and the worse of the two places is kept.",
     }
     tests = {
         "loss_ratio": "The statistic is the mean, over people, of the loss after the move divided "

@@ -1,7 +1,7 @@
 """An audit in words: one sentence for the verdict, one table for the tests."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from likewise.record import Record, TestRecord
 
@@ -150,6 +150,7 @@ def _about(record: Record) -> list[tuple[str, str]]:
         "flow": f"gradient flow, λ = {flow.lam:g}, T = {flow.time:g}",
         "reach": f"search within reach, {record.settings.reach.budget} calls a person",
         "flips": "protected value swapped",
+        "worst": f"the worse of flow (λ = {flow.lam:g}, T = {flow.time:g}) and search within reach",
     }
     rows = [
         ("Model", f"{model.kind}, {model.n_features} features{classes}"),
@@ -196,9 +197,19 @@ def _people(record: Record) -> list[tuple[str, str]]:
     return rows
 
 
+def search_words(search: Mapping[int, float]) -> str:
+    """Say how many model calls a search took, and what the later half of them bought."""
+    calls = max(search)
+    half = max(spent for spent in search if 2 * spent <= calls or spent == min(search))
+    gain = percent(search[calls] / search[half] - 1) if search[half] > 0 else "0 %"
+    return f"{calls} model calls a person; after the first {half}, the mean loss rose by {gain}"
+
+
 def _trust(record: Record) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     others = {k: v for k, v in record.rows.items() if k not in ("n", "moved") and v}
+    if record.model.clipped:
+        others["with a probability clipped to [0.001, 0.999]"] = record.model.clipped
     said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in others.items())
     rows.append(
         ("Rows", f"{record.rows['moved']} of {record.rows['n']} moved{', ' * bool(said)}{said}")
@@ -212,6 +223,8 @@ def _trust(record: Record) -> list[tuple[str, str]]:
                 f"{number(c.error_in_se, 3)} standard errors",
             )
         )
+    if record.search:
+        rows.append(("Search", search_words(record.search)))
     if record.horizons:
         ladder = ", ".join(f"{number(h.lower_bound)} at {h.time:g}" for h in record.horizons)
         rows.append(("Horizon", f"lower bound on the loss ratio: {ladder}"))
