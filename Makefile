@@ -53,7 +53,7 @@ bench: $(VENV)/.dev
 # The wheel's own name carries the version, so a stamp stands for it.
 build: dist/.built
 
-dist/.built: pyproject.toml README.md LICENSE $(shell find src -name '*.py') | $(VENV)/.dev
+dist/.built: pyproject.toml README.md LICENSE $(shell find src -type f -not -name '*.pyc') | $(VENV)/.dev
 	@rm -rf dist && mkdir dist
 	$(PIP) wheel --no-deps --wheel-dir dist .
 	@touch $@ && ls dist
@@ -63,6 +63,7 @@ wheel-check: dist/.built
 	$(PYTHON) -m venv $(VENV)/empty
 	$(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install --no-compile -c constraints.txt dist/*.whl
 	cd $(VENV)/empty && bin/likewise --version && bin/python -m likewise --help
+	cd $(VENV)/empty && bin/python -c 'import likewise; [getattr(likewise, name) for name in likewise.__all__]'
 	@rm -rf $(VENV)/empty
 
 # Only the tests that open a report need a browser, and they skip without one.
