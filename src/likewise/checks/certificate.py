@@ -1,16 +1,16 @@
 """How far the computed flow can be from the true one: found by cutting every step in two."""
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from likewise.inference.outcomes import Outcomes
 from likewise.maps.flow import EXPLICIT, SOLVERS, GradientFlow
-from likewise.maps.observe import observe
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.models.base import Model
 from likewise.record import CertificateRecord
@@ -111,7 +111,7 @@ def certify(
     # An explicit solver begins where it is stable.
     first = FIRST if flow.steps is None and method not in EXPLICIT else len(flow.grid(metric))
     candidate = dataclasses.replace(flow, steps=first) if flow.steps is None else flow
-    seen = sample.see(candidate)
+    after = sample.after(candidate)
     while True:
         steps = len(candidate.grid(metric))
         finer = (
@@ -119,8 +119,8 @@ def certify(
             if isinstance(candidate.steps, int)
             else candidate.refined(metric)
         )
-        seen_finer = sample.see(finer)
-        change, noise, std_error, value = sample.compare(seen, seen_finer)
+        finer_after = sample.after(finer)
+        change, noise, std_error, value = sample.compare(after, finer_after)
         tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
         enough = max(change, noise) <= tolerated
         capped = flow.steps is None and not enough and 2 * steps * per_step > most
@@ -135,7 +135,7 @@ def certify(
                 cap_reached=capped,
                 note=_theorem_2_2(flow, metric),
             )
-        candidate, seen = finer, seen_finer
+        candidate, after = finer, finer_after
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -149,32 +149,51 @@ class _Sample:
     total: int
     threads: int
 
-    def see(self, flow: GradientFlow) -> Outcomes:
-        """Return the outcomes of a flow."""
-        # Differences between steps are far above the rounding of float32, which takes half as long.
-        steps = flow.grid(self.metric)
-        quick = dataclasses.replace(flow, steps=steps, precision="float32", horizons=())
+    def after(self, flow: GradientFlow) -> Float[np.ndarray, " m"]:
+        """Return everyone's loss after a flow."""
+        # Differences between steps are far above the rounding of float32, which takes half as
+        # long; and who would be left in place is known from the losses.
+        quick = dataclasses.replace(
+            flow,
+            steps=flow.grid(self.metric),
+            precision="float32",
+            horizons=(),
+            keeps_start=False,
+        )
         bound = quick.bind(self.model, self.metric)
+        losses = self._losses(lambda x, y: bound(x, y).x)
+        return np.maximum(losses, self.before) if flow.keeps_start else losses
 
-        def block(rows: slice) -> Outcomes:
+    @functools.cached_property
+    def before(self) -> Float[np.ndarray, " m"]:
+        """Everyone's loss where they are."""
+        return self._losses(lambda x, y: x)
+
+    def _losses(self, move: Callable[[Tensor, Tensor], Tensor]) -> Float[np.ndarray, " m"]:
+        def block(rows: slice) -> Float[np.ndarray, " b"]:
             x, y = self.x[rows], self.y[rows]
-            return observe(self.model, bound, self.metric, x, y).outcomes
+            at = move(x, y)
+            with torch.no_grad():
+                return self.model.loss(self.model(at), y).numpy()
 
         size = block_size(self.x.shape[1])
-        return Outcomes.concat(run_blocks(block, len(self.x), size=size, threads=self.threads))
+        return np.concatenate(run_blocks(block, len(self.x), size=size, threads=self.threads))
 
-    def compare(self, seen: Outcomes, finer: Outcomes) -> tuple[float, float, float, float]:
+    def compare(
+        self, after: Float[np.ndarray, " m"], finer: Float[np.ndarray, " m"]
+    ) -> tuple[float, float, float, float]:
         """Return twice the change of the audit value, its noise, its standard error, and itself.
 
         People without finite losses or ratios are left to the statuses of the audit itself.
         """
         if self.model.card.task == "regression":
-            mean = float(finer.loss_before.mean())
-            change = (finer.loss_after - seen.loss_after) / mean
-            value = float(finer.loss_after.mean()) / mean
-            terms = value + (finer.loss_after - value * finer.loss_before) / mean
+            mean = self.before.mean()
+            value = finer.mean() / mean
+            terms = value + (finer - value * self.before) / mean
+            change = (finer - after) / mean
         else:
-            change, terms = finer.ratio - seen.ratio, finer.ratio
+            with np.errstate(divide="ignore", invalid="ignore"):
+                change, terms = (finer - after) / self.before, finer / self.before
         known = np.isfinite(change) & np.isfinite(terms)
         change, terms, m = change[known], terms[known], int(known.sum())
         if m < 2:

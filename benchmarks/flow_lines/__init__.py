@@ -1,0 +1,1 @@
+"""What the benchmarks of the flow share: networks on Adult, and the contenders."""
