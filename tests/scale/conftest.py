@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ class World:
         )
 
 
-def make_world(folder: Path, n: int = 3000, classes: int = 2) -> World:
+def _make_world(folder: Path, n: int = 3000, classes: int = 2) -> World:
     """Write people (in files of odd sizes), a network and a metric."""
     rng = np.random.default_rng(11)
     group = rng.choice(["red", "green", "blue"], n, p=[0.6, 0.35, 0.05])
@@ -85,5 +86,10 @@ def make_world(folder: Path, n: int = 3000, classes: int = 2) -> World:
 
 
 @pytest.fixture(scope="session")
+def make_world() -> Callable[..., World]:
+    return _make_world
+
+
+@pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
+    return _make_world(tmp_path_factory.mktemp("world"))

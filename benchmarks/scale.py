@@ -1,0 +1,185 @@
+"""How fast an audit in pieces is, what memory it takes, and what workers and Ray add.
+
+python benchmarks/scale.py [ROWS]    (10 000 000 by default)
+
+People are synthetic, in the likeness of the Adult census: 39 features of which 34 are one-hot,
+a label, two protected traits; the model is a network with one hidden layer of 50. Every audit
+runs in a fresh process, which reports its own peak memory and that of its workers.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# One thread a process: workers are what is compared.
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+import likewise
+from likewise.settings import Settings
+from likewise.streaming import Means, audit_stream
+
+ROWS = 10_000_000
+COMPARED = 20 * 65_536
+LEVELS = (7, 7, 14, 6)
+FILE_ROWS = 500_000
+
+
+def write_people(folder: Path, n: int) -> list[str]:
+    """Write people in Parquet files of half a million."""
+    folder.mkdir()
+    rng = np.random.default_rng(1)
+    tilt = rng.normal(size=39) / 3
+    paths = []
+    for k, begin in enumerate(range(0, n, FILE_ROWS)):
+        size = min(FILE_ROWS, n - begin)
+        male, white = rng.random(size) < 0.67, rng.random(size) < 0.85
+        columns: dict[str, np.ndarray] = {}
+        x = np.zeros((size, 39))
+        x[:, :5] = rng.normal(size=(size, 5)) + 0.4 * male[:, None]
+        start = 5
+        for levels in LEVELS:
+            level = np.minimum(
+                rng.geometric(0.35, size) - 1 + male * rng.integers(0, 2, size), levels - 1
+            )
+            x[np.arange(size), start + level] = 1
+            start += levels
+        y = (x @ tilt + 0.5 * male + rng.logistic(size=size) > 1).astype(np.int8)
+        for j in range(39):
+            columns[f"x{j:02d}"] = x[:, j] if j < 5 else x[:, j].astype(np.int8)
+        table = pa.table(
+            {
+                **columns,
+                "sex": np.where(male, "Male", "Female"),
+                "race": np.where(white, "White", "Other"),
+                "y": y,
+            }
+        )
+        path = folder / f"part-{k:04d}.parquet"
+        pq.write_table(table, path, row_group_size=65_536, compression="zstd")
+        paths.append(str(path))
+    return paths
+
+
+def write_world(folder: Path) -> None:
+    """Write a network and a metric."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(39, 50), torch.nn.ReLU(), torch.nn.Linear(50, 2))
+    likewise.save_model(net.double(), folder / "model.safetensors", classes=(0, 1))
+    directions = torch.from_numpy(np.random.default_rng(2).normal(size=(2, 39)))
+    likewise.save_metric(likewise.ignoring(directions), folder / "metric.safetensors")
+
+
+def audit(folder: str, data: str, workers: int, ray: str) -> None:
+    """Run one audit in this process, and print what it took."""
+    torch.set_num_threads(1)
+    settings = Settings(checks="core").changed(
+        columns__label="y",
+        columns__protected=("sex", "race"),
+        flow__solver="exponential4",
+        flow__steps=8,
+    )
+    moments: dict[str, list[tuple[float, int]]] = {}
+
+    def progress(what: str, done: int, total: int) -> None:
+        moments.setdefault(what, []).append((time.perf_counter(), done))
+
+    began = time.perf_counter()
+    record = audit_stream(
+        f"{folder}/model.safetensors",
+        sorted(map(str, Path(data).glob("*.parquet"))),
+        metric=likewise.load_metric(f"{folder}/metric.safetensors"),
+        settings=settings,
+        means=Means(workers=workers, ray=ray or None),
+        progress=progress,
+    )
+    seconds = time.perf_counter() - began
+    moving = moments["moving people"]
+    # From the first finished piece on: starting workers is shown apart.
+    (first, early), (last, done) = moving[1], moving[-1]
+    unit = 1024
+    print(
+        json.dumps(
+            {
+                "n": record.rows["n"],
+                "seconds": seconds,
+                "startup": first - moving[0][0],
+                "reading": moments["reading people"][-1][0] - began,
+                "moving": last - moving[0][0],
+                "rate": (done - early) / (last - first) if last > first else float("nan"),
+                "here": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
+                "worker": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit,
+                "estimate": record.tests["loss_ratio"].estimate,
+                "evaluations": record.certificate.evaluations if record.certificate else 0,
+            }
+        )
+    )
+
+
+def measured(folder: Path, data: Path, workers: int, ray: str = "") -> dict[str, float]:
+    command = [sys.executable, __file__, "--audit", str(folder), str(data), str(workers), ray]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def row(name: str, found: dict[str, float]) -> str:
+    return (
+        f"{name:<26}{found['n']:>11,.0f}{found['seconds']:>9.1f}{found['startup']:>9.1f}"
+        f"{found['rate']:>10,.0f}{found['here'] / 2**20:>9.0f}{found['worker'] / 2**20:>9.0f}"
+    )
+
+
+def main(rows: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="likewise-scale-") as name:
+        folder = Path(name)
+        write_world(folder)
+        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
+        print(
+            f"{'':<26}{'people':>11}{'seconds':>9}{'first':>9}{'rows/s':>10}{'MB here':>9}"
+            f"{'MB a wkr':>9}"
+        )
+        small = folder / "compared"
+        write_people(small, min(COMPARED, rows))
+        one = measured(folder, small, 1)
+        print(row("1 worker", one), flush=True)
+        two = measured(folder, small, 2)
+        print(row("2 workers", two), flush=True)
+        assert one["estimate"] == two["estimate"]
+        print(f"two workers over one: {two['rate'] / one['rate']:.2f}")
+        try:
+            import ray  # noqa: F401
+        except ImportError:
+            print("Ray is not installed (likewise[ray])")
+        else:
+            with_ray = measured(folder, small, 2, "local")
+            print(row("Ray, 2 actors", with_ray), flush=True)
+            assert with_ray["estimate"] == one["estimate"]
+            print(f"Ray over two workers: {with_ray['rate'] / two['rate']:.2f}")
+        sizes = [n for n in (100_000, 1_000_000, 10_000_000) if n <= rows] or [rows]
+        peaks = []
+        for n in sizes:
+            data = folder / str(n)
+            write_people(data, n)
+            found = measured(folder, data, 2)
+            peaks.append(found["here"] + 2 * found["worker"])
+            print(row("2 workers", found), flush=True)
+        print(f"peak memory, largest over smallest table: {peaks[-1] / peaks[0]:.2f}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--audit"]:
+        audit(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS)
