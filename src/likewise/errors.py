@@ -23,6 +23,10 @@ class InvalidModel(LikewiseError, ValueError):
     """The model cannot be read, converted or trusted to treat rows one by one."""
 
 
+class NoAnswer(InvalidModel):
+    """A model behind an address does not answer."""
+
+
 class InvalidMetric(LikewiseError, ValueError):
     """The fair metric is not a metric, or does not belong to this model."""
 

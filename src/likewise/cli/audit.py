@@ -90,6 +90,12 @@ def audit(
         Path | None, typer.Option(help="Folder for finished pieces; by default beside the result.")
     ] = None,
     trust: options.Trust = False,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds to wait for an answer of an endpoint.")
+    ] = None,
+    max_calls: Annotated[
+        int | None, typer.Option(help="Requests to an endpoint that are allowed.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, move nobody.")
     ] = False,
@@ -138,6 +144,8 @@ def audit(
         threads=threads,
         quiet=quiet,
         redact=redact,
+        timeout=timeout,
+        max_calls=max_calls,
     )
     if dry_run:
         print(job.rehearse())

@@ -1,6 +1,7 @@
 """One audit as the command line asks for it: open, read, audit, write."""
 
 import dataclasses
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from likewise.cli import files, options
 from likewise.cli.progress import progress_bar
 from likewise.cli.stream import Pieces, run_in_pieces
+from likewise.errors import InvalidSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Job:
         As named on the command line; nothing is opened before it is needed.
     settings
         All choices, resolved.
+    timeout, max_calls
+        For a model at an address: seconds to wait for an answer, and requests allowed.
     """
 
     model: str
@@ -33,6 +37,24 @@ class Job:
     threads: int | None = None
     quiet: bool = False
     redact: bool = False
+    timeout: float | None = None
+    max_calls: int | None = None
+
+    @property
+    def source(self) -> Any:
+        """The model by its name, or the endpoint with the patience that was asked for."""
+        given = {"timeout": self.timeout, "max_calls": self.max_calls}
+        patience: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
+        if not self.model.startswith(("http://", "https://")):
+            if patience:
+                raise InvalidSettings("--timeout and --max-calls are for models at an address.")
+            return self.model
+        from likewise.models import Endpoint
+
+        # Not an option, since commands are printed, kept in histories, and written to results.
+        secret = os.environ.get("LIKEWISE_AUTHORIZATION", "").strip()
+        headers = {"Authorization": secret} if secret else {}
+        return Endpoint(self.model, headers=headers, **patience)
 
     def open(self) -> tuple[Any, Any, Any]:
         """Return the model, the people and the metric (or none, if it is to be learned)."""
@@ -43,7 +65,8 @@ class Job:
 
         metric = None if self.metric is None else load_metric(self.metric)
         encoder = files.open_encoder(self.encoder, metric)
-        model = open_model(self.model, trust=self.trust)
+        model = self.source
+        model = open_model(model, trust=self.trust) if isinstance(model, str) else model
         raw = encoder is None and files.reads_columns(model, self.settings)
         people = files.read_people(self.paths, self.settings, encoder, raw=raw)
         return model, people, metric

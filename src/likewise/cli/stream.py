@@ -87,7 +87,7 @@ def run_in_pieces(
     )
     try:
         return audit_stream(
-            job.model,
+            job.source,
             list(job.paths),
             metric=metric,
             settings=job.settings,

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from likewise.errors import InvalidData, InvalidModel, LikewiseError, in_short
+from likewise.errors import InvalidData, InvalidModel, LikewiseError, NoAnswer, in_short
 from likewise.losses import probabilities
 from likewise.models.base import Model
 
@@ -79,6 +79,8 @@ def check_rows(model: Model, x: Float[np.ndarray, "n d"]) -> None:
     for way, run in other_ways.items():
         try:
             found = gap(run())
+        except NoAnswer:  # which says nothing about rows
+            raise
         except InvalidModel as error:
             raise InvalidModel(
                 f"The model's rows influence each other, or it takes a fixed number of them: the "

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from typing_extensions import override
 
-from likewise.errors import InvalidModel, InvalidSettings, Untrustworthy
+from likewise.errors import InvalidModel, InvalidSettings, NoAnswer, Untrustworthy
 from likewise.losses import Output
 from likewise.models.black_box import BlackBox, from_callable
 from likewise.models.decoded import ColumnReader
@@ -142,7 +142,7 @@ class Endpoint:
                 return _matrix(self._post(body), len(rows), self.url)
             except _Again as error:
                 problem = str(error)
-        raise InvalidModel(f"{self.url} {problem} ({self.retries + 1} attempts).")
+        raise NoAnswer(f"{self.url} {problem} ({self.retries + 1} attempts).")
 
     def _post(self, body: bytes) -> bytes:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -217,7 +217,7 @@ def _matrix(content: bytes, n: int, url: str) -> Float[np.ndarray, "n k"]:
         matrix = np.array(answer if isinstance(answer, list) else None, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidModel(f"{url} answers with something other than numbers.") from None
-    if matrix.ndim not in (1, 2):
+    if matrix.ndim not in (1, 2) or not matrix.size:
         raise InvalidModel(
             f"{url} answers without a list of numbers under {', '.join(ANSWERS)}, or bare."
         )
