@@ -143,12 +143,17 @@ def failed(result, *words, code=2):
 
 
 @contextlib.contextmanager
-def serving(behave):
-    """Run a real server on this machine; ``behave(rows)`` returns a status and an answer."""
+def serving(behave, heard=None):
+    """Run a real server on this machine; ``behave(rows)`` returns a status and an answer.
+
+    A list ``heard`` collects the authorisations that requests come with.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             size = int(self.headers["Content-Length"])
+            if heard is not None:
+                heard.append(self.headers["Authorization"])
             status, answer = behave(json.loads(self.rfile.read(size))["instances"])
             content = json.dumps(answer).encode()
             with contextlib.suppress(OSError):  # a client that lost patience is gone
@@ -234,23 +239,11 @@ def test_a_model_at_an_address_gets_the_same_verdict(folder, estimators, in_memo
     assert sum(seen) < 62 * 300 + 1000
 
 
-def test_an_authorisation_is_sent_and_never_shown(folder, estimators, tmp_path):
+def test_an_authorisation_is_sent_and_never_shown(folder):
     heard = []
-
-    class Listening(BaseHTTPRequestHandler):
-        def do_POST(self):
-            heard.append(self.headers["Authorization"])
-            self.send_error(403)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Listening)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_address[1]}/"
-    result = run("audit", url, folder / "people.csv", *ROLES, LIKEWISE_AUTHORIZATION="Bearer 4711")
-    server.shutdown()
-    server.server_close()
+    with serving(lambda rows: (403, {}), heard) as url:
+        people = folder / "people.csv"
+        result = run("audit", url, people, *ROLES, LIKEWISE_AUTHORIZATION="Bearer 4711")
     failed(result, "403")
     assert heard == ["Bearer 4711"]
     assert "4711" not in result.output + result.stderr
@@ -352,6 +345,14 @@ def test_absolute_errors_judge_a_regression_on_request(map, audited, training, t
     np.testing.assert_allclose(outcomes.loss_before, wanted, atol=1e-12)
     test = record.tests["mean_loss_ratio"]
     assert test.estimate == pytest.approx(outcomes.loss_after.mean() / outcomes.loss_before.mean())
+
+
+def test_cap_and_interval_of_the_settings_hold_for_a_regression_too(audited, training):
+    fitted = LinearRegression().fit(training[["a", "b", "c"]].to_numpy(), training["amount"])
+    people = people_of(audited, "a", "b", "c", label="amount")
+    settings = Settings(checks="core", cap=20, decide={"map": "reach", "interval": "paper"})
+    test = likewise.audit(fitted, people, settings=settings).record.tests["mean_loss_ratio"]
+    assert (test.cap, test.method) == (20, "paper")
 
 
 def test_a_classifier_is_not_judged_by_absolute_errors(folder):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from likewise.checks.introduce import Introduced
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.inference.ratio_tests import LossRatioTest, RatioTest
+from likewise.inference.ratio_tests import LossRatioTest, MeanLossRatioTest, RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.maps.combine import Worst
 from likewise.maps.feasible import Feasible
@@ -114,6 +114,6 @@ def note_choices(settings: Settings, map: UnfairMap | None, tests: Sequence[Rati
         )
     for test in tests:
         settings = settings.changed(delta=test.delta, alpha=test.alpha)
-        if isinstance(test, LossRatioTest):
+        if isinstance(test, LossRatioTest | MeanLossRatioTest):
             settings = settings.changed(decide__interval=test.interval, cap=test.cap)
     return settings

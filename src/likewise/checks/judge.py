@@ -63,9 +63,10 @@ def judge(outcomes: Outcomes, settings: Settings, tests: Sequence[RatioTest] = (
 def default_tests(outcomes: Outcomes, settings: Settings) -> tuple[RatioTest, ...]:
     """Return the tests for this task, with the settings' tolerance, level and interval."""
     delta, alpha = settings.delta, settings.alpha
-    if outcomes.about.get("task") == "regression":
-        return (MeanLossRatioTest(delta, alpha),)
     interval = settings.decide.interval
+    if outcomes.about.get("task") == "regression":
+        method = "paper" if interval == "paper" else "hall"
+        return (MeanLossRatioTest(delta, alpha, interval=method, cap=settings.cap),)
     return (
         LossRatioTest(delta, alpha, interval=interval, cap=settings.cap),
         ErrorRateRatioTest(delta, alpha, interval="paper" if interval == "paper" else "auto"),

@@ -61,7 +61,9 @@ def sentence(test: TestRecord) -> str:
         capped = not math.isnan(test.capped_upper_bound)
         bound = test.capped_upper_bound if capped else test.upper_bound
         claim = subject.format(f"at most {number(bound)}")
-        cap = f", ratios capped at {test.cap:g}" if capped and math.isfinite(test.cap) else ""
+        whose = "losses capped at {:g} times their mean"
+        whose = whose if test.test == "mean_loss_ratio" else "ratios capped at {:g}"
+        cap = f", {whose.format(test.cap)}" if capped and math.isfinite(test.cap) else ""
         return (
             f"Within tolerance: {claim} ({sure} confidence{cap}), "
             f"which the tolerance {test.delta:g} allows."
