@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+import xgboost
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -188,3 +189,18 @@ def test_a_pipeline_is_not_saved_as_layers(people, tmp_path):
     pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, labels(people))
     with pytest.raises(InvalidModel, match="its last step alone"):
         save_model(pipeline, tmp_path / "m.safetensors")
+
+
+def test_zeros_that_a_sparse_matrix_leaves_out_are_read_as_the_model_reads_them(people):
+    # XGBoost takes what is left out for missing; given as numbers, zeros lead elsewhere.
+    pipeline = make_pipeline(preparation(sparse=True), xgboost.XGBClassifier(n_estimators=9))
+    rng = np.random.default_rng(0)
+    y = (people["job"].to_pandas() == "cook").to_numpy() ^ (rng.random(len(people)) < 0.1)
+    pipeline.fit(people.to_pandas(), y.astype(int))
+    model = as_model(pipeline, table=people)
+    x, features = model.front(people)
+    check(model, x, features=features)
+    theirs = pipeline.predict_proba(people.to_pandas())
+    assert np.array_equal(model(torch.from_numpy(x)).numpy(), theirs)
+    dense = pipeline[-1].predict_proba(x)
+    assert np.abs(dense - theirs).max() > 0.1

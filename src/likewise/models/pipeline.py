@@ -36,15 +36,19 @@ class PipelineFront:
         self, rows: pa.Table | Shaped[np.ndarray, "n c"]
     ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
         """Transform raw rows as the pipeline does, and name the columns that come out."""
-        raw = raw_columns(rows, self.columns, self.width)
         if self.steps is None:
+            raw = raw_columns(rows, self.columns, self.width)
             return _dense(raw, "The columns of the table"), self.columns or _numbered(raw.shape[1])
+        x = _dense(self.transform(rows), "What the pipeline's last step is given")
+        return x, self.names(x.shape[1])
+
+    def transform(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> Any:
+        """Return what the last step is given, as it is: it may be sparse."""
+        raw = raw_columns(rows, self.columns, self.width)
         try:
-            out = self.steps.transform(raw)
+            return raw if self.steps is None else self.steps.transform(raw)
         except Exception as error:
             raise InvalidData(f"The pipeline cannot read the data: {in_short(error)}.") from None
-        x = _dense(out, "What the pipeline's last step is given")
-        return x, self.names(x.shape[1])
 
     def names(self, width: int) -> tuple[str, ...]:
         """Return the names the pipeline gives to what comes out, or numbers."""
@@ -88,6 +92,24 @@ class RawAnswer:
     def __call__(self, table: pa.Table) -> Any:
         """Return probabilities or predictions, one row a person."""
         return self.answer.method(raw_columns(table, self.answer.features, self.width))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SparseAnswer:
+    """What an estimator answers to sparse rows: some read what these leave out as missing."""
+
+    method: Any
+
+    @classmethod
+    def of(cls, estimator: Any) -> "SparseAnswer":
+        """Take a classifier's probabilities, a regressor's predictions."""
+        return cls(Answer.of(estimator).method)
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Any:
+        """Return probabilities or predictions, one row a person."""
+        from scipy.sparse import csr_matrix
+
+        return self.method(csr_matrix(x))
 
 
 def reads_text(estimator: Any, table: pa.Table) -> bool:

@@ -136,7 +136,15 @@ class _Recogniser:
         names = front.names(found.card.n_features) if found.card.n_features else ()
         found = _with_card(found, kind=f"Pipeline ending in {found.card.kind}", features=names)
         found = dataclasses.replace(found, front=front)  # type: ignore[type-var]
-        if self.table is not None:
+        if self.table is None:
+            return found
+        try:
+            check_cut(found, _reader(whole).function, self.table)
+        except InvalidModel:
+            sparse = hasattr(front.transform(self.table.slice(0, 1)), "toarray")
+            if not sparse or not isinstance(found, black_box.BlackBox):
+                raise
+            found = dataclasses.replace(found, function=pipeline.SparseAnswer.of(last))
             check_cut(found, _reader(whole).function, self.table)
         return found
 
