@@ -151,7 +151,13 @@ def pipeline(last: Any) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    prepare = make_column_transformer((StandardScaler(), NUMBERS), (OneHotEncoder(), WORDS))
+    # Sparse where the model takes that, as most pipelines are.
+    dense = type(last).__name__ == "HistGradientBoostingClassifier"
+    prepare = make_column_transformer(
+        (StandardScaler(), NUMBERS),
+        (OneHotEncoder(), WORDS),
+        sparse_threshold=0.0 if dense else 0.3,
+    )
     return make_pipeline(prepare, last)
 
 
