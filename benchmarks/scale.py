@@ -1,10 +1,11 @@
 """How fast an audit in pieces is, what memory it takes, and what workers and Ray add.
 
-python benchmarks/scale.py [ROWS]    (10 000 000 by default)
+python benchmarks/scale.py [ROWS] [STEPS]    (10 000 000 people, 8 steps by default)
 
 People are synthetic, in the likeness of the Adult census: 39 features of which 34 are one-hot,
 a label, two protected traits; the model is a network with one hidden layer of 50. Every audit
-runs in a fresh process, which reports its own peak memory and that of its workers.
+runs in a fresh process, which reports its own peak memory and that of its workers, and the
+processor time of all of them: where others use the machine too, compare that.
 """
 
 import json
@@ -29,7 +30,8 @@ from likewise.settings import Settings
 from likewise.streaming import Means, audit_stream
 
 ROWS = 10_000_000
-COMPARED = 20 * 65_536
+STEPS = 8
+COMPARED = 10 * 65_536
 LEVELS = (7, 7, 14, 6)
 FILE_ROWS = 500_000
 
@@ -79,14 +81,14 @@ def write_world(folder: Path) -> None:
     likewise.save_metric(likewise.ignoring(directions), folder / "metric.safetensors")
 
 
-def audit(folder: str, data: str, workers: int, ray: str) -> None:
+def audit(folder: str, data: str, workers: int, ray: str, steps: int) -> None:
     """Run one audit in this process, and print what it took."""
     torch.set_num_threads(1)
     settings = Settings(checks="core").changed(
         columns__label="y",
         columns__protected=("sex", "race"),
         flow__solver="exponential4",
-        flow__steps=8,
+        flow__steps=steps,
     )
     moments: dict[str, list[tuple[float, int]]] = {}
 
@@ -107,6 +109,7 @@ def audit(folder: str, data: str, workers: int, ray: str) -> None:
     # From the first finished piece on: starting workers is shown apart.
     (first, early), (last, done) = moving[1], moving[-1]
     unit = 1024
+    here, below = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(
         json.dumps(
             {
@@ -116,8 +119,10 @@ def audit(folder: str, data: str, workers: int, ray: str) -> None:
                 "reading": moments["reading people"][-1][0] - began,
                 "moving": last - moving[0][0],
                 "rate": (done - early) / (last - first) if last > first else float("nan"),
-                "here": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
-                "worker": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit,
+                "here": here.ru_maxrss * unit,
+                "worker": below.ru_maxrss * unit,
+                "cpu": here.ru_utime + here.ru_stime,
+                "cpu_below": below.ru_utime + below.ru_stime,
                 "estimate": record.tests["loss_ratio"].estimate,
                 "evaluations": record.certificate.evaluations if record.certificate else 0,
             }
@@ -125,8 +130,9 @@ def audit(folder: str, data: str, workers: int, ray: str) -> None:
     )
 
 
-def measured(folder: Path, data: Path, workers: int, ray: str = "") -> dict[str, float]:
-    command = [sys.executable, __file__, "--audit", str(folder), str(data), str(workers), ray]
+def measured(folder: Path, data: Path, workers: int, steps: int, ray: str = "") -> dict[str, float]:
+    command = [sys.executable, __file__, "--audit", str(folder), str(data), str(workers)]
+    command += [ray, str(steps)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -138,23 +144,24 @@ def row(name: str, found: dict[str, float]) -> str:
     return (
         f"{name:<26}{found['n']:>11,.0f}{found['seconds']:>9.1f}{found['startup']:>9.1f}"
         f"{found['rate']:>10,.0f}{found['here'] / 2**20:>9.0f}{found['worker'] / 2**20:>9.0f}"
+        f"{found['cpu']:>9.0f}{found['cpu_below']:>9.0f}"
     )
 
 
-def main(rows: int) -> None:
+def main(rows: int, steps: int) -> None:
     with tempfile.TemporaryDirectory(prefix="likewise-scale-") as name:
         folder = Path(name)
         write_world(folder)
         print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
         print(
             f"{'':<26}{'people':>11}{'seconds':>9}{'first':>9}{'rows/s':>10}{'MB here':>9}"
-            f"{'MB a wkr':>9}"
+            f"{'MB a wkr':>9}{'CPU here':>9}{'wkrs':>9}"
         )
         small = folder / "compared"
         write_people(small, min(COMPARED, rows))
-        one = measured(folder, small, 1)
+        one = measured(folder, small, 1, steps)
         print(row("1 worker", one), flush=True)
-        two = measured(folder, small, 2)
+        two = measured(folder, small, 2, steps)
         print(row("2 workers", two), flush=True)
         assert one["estimate"] == two["estimate"]
         print(f"two workers over one: {two['rate'] / one['rate']:.2f}")
@@ -163,7 +170,7 @@ def main(rows: int) -> None:
         except ImportError:
             print("Ray is not installed (likewise[ray])")
         else:
-            with_ray = measured(folder, small, 2, "local")
+            with_ray = measured(folder, small, 2, steps, "local")
             print(row("Ray, 2 actors", with_ray), flush=True)
             assert with_ray["estimate"] == one["estimate"]
             print(f"Ray over two workers: {with_ray['rate'] / two['rate']:.2f}")
@@ -172,7 +179,7 @@ def main(rows: int) -> None:
         for n in sizes:
             data = folder / str(n)
             write_people(data, n)
-            found = measured(folder, data, 2)
+            found = measured(folder, data, 2, steps)
             peaks.append(found["here"] + 2 * found["worker"])
             print(row("2 workers", found), flush=True)
         print(f"peak memory, largest over smallest table: {peaks[-1] / peaks[0]:.2f}")
@@ -180,6 +187,7 @@ def main(rows: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--audit"]:
-        audit(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])
+        audit(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5], int(sys.argv[6]))
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROWS)
+        numbers = [int(value) for value in sys.argv[1:]]
+        main(*(numbers + [ROWS, STEPS][len(numbers) :]))

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ class Pieces:
     resume: bool = False
     journal: Path | None = None
 
-    def wanted(self, paths: list[Path]) -> bool:
+    def wanted(self, paths: Sequence[str | Path]) -> bool:
         """Tell whether to work in pieces: if anything here was asked for, or rows are many."""
         asked = self.workers, self.ray, self.max_memory, self.journal
         return self.resume or any(value is not None for value in asked) or _many(paths)
@@ -146,7 +146,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _many(paths: list[Path]) -> bool:
+def _many(paths: Sequence[str | Path]) -> bool:
     from likewise.data.files import open_source
     from likewise.data.paths import expand, is_parquet
 

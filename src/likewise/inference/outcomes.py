@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int, Shaped
 
-from likewise.errors import InvalidFile, InvalidSample, nearest
+from likewise.errors import InvalidFile, InvalidSample, in_short, nearest
 
 FORMAT = 1
 SHOWN_ROWS = 5
@@ -171,8 +171,8 @@ class Outcomes:
             table = pq.read_table(path)
         except FileNotFoundError:
             raise InvalidFile(f"There is no file {str(path)!r}.") from None
-        except (pa.ArrowException, OSError) as error:
-            raise InvalidFile(f"{str(path)!r} is not a Parquet file: {error}.") from None
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InvalidFile(f"{str(path)!r} is not a Parquet file: {in_short(error)}.") from None
         return cls.from_arrow(table, str(path))
 
     @classmethod
@@ -181,17 +181,24 @@ class Outcomes:
         metadata = (table.schema.metadata or {}).get(b"likewise.outcomes")
         if metadata is None:
             raise InvalidFile(f"{source!r} holds no outcomes of an audit.")
-        about = json.loads(metadata)
-        if about.pop("format", FORMAT) > FORMAT:
-            raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
-        columns = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+        about = _about(metadata, source)
+        names = table.column_names
         fields = [f.name for f in dataclasses.fields(cls)][:10]
-        for name in fields:
-            if name not in columns:
-                hint = nearest(name, columns)
-                raise InvalidFile(f"{source!r} has no column {name!r}.{hint}")
-        empty = cls(**{name: columns[name] for name in fields}, about=about)
-        return empty._with(columns)
+        times = [name.partition("@")[2] for name in names if name.startswith("loss_after@")]
+        partners = [f"decision_after@{time}" for time in times]
+        for name in (*fields, *partners):
+            if names.count(name) != 1:
+                raise InvalidFile(f"{source!r} has no column {name!r}.{nearest(name, names)}")
+        columns = {name: table[name].to_numpy(zero_copy_only=False) for name in names}
+        for name, values in columns.items():
+            named = name == "cluster" or name.startswith("group:")
+            if not named and values.dtype.kind not in "iufb":
+                raise InvalidFile(f"{source!r} is damaged: column {name!r} holds no numbers.")
+        try:
+            empty = cls(**{name: columns[name] for name in fields}, about=about)
+            return empty._with(columns)
+        except ValueError:
+            raise InvalidFile(f"{source!r} is damaged: it has a horizon without a time.") from None
 
     def _columns(self) -> dict[str, Shaped[np.ndarray, " n"]]:
         names = [f.name for f in dataclasses.fields(self)][:12]
@@ -234,3 +241,16 @@ class AtHorizon:
 
     loss_after: Float[np.ndarray, " n"]
     decision_after: Shaped[np.ndarray, " n"]
+
+
+def _about(metadata: bytes, source: str) -> dict[str, Any]:
+    try:
+        about = json.loads(metadata)
+    except ValueError:
+        about = None
+    version = about.pop("format", FORMAT) if isinstance(about, dict) else None
+    if not isinstance(about, dict) or not isinstance(version, int):
+        raise InvalidFile(f"{source!r} is damaged: it does not say what its outcomes are about.")
+    if version > FORMAT:
+        raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
+    return about
