@@ -97,7 +97,7 @@ def run_path(
         n=len(outcomes),
         times=tuple(float(t) for t in band.labels),
         S_n=tuple(estimate.value for estimate in band.estimates),
-        T_n=tuple(test(outcomes.at(t)).statistic for t in times),
+        T_n=tuple(test(outcomes.at(float(t))).statistic for t in band.labels),
         lower=band.lower,
         upper=band.upper,
         error_in_se=certificate.error_in_se if certificate else np.nan,
