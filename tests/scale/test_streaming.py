@@ -67,12 +67,11 @@ def test_verdicts_are_those_of_the_audit_in_memory(world, design, interval):
     in_memory, record = both(world, settings)
     expected = in_memory.record
     for name, test in expected.tests.items():
-        # Bounds from root finding end within 1e-11 of each other; the rest is sums.
-        close(test.model_dump(), record.tests[name].model_dump(), 1e-10)
+        close(test.model_dump(), record.tests[name].model_dump())
         for field in ("estimate", "std_error"):
             close(getattr(test, field), getattr(record.tests[name], field))
     for one, other in zip(expected.beside, record.beside, strict=True):
-        close(one.model_dump(), other.model_dump(), 1e-10)
+        close(one.model_dump(), other.model_dump())
     for name in ("outcome", "sentence", "rows", "decided_by", "settings_hash", "model"):
         assert getattr(record, name) == getattr(expected, name)
     close(expected.shifts and [s.model_dump() for s in expected.shifts],
@@ -82,7 +81,7 @@ def test_verdicts_are_those_of_the_audit_in_memory(world, design, interval):
     assert len(record.horizons) == 4
     for one, other in zip(expected.horizons, record.horizons, strict=True):
         simulated = {"band_lower", "band_upper"}
-        close(one.model_dump(exclude=simulated), other.model_dump(exclude=simulated), 1e-10)
+        close(one.model_dump(exclude=simulated), other.model_dump(exclude=simulated))
         # Two simulations of a quantile, 50 000 draws each: 2 % of the width is 5 sd and more.
         close(one.band_lower, other.band_lower, 0.02 * (one.band_upper - one.band_lower))
 

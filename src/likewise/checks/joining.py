@@ -23,6 +23,7 @@ from likewise.checks.trait_levels import TraitLevels
 from likewise.checks.writing import SHOWN_CASES
 from likewise.errors import Untrustworthy
 from likewise.inference.outcomes import Outcomes, Status
+from likewise.inference.ratio_tests import MeanLossRatioTest
 from likewise.report.redact import redact_outcomes
 from likewise.scale.group_tally import GroupTally
 from likewise.scale.horizon_tally import HorizonTally
@@ -107,7 +108,7 @@ def join(
         weighted=known.weighted,
         cap=settings.cap,
         # The test's own cap, which the settings do not change.
-        limit=10.0 * mean_loss,
+        limit=MeanLossRatioTest.cap * mean_loss,
     )
     tally = GroupTally(
         {name: known_levels.groups for name, known_levels in levels.items()},
