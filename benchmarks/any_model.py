@@ -151,12 +151,9 @@ def pipeline(last: Any) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    # Sparse where the model takes that, as most pipelines are.
-    dense = type(last).__name__ == "HistGradientBoostingClassifier"
+    # Dense: one of them takes nothing else, and another takes zeros left out for missing values.
     prepare = make_column_transformer(
-        (StandardScaler(), NUMBERS),
-        (OneHotEncoder(), WORDS),
-        sparse_threshold=0.0 if dense else 0.3,
+        (StandardScaler(), NUMBERS), (OneHotEncoder(), WORDS), sparse_threshold=0.0
     )
     return make_pipeline(prepare, last)
 

@@ -219,6 +219,33 @@ def test_a_saved_model_gets_the_verdict_of_the_one_in_memory(
     assert found == pytest.approx(wanted, rel=0.02)
 
 
+@pytest.mark.parametrize("protected", ["group", "member"])
+def test_a_pipeline_fitted_without_names_reads_the_columns_that_are_not_protected(
+    protected, audited, training, x, tmp_path
+):
+    from skops import io as skops
+
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(x, training["y"])
+    skops.dump(pipeline, tmp_path / "model.skops")
+    columns = ["a", "job", "b", protected, "c", "y"]
+    for name, frame in (("train", training), ("people", audited)):
+        frame[columns].to_csv(tmp_path / f"{name}.csv", index=False)
+    roles = ["--label", "y", "--protected", protected]
+    learned = run("metric", tmp_path / "train.csv", "--model", tmp_path / "model.skops", *roles,
+                  "-o", tmp_path / "metric.safetensors")  # fmt: skip
+    assert learned.exit_code == 0, learned.stderr
+    record, outcomes = record_of(
+        tmp_path, tmp_path / "model.skops", tmp_path / "people.csv", *roles, *QUICK,
+        "--metric", tmp_path / "metric.safetensors",
+    )  # fmt: skip
+    expected = pipeline.predict_proba(audited[["a", "b", "c"]].to_numpy())
+    wanted = expected[np.arange(300), audited["y"]]
+    assert np.abs(outcomes.probability_before - wanted).max() < 1e-9
+    assert record.decided_by.map == "flow"
+    failed(run("audit", tmp_path / "model.skops", tmp_path / "people.csv", *roles,
+               "--map", "flips"), "swap")  # fmt: skip
+
+
 def test_a_model_at_an_address_gets_the_same_verdict(folder, estimators, in_memory, tmp_path):
     seen = []
 

@@ -125,6 +125,7 @@ def audit_stream(
             "encoder": encoder,
             "table": known.sample.table,
             "loss": settings.decide.loss,
+            "protected": settings.columns.protected,
         }
         who = _introduce(as_model(opened, **about), known, metric, settings)
         settings = resolve(settings, who.model)

@@ -194,6 +194,7 @@ def get_ready(
         table=data.table,
         encoder=data.encoder,
         loss=settings.decide.loss,
+        protected=tuple(data.protected),
     )
     people = meet(wrapped, data)
     if metric is None:

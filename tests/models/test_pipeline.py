@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from likewise.errors import InvalidData, InvalidModel
+from likewise.errors import ConversionWarning, InvalidData, InvalidModel
 from likewise.losses import probabilities
 from likewise.models import as_model, check, save_model
 
@@ -197,7 +197,8 @@ def test_zeros_that_a_sparse_matrix_leaves_out_are_read_as_the_model_reads_them(
     rng = np.random.default_rng(0)
     y = (people["job"].to_pandas() == "cook").to_numpy() ^ (rng.random(len(people)) < 0.1)
     pipeline.fit(people.to_pandas(), y.astype(int))
-    model = as_model(pipeline, table=people)
+    with pytest.warns(ConversionWarning, match="for missing"):
+        model = as_model(pipeline, table=people)
     x, features = model.front(people)
     check(model, x, features=features)
     theirs = pipeline.predict_proba(people.to_pandas())

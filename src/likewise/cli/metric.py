@@ -86,10 +86,11 @@ def _people(
     from likewise.models import as_model, open_model
 
     if spec is not None:
-        model = as_model(open_model(spec, trust=trust))
-        return meet(
-            model, files.read_people(paths, settings, None, raw=model.front is not None)
-        ), {}
+        opened = open_model(spec, trust=trust)
+        raw = files.reads_columns(opened, settings)
+        people = files.read_people(paths, settings, None, raw=raw)
+        known = {"table": people.table, "protected": tuple(people.protected)}
+        return meet(as_model(opened, **known), people), {}
     if bare:
         return files.read_people(paths, settings, None, raw=False), {}
     columns = settings.columns

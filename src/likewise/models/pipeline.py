@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import importlib.util
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -26,29 +27,52 @@ class PipelineFront:
         Names of the raw columns; empty if the pipeline was fitted without names.
     width
         How many raw columns it takes, if it says.
+    named
+        Whether it was fitted with these names, and is given them.
     """
 
     steps: Any
     columns: tuple[str, ...]
     width: int | None
+    named: bool = True
 
     def __call__(
         self, rows: pa.Table | Shaped[np.ndarray, "n c"]
     ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
         """Transform raw rows as the pipeline does, and name the columns that come out."""
         if self.steps is None:
-            raw = raw_columns(rows, self.columns, self.width)
+            raw = self.raw(rows)
             return _dense(raw, "The columns of the table"), self.columns or _numbered(raw.shape[1])
         x = _dense(self.transform(rows), "What the pipeline's last step is given")
         return x, self.names(x.shape[1])
 
     def transform(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> Any:
         """Return what the last step is given, as it is: it may be sparse."""
-        raw = raw_columns(rows, self.columns, self.width)
+        raw = self.raw(rows)
         try:
             return raw if self.steps is None else self.steps.transform(raw)
         except Exception as error:
             raise InvalidData(f"The pipeline cannot read the data: {in_short(error)}.") from None
+
+    def raw(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> Any:
+        """Return rows in the form that the first step reads."""
+        if self.named or not isinstance(rows, pa.Table):
+            return raw_columns(rows, self.columns, self.width)
+        return raw_columns(rows.select(list(self.columns)), (), self.width)
+
+    def among(self, table: pa.Table, protected: Sequence[str]) -> "PipelineFront":
+        """Return the front that knows its columns in a table, if it was fitted without names.
+
+        It takes as many as it was fitted with: all, all but the protected ones, or of either only
+        those with numbers.
+        """
+        numbers = [field.name for field in table.schema if _is_number(field.type)]
+        kinds = (table.column_names, numbers)
+        choices = [[n for n in names if n not in protected] for names in kinds] + [*kinds]
+        fitting = [names for names in choices if len(names) == self.width]
+        if self.columns or not fitting or table.num_columns == self.width:
+            return self
+        return dataclasses.replace(self, columns=tuple(fitting[0]), named=False)
 
     def names(self, width: int) -> tuple[str, ...]:
         """Return the names the pipeline gives to what comes out, or numbers."""

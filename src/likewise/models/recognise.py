@@ -1,13 +1,14 @@
 """From whatever the user has to a model."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from torch import nn
 
-from likewise.errors import InvalidModel, InvalidSettings
+from likewise.errors import ConversionWarning, InvalidModel, InvalidSettings
 from likewise.losses import LossName, Output
 from likewise.models import black_box, decoded, endpoint, pipeline, scikit, torch_module
 from likewise.models.base import Model
@@ -23,6 +24,7 @@ def as_model(
     table: pa.Table | None = None,
     encoder: decoded.Decoder | None = None,
     loss: LossName | None = None,
+    protected: Sequence[str] = (),
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -44,8 +46,10 @@ def as_model(
         whole, in the encoder's space.
     loss
         For regressions: ``squared`` (the default) or ``absolute``.
+    protected
+        Columns of the table that a pipeline which was fitted without names may not read.
     """
-    found = _Recogniser(output, tuple(classes or ()), table, encoder).model(model)
+    found = _Recogniser(output, tuple(classes or ()), table, encoder, tuple(protected)).model(model)
     if classes and found.card.classes != tuple(classes):
         known = found.card.classes
         if known and known != tuple(range(len(classes))):  # which are codes for something
@@ -74,6 +78,7 @@ class _Recogniser:
     classes: tuple[Any, ...]
     table: pa.Table | None
     encoder: decoded.Decoder | None
+    protected: tuple[str, ...]
 
     def model(self, given: Any) -> Model:
         if isinstance(given, Model):
@@ -132,21 +137,35 @@ class _Recogniser:
         if self.encoder is not None:
             return decoded.through(_reader(whole), self.encoder)
         front, last = pipeline.cut(whole)
+        front = front if self.table is None else front.among(self.table, self.protected)
         found = dataclasses.replace(self, table=None).model(last)
         names = front.names(found.card.n_features) if found.card.n_features else ()
         found = _with_card(found, kind=f"Pipeline ending in {found.card.kind}", features=names)
         found = dataclasses.replace(found, front=front)  # type: ignore[type-var]
         if self.table is None:
             return found
+        table = self.table if front.named else self.table.select(list(front.columns))
+        answer = _reader(whole).function
         try:
-            check_cut(found, _reader(whole).function, self.table)
+            check_cut(found, answer, table)
         except InvalidModel:
-            sparse = hasattr(front.transform(self.table.slice(0, 1)), "toarray")
+            sparse = hasattr(front.transform(table.slice(0, 1)), "toarray")
             if not sparse or not isinstance(found, black_box.BlackBox):
                 raise
-            found = dataclasses.replace(found, function=pipeline.SparseAnswer.of(last))
-            check_cut(found, _reader(whole).function, self.table)
+            found = _given_sparse(found, last)
+            check_cut(found, answer, table)
         return found
+
+
+def _given_sparse(model: black_box.BlackBox, last: Any) -> black_box.BlackBox:
+    warnings.warn(
+        f"The {type(last).__name__} takes zeros of the pipeline's sparse matrix for missing "
+        "values, and a person moved a little off zero for someone else. Keep categories whole "
+        "(reach.feasible = true), or let the pipeline give dense rows.",
+        ConversionWarning,
+        stacklevel=2,
+    )
+    return dataclasses.replace(model, function=pipeline.SparseAnswer.of(last))
 
 
 def _reader(estimator: Any) -> decoded.ColumnReader:
