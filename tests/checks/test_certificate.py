@@ -116,6 +116,18 @@ def test_free_flows_and_explicit_solvers_are_certified_too(metric, people):
     assert explicit.steps >= 16
 
 
+def test_float32_is_checked_against_float64(metric, people):
+    double, single = (
+        certify(GradientFlow(steps=64, precision=p), network(0), metric, *people)[1]
+        for p in ("float64", "float32")
+    )
+    extra = single.error_bound - double.error_bound
+    flows = (GradientFlow(steps=64, precision=p) for p in ("float64", "float32"))
+    gap = np.subtract(*(ratios(flow, network(0), metric, people).mean() for flow in flows))
+    assert 0 < extra < 1e-4
+    assert abs(gap) < 1e-4
+
+
 def test_horizons_stay_where_they_were(metric, people):
     flow, certificate = certify(GradientFlow(horizons=(1.0, 2.5)), network(0), metric, *people)
     assert flow.horizons == (1.0, 2.5)

@@ -20,8 +20,8 @@ class Pull(SemilinearField):
     def __init__(self, *rates):
         self.rates = torch.tensor(rates, dtype=torch.float64)
 
-    def nonlinear(self, x):
-        return torch.sin(x) + x.flip(1).cos()
+    def nonlinear(self, x, out):
+        out.copy_(torch.sin(x) + x.flip(1).cos())
 
 
 START = torch.tensor([[1.0, -0.5], [0.2, 2.0], [0.0, 0.0]], dtype=torch.float64)
@@ -59,8 +59,8 @@ def test_a_linear_problem_with_constant_drive_is_solved_exactly(solver, rate):
     class Driven(SemilinearField):
         rates = torch.tensor([rate], dtype=torch.float64)
 
-        def nonlinear(self, x):
-            return torch.full_like(x, 3.0)
+        def nonlinear(self, x, out):
+            out.fill_(3.0)
 
     x = integrate(Driven(), torch.ones(1, 1, dtype=torch.float64), constant(0.5, 2), solver).x
     exact = 1.0 + 3.0 if rate == 0 else math.exp(-rate) - 3.0 * math.expm1(-rate) / rate
@@ -78,6 +78,18 @@ def test_one_step_by_hand_is_one_step_of_the_drive():
     for solver in SOLVERS:
         by_hand = solver.step(field, START, 0.1)
         assert torch.equal(by_hand, integrate(field, START, (0.1,), solver).x)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
+def test_a_step_changes_neither_its_start_nor_the_step_before(solver):
+    field = Pull(1.0, 5.0)
+    step, start = solver.stepper(field, START, 0.1), START.clone()
+    first = step(START)
+    kept = first.clone()
+    second = step(first)
+    assert torch.equal(START, start)
+    assert torch.equal(first, kept)
+    assert torch.equal(second, solver.step(field, kept, 0.1))
 
 
 def test_an_exponential_solver_needs_a_linear_part():

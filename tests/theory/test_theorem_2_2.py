@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likewise.ode.integrate import integrate
@@ -29,6 +29,7 @@ def test_the_error_of_euler_is_within_the_bound(n_steps):
     assert 0 < error(constant(h, n_steps), x0) <= bound(h, 2.0, 3, 1.0, 2.0)
 
 
+@settings(max_examples=25)
 @given(st.floats(0.01, 1.0), st.floats(0.1, 1.0), st.integers(1, 60), st.integers(1, 6))
 def test_the_bound_holds_for_falling_steps_by_the_largest(first, power, n_steps, d):
     x0 = torch.linspace(-1, 1, d + 1, dtype=torch.float64)[None, 1:]
@@ -37,6 +38,7 @@ def test_the_bound_holds_for_falling_steps_by_the_largest(first, power, n_steps,
     assert error(steps, x0) <= limit * (1 + 1e-12)
 
 
+@settings(max_examples=25)
 @given(st.floats(0.05, 3.0), st.integers(2, 80))
 def test_the_bound_holds_for_a_loss_with_known_curvature(slope, n_steps):
     # The flow of log(1 + e^{-m}) with m = θx: |g'| ≤ θ²/4 = L and |g'g| ≤ θ³/4 = m.

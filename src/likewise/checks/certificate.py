@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from likewise.maps.flow import EXPLICIT, SOLVERS, GradientFlow
+from likewise.maps.flow import EXPLICIT, SOLVERS, GradientFlow, Precision
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.models.base import Model
 from likewise.record import CertificateRecord
 from likewise.scale.blocks import block_size, run_blocks
 
-SHARE, FEWEST, MOST_PEOPLE = 4, 1000, 20_000
-"""Steps are compared with half-steps on one person in four, but within these limits.
+SHARE, FEWEST, MOST_PEOPLE = 5, 1000, 20_000
+"""Steps are compared with half-steps on one person in five, but within these limits.
 
 The numerical error must be told from chance at a tenth of the standard error of everyone, so
 the part of the people that is needed does not shrink as there are more of them.
@@ -47,7 +47,7 @@ class Certificate:
         The solver, its steps, and the gradients it takes for each person.
     error_bound
         On the audit value: twice the difference that halving every step makes, and two standard
-        errors of that difference.
+        errors of that difference; for a flow in float32 also its difference from float64.
     error_in_se
         The same in standard errors of the audit value.
     subsample
@@ -125,12 +125,15 @@ def certify(
         enough = max(change, noise) <= tolerated
         capped = flow.steps is None and not enough and 2 * steps * per_step > most
         if enough or capped or flow.steps is not None:
+            bound = change + noise
+            if flow.precision == "float32":
+                bound += sample.compare(after, sample.after(candidate, "float64"))[0]
             return candidate, Certificate(
                 method=method,
                 steps=steps,
                 evaluations=steps * per_step,
-                error_bound=change + noise,
-                error_in_se=_in_units(change + noise, std_error),
+                error_bound=bound,
+                error_in_se=_in_units(bound, std_error),
                 subsample=len(rows),
                 cap_reached=capped,
                 note=_theorem_2_2(flow, metric),
@@ -149,14 +152,18 @@ class _Sample:
     total: int
     threads: int
 
-    def after(self, flow: GradientFlow) -> Float[np.ndarray, " m"]:
-        """Return everyone's loss after a flow."""
-        # Differences between steps are far above the rounding of float32, which takes half as
-        # long; and who would be left in place is known from the losses.
+    def after(
+        self, flow: GradientFlow, precision: Precision = "float32"
+    ) -> Float[np.ndarray, " m"]:
+        """Return everyone's loss after a flow.
+
+        Differences between steps are far above the rounding of float32, which takes half as long.
+        """
+        # Who would be left in place is known from the losses.
         quick = dataclasses.replace(
             flow,
             steps=flow.grid(self.metric),
-            precision="float32",
+            precision=precision,
             horizons=(),
             keeps_start=False,
         )
@@ -176,7 +183,8 @@ class _Sample:
             with torch.no_grad():
                 return self.model.loss(self.model(at), y).numpy()
 
-        size = block_size(self.x.shape[1])
+        # Twice as large as those of the audit, since float32 takes half the room.
+        size = 2 * block_size(self.x.shape[1])
         return np.concatenate(run_blocks(block, len(self.x), size=size, threads=self.threads))
 
     def compare(

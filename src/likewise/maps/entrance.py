@@ -35,10 +35,10 @@ class Entrance:
         Its transpose, from gradients at the first layer to velocities of the state. If the state
         holds those gradients themselves, only its last rows, for the free coordinates.
     coordinates
-        What the states mean, once those gradients have been turned into displacements.
+        What the states mean, unless ``rows`` say so.
     rows
-        What turns them: the rows of the first layer without their free part; ``None`` if the state
-        holds displacements.
+        Displacements that the numbers of a state stand for, if it holds gradients: the rows of the
+        first layer without their free part, and the free directions.
     scaled
         Whether gradients include the weights of a single output; if not, ``rows`` do.
     """
@@ -49,15 +49,12 @@ class Entrance:
     into: Float[Tensor, "m r"]
     back: Float[Tensor, "q m"]
     coordinates: Coordinates
-    rows: Float[Tensor, "m d"] | None = None
+    rows: Float[Tensor, "r d"] | None = None
     scaled: bool = True
 
     def lift(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
         """Turn a state into a displacement."""
-        if self.rows is not None:
-            m = len(self.rows)
-            state = torch.cat([state[:, :m] @ self.rows, state[:, m:]], dim=1)
-        return self.coordinates.lift(state)
+        return self.coordinates.lift(state) if self.rows is None else state @ self.rows
 
 
 def entrance(network: Network, coordinates: Coordinates) -> Entrance:
@@ -83,7 +80,7 @@ def entrance(network: Network, coordinates: Coordinates) -> Entrance:
         into=torch.cat([costly @ costly.T * factor, along], dim=1),
         back=along.T * factor,
         coordinates=coordinates,
-        rows=costly * factor[:, None],
+        rows=torch.cat([costly * factor[:, None], coordinates.directions]),
         scaled=not single,
     )
 
@@ -93,29 +90,29 @@ class NetworkField(FlowField):
     """The field for a plain network."""
 
     def __init__(self, way: Entrance, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> None:
-        self.way, self.x0 = way, x0
-        self.target = way.network.target(y)
+        self.way, self.n = way, len(x0)
         self.rates, self.free = way.rates, way.free
         self.h0 = way.network.enter(x0)
+        self.passage = way.network.passage(len(x0), y, scaled=way.scaled)
+        self.slope = torch.empty_like(self.h0) if way.rows is None else None
+        self.width = len(self.h0)
 
     @override
     def start(self) -> Float[Tensor, "n r"]:
-        return self.x0.new_zeros(len(self.rates), len(self.x0)).T
+        return self.rates.new_zeros(len(self.rates), self.n).T
 
     @override
     def displacement(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
         return self.way.lift(state)
 
     @override
-    def nonlinear(self, x: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
-        way, network = self.way, self.way.network
-        h = torch.addmm(self.h0, way.into, x.T)
-        if way.rows is None:
-            slope = torch.empty_like(h)
-            network.gradient(h, self.target, slope)
-            return (way.back @ slope).T
-        velocity = h.new_empty(len(way.rates), h.shape[1])
-        slope, along = velocity[: len(h)], velocity[len(h) :]
-        network.gradient(h, self.target, slope, scaled=way.scaled)
-        torch.mm(way.back, slope, out=along)
-        return velocity.T
+    def nonlinear(self, x: Float[Tensor, "n r"], out: Float[Tensor, "n r"]) -> None:
+        velocity, slope = out.T, self.slope
+        torch.addmm(self.h0, self.way.into, x.T, out=self.passage.entry)
+        if slope is not None:
+            self.passage.gradient(slope)
+            torch.mm(self.way.back, slope, out=velocity)
+        else:
+            slope, along = velocity[: self.width], velocity[self.width :]
+            self.passage.gradient(slope)
+            torch.mm(self.way.back, slope, out=along)

@@ -68,9 +68,9 @@ class GeneralField(FlowField):
         return self.coordinates.lift(state)
 
     @override
-    def nonlinear(self, x: Float[Tensor, "n r"]) -> Float[Tensor, "n r"]:
+    def nonlinear(self, x: Float[Tensor, "n r"], out: Float[Tensor, "n r"]) -> None:
         gradient = loss_gradient(self.model, self.x0 + self.coordinates.lift(x), self.y)
-        return self.coordinates.lower(gradient)
+        out.copy_(self.coordinates.lower(gradient))
 
 
 @final

@@ -26,6 +26,7 @@ from likewise.ode.solvers import RK4, Euler, Field, Solver
 from likewise.ode.steps import Steps, constant, halved, partition, places, power_decay
 
 SolverName = Literal["auto", "euler", "rk4", "exponential2", "exponential4"]
+Precision = Literal["float64", "float32"]
 
 SOLVERS: dict[str, Solver] = {
     "euler": Euler(),
@@ -89,7 +90,7 @@ class GradientFlow(UnfairMap):
     free_only: bool = False
     reach: Ellipsoid | None = None
     horizons: tuple[float, ...] = ()
-    precision: Literal["float64", "float32"] = "float64"
+    precision: Precision = "float64"
     keeps_start: bool = True
     schedule: Literal["constant", "paper_simulation"] = "constant"
 
@@ -221,12 +222,14 @@ class BoundFlow:
             stops = {time: x.to(x0) for time, x in path.kept.items()}
             x = path.x.to(x0)
         else:
-            flow: FlowField = (
-                GeneralField(self.model, self.coordinates, start, y)
-                if self.way is None
-                else NetworkField(self.way, start, y)
-            )
-            path = self._solve(flow, flow.start(), self._confine(start, flow.free))
+            # Nothing is differentiated on the way through a network with gradients of its own.
+            with torch.inference_mode(self.way is not None):
+                flow: FlowField = (
+                    GeneralField(self.model, self.coordinates, start, y)
+                    if self.way is None
+                    else NetworkField(self.way, start, y)
+                )
+                path = self._solve(flow, flow.start(), self._confine(start, flow.free))
             stops = {time: x0 + flow.displacement(s).to(x0) for time, s in path.kept.items()}
             x = x0 + flow.displacement(path.x).to(x0)
         below_one = 0

@@ -6,7 +6,9 @@ there. Tensors are laid out features × people, which suits the matrix products 
 """
 
 import dataclasses
-from typing import final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Shaped
@@ -52,52 +54,84 @@ class Network:
         first = self.layers[0]
         return torch.addmm(first.bias, first.weight, x.T)
 
-    def target(self, y: Shaped[Tensor, " n"]) -> Shaped[Tensor, "1 n"]:
-        """Return labels in the form that `gradient` takes."""
-        width = len(self.layers[-1].bias)
-        if self.loss.name == "cross_entropy":
-            return y[None] if width > 1 else (1 - 2 * y[None]).to(self.layers[0].weight)
-        return y[None].to(self.layers[0].weight)
+    def passage(self, n: int, y: Shaped[Tensor, " n"], *, scaled: bool = True) -> "Passage":
+        """Prepare the way of ``n`` people with labels ``y`` through the network and back.
 
-    def gradient(
-        self,
-        h: Float[Tensor, "m n"],
-        target: Shaped[Tensor, "1 n"],
-        out: Float[Tensor, "m n"],
-        *,
-        scaled: bool = True,
-    ) -> None:
-        r"""Write :math:`\nabla_h \ell`, the gradient at the first layer's output, to ``out``.
-
-        ``h`` is used up. Without ``scaled``, the weights of a second layer with one output are
-        left out; they are a constant factor of each row, which a caller can take elsewhere.
+        Parameters
+        ----------
+        scaled
+            Without it, the weights of a second layer with one output are left out of gradients:
+            they are a constant factor of each row, which a caller can take elsewhere.
         """
-        outputs = [h]
-        for layer in self.layers[1:]:
-            active = _activate(layer.activation, outputs[-1])
-            outputs.append(torch.addmm(layer.bias, layer.weight, active))
-        slope = self._loss_slope(outputs.pop(), target)
-        for layer in reversed(self.layers[1:]):
-            # For a single output a broadcast product is faster than a matrix product.
+        room = self.layers[0].weight.new_empty
+        values = [room(len(layer.bias), n) for layer in self.layers]
+        calls: list[Callable[[], Any]] = []
+        for i, layer in enumerate(self.layers[1:]):
+            calls += _activate(layer.activation, values[i])
+            calls.append(
+                partial(torch.addmm, layer.bias, layer.weight, values[i], out=values[i + 1])
+            )
+        calls += self._loss_slope(values[-1], y)
+        slope = values[-1]
+        last = _undo("", slope, slope)
+        for i in reversed(range(1, len(self.layers))):
+            layer, active, back = self.layers[i], values[i - 1], slope
             if len(slope) > 1:
-                slope = layer.weight.T @ slope
-            elif scaled:
-                slope = layer.weight.T * slope
-            active = outputs.pop()
-            _undo(layer.activation, slope, active, active if outputs else out)
+                back = room(len(active), n)
+                calls.append(partial(torch.mm, layer.weight.T, slope, out=back))
+            elif scaled:  # for a single output faster than a matrix product
+                back = room(len(active), n)
+                calls.append(partial(torch.mul, layer.weight.T, slope, out=back))
+            last = _undo(layer.activation, back.expand_as(active), active)
+            if i > 1:
+                calls.append(partial(last, active))
             slope = active
-        if len(self.layers) == 1:
-            out.copy_(slope)
+        return Passage(values[0], tuple(calls), last)
 
-    def _loss_slope(self, out: Float[Tensor, "k n"], target: Shaped[Tensor, "1 n"]) -> Tensor:
+    def _loss_slope(
+        self, out: Float[Tensor, "k n"], y: Shaped[Tensor, " n"]
+    ) -> list[Callable[[], Any]]:
+        """Return what turns outputs into the loss's gradient, in their place."""
         if self.loss.name == "squared":
-            return 2 * (out - target)
+            return [partial(out.sub_, y.to(out)), partial(out.mul_, 2)]
         if self.loss.name == "absolute":
-            return torch.sign(out - target)
-        if len(out) == 1:  # the target is minus the sign of the true class
-            return torch.sigmoid(out * target).mul_(target)
-        one = torch.ones(1, 1, dtype=out.dtype).expand(1, out.shape[1])
-        return torch.softmax(out, dim=0).scatter_add_(0, target, -one)
+            return [partial(out.sub_, y.to(out)), out.sign_]
+        if len(out) == 1:
+            opposite = (1 - 2 * y[None]).to(out)
+            return [partial(out.mul_, opposite), out.sigmoid_, partial(out.mul_, opposite)]
+        minus_one = torch.full((1, out.shape[1]), -1.0).to(out)
+        return [
+            partial(torch.softmax, out, dim=0, out=out),
+            partial(out.scatter_add_, 0, y[None], minus_one),
+        ]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Passage:
+    """The way of one block through a network and back, in memory that is used again and again.
+
+    Memory fresh from the system for every product would cost more than the arithmetic.
+
+    Parameters
+    ----------
+    entry
+        Where the first layer's output is to be put; it is used up.
+    calls
+        What is done then, in turn.
+    last
+        What writes the gradient at the first layer's output to its argument, at the end.
+    """
+
+    entry: Float[Tensor, "m n"]
+    calls: tuple[Callable[[], Any], ...]
+    last: Callable[[Tensor], Any]
+
+    def gradient(self, out: Float[Tensor, "m n"]) -> None:
+        r"""Write :math:`\nabla_h \ell`, the gradient at the first layer's output, to ``out``."""
+        for call in self.calls:
+            call()
+        self.last(out)
 
 
 def read_network(model: Model, dtype: torch.dtype) -> Network | None:
@@ -145,23 +179,19 @@ def _affine(layers: list[nn.Module]) -> list[Affine]:
     return [] if activation or removed is not None else found
 
 
-def _activate(name: str, h: Tensor) -> Tensor:
-    """Apply an activation in place."""
+def _activate(name: str, h: Tensor) -> list[Callable[[], Any]]:
+    """Return what applies an activation in place."""
+    in_place = {"relu": h.relu_, "tanh": h.tanh_, "sigmoid": h.sigmoid_}
+    return [in_place[name]] if name else []
+
+
+def _undo(name: str, slope: Tensor, active: Tensor) -> Callable[[Tensor], Any]:
+    """Return what writes the gradient in front of an activation, given that behind it."""
+    aten = torch.ops.aten
     if name == "relu":
-        return h.clamp_(min=0)
+        return lambda out: aten.threshold_backward.grad_input(slope, active, 0, grad_input=out)
     if name == "tanh":
-        return h.tanh_()
-    return h.sigmoid_() if name == "sigmoid" else h
-
-
-def _undo(name: str, slope: Tensor, active: Tensor, out: Tensor) -> None:
-    """Write the gradient in front of an activation, given that behind it, to ``out``."""
-    slope = slope.expand_as(active)
-    if name == "relu":
-        torch.ops.aten.threshold_backward(slope, active, 0, grad_input=out)
-    elif name == "tanh":
-        torch.ops.aten.tanh_backward(slope, active, grad_input=out)
-    elif name == "sigmoid":
-        torch.ops.aten.sigmoid_backward(slope, active, grad_input=out)
-    else:
-        out.copy_(slope)
+        return lambda out: aten.tanh_backward.grad_input(slope, active, grad_input=out)
+    if name == "sigmoid":
+        return lambda out: aten.sigmoid_backward.grad_input(slope, active, grad_input=out)
+    return lambda out: out.copy_(slope)

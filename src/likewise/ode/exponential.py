@@ -5,35 +5,37 @@ step. The weights are made of :math:`\varphi_k(z) = \int_0^1 e^{(1-s)z} s^{k-1}/
 """
 
 import math
+from collections.abc import Callable
 from typing import final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.ode.solvers import Field, SemilinearField, Solver, Step
+from likewise.ode.solvers import Field, SemilinearField, Solver, State, Step, Turns
 
 
-def phi(k: int, z: Float[Tensor, " d"]) -> Float[Tensor, " d"]:
+def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
     r"""Return :math:`\varphi_k(z)`, with :math:`\varphi_0 = e^z`, to the last digits.
 
     The recurrence :math:`\varphi_{k+1} = (\varphi_k - 1/k!)/z` cancels where z is small; there
     the Taylor series :math:`\sum_j z^j/(j+k)!` takes over.
     """
     if k == 0:
-        return torch.exp(z)
-    small = z.abs() < 1
-    inside = torch.where(small, z, torch.zeros_like(z))
-    series = torch.zeros_like(z)
+        return np.exp(z)
+    small = np.abs(z) < 1
+    inside = np.where(small, z, 0.0)
+    series = np.zeros_like(z)
     for j in reversed(range(20)):
         series = series * inside + 1 / math.factorial(j + k)
-    outside = torch.where(small, -torch.ones_like(z), z)
-    value = torch.expm1(outside) / outside
+    outside = np.where(small, -1.0, z)
+    value = np.expm1(outside) / outside
     for j in range(1, k):
         value = (value - 1 / math.factorial(j)) / outside
-    return torch.where(small, series, value)
+    return np.where(small, series, value)
 
 
 @final
@@ -44,17 +46,16 @@ class Exponential2(Solver):
     evaluations = 2
 
     @override
-    def stepper(self, field: Field, h: float) -> Step:
-        field = _semilinear(field)
-        z = -h * field.rates.double()
-        decay, full, correction = (
-            w.to(field.rates.dtype) for w in (phi(0, z), h * phi(1, z), h * phi(2, z))
-        )
+    def stepper(self, field: Field, x: State, h: float) -> Step:
+        nonlinear, z, cast = _semilinear(field, h, x)
+        decay, full, correction = map(cast, (phi(0, z), h * phi(1, z), h * phi(2, z)))
+        n1, n2, ends = torch.empty_like(x), torch.empty_like(x), Turns(x)
 
         def step(x: Tensor) -> Tensor:
-            n1 = field.nonlinear(x)
-            a = (decay * x).addcmul_(full, n1)
-            return a.addcmul(correction, field.nonlinear(a) - n1)
+            nonlinear(x, n1)
+            a = torch.mul(x, decay, out=ends.other(x)).addcmul_(full, n1)
+            nonlinear(a, n2)
+            return a.addcmul_(correction, n2.sub_(n1))
 
         return step
 
@@ -72,40 +73,43 @@ class Exponential4(Solver):
     evaluations = 5
 
     @override
-    def stepper(self, field: Field, h: float) -> Step:
-        field = _semilinear(field)
-        z = -h * field.rates.double()
+    def stepper(self, field: Field, x: State, h: float) -> Step:
+        nonlinear, z, cast = _semilinear(field, h, x)
         phi1, phi2, phi3 = (h * phi(k, z) for k in (1, 2, 3))
         half1, half2, half3 = (h * phi(k, z / 2) for k in (1, 2, 3))
-        a52 = half2 / 2 - phi3 + phi2 / 4 - half3 / 2
-        a54 = half2 / 4 - a52
-        decay, half, a21, a31, a32, a41, a42, a51, a52, a54, b1, b4, b5 = (
-            w.to(field.rates.dtype)
-            for w in (
-                *(torch.exp(z), torch.exp(z / 2), half1 / 2),
-                *(half1 / 2 - half2, half2),
-                *(phi1 - 2 * phi2, phi2),
-                *(half1 / 2 - 2 * a52 - a54, a52, a54),
-                *(phi1 - 3 * phi2 + 4 * phi3, 4 * phi3 - phi2, 4 * phi2 - 8 * phi3),
-            )
-        )
+        decay, half = cast(phi(0, z)), cast(phi(0, z / 2))
+        a21, a31, a32 = map(cast, (half1 / 2, half1 / 2 - half2, half2))
+        a41, a42 = map(cast, (phi1 - 2 * phi2, phi2))
+        w52 = half2 / 2 - phi3 + phi2 / 4 - half3 / 2
+        w54 = half2 / 4 - w52
+        a51, a52, a54 = map(cast, (half1 / 2 - 2 * w52 - w54, w52, w54))
+        b1, b4, b5 = map(cast, (phi1 - 3 * phi2 + 4 * phi3, 4 * phi3 - phi2, 4 * phi2 - 8 * phi3))
+        n1, n2, n3, n4, middle = (torch.empty_like(x) for _ in range(5))
+        ends = Turns(x)
 
         def step(x: Tensor) -> Tensor:
-            n1 = field.nonlinear(x)
-            middle, end = half * x, decay * x
-            n2 = field.nonlinear(middle.addcmul(a21, n1))
-            n3 = field.nonlinear(middle.addcmul(a31, n1).addcmul_(a32, n2))
-            n23 = n2 + n3
-            n4 = field.nonlinear(end.addcmul(a41, n1).addcmul_(a42, n23))
-            n5 = field.nonlinear(middle.addcmul_(a51, n1).addcmul_(a52, n23).addcmul_(a54, n4))
+            end = torch.mul(x, decay, out=ends.other(x))
+            torch.mul(x, half, out=middle)
+            nonlinear(x, n1)
+            nonlinear(torch.addcmul(middle, a21, n1, out=n2), n2)
+            nonlinear(torch.addcmul(middle, a31, n1, out=n3).addcmul_(a32, n2), n3)
+            n23 = n2.add_(n3)
+            nonlinear(torch.addcmul(end, a41, n1, out=n4).addcmul_(a42, n23), n4)
+            middle.addcmul_(a51, n1).addcmul_(a52, n23).addcmul_(a54, n4)
+            n5 = n3
+            nonlinear(middle, n5)
             return end.addcmul_(b1, n1).addcmul_(b4, n4).addcmul_(b5, n5)
 
         return step
 
 
-def _semilinear(field: Field) -> SemilinearField:
+def _semilinear(
+    field: Field, h: float, x: State
+) -> tuple[Callable[[Tensor, Tensor], None], Float[np.ndarray, " d"], Callable[..., Tensor]]:
+    """Return N, the exponent -ah, and what turns weights into tensors of the state's precision."""
     if not isinstance(field, SemilinearField):
         raise InvalidSettings(
             "An exponential solver needs a field whose linear part is known. Use RK4."
         )
-    return field
+    z = -h * field.rates.double().numpy()
+    return field.nonlinear, z, lambda weight: torch.from_numpy(weight).to(x.dtype)

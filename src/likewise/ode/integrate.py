@@ -59,7 +59,7 @@ def integrate(
     x, before, step = x0, math.nan, None
     for number, h in enumerate(steps, start=1):
         if step is None or h != before:
-            before, step = h, solver.stepper(field, h)
+            before, step = h, solver.stepper(field, x, h)
         after = step(x) if confine is None else confine(step(x))
         # One sum is far cheaper than asking every number; it is finite unless some row is not.
         if lost or not math.isfinite(after.sum().item()):
@@ -68,5 +68,5 @@ def integrate(
             after = torch.where(finite[:, None], after, x)
         x = after
         if number in wanted:
-            kept[wanted[number]] = x
+            kept[wanted[number]] = x.clone()  # the solver uses its memory again
     return Solution(x, finite, kept, len(steps) * solver.evaluations)
