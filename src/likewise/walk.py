@@ -18,6 +18,7 @@ from likewise.checks.ladder import certified
 from likewise.checks.writing import signed, worst_cases, write
 from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, LikewiseWarning
+from likewise.files import write_whole
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import RatioTest
 from likewise.maps.base import UnfairMap
@@ -84,7 +85,7 @@ class AuditResult:
 
     def save(self, path: str | Path) -> None:
         """Write the result file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        write_whole(path, self.to_json().encode())
 
     def __str__(self) -> str:
         return self.summary()

@@ -1,15 +1,15 @@
 """Nothing is lost: journals, damage, other settings, full disks."""
 
 import errno
+import os
 
 import pytest
 import torch
 
 import likewise
 from likewise.errors import InvalidFile, InvalidSettings, Untrustworthy
-from likewise.scale import journal as journals
 from likewise.scale.crew import Inline, Task, work_through
-from likewise.scale.journal import Journal, write_durably
+from likewise.scale.journal import Journal
 from likewise.streaming import Means, audit_stream
 
 IDENTITY = {"settings": "1", "data": "2"}
@@ -91,10 +91,12 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_behind(tmp_path, monkeyp
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(journals.os, "fsync", full)
+    book = Journal.open(tmp_path / "book", IDENTITY, resume=False)
+    before = list(book.folder.iterdir())
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InvalidFile, match=r"No space left on device. Make room, and continue"):
-        write_durably(tmp_path / "piece", b"content")
-    assert list(tmp_path.iterdir()) == []
+        book.write(0, b"content")
+    assert list(book.folder.iterdir()) == before
 
 
 class Stop(Exception):

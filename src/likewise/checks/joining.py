@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import heapq
-import os
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,12 +20,13 @@ from likewise.checks.survey import Survey
 from likewise.checks.trait_levels import TraitLevels
 from likewise.checks.writing import SHOWN_CASES
 from likewise.errors import Untrustworthy
+from likewise.files import replacing
 from likewise.inference.outcomes import Outcomes, Status
 from likewise.inference.ratio_tests import MeanLossRatioTest
 from likewise.report.redact import redact_outcomes
 from likewise.scale.group_tally import GroupTally
 from likewise.scale.horizon_tally import HorizonTally
-from likewise.scale.journal import Journal, writing
+from likewise.scale.journal import IF_FULL, Journal
 from likewise.scale.sketch import LogHistogram
 from likewise.scale.sums import Sums
 from likewise.settings import Settings
@@ -209,12 +208,9 @@ def _outcomes_file(
     if path is None:
         yield lambda piece, levels: None
         return
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     writer: pq.ParquetWriter | None = None
     numbers: dict[Any, int] = {}
-    with writing(path), contextlib.ExitStack() as stack:
-        stack.callback(beside.unlink, missing_ok=True)
-        file = stack.enter_context(beside.open("wb"))
+    with replacing(path, if_full=IF_FULL) as file:
 
         def write(piece: Piece, levels: Mapping[str, TraitLevels]) -> None:
             nonlocal writer
@@ -231,9 +227,6 @@ def _outcomes_file(
         yield write
         if writer is not None:
             writer.close()
-        file.flush()
-        os.fsync(file.fileno())
-        os.replace(beside, path)
 
 
 def _hidden(block: Outcomes, numbers: dict[Any, int]) -> Outcomes:

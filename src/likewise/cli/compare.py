@@ -15,7 +15,7 @@ def compare(
     Example: likewise compare baseline.json project.json --html compare.html
     """
     from likewise.cli.files import check_writable
-    from likewise.data.writing import write_whole
+    from likewise.files import write_whole
     from likewise.report.compare import compare as side_by_side
     from likewise.report.compare import read_all, words
     from likewise.report.compare_page import comparison_page

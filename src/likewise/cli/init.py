@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from likewise.errors import InvalidFile
+from likewise.files import write_whole
 
 
 def init(
@@ -20,5 +21,5 @@ def init(
 
     if path.exists() and not force:
         raise InvalidFile(f"{str(path)!r} exists already. Pass --force to replace it.")
-    path.write_text(write_settings(Settings()), encoding="utf-8")
+    write_whole(path, write_settings(Settings()).encode())
     print(f"Wrote {path} (settings {Settings().hash[:12]}).")

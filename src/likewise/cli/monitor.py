@@ -118,7 +118,7 @@ def _write(path: Path, look: Any) -> None:
     import json
     import math
 
-    from likewise.errors import InvalidFile
+    from likewise.files import write_whole
 
     values = dataclasses.asdict(look) | {
         "e_value": look.e_value,
@@ -129,7 +129,4 @@ def _write(path: Path, look: Any) -> None:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in values.items()
     }
-    try:
-        path.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+    write_whole(path, f"{json.dumps(plain, indent=2)}\n".encode())

@@ -14,8 +14,8 @@ from likewise.data.arrow import complete_rows, kind, without_dictionary
 from likewise.data.columns import CategoryColumn, IndicatorColumn, Level, NumberColumn
 from likewise.data.files import open_source
 from likewise.data.roles import Names, Roles, check_names, require
-from likewise.data.writing import write_whole
 from likewise.errors import InvalidData, InvalidFile
+from likewise.files import write_whole
 
 Coding = NumberColumn | CategoryColumn | IndicatorColumn
 

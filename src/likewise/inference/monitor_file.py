@@ -1,12 +1,11 @@
 """A monitor between two looks: a JSON file that is never half written."""
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from likewise.errors import InvalidFile
+from likewise.files import write_whole
 
 FORMAT = 1
 
@@ -14,20 +13,7 @@ FORMAT = 1
 def write_state(path: str | Path, state: dict[str, Any]) -> None:
     """Write a state beside the file, and put it in its place only when it is all on disk."""
     text = json.dumps({"likewise_monitor": FORMAT, **state}, indent=2, allow_nan=False)
-    target, beside = Path(path), None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=target.parent, prefix=f".{target.name}.", delete=False, encoding="utf-8"
-        ) as file:
-            beside = Path(file.name)
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(target)
-    except OSError as error:
-        if beside is not None:
-            beside.unlink(missing_ok=True)
-        raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+    write_whole(path, f"{text}\n".encode())
 
 
 def read_state(path: str | Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -15,10 +14,12 @@ from pydantic import ConfigDict
 from torch import Tensor
 
 from likewise.errors import InvalidFile, InvalidMetric, in_short
+from likewise.files import write_whole
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.origin import Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 from likewise.metrics.reach import Ellipsoid
+from likewise.tensors import read_tensors
 
 FORMAT = 1
 KEY = "likewise.metric"
@@ -57,13 +58,7 @@ def save_metric(
         Texts to keep in the same file, by name: an encoder as JSON, say. By default those that
         the metric came with.
     """
-    content = _to_bytes(metric, attached)
-    part = Path(f"{path}.part")
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    except OSError as error:
-        raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+    write_whole(path, _to_bytes(metric, attached))
 
 
 def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
@@ -72,9 +67,11 @@ def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
         content = Path(path).read_bytes()
     except OSError as error:
         raise InvalidFile(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    tensors, text = _open(content, str(path))
+    tensors, written = read_tensors(content, str(path))
+    if KEY not in written:
+        raise InvalidFile(f"{str(path)!r} holds no fair metric. Make one with `likewise metric`.")
     try:
-        about = _read_about(text)
+        about = _read_about(written[KEY])
         return _build(about, tensors)
     except KeyError as error:
         problem = f"it has no numbers {error.args[0]!r}"
@@ -157,24 +154,6 @@ def _flatten(metric: ProjectionMetric) -> tuple[dict[str, Tensor], dict[str, Any
         "reach": radii[0],
         "refits": radii[1:],
     }
-
-
-def _open(content: bytes, source: str) -> tuple[dict[str, Tensor], str]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        tensors = load(content)
-        # The library returns metadata for a path only; the header has been checked by now.
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    except (SafetensorError, ValueError, RecursionError, KeyError) as error:
-        raise InvalidFile(
-            f"{source!r} is damaged or no safetensors file ({in_short(error)})."
-        ) from None
-    text = header.get("__metadata__", {}).get(KEY)
-    if text is None:
-        raise InvalidFile(f"{source!r} holds no fair metric. Make one with `likewise metric`.")
-    return tensors, text
 
 
 def _read_about(text: str) -> _About:

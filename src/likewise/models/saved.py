@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from likewise.errors import InvalidFile, InvalidModel, in_short
+from likewise.errors import InvalidFile, InvalidModel
+from likewise.files import write_whole
 from likewise.losses import Output
 from likewise.models.chain import chain
 from likewise.models.layers import Written, read_layer, write_layer
 from likewise.models.opened import Opened
 from likewise.models.recognise import as_model
 from likewise.models.torch_module import TorchModel
+from likewise.tensors import read_tensors
 
 FORMAT = 1
 KEY = "likewise.model"
@@ -64,35 +65,19 @@ def save_model(
     }
     content = save(tensors, {KEY: json.dumps(about, allow_nan=False)})
     _check_again(read_bytes(content, str(path)).content, converted)
-    part = Path(f"{path}.part")
-    try:
-        part.write_bytes(content)
-        os.replace(part, path)
-    except OSError as error:
-        raise InvalidFile(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+    write_whole(path, content)
 
 
 def read_bytes(content: bytes, source: str) -> Opened:
     """Rebuild the network from the bytes of a file, believing nothing in it."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        tensors = load(content)
-        # The library returns metadata for a path only; the header has been checked by now.
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    except (SafetensorError, ValueError, RecursionError, KeyError) as error:
-        raise InvalidFile(
-            f"{source!r} is damaged or no safetensors file ({in_short(error)})."
-        ) from None
-    text = header.get("__metadata__", {}).get(KEY)
-    if text is None:
+    tensors, written = read_tensors(content, source)
+    if KEY not in written:
         raise InvalidFile(
             f"{source!r} holds weights, but not the layers they belong to. Write it with "
             "likewise.save_model(module, path)."
         )
     try:
-        about = _about(text)
+        about = _about(written[KEY])
         network, width = _network(about["layers"], tensors)
         classes = _classes(about["classes"], about["output"], width)
     except (InvalidFile, InvalidModel) as error:

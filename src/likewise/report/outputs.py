@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from likewise.data.writing import write_whole
+from likewise.files import write_whole
 from likewise.record import Record
 
 

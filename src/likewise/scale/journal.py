@@ -2,17 +2,16 @@
 
 import contextlib
 import dataclasses
-import errno
 import json
-import os
 import re
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from likewise.errors import InvalidFile, InvalidSettings
+from likewise.files import write_whole, writing
 
 IDENTITY = "identity.json"
+IF_FULL = "Make room, and continue with --resume."
 PIECE = re.compile(r"piece-(\d{8})\.parquet")
 
 
@@ -39,14 +38,15 @@ class Journal:
             Continue what is there; without it, a folder with finished pieces is refused.
         """
         cls.expect(folder, resume=resume)
-        with writing(folder):
+        with writing(folder, if_full=IF_FULL):
             folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob(".piece-*"):
                 left.unlink()
         if resume:
             _check_same(cls.begun(folder), identity, folder)
         else:
-            write_durably(folder / IDENTITY, json.dumps(dict(identity), indent=1).encode())
+            about = json.dumps(dict(identity), indent=1).encode()
+            write_whole(folder / IDENTITY, about, if_full=IF_FULL)
         return cls(folder)
 
     @classmethod
@@ -82,7 +82,7 @@ class Journal:
 
     def write(self, number: int, content: bytes) -> None:
         """Keep a finished piece."""
-        write_durably(self.path(number), content)
+        write_whole(self.path(number), content, if_full=IF_FULL)
 
     def remove(self) -> None:
         """Remove the journal, and the folder if nothing else is in it."""
@@ -91,37 +91,6 @@ class Journal:
         (self.folder / IDENTITY).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, even if the power fails."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with writing(path):
-        try:
-            with beside.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the new name is on disk only when the folder is
-        finally:
-            os.close(folder)
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what goes wrong when writing into one sentence; a full disk is the likeliest."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        advice = " Make room, and continue with --resume." if full else ""
-        why = error.strerror or str(error)
-        raise InvalidFile(f"{str(path)!r} cannot be written: {why}.{advice}") from None
 
 
 def _read_identity(file: Path) -> dict[str, str]:
