@@ -83,7 +83,7 @@ class TrainingWarning(LikewiseWarning):
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return a hint naming the entry of ``names`` closest to ``name``, or an empty string."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
