@@ -137,6 +137,9 @@ def test_figures_are_written_small_and_as_drawings_too(figure, tmp_path):
 
     assert png.read_bytes().startswith(b"\x89PNG")
     assert png.stat().st_size < 300_000
+    for legend in figure.legends:
+        box = legend.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
     words = "".join(ElementTree.parse(svg).getroot().itertext())
     assert "T" in words  # letters stay letters, to be searched and edited
 

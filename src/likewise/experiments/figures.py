@@ -1,5 +1,6 @@
 """Figures that could stand in a paper: PNG for pages, SVG for print."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,8 +125,10 @@ def split_dots(rows: Sequence[Row], beside: Mapping[str, Mapping[str, Column]]) 
         end = (len(methods) - 0.45, DELTA)
         axes[0, 0].annotate(r"$\delta = 1.25$", end, ha="right", va="bottom", fontsize=7)
         known, _ = axes[0, 0].get_legend_handles_labels()
-        handles = [*known, *_outcome_lines()]
-        figure.legend(handles=handles, fontsize=7, loc="outside lower center", ncols=6)
+        # Legends are filled column by column: a row each for what is above and below.
+        pairs = itertools.zip_longest(known, _outcome_lines())
+        handles = [handle for pair in pairs for handle in pair if handle is not None]
+        figure.legend(handles=handles, fontsize=7, loc="outside lower center", ncols=3)
         return figure
 
 
