@@ -44,6 +44,11 @@ class Case:
             before, after = (self.model.loss(self.model(at), self.y) for at in (self.x, x))
         return (after / before).numpy()
 
+    def some(self, n: int) -> tuple["Case", np.ndarray]:
+        """Return the same with ``n`` people drawn at random, and who they are."""
+        rows = np.random.default_rng(0).choice(len(self.x), n, replace=False)
+        return dataclasses.replace(self, x=self.x[rows], y=self.y[rows]), rows
+
     def exact(self) -> np.ndarray:
         """Loss ratios of the flow in float64 with 2000 steps of the fourth-order method."""
         digest = hashlib.sha256(f"{self.model.card.fingerprint} {EXACT_STEPS}".encode())
