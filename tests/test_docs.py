@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # Whole examples stand in "{ .python }", which keeps formatters away from their include line.
 SNIPPET = re.compile(r"^``` ?(?:{ \.)?(python|sh)(?: })?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INCLUDE = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
-SLOW = {"adult.md", "compas.md", "own_csv.md"}
+SLOW = {"any-model.md", "adult.md", "compas.md", "own_csv.md"}
 
 WITH_SNIPPETS = [
     pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else [])
