@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -qq
-BENCH  ?= $(wildcard benchmarks/*.py)
+# The flow first; one alone: make bench BENCH=benchmarks/scale.py.
+BENCH  ?= $(sort $(wildcard benchmarks/flow*.py)) $(sort $(filter-out benchmarks/flow%,$(wildcard benchmarks/*.py)))
 PYTEST ?= $(BIN)/pytest -n 2 --dist worksteal
 
 # Workers share the cores already; a pool of threads in each would only get in the way.
@@ -48,7 +49,8 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.dev
-	@for script in $(BENCH); do echo "$$script"; $(BIN)/python "$$script" || exit; done
+	@failed=; for script in $(BENCH); do echo "$$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; done; \
+	    [ -z "$$failed" ] || { echo "Missed:$$failed"; exit 1; }
 
 # The wheel's own name carries the version, so a stamp stands for it.
 build: dist/.built

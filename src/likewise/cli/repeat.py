@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from likewise.cli import options
-from likewise.cli.exits import EVIDENCE, NO_EVIDENCE
+from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY
 
 
 def repeat(
@@ -15,19 +15,27 @@ def repeat(
     alpha: options.Alpha = None,
     interval: options.Interval = None,
 ) -> None:
-    """Repeat both tests on saved OUTCOMES, without the model.
+    """Repeat both tests on saved OUTCOMES, without the model; the metric is taken as given.
 
     Example: likewise test outcomes.parquet --delta 1.1
     """
     from likewise.checks.judge import judge
-    from likewise.inference.outcomes import Outcomes
+    from likewise.inference.outcomes import Outcomes, troubles
     from likewise.report.words import sentence, tests_table, wrap
 
     settings = options.settings_from(
         None, {"delta": delta, "alpha": alpha, "decide__interval": interval}
     )
-    judged = judge(Outcomes.read(outcomes), settings)
+    saved = Outcomes.read(outcomes)
+    judged = judge(saved, settings)
     print(tests_table(judged.records.values()))
+    made = saved.about.get("settings_hash")
+    audited = f"; the audit's own {made[:12]}" if made else ""
+    tolerance = f"Tolerance {settings.delta:g}, level {settings.alpha:g}"
+    print(f"{tolerance}; settings {settings.hash[:12]}{audited}")
     print("\n".join(wrap(sentence(judged.deciding), "")))
+    if stuck := troubles(saved.counts()):
+        print("\n".join(f"Not trustworthy: {reason}." for reason in stuck))
+        raise typer.Exit(NOT_TRUSTWORTHY)
     unfair = judged.deciding.outcome == "evidence_of_unfairness"
     raise typer.Exit(EVIDENCE if unfair else NO_EVIDENCE)

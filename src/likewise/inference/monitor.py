@@ -16,7 +16,7 @@ from jaxtyping import Float
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
 from likewise.inference.level import check_alpha, check_delta
 from likewise.inference.monitor_file import read_state, write_state
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.outcomes import Outcomes, troubles
 from likewise.inference.sequential import (
     BETS,
     FIRST_LOOK,
@@ -274,4 +274,6 @@ def _ratios(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
             "The ratio of two squared errors has no finite mean, so a regression cannot be "
             "monitored. Test it once, with likewise test."
         )
+    if stuck := troubles(outcomes.counts()):
+        raise InvalidSample(f"A monitor drops nobody. Mend the audit of these rows: {stuck[0]}.")
     return outcomes.ratio

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidFile, InvalidSample, in_short, nearest
+from likewise.files import replacing
 
 FORMAT = 1
 SHOWN_ROWS = 5
@@ -35,6 +36,16 @@ class Status(enum.IntEnum):
             Status.DIVERGED: "left all bounds: shorten the step or the time",
             Status.UNDEFINED: "no ratio: the loss before is zero",
         }[self]
+
+
+def troubles(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Say how many people were not moved as intended, given their numbers by status."""
+    n = sum(counts.get(status.name.lower(), 0) for status in Status)
+    return tuple(
+        f"{counts[status.name.lower()]} of {n} people: {status.words}"
+        for status in Status
+        if status is not Status.MOVED and counts.get(status.name.lower())
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +164,8 @@ class Outcomes:
 
     def save(self, path: str | Path) -> None:
         """Write a Parquet file, from which every test can be repeated without the model."""
-        pq.write_table(self.to_arrow(), path)
+        with replacing(path) as file:
+            pq.write_table(self.to_arrow(), file)
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table with one row a person."""

@@ -14,7 +14,7 @@ from likewise.inference.error_rates import ErrorTable
 from likewise.inference.estimators import ratio_of_means
 from likewise.inference.level import check_alpha, check_delta
 from likewise.inference.many import after_and_before
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.outcomes import Outcomes, troubles
 from likewise.inference.pilot import Pilot, errors_with_effect, score_power
 from likewise.inference.power import (
     error_rows,
@@ -213,6 +213,8 @@ def _from_pilot(
             f"The pilot has {len(pilot)} people; fewer than {FEW} say too little. Audit "
             "some more, or give sd and base_error."
         )
+    if stuck := troubles(pilot.counts()):
+        raise InvalidSample(f"The pilot's audit is not trustworthy: {stuck[0]}.")
     regression = pilot.about.get("task") == "regression"
     tests = {"mean_loss_ratio" if regression else "loss_ratio": after_and_before(pilot)}
     if not regression:

@@ -180,7 +180,7 @@ def _check_outputs(model: Model, out: Float[Tensor, "n k"], classes: tuple[Any, 
     if taken_for_logits and excess < 1e-6:
         raise InvalidModel(
             "The model's outputs look like probabilities, not logits. Say so with "
-            "output='probabilities' (--output), or better, audit it without its last layer."
+            "output='probabilities' (--model-output), or better, audit it without its last layer."
         )
 
 

@@ -104,6 +104,7 @@ def words(comparison: Comparison) -> str:
     """Return the comparison as text within 80 columns."""
     deltas = sorted({r.settings.delta for r in comparison.records.values()})
     told = ", ".join(f"{delta:g}" for delta in deltas)
+    hashes = ", ".join(dict.fromkeys(r.settings_hash[:12] for r in comparison.records.values()))
     lines = ["Models side by side".center(WIDTH).rstrip(), "=" * WIDTH]
     for test in comparison.tests:
         head = f"{TITLES.get(test, test):30}"
@@ -117,7 +118,7 @@ def words(comparison: Comparison) -> str:
     lines.append("=" * WIDTH)
     lines += wrap(
         f"Tolerance δ = {told}. Evidence: the test still rejects at α = {comparison.alpha:g} after "
-        f"Holm's correction for {len(comparison.adjusted)} tests.",
+        f"Holm's correction for {len(comparison.adjusted)} tests. Settings {hashes}.",
         "",
     )
     for caveat in comparison.caveats:

@@ -11,12 +11,16 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def groups_csv(record: Record) -> str:
-    """Return one line a group; numbers in full, unknown ones empty."""
+    """Return one line a group; numbers in full, unknown ones empty.
+
+    The last column names the settings, so that a table on its own can be traced to its audit.
+    """
     names = list(GroupRecord.model_fields)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([cell(getattr(group, name)) for name in names] for group in record.groups)
+    writer.writerow([*names, "settings_hash"])
+    for group in record.groups:
+        writer.writerow([*(cell(getattr(group, name)) for name in names), record.settings_hash])
     return text.getvalue()
 
 
