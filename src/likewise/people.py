@@ -46,6 +46,8 @@ class AuditData:
         Sentences for the report: what was read in another way than one may expect.
     row
         Row number of each person in the source, counted from zero; by default 0, 1, 2, …
+    named_inputs
+        Whether someone said which columns the model reads, so that none may be guessed.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -61,6 +63,7 @@ class AuditData:
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     row: Int[np.ndarray, " n"] = dataclasses.field(default_factory=lambda: np.arange(0))
+    named_inputs: bool = False
 
     def __post_init__(self) -> None:
         n, d = self.x.shape

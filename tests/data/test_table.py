@@ -11,6 +11,7 @@ import pytest
 
 from likewise.data import Encoder, read
 from likewise.data.table import with_inputs
+from likewise.errors import InvalidData
 from likewise.people import AuditData
 
 FRAME = pd.DataFrame(
@@ -216,6 +217,15 @@ def test_numeric_traits_can_join_the_features_later():
     assert wider.features == ("old", "age")
     assert wider.x[:, 0].tolist() == [0, 1, 0, 1]
     assert with_inputs(wider, protected=False).features == ("age",)
+
+
+def test_a_trait_with_gaps_joins_the_features_only_if_it_is_named():
+    frame = FRAME.assign(old=[0, 1, None, 1])[["old", "age", "paid"]]
+    roles = {"label": "paid", "protected": ["old"], "drop_missing": True}
+    # Whoever asked to leave rows out is not told to ask for it: this is not what would help.
+    with pytest.raises(InvalidData, match=r"'old', which is missing in 1 of 4 rows.*--inputs"):
+        with_inputs(read(frame, **roles), protected=True)
+    assert read(frame, **roles, inputs=["age", "old"]).row.tolist() == [0, 1, 3]
 
 
 def test_a_pipeline_gets_original_columns_missing_values_included():

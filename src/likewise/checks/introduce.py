@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from likewise.data.table import with_inputs
+from likewise.data.table import numeric_traits, with_inputs
 from likewise.errors import InvalidData
 from likewise.metrics.base import FairMetric
 from likewise.metrics.saved import check_belongs
@@ -42,11 +42,11 @@ def meet(model: Model, data: AuditData) -> AuditData:
         x, features = model.front(data.x if data.table is None else data.table)
         return dataclasses.replace(data, x=x, features=tuple(features))
     wanted = model.card.n_features
-    if wanted is None or wanted == data.x.shape[1] or data.table is None or data.encoder:
+    if data.named_inputs or data.encoder is not None or wanted == len(data.features):
         return data
     # The table does not say whether a protected column is an input; the model's width may.
-    wider = with_inputs(data, protected=True)
-    return wider if wider.x.shape[1] == wanted else data
+    wider = {*data.features, *numeric_traits(data)}
+    return with_inputs(data, protected=True) if len(wider) == wanted else data
 
 
 def introduce(model: Model, data: AuditData, metric: FairMetric, settings: Settings) -> Introduced:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from likewise.data.arrow import check_finite, complete_rows, kind, numbers, values
+from likewise.data.arrow import check_finite, complete_rows, is_missing, kind, numbers, values
 from likewise.data.encode import Encoder
 from likewise.data.files import Source, open_source
 from likewise.data.roles import Names, Roles, require
@@ -106,12 +106,27 @@ def with_inputs(data: AuditData, *, protected: bool) -> AuditData:
     """
     if data.table is None or data.encoder is not None:
         raise InvalidData("Only people read from a table without an encoder can change inputs.")
-    wanted = {name for name in data.features if name not in data.protected}
-    if protected:
-        wanted |= {n for n in data.protected if _numeric(data.table.schema.field(n).type)}
-    features = tuple(name for name in data.table.column_names if name in wanted)
-    complete_rows(data.table, features, drop=False)
+    wanted = set(data.features) - set(data.protected)
+    traits = numeric_traits(data) if protected else ()
+    features = tuple(name for name in data.table.column_names if name in {*wanted, *traits})
+    for name in traits:
+        if count := int(is_missing(data.table[name]).sum()):
+            # Rows were left out before anyone knew that the model reads this column.
+            raise InvalidData(
+                f"The model seems to read the protected column {name!r}, which is missing in "
+                f"{count} of {len(data)} rows. Fill it in, or name all columns the model reads "
+                "with inputs (--inputs) and leave those rows out with drop_missing "
+                "(--drop-missing)."
+            )
     return dataclasses.replace(data, x=_matrix(data.table, features), features=features)
+
+
+def numeric_traits(data: AuditData) -> tuple[str, ...]:
+    """Return the protected columns of numbers or true/false, which a model may read as they are."""
+    if data.table is None:
+        return ()
+    schema = data.table.schema
+    return tuple(name for name in data.protected if _numeric(schema.field(name).type))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +176,7 @@ class _Plan:
             left_out=self.left_out,
             notes=self.notes,
             row=first + np.flatnonzero(complete),
+            named_inputs=roles.inputs is not None,
         )
 
     def blocks(self, rows: int) -> Iterator[AuditData]:
