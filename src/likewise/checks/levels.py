@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Shaped
 
+from likewise.inference.numerals import numerals, range_names
 from likewise.people import missing
 
 MANY = 12
@@ -21,7 +22,8 @@ def as_levels(column: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
     if numeric and len(np.unique(known)) > MANY:
         names[~gone] = _quarters(known)
     elif numeric:
-        names[~gone] = [f"{value:g}" for value in known.tolist()]
+        written = numerals(known.tolist())
+        names[~gone] = [written[value] for value in known.tolist()]
     else:
         names[~gone] = [str(value) for value in known.tolist()]
     return names
@@ -30,8 +32,5 @@ def as_levels(column: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
 def _quarters(values: Shaped[np.ndarray, " m"]) -> list[str]:
     inner = np.unique(np.quantile(values, (0.25, 0.5, 0.75), method="lower"))
     place = np.searchsorted(inner, values)
-    ranges = {
-        int(p): f"{values[place == p].min():g} to {values[place == p].max():g}"
-        for p in np.unique(place)
-    }
+    ranges = range_names(values, place)
     return [ranges[int(p)] for p in place]

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from likewise.checks.levels import MANY
 from likewise.inference.cells import MISSING, MOST_LEVELS
+from likewise.inference.numerals import numerals, range_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _names(counts: Mapping[Any, int]) -> dict[Any, str]:
     numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts)
     if numeric and len(counts) > MANY:
         return _quarters(counts)
-    return {value: f"{value:g}" if numeric else str(value) for value in counts}
+    return numerals(counts) if numeric else {value: str(value) for value in counts}
 
 
 def _quarters(counts: Mapping[Any, int]) -> dict[Any, str]:
@@ -78,10 +79,7 @@ def _quarters(counts: Mapping[Any, int]) -> dict[Any, str]:
 def _by_range(
     counts: Mapping[Any, int], values: Float[np.ndarray, " m"], place: Int[np.ndarray, " m"]
 ) -> dict[Any, str]:
-    ranges = {
-        int(p): f"{values[place == p].min():g} to {values[place == p].max():g}"
-        for p in np.unique(place)
-    }
+    ranges = range_names(values, place)
     return {v: ranges[int(p)] for v, p in zip(sorted(counts), place, strict=True)}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Shaped
 
 from likewise.errors import InvalidSettings, nearest
+from likewise.inference.numerals import range_names
 from likewise.inference.outcomes import Outcomes
 from likewise.people import missing
 
@@ -93,12 +94,8 @@ def _quarters(
 ) -> Shaped[np.ndarray, " n"]:
     numbers = np.where(gone, "0", texts).astype(np.float64)
     quarter = np.searchsorted(np.quantile(known, (0.25, 0.5, 0.75)), numbers)
-    labels = np.empty(len(texts), dtype=object)
-    for k in range(4):
-        own = numbers[(quarter == k) & ~gone]
-        if len(own):
-            labels[quarter == k] = f"{own.min():g} to {own.max():g}"
-    return labels
+    names = range_names(numbers[~gone], quarter[~gone])
+    return np.array([names.get(int(k)) for k in quarter], dtype=object)
 
 
 def _cross(columns: Sequence[Shaped[np.ndarray, " n"]]) -> Shaped[np.ndarray, " n"]:
