@@ -300,3 +300,11 @@ def test_a_requirement_that_is_not_met_is_exit_code_1(world):
     assert run(*base, *loose, "--require", "within-tolerance").exit_code == 0
     assert run(*base, *strict, "--require", "within-tolerance").exit_code == 1
     assert run(*base, "--require", "fairness").exit_code == 2
+
+
+def test_values_that_occur_can_be_asked_for_by_a_flag(world, tmp_path):
+    path = tmp_path / "result.json"
+    result = run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--map",
+                 "reach", "--feasible", "--checks", "core", "--json", path)  # fmt: skip
+    assert result.exit_code in (0, 1), result.stderr
+    assert likewise.Record.read(path).settings.reach.feasible

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.checks.choices import choose_map, note_choices, resolve
+from likewise.checks.choices import choose_map, complete, note_choices, resolve
 from likewise.checks.crossfit import move_everyone
 from likewise.checks.diagnose import diagnose
 from likewise.checks.gather import Gathered, Progress
@@ -211,7 +211,7 @@ def get_ready(
     if wrapped.front is None and people.encoder is None:
         warn_about_scales(people.x, people.features, settings.flow.lam)
     settings = resolve(settings, wrapped)
-    chosen = map or choose_map(settings, who, metric)
+    chosen = choose_map(settings, who, metric) if map is None else complete(map, who)
     chosen.bind(wrapped, metric)
     return who, metric, chosen, settings
 

@@ -39,9 +39,21 @@ def choose_map(settings: Settings, who: Introduced, metric: FairMetric) -> Unfai
 
 def reach(settings: Settings, who: Introduced) -> Reach:
     """Return the search within reach."""
-    data = who.data
-    feasible = Feasible.of(data.x, data.features) if settings.reach.feasible else None
-    return Reach(budget=settings.reach.budget, feasible=feasible)
+    return _knowing(who, Reach(budget=settings.reach.budget, feasible=settings.reach.feasible))
+
+
+def complete(map: UnfairMap, who: Introduced) -> UnfairMap:
+    """Return a map that was handed over, with what it is to learn from the audited people."""
+    if isinstance(map, Worst):
+        return Worst(tuple(complete(part, who) for part in map.maps))
+    return _knowing(who, map) if isinstance(map, Reach) else map
+
+
+def _knowing(who: Introduced, map: Reach) -> Reach:
+    """Return the search with the values that these people have, if it is to keep to them."""
+    if map.feasible is not True:
+        return map
+    return dataclasses.replace(map, feasible=Feasible.of(who.data.x, who.data.features))
 
 
 def reach_beside(settings: Settings, who: Introduced, metric: QuadraticForm) -> Reach:

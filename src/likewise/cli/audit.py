@@ -37,6 +37,10 @@ def audit(
     steps: Annotated[
         int | None, typer.Option(help="Number of steps, unless solver is auto.")
     ] = None,
+    feasible: Annotated[
+        bool | None,
+        typer.Option("--feasible", help="Search among values that occur: categories stay whole."),
+    ] = None,
     delta: options.Delta = None,
     alpha: options.Alpha = None,
     test: Annotated[
@@ -131,6 +135,7 @@ def audit(
         "flow__time": time,
         "flow__solver": solver,
         "flow__steps": steps,
+        "reach__feasible": feasible,
     }
     if require not in (None, "within-tolerance"):
         raise typer.BadParameter("--require knows one outcome: within-tolerance.")

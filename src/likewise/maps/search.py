@@ -48,7 +48,8 @@ class Reach(UnfairMap):
         distance of one. By default there is none, and all moves cost nothing.
     feasible
         Move categories and whole numbers to values that were observed, so that everyone found is
-        someone who could exist. Such moves may cost some fair distance, which is reported.
+        someone who could exist. Such moves may cost some fair distance, which is reported. With
+        ``True`` an audit learns the values from the people it is about.
     """
 
     name: ClassVar[str] = "reach"
@@ -56,7 +57,7 @@ class Reach(UnfairMap):
     budget: int = 60
     within: Ellipsoid | None = None
     price: float | None = None
-    feasible: Feasible | None = None
+    feasible: Feasible | bool | None = None
     keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -64,11 +65,18 @@ class Reach(UnfairMap):
             raise InvalidSettings(f"The budget must be at least one model call, not {self.budget}.")
         if self.price is not None and not 0 < self.price < float("inf"):
             raise InvalidSettings(f"The price must be a positive number, not {self.price:g}.")
+        if self.feasible is False:
+            object.__setattr__(self, "feasible", None)
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> "BoundReach":
         if not isinstance(metric, QuadraticForm):
             raise InvalidMetric("Only quadratic metrics have free directions to search.")
+        if self.feasible is True:
+            raise InvalidSettings(
+                "What is feasible is learned from people: let an audit do it, or give "
+                "Feasible.of(x, features)."
+            )
         within = self.within or getattr(metric, "reach", None)
         if within is None:
             raise InvalidMetric(
@@ -136,5 +144,6 @@ class BoundReach:
         # Axes have no direction of their own: give them one that any basis of the subspace gives.
         sign = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
         u0 = self.within.whiten(x0 @ free.T) * sign.T
-        snap = None if self.map.feasible is None else self.map.feasible.nearest
+        feasible = self.map.feasible
+        snap = feasible.nearest if isinstance(feasible, Feasible) else None
         return Surroundings(self.model, x0, y, u0, sign * axes, snap)
