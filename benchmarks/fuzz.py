@@ -7,11 +7,13 @@ in a process of its own, so that a crash inside a library is seen as one.
 """
 
 import dataclasses
+import http.server
 import io
 import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -25,11 +27,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import torch
+from skl2onnx import to_onnx
+from sklearn.linear_model import LogisticRegression
+from skops import io as skops
 
 import likewise
 from likewise.data.encode import Encoder
 from likewise.errors import LikewiseError
 from likewise.inference.outcomes import Outcomes
+from likewise.models import Endpoint
 from likewise.record import Record
 from likewise.report.outputs import write_outputs
 from likewise.scale.journal import Journal
@@ -144,6 +150,18 @@ def targets(folder: Path) -> dict[str, Target]:
         (place / "identity.json").write_bytes(content)
         return Journal.open(place, {"settings": "1"}, resume=True)
 
+    logistic = LogisticRegression().fit(np.column_stack([table[c] for c in "abc"]), table["y"])
+    graph = to_onnx(logistic, np.zeros((1, 3), np.float32), options={"zipmap": False})
+    onnx = graph.SerializeToString()
+    mlflow = folder / "mlflow"
+    mlflow.mkdir(exist_ok=True)
+    (mlflow / "model.onnx").write_bytes(onnx)
+    listing = b"flavors:\n  onnx:\n    data: model.onnx\n    onnx_version: 1.19.0\n"
+
+    def mlflow_folder(content: bytes) -> object:
+        (mlflow / "MLmodel").write_bytes(content)
+        return model(str(mlflow))
+
     choices = st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
         lambda inner: (
@@ -160,15 +178,21 @@ def targets(folder: Path) -> dict[str, Target]:
     words = st.one_of(st.text(max_size=30), st.sampled_from([MARK, "=1+1", "@x", "\x00", "\ud800"]))
     return {
         "settings (text)": Target(
-            damaged(write_settings(Settings()).encode()), file("s.toml", read_settings), 0.2
+            damaged(write_settings(Settings()).encode()), file("s.toml", read_settings), 0.15
         ),
-        "settings (values)": Target(named, make_settings, 0.2),
+        "settings (values)": Target(named, make_settings, 0.15),
         "CSV": Target(damaged(csv), file("t.csv", read_table), 0.1),
         "Parquet": Target(
             damaged((folder / "good.parquet").read_bytes()), file("t.parquet", read_table), 0.1
         ),
         "model file": Target(
             damaged((folder / "good.safetensors").read_bytes()), file("m.safetensors", model), 0.1
+        ),
+        "ONNX": Target(damaged(onnx), file("m.onnx", model), 0.04),
+        "skops": Target(damaged(skops.dumps(logistic)), file("m.skops", model), 0.02),
+        "MLflow folder": Target(damaged(listing), mlflow_folder, 0.02),
+        "endpoint": Target(
+            damaged(b'{"predictions": [[0.25, 0.75], [1.0, 0.0]]}'), answered(), 0.02
         ),
         "metric file": Target(
             damaged((folder / "metric.safetensors").read_bytes()),
@@ -187,6 +211,32 @@ def targets(folder: Path) -> dict[str, Target]:
         "report": Target(st.builds(lambda w: _with_words(record, w), words), report, 0.02),
         "journal": Target(damaged(b'{"settings": "1"}'), journal, 0.08),
     }
+
+
+def answered() -> Callable[[bytes], object]:
+    """Return what asks a server on this machine about two people, and is given these bytes."""
+    answers: list[bytes] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answers[-1])))
+            self.end_headers()
+            self.wfile.write(answers[-1])
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = Endpoint(f"http://127.0.0.1:{server.server_port}/predict")
+
+    def run(content: bytes) -> object:
+        answers.append(content)
+        return endpoint(np.zeros((2, 3)))
+
+    return run
 
 
 def _with_words(record: Record, word: str) -> str:

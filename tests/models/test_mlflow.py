@@ -180,3 +180,10 @@ def test_a_folder_without_a_listing_is_one_sentence(tmp_path):
     (tmp_path / "MLmodel").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidFile, match="without a readable MLmodel"):
         open_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 5000], ids=["zero byte", "too long"])
+def test_names_that_no_file_can_have_are_refused(tmp_path, name):
+    place = folder(tmp_path / "m", "onnx", "data", name)
+    with pytest.raises(InvalidFile, match="which is not there"):
+        open_model(str(place))

@@ -41,10 +41,15 @@ def model_file(folder: Path) -> Path:
     if not name:
         raise InvalidFile(f"{str(listing)!r} does not say where the {known[0]} model is.")
     path = folder / name / inside if inside else folder / name
+    try:
+        inside_folder = path.resolve().is_relative_to(folder.resolve())
+        there = path.is_file()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        inside_folder, there = True, False
     # A folder from someone else must not point elsewhere on this machine.
-    if not path.resolve().is_relative_to(folder.resolve()):
+    if not inside_folder:
         raise InvalidFile(f"{str(listing)!r} points outside its folder ({name[:80]!r}).")
-    if not path.is_file():
+    if not there:
         raise InvalidFile(f"{str(listing)!r} names {name[:80]!r}, which is not there.")
     return path
 
