@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import likewise
+from likewise.checks import ladder
 from likewise.inference.outcomes import Outcomes
 from likewise.streaming import Means, audit_stream
 
@@ -136,7 +137,7 @@ def test_a_regression_is_judged_alike(world, tmp_path):
         value = pa.array(np.asarray(table["a"]) + np.asarray(table["b"]) + 0.3)
         place = table.column_names.index("y")
         pq.write_table(table.set_column(place, "y", value), tmp_path / f"part-{k}.parquet")
-    for design in (PLAIN, WEIGHTED, CLUSTERED):
+    for design in (PLAIN, WEIGHTED, CLUSTERED, {"cap": 1.5, "delta": 1.1}):
         other = dataclasses.replace(world, folder=tmp_path)
         settings = world.settings.changed(columns__output="values", **design)
         expected = likewise.audit(
@@ -172,3 +173,44 @@ def test_the_full_checks_rest_on_a_sample_and_the_record_says_so(world):
     assert record.sensitivity
     assert record.rows["n"] == 3000
     assert record.tests["loss_ratio"].n == 3000
+
+
+def test_a_flow_that_is_not_solved_well_enough_is_not_trusted(world, monkeypatch):
+    certify = ladder.certify
+
+    def capped(*args, **kwargs):
+        flow, certificate = certify(*args, **kwargs)
+        return flow, dataclasses.replace(certificate, cap_reached=True)
+
+    monkeypatch.setattr(ladder, "certify", capped)
+    in_memory, record = both(world, world.settings)
+    assert record.certificate.cap_reached
+    assert not record.trustworthy
+    assert record.reasons == in_memory.record.reasons
+    assert "the flow may still be off by" in record.reasons[0]
+
+
+class Rounded(torch.nn.Module):
+    """Probabilities to one digit: without a gradient anywhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([2.0, 1.0, 0.5, 0.0]))
+
+    def forward(self, x):
+        p = torch.sigmoid(x @ self.weight.to(x)).mul(10).round().div(10)
+        return torch.stack([1 - p, p], dim=1)
+
+
+def test_where_the_flow_is_blind_a_search_on_a_sample_decides_nothing(world):
+    settings = world.settings.changed(
+        checks="full", decide__blinded="stronger", columns__output="probabilities"
+    )
+    record = audit_stream(
+        Rounded(), world.files, metric=world.metric, settings=settings, means=SMALL
+    )
+    assert record.decided_by.map == "flow"
+    assert record.tests["error_rate_ratio"].n == 3000
+    assert not record.trustworthy
+    assert "audit it with --map reach" in record.reasons[0]
+    assert record.settings == settings.changed(decide__map="flow")

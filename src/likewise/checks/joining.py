@@ -22,7 +22,6 @@ from likewise.checks.writing import SHOWN_CASES
 from likewise.errors import Untrustworthy
 from likewise.files import replacing
 from likewise.inference.outcomes import Outcomes, Status
-from likewise.inference.ratio_tests import MeanLossRatioTest
 from likewise.report.redact import redact_outcomes
 from likewise.scale.group_tally import GroupTally
 from likewise.scale.horizon_tally import HorizonTally
@@ -106,8 +105,7 @@ def join(
         regression=regression,
         weighted=known.weighted,
         cap=settings.cap,
-        # The test's own cap, which the settings do not change.
-        limit=MeanLossRatioTest.cap * mean_loss,
+        limit=settings.cap * mean_loss,
     )
     tally = GroupTally(
         {name: known_levels.groups for name, known_levels in levels.items()},

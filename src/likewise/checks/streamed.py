@@ -59,7 +59,18 @@ def describe_joined(
     judged = _judge(joined, book, settings)
     some = who.take(_rows(len(who.x), settings.seed))
     moved = gather(some, metric, map, threads=threads)
-    found = diagnose(some, metric, map, moved, judged, settings, threads=threads, progress=progress)
+    found = diagnose(
+        some,
+        metric,
+        map,
+        moved,
+        judged,
+        # Where the flow is blind, what a search finds on a sample cannot decide about everyone.
+        settings.changed(decide__blinded="refuse"),
+        certificate=certificate,
+        threads=threads,
+        progress=progress,
+    )
     found = _about_everyone(found, moved, judged, joined, book, settings)
     small = Gathered(
         outcomes=joined.worst_outcomes,
