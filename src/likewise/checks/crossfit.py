@@ -43,11 +43,11 @@ def move_everyone(
     ]
     joined = merge(parts)
     in_order = joined.outcomes.take(np.argsort(joined.outcomes.row))
-    return dataclasses.replace(joined, outcomes=in_order)
+    return dataclasses.replace(joined, outcomes=dataclasses.replace(in_order, row=who.data.row))
 
 
 def _numbered(part: Gathered, rows: np.ndarray) -> Gathered:
-    """Give the people of a part the row numbers they have among all."""
+    """Give the people of a part the places they have among all."""
     return dataclasses.replace(
         part,
         outcomes=dataclasses.replace(part.outcomes, row=rows),

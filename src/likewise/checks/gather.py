@@ -24,7 +24,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One person before and after the move."""
+    """One person before and after the move; ``row`` is their place among the outcomes."""
 
     harm: float
     row: int
@@ -136,6 +136,7 @@ def _describe(gathered: Gathered, who: Introduced, map: UnfairMap) -> Gathered:
     data, card = who.data, who.model.card
     outcomes = dataclasses.replace(
         gathered.outcomes,
+        row=data.row,
         weight=data.weight,
         cluster=data.cluster,
         groups={name: as_levels(column) for name, column in data.protected.items()},

@@ -121,7 +121,7 @@ def _worst_case(
         return classes[int(decision)] if classes else f"{float(decision):.6g}"
 
     return WorstCase(
-        row=i,
+        row=int(outcomes.row[i]),
         label=words(outcomes.y[i]),
         ratio=float(outcomes.ratio[i]),
         loss_before=float(outcomes.loss_before[i]),
