@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
 import likewise.metrics.base
-from likewise.errors import InvalidData, InvalidModel, Untrustworthy
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, Untrustworthy
 from likewise.settings import Settings
 
 CORE = Settings(checks="core")
@@ -192,9 +192,17 @@ def test_a_metric_learned_from_the_audited_people_brings_its_own_uncertainty():
 
 
 def test_bootstrap_refits_on_demand():
-    result = likewise.audit(network(), people(200), settings=Settings(metric={"bootstrap": 20}))
+    result = likewise.audit(network(), people(200), settings=Settings(metric={"refits": 20}))
     assert len(result.record.refits["loss_ratio"].replicates) == 20
     assert "bootstrap" in result.record.refits["loss_ratio"].method
+
+
+def test_a_metric_of_other_people_cannot_be_bootstrapped():
+    metric = likewise.sensitive_subspace(people(200, 1))
+    with pytest.raises(InvalidSettings, match="people that the metric was learned from"):
+        likewise.audit(
+            network(), people(200), metric=metric, settings=Settings(metric={"refits": 20})
+        )
 
 
 def test_the_worst_come_first_and_show_what_moved():

@@ -308,3 +308,16 @@ def test_values_that_occur_can_be_asked_for_by_a_flag(world, tmp_path):
                  "reach", "--feasible", "--checks", "core", "--json", path)  # fmt: skip
     assert result.exit_code in (0, 1), result.stderr
     assert likewise.Record.read(path).settings.reach.feasible
+
+
+def test_bootstrap_refits_are_asked_for_by_a_flag(world, tmp_path):
+    path, metric = tmp_path / "result.json", tmp_path / "metric.safetensors"
+    command = ["audit", world / "model.safetensors", world / "people.csv", *ROLES, "--refits", 5]
+    result = run(*command, "--json", path)
+    assert result.exit_code in (0, 1), result.stderr
+    assert len(likewise.Record.read(path).refits["loss_ratio"].replicates) == 5
+    learned = likewise.sensitive_subspace(
+        likewise.read(world / "people.csv", label="y", protected=["group"]).take(np.arange(200))
+    )
+    likewise.save_metric(learned, metric)
+    refused(run(*command, "--metric", metric), "--refits", "people that the metric was learned")

@@ -95,12 +95,22 @@ class Reach(_Choices):
 class Metric(_Choices):
     """How a fair metric is learned when none is given, and how often it is refitted.
 
-    With ``crossfit``, people are moved under the metric that was learned without their group.
+    Parameters
+    ----------
+    C
+        Of the regressions that the metric is learned by: smaller is more regular.
+    groups
+        Refits by the jackknife, each without one group of the people.
+    refits
+        Refit on so many bootstrap samples instead (200, say). This takes the very people that the
+        metric was learned from, so it is for a metric learned from the audited ones.
+    crossfit
+        Move people under the metric that was learned without their group.
     """
 
     C: float = Field(default=1.0, gt=0)
     groups: int = Field(default=10, ge=2, le=100)
-    bootstrap: int = Field(default=0, ge=0, le=10_000)
+    refits: int = Field(default=0, ge=0, le=10_000)
     crossfit: bool = False
 
 

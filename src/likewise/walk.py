@@ -15,6 +15,7 @@ from likewise.checks.gather import Gathered, Progress
 from likewise.checks.introduce import Introduced, introduce, meet
 from likewise.checks.judge import judge
 from likewise.checks.ladder import certified
+from likewise.checks.refit import check_refits
 from likewise.checks.writing import signed, worst_cases, write
 from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, LikewiseWarning
@@ -210,6 +211,7 @@ def get_ready(
     who = introduce(wrapped, people, metric, settings)
     if wrapped.front is None and people.encoder is None:
         warn_about_scales(people.x, people.features, settings.flow.lam)
+    check_refits(settings, metric, people)
     settings = resolve(settings, wrapped)
     chosen = choose_map(settings, who, metric) if map is None else complete(map, who)
     chosen.bind(wrapped, metric)

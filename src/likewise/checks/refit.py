@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from likewise.checks.gather import Progress, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged
-from likewise.errors import InvalidSettings
+from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.refits import with_refits
 from likewise.inference.verdict import Evidence
@@ -76,7 +77,7 @@ def refit(
     A metric learned from the audited people is refitted without one group of them, who are then
     not audited either; one learned from others brings its refits along, and everyone is audited.
     """
-    resampled = settings.metric.bootstrap > 0 and same_sample
+    resampled = settings.metric.refits > 0 and same_sample
     refits = isinstance(metric, ProjectionMetric) and (metric.refits or resampled)
     if not isinstance(metric, ProjectionMetric) or not refits or isinstance(map, Flips):
         if settings.decide.metric == "refitted":
@@ -86,7 +87,14 @@ def refit(
             )
         return None
     replicates: dict[str, list[Evidence]] = {name: [] for name in judged.tests}
-    total = settings.metric.bootstrap if resampled else len(metric.refits)
+    if settings.metric.refits and not resampled:
+        # Said early where that can be known; in pieces everyone has been moved by now.
+        warnings.warn(
+            f"{_ELSEWHERE} The {len(metric.refits)} refits that came with it took their place.",
+            StatisticalWarning,
+            stacklevel=2,
+        )
+    total = settings.metric.refits if resampled else len(metric.refits)
     for done, outcomes in enumerate(
         _replicates(who, metric, map, settings, resampled, same_sample, threads), start=1
     ):
@@ -115,6 +123,18 @@ def learned_from(metric: FairMetric, data: AuditData) -> bool:
     return origin is not None and origin.data == data.fingerprint()
 
 
+def check_refits(settings: Settings, metric: FairMetric, data: AuditData) -> None:
+    """Refuse bootstrap refits of a metric that was not learned from the audited people."""
+    if settings.metric.refits and not learned_from(metric, data):
+        raise InvalidSettings(f"{_ELSEWHERE} Without metric.refits, the metric's own refits count.")
+
+
+_ELSEWHERE = (
+    "Bootstrap refits (metric.refits, --refits) need the people that the metric was learned from, "
+    "and those are not the audited ones."
+)
+
+
 def counts(settings: Settings, same_sample: bool) -> bool:
     """Tell whether the verdict takes the metric's uncertainty into account."""
     if settings.decide.metric == "auto":
@@ -141,7 +161,7 @@ def _replicates(
     threads: int,
 ) -> Iterator[Outcomes]:
     if resampled:
-        for draw in bootstrap_refits(who.data, metric, settings.metric.bootstrap, settings.seed):
+        for draw in bootstrap_refits(who.data, metric, settings.metric.refits, settings.seed):
             rows = np.flatnonzero(draw.times)
             moved = gather(who.take(rows), draw.metric, under(map, draw.metric), threads=threads)
             yield moved.outcomes.take(np.repeat(np.arange(len(rows)), draw.times[rows]))

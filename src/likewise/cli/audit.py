@@ -51,6 +51,10 @@ def audit(
         str | None, typer.Option(help="Of a regression: squared or absolute errors.")
     ] = None,
     interval: options.Interval = None,
+    refits: Annotated[
+        int | None,
+        typer.Option(help="Refit the metric on so many bootstrap samples (by default, 10 groups)."),
+    ] = None,
     checks: Annotated[str | None, typer.Option(help="core or full.")] = None,
     weight: options.Weight = None,
     cluster: options.Cluster = None,
@@ -136,6 +140,7 @@ def audit(
         "flow__solver": solver,
         "flow__steps": steps,
         "reach__feasible": feasible,
+        "metric__refits": refits,
     }
     if require not in (None, "within-tolerance"):
         raise typer.BadParameter("--require knows one outcome: within-tolerance.")
