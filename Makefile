@@ -14,7 +14,7 @@ test bench: export OMP_NUM_THREADS = 1
 test bench: export MKL_NUM_THREADS = 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint style format types imports bench build wheel-check browser clean
+.PHONY: help demo test lint style format types imports bench build wheel-check browser locked clean
 
 help:
 	@echo "make demo         audit a real model on real data"
@@ -90,6 +90,14 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing likewise and its tools into $(VENV); torch is large, this takes a minute or two"
 	$(PIP) install --no-compile -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+# The same with the hash of every wheel (CPython 3.11, Linux), as CI installs it.
+locked: | $(BIN)/python
+	@echo "Installing from requirements.lock into $(VENV)"
+	$(PIP) install --no-compile --no-deps $$(grep '^torch==' constraints.txt)
+	$(PIP) install --no-compile --no-deps --require-hashes -r requirements.lock
+	$(PIP) install --no-compile --no-deps --no-build-isolation -e .
+	@touch $(VENV)/.dev $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
