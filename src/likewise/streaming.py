@@ -5,7 +5,7 @@ import dataclasses
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,7 @@ def audit_stream(
     means: Means | None = None,
     progress: Progress | None = None,
     command: str = "",
+    finish: Callable[[Record], object] | None = None,
 ) -> Record:
     """Audit people who do not fit into memory, in pieces that can be done anywhere.
 
@@ -109,6 +110,9 @@ def audit_stream(
         Continue the audit in that folder; refused if anything that matters has changed.
     means
         Workers, memory and the like.
+    finish
+        Given the record before the journal is removed: if writing the result fails, no piece is
+        lost.
     """
     began, means = time.perf_counter(), means or Means()
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
@@ -132,6 +136,7 @@ def audit_stream(
         chosen = choose_map(settings, who, metric)
         chosen.bind(who.model, metric)
         chosen, certificate = certified(chosen, who, metric, n=known.n, seed=settings.seed)
+        kept = journal is not None
         if journal is None:
             temporary = tempfile.TemporaryDirectory(prefix="likewise-")
             journal = Path(stack.enter_context(temporary))
@@ -162,12 +167,17 @@ def audit_stream(
             threads=means.threads,
             progress=progress,
         )
-        book.remove()
     said = tuple(str(w.message) for w in caught if issubclass(w.category, LikewiseWarning))
     for warning in caught:
         warnings.warn(warning.message, stacklevel=2)
     seconds = {"total": time.perf_counter() - began}
-    return record.model_copy(update={"warnings": said, "command": command, "seconds": seconds})
+    update = {"warnings": said, "command": command, "seconds": seconds}
+    record = record.model_copy(update=update)
+    if finish is not None:
+        finish(record)
+    if kept:
+        book.remove()
+    return record
 
 
 def _introduce(model: Any, known: Survey, metric: FairMetric, settings: Settings) -> Introduced:

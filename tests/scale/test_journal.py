@@ -87,6 +87,14 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
         Journal.open(tmp_path, IDENTITY, resume=False)
 
 
+def test_what_a_killed_process_had_begun_to_write_is_cleared_away(tmp_path):
+    half = (f".identity.json.{'0' * 32}", f".piece-00000003.parquet.{'a' * 32}")
+    for name in half:
+        (tmp_path / name).write_bytes(b"ha")
+    assert Journal.open(tmp_path, IDENTITY, resume=False).done() == set()
+    assert [path.name for path in tmp_path.iterdir()] == ["identity.json"]
+
+
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_behind(tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")

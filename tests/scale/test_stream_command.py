@@ -1,8 +1,13 @@
 """The command line of audits in pieces: when they begin, what they ask for, what they show."""
 
+import json
+
 import pytest
 
+import likewise
+from likewise.cli.job import Job
 from likewise.cli.stream import Meter, Pieces
+from likewise.errors import InvalidFile
 
 
 @pytest.mark.parametrize(
@@ -40,3 +45,38 @@ def test_progress_before_anything_is_done_promises_nothing():
     meter = Meter(now=lambda: 1.0)
     meter("moving people", 0, 100)
     assert meter.line("moving people", 0, 100) == "moving people: 0 of 100 (0%)"
+
+
+@pytest.fixture
+def job(world, tmp_path):
+    likewise.save_metric(world.metric, tmp_path / "metric.safetensors")
+    files = [world.folder / "part-*.parquet"]
+    metric = tmp_path / "metric.safetensors"
+    return Job(world.model, files, metric, None, world.settings, quiet=True)
+
+
+def test_a_result_that_cannot_be_written_loses_no_piece(job, tmp_path, monkeypatch, capsys):
+    result, folder = tmp_path / "result.json", tmp_path / "result.json.journal"
+
+    def full(*args, **kwargs):
+        raise InvalidFile("The disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("likewise.report.outputs.write_outputs", full)
+        with pytest.raises(InvalidFile):
+            job.run(None, {"json": result}, Pieces(workers=0))
+    assert list(folder.glob("piece-*"))
+    # Nothing is left to be done: moving anybody now would fail.
+    monkeypatch.setattr("likewise.streaming.Means.crew", None)
+    job.run(None, {"json": result}, Pieces(workers=0, resume=True))
+    assert json.loads(result.read_text())["rows"]["n"] == 3000
+    assert not folder.exists()
+
+
+def test_resuming_what_was_never_begun_begins_anew_and_says_so(job, tmp_path, capsys):
+    result = tmp_path / "result.json"
+    job.run(None, {"json": result}, Pieces(workers=0, resume=True))
+    said = [line for line in capsys.readouterr().err.splitlines() if "anew" in line]
+    folder = str(tmp_path / "result.json.journal")
+    assert said == [f"There is no unfinished audit in {folder!r}: this one begins anew."]
+    assert json.loads(result.read_text())["rows"]["n"] == 3000

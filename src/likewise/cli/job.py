@@ -87,7 +87,7 @@ class Job:
         """Audit, write what was asked for, show the summary, and return the record."""
         files.check_writable(outcomes, *outputs.values())
         if pieces is not None and pieces.wanted(self.paths):
-            return self._finish(run_in_pieces(self, pieces, outcomes, outputs), outputs)
+            return run_in_pieces(self, pieces, outcomes, outputs)
         model, people, metric = self.open()
 
         from likewise.report.redact import redact_outcomes
@@ -106,9 +106,9 @@ class Job:
         if outcomes is not None:
             rows = redact_outcomes(result.outcomes) if self.redact else result.outcomes
             rows.save(outcomes)
-        return self._finish(result.record, outputs)
+        return self.finish(result.record, outputs)
 
-    def _finish(self, record: Any, outputs: Mapping[str, Path | None]) -> Any:
+    def finish(self, record: Any, outputs: Mapping[str, Path | None]) -> Any:
         """Write the record in every form that was asked for, and show it."""
         from likewise.report.outputs import write_outputs
         from likewise.report.redact import redact

@@ -71,11 +71,15 @@ def run_in_pieces(
             "`likewise metric`, and name it with --metric."
         )
     from likewise.metrics.saved import load_metric
+    from likewise.scale.journal import Journal
     from likewise.scale.memory import parse_memory
     from likewise.streaming import Means, audit_stream
 
     metric = load_metric(job.metric)
     folder = pieces.folder(outcomes, *outputs.values())
+    resume = pieces.resume and bool(Journal.begun(folder))
+    if pieces.resume and not resume:
+        say(f"There is no unfinished audit in {str(folder)!r}: this one begins anew.")
     workers = pieces.workers
     if workers is None and pieces.ray is None:
         workers = os.cpu_count() or 1
@@ -96,10 +100,11 @@ def run_in_pieces(
             outcomes=outcomes,
             redacted=job.redact,
             journal=folder,
-            resume=pieces.resume,
+            resume=resume,
             means=means,
             progress=None if job.quiet else Meter(),
             command=shlex.join(["likewise", *sys.argv[1:]]),
+            finish=lambda record: job.finish(record, outputs),
         )
     except KeyboardInterrupt:
         say(f"Interrupted. What is done is in {str(folder)!r}: continue with --resume.")

@@ -13,6 +13,7 @@ from likewise.files import write_whole, writing
 IDENTITY = "identity.json"
 IF_FULL = "Make room, and continue with --resume."
 PIECE = re.compile(r"piece-(\d{8})\.parquet")
+HALF_WRITTEN = re.compile(r"\.(identity\.json|piece-\d{8}\.parquet)\.[0-9a-f]{32}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +41,9 @@ class Journal:
         cls.expect(folder, resume=resume)
         with writing(folder, if_full=IF_FULL):
             folder.mkdir(parents=True, exist_ok=True)
-            for left in folder.glob(".piece-*"):
-                left.unlink()
+            for left in folder.glob(".*"):
+                if HALF_WRITTEN.fullmatch(left.name):
+                    left.unlink()
         if resume:
             _check_same(cls.begun(folder), identity, folder)
         else:
@@ -62,7 +64,7 @@ class Journal:
                 f"There is an unfinished audit in {str(folder)!r}. Continue it with --resume, or "
                 "remove that folder."
             )
-        if not begun and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if not begun and folder.exists() and (not folder.is_dir() or _strangers(folder)):
             raise InvalidSettings(f"{str(folder)!r} holds something else than a journal.")
 
     @staticmethod
@@ -91,6 +93,11 @@ class Journal:
         (self.folder / IDENTITY).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
+
+
+def _strangers(folder: Path) -> bool:
+    """Tell whether a folder holds more than what a killed process had begun to write."""
+    return any(not HALF_WRITTEN.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _read_identity(file: Path) -> dict[str, str]:
