@@ -107,8 +107,8 @@ def peak() -> float:
 
 
 def slope(rows: list[Row]) -> float:
-    """Return the slope of log time on log n, without the smallest n, where overhead counts."""
-    n, seconds = (np.log([row[name] for row in rows[1:]]) for name in ("n", "cpu_seconds"))
+    """Return the slope of log time on log n."""
+    n, seconds = (np.log([row[name] for row in rows]) for name in ("n", "cpu_seconds"))
     return float(np.polyfit(n, seconds, 1)[0])
 
 
