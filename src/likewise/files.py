@@ -34,6 +34,14 @@ def replacing(path: str | Path, *, if_full: str = "") -> Iterator[BinaryIO]:
         _sync_folder(path.parent)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidFile(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+
+
 @contextlib.contextmanager
 def writing(path: Path, *, if_full: str = "") -> Iterator[None]:
     """Turn what goes wrong when writing into one sentence, with advice for a full disk."""

@@ -1,11 +1,11 @@
 """The result of an audit as data: what the JSON file holds, and all that reports are made from."""
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
+import pydantic_core
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from likewise.errors import InvalidFile
@@ -257,6 +257,12 @@ class Record(_Part):
     versions: dict[str, str] = Field(default_factory=dict)
     seconds: dict[str, float] = Field(default_factory=dict)
 
+    @pydantic.model_validator(mode="after")
+    def _decided_by_one_of_its_tests(self) -> "Record":
+        if self.decided_by.test not in self.tests:
+            raise ValueError(f"the test {self.decided_by.test!r} is not among the tests")
+        return self
+
     def to_json(self) -> str:
         """Return the text of the result file."""
         return self.model_dump_json(indent=2) + "\n"
@@ -265,8 +271,9 @@ class Record(_Part):
     def from_json(cls, text: str, source: str = "the result") -> "Record":
         """Read the text of a result file; a newer schema is refused."""
         try:
-            raw = json.loads(text)
-        except json.JSONDecodeError as error:
+            # Not json.loads: what it reads may be nested too deeply to be written again.
+            raw = pydantic_core.from_json(text)
+        except ValueError as error:
             raise InvalidFile(f"{source!r} is not a result file: {error}.") from None
         version = raw.get("schema_version") if isinstance(raw, dict) else None
         if not isinstance(version, int):
@@ -280,8 +287,9 @@ class Record(_Part):
             return cls.model_validate(raw)
         except pydantic.ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise InvalidFile(f"{source!r} is damaged at {where!r}: {first['msg']}.") from None
+            where = ".".join(map(str, first["loc"])) or "decided_by"
+            reason = first["msg"].removeprefix("Value error, ")
+            raise InvalidFile(f"{source!r} is damaged at {where!r}: {reason}.") from None
 
     @classmethod
     def read(cls, path: str | Path) -> "Record":

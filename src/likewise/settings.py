@@ -205,7 +205,7 @@ def read_settings(path: str | Path) -> Settings:
         choices = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InvalidFile(f"There is no settings file {str(path)!r}.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidFile(f"{str(path)!r} is not a TOML settings file: {error}.") from None
     return make_settings(choices, f" in {path}")
 

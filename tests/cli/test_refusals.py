@@ -1,5 +1,11 @@
 """Bad input that is easily taken for a bug: one sentence, exit code 2, and nothing guessed."""
 
+import errno
+import os
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -48,3 +54,83 @@ def test_inputs_that_were_named_are_not_added_to(world):
     assert audited(world).exit_code == 0
     assert "takes 3 features, but the data have 2" in sentence(audited(world, "--inputs", "b,a"))
     assert audited(world, "--inputs", "sex,b,a").exit_code == 0
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("demo", "--out", "{file}"),
+        ("audit", "{long}.onnx", "{file}", "--label", "y"),
+        ("audit", "m.onnx", "{file}", "--label", "y", "--json", "{long}/r.json"),
+        ("audit", "m.onnx", "{long}.csv", "--label", "y"),
+        ("monitor", "o.parquet", "--state", "{long}.json"),
+        ("init", "{long}.toml"),
+    ],
+)
+def test_a_path_that_cannot_be_used_is_no_bug(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("y\n1\n")
+    (tmp_path / "m.onnx").write_text("")
+    said = sentence(run(*(word.format(file="file", long=LONG) for word in command)))
+    assert "Internal" not in said
+
+
+def test_a_folder_that_may_not_be_entered_is_no_bug(tmp_path, monkeypatch):
+    is_dir = pathlib.Path.is_dir
+
+    def forbidden(path, **options):
+        if path.name == "m.onnx":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return is_dir(path, **options)
+
+    monkeypatch.setattr(pathlib.Path, "is_dir", forbidden)
+    (tmp_path / "people.csv").write_text("a,y\n1,0\n2,1\n")
+    said = sentence(run("audit", tmp_path / "m.onnx", tmp_path / "people.csv", "--label", "y"))
+    assert "m.onnx' cannot be used: Permission denied." in said
+
+
+DEEP, HUGE = "[" * 100_000, "1" * 5000
+
+
+@pytest.mark.parametrize("text", [DEEP, HUGE])
+def test_files_no_audit_wrote_are_refused(tmp_path, text):
+    (tmp_path / "f.json").write_text(f'{{"schema_version": {text}')
+    assert "is not a result file" in sentence(run("report", tmp_path / "f.json"))
+    (tmp_path / "f.toml").write_text(f"delta = {text}")
+    said = sentence(run("audit", "m.onnx", "d.csv", "--settings", tmp_path / "f.toml"))
+    assert "is not a TOML settings file" in said
+    said = sentence(run("monitor", "o.parquet", "--state", tmp_path / "f.json"))
+    assert "is not a monitor file" in said
+
+
+PIPED = """
+import typer
+from likewise.cli.exits import guarded
+
+app = typer.Typer()
+
+@app.command()
+@guarded
+def command():
+    print("line\\n" * {lines})
+    raise typer.Exit(1)
+
+app()
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("lines", [10, 100_000])
+def test_a_reader_that_leaves_does_not_change_the_exit_code(unbuffered, lines):
+    nobody, pipe = os.pipe()
+    os.close(nobody)
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-c", PIPED.format(lines=lines)]
+    ended = subprocess.run(
+        command, stdout=pipe, stderr=subprocess.PIPE, env=environment, check=False
+    )
+    os.close(pipe)
+    assert (ended.returncode, ended.stderr) == (1, b"")

@@ -26,8 +26,9 @@ def demo(
     Example: likewise demo --out demo
     """
     from likewise.cli.files import check_writable
+    from likewise.files import make_folder
 
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     check_writable(out / "result.json")
     _prepare(out, seed)
     columns = ["--label", "income", "--protected", "sex", "--protected", "race"]

@@ -1,12 +1,13 @@
 """Exit codes, and how errors become one sentence and a code."""
 
+import contextlib
 import functools
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TextIO, TypeVar, cast
 
 import typer
 
@@ -33,13 +34,46 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with warnings.catch_warnings():
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(cast(TextIO, _Heard(sys.stdout))),
+            contextlib.redirect_stderr(cast(TextIO, _Heard(sys.stderr))),
+        ):
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", LikewiseWarning)
             warnings.showwarning = _show
-            return _attempt(command, *args, **kwargs)
+            try:
+                return _attempt(command, *args, **kwargs)
+            finally:
+                sys.stdout.flush()
 
     return run
+
+
+class _Heard:
+    """A stream whose reader may leave: the rest goes nowhere, the exit code stays the verdict."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with self._or_nowhere():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._or_nowhere():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _or_nowhere(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _attempt(command: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -53,11 +87,11 @@ def _attempt(command: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     except KeyboardInterrupt:
         say("Interrupted.")
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # The reader of a pipe left; send what is still buffered nowhere, without a word.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(NO_EVIDENCE) from None
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            # A folder that may not be entered, a name that is too long: no bug of ours.
+            say(f"Error: {str(error.filename)!r} cannot be used: {error.strerror}.")
+            raise typer.Exit(BAD_INPUT) from None
         if os.environ.get("LIKEWISE_TRACEBACK"):
             traceback.print_exc()
         say(

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from likewise.errors import InvalidFile, InvalidSettings, nearest
+from likewise.errors import InvalidSettings, nearest
 from likewise.experiments import figures, simulation, summary
 from likewise.experiments.adult import ADULT
 from likewise.experiments.compas import COMPAS
@@ -17,6 +17,7 @@ from likewise.experiments.published import NOTES
 from likewise.experiments.stopping_time import TIMES, run_path, times_csv, times_table
 from likewise.experiments.study import Row, Study, run_one
 from likewise.experiments.tables import Table
+from likewise.files import make_folder
 from likewise.training.reductions import require_fairlearn
 
 STUDIES = {"simulation": 1, "adult": 10, "compas": 10, "stopping-time": 1}
@@ -83,7 +84,7 @@ def reproduce(
     for name, value in (("splits", splits), ("workers", workers)):
         if value < 1:
             raise InvalidSettings(f"--{name} is {value}; there must be at least one.")
-    _make(folder)
+    make_folder(folder)
     if study == "simulation":
         return reproduce_simulation(progress)
     if study == "stopping-time":
@@ -146,13 +147,6 @@ def reproduce_times(
         results={"settings": {**study.settings(), "times": TIMES}, "rows": paths},
         figures={"stopping_time": figures.time_paths(paths)},
     )
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidFile(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
 
 
 def _each(

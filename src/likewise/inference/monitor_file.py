@@ -22,7 +22,7 @@ def read_state(path: str | Path) -> dict[str, Any]:
         saved = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
     except FileNotFoundError:
         raise InvalidFile(f"There is no monitor file {str(path)!r}.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
     version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
     if not isinstance(version, int):
