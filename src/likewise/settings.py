@@ -43,6 +43,10 @@ class Decide(_Choices):
     interval
         How the loss ratio's bounds are computed: Hall's transformation, the bootstrap-t, or the
         normal limit of the paper (which then holds for the error rates too).
+    error_rates
+        How the error rates' bounds are computed, if otherwise: ``auto`` is mid-P where wrong
+        cannot turn right, and the score test elsewhere, which is also the default unless
+        ``interval`` is that of the paper.
     metric
         Whose uncertainty counts: ``fixed`` takes the metric as given, ``refitted`` adds that of
         learning it, ``auto`` refits when the metric was learned from the audited people.
@@ -55,12 +59,18 @@ class Decide(_Choices):
     test: Literal["auto", "loss_ratio", "error_rate_ratio", "mean_loss_ratio"] = "auto"
     loss: Literal["squared", "absolute"] | None = None
     interval: IntervalName = "hall"
+    error_rates: Literal["auto", "midp", "exact", "score", "paper"] | None = None
     metric: Literal["auto", "fixed", "refitted"] = "auto"
     blinded: Literal["refuse", "stronger"] = "refuse"
 
 
 class Flow(_Choices):
-    r"""The gradient flow (6)--(8): :math:`\lambda`, the time :math:`T`, and how it is solved."""
+    r"""The gradient flow (6)--(8): :math:`\lambda`, the time :math:`T`, and how it is solved.
+
+    Steps that are given one by one add up to the time, whatever it was; and the schedule of the
+    paper's simulation has a :math:`\lambda` and steps of its own. A result's settings hold what
+    was run.
+    """
 
     lam: float = Field(default=50.0, gt=0)
     time: float = Field(default=5.0, gt=0)
@@ -82,6 +92,11 @@ class Reach(_Choices):
         Model calls a person.
     feasible
         Whether categories and whole numbers keep to values that were observed.
+    price
+        Also allow a step off the free directions, at this price for a squared fair distance of
+        one; by default there is none.
+    within
+        Hash of a reach that was handed over with a map, in place of the metric's own.
     epsilon
         For the distributionally robust value: the mean :math:`d_x^2` that people may be moved by,
         besides what is free.
@@ -89,6 +104,8 @@ class Reach(_Choices):
 
     budget: int = Field(default=60, ge=1)
     feasible: bool = False
+    price: float | None = Field(default=None, gt=0)
+    within: str | None = None
     epsilon: float = Field(default=0.01, gt=0)
 
 

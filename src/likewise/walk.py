@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.checks.choices import choose_map, complete, note_choices, resolve
+from likewise.checks.choices import choose_map, complete, note_choices, note_reach, resolve
 from likewise.checks.crossfit import move_everyone
 from likewise.checks.diagnose import diagnose
 from likewise.checks.gather import Gathered, Progress
@@ -209,11 +209,14 @@ def get_ready(
             people, C=settings.metric.C, groups=settings.metric.groups, seed=settings.seed
         )
     who = introduce(wrapped, people, metric, settings)
-    if wrapped.front is None and people.encoder is None:
-        warn_about_scales(people.x, people.features, settings.flow.lam)
     check_refits(settings, metric, people)
     settings = resolve(settings, wrapped)
-    chosen = choose_map(settings, who, metric) if map is None else complete(map, who)
+    if wrapped.front is None and people.encoder is None:
+        warn_about_scales(people.x, people.features, settings.flow.lam)
+    if map is None:
+        chosen = choose_map(settings, who, metric)
+    else:
+        chosen, settings = complete(map, who), note_reach(settings, map, metric)
     chosen.bind(wrapped, metric)
     return who, metric, chosen, settings
 

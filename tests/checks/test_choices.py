@@ -1,5 +1,7 @@
 """Choices made in Python, in a settings file or by a flag are the same, and are written down."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -58,3 +60,82 @@ def test_what_is_feasible_cannot_be_learned_from_nobody(metric):
         likewise.Reach(feasible=True).bind(model, metric)
     data = people()
     likewise.Reach(feasible=Feasible.of(data.x)).bind(model, metric)
+
+
+def test_the_papers_simulation_is_written_down_as_it_was_run(metric):
+    by_hand = audit(metric, likewise.GradientFlow.paper_simulation())
+    by_file = audit(metric, settings=CORE.changed(flow__schedule="paper_simulation"))
+    flow = by_file.record.settings.flow
+    # The steps 0.02/k^(2/3) add up to 0.39, and their price is 100.
+    assert flow.lam == 100
+    assert flow.time == pytest.approx(sum(0.02 / k ** (2 / 3) for k in range(1, 401)))
+    assert "λ = 100, T = 0.39" in by_file.summary()
+    assert by_file.record.settings_hash == by_hand.record.settings_hash
+    assert np.array_equal(by_file.outcomes.loss_after, by_hand.outcomes.loss_after)
+    again = audit(metric, settings=by_file.record.settings)
+    assert again.record.settings_hash == by_file.record.settings_hash
+    assert np.array_equal(again.outcomes.loss_after, by_file.outcomes.loss_after)
+
+
+def test_the_time_is_the_sum_of_steps_that_are_given(metric):
+    settings = CORE.changed(flow__solver="exponential4", flow__steps=(0.1, 0.2, 0.4))
+    result = audit(metric, settings=settings)
+    assert result.record.settings.flow.time == pytest.approx(0.7)
+    assert "T = 0.7" in result.summary()
+
+
+def test_a_priced_step_is_a_setting_and_a_choice_in_python(metric):
+    by_hand = audit(metric, likewise.Reach(price=5.0))
+    by_file = audit(metric, settings=CORE.changed(decide__map="reach", reach__price=5.0))
+    without = audit(metric, likewise.Reach())
+    assert by_hand.record.settings.reach.price == 5
+    assert by_hand.record.settings_hash == by_file.record.settings_hash
+    assert by_hand.record.settings_hash != without.record.settings_hash
+    assert np.array_equal(by_hand.outcomes.loss_after, by_file.outcomes.loss_after)
+    assert by_hand.outcomes.loss_after.mean() > without.outcomes.loss_after.mean()
+
+
+def test_a_reach_that_was_handed_over_is_noted_by_its_hash(metric):
+    wider = dataclasses.replace(metric.reach, radius=2 * metric.reach.radius)
+    own = audit(metric, likewise.Reach(within=metric.reach)).record
+    assert own.settings_hash == audit(metric, likewise.Reach()).record.settings_hash
+    maps = (
+        likewise.Reach(within=wider),
+        likewise.Worst((likewise.Reach(within=wider),)),
+        likewise.GradientFlow(reach=wider),
+    )
+    found = {audit(metric, map).record.settings.reach.within for map in maps}
+    assert len(found) == 1
+    assert found != {None}
+    settings = CORE.changed(decide__map="reach", reach__within=found.pop())
+    with pytest.raises(InvalidSettings, match="handed over"):
+        audit(metric, settings=settings)
+
+
+def test_the_interval_of_the_error_rates_is_noted(metric):
+    def noted(*tests):
+        return audit(metric, likewise.Reach(), tests=tests).record
+
+    loss, exact = likewise.LossRatioTest(), likewise.ErrorRateRatioTest(interval="exact")
+    assert noted(loss, exact).settings.decide.error_rates == "exact"
+    assert noted(loss, likewise.ErrorRateRatioTest()).settings.decide.error_rates is None
+    paper = [test(interval="paper") for test in (type(loss), type(exact))]
+    by_file = audit(metric, likewise.Reach(), CORE.changed(decide__interval="paper")).record
+    assert noted(*paper).settings_hash == by_file.settings_hash
+    by_file = audit(metric, likewise.Reach(), CORE.changed(decide__error_rates="exact")).record
+    assert by_file.tests == noted(loss, exact).tests
+    assert by_file.tests["error_rate_ratio"].method == "exact"
+
+
+def test_the_seed_is_that_of_the_bootstrap_too(metric):
+    settings = CORE.changed(decide__interval="bootstrap_t")
+    one, two = (audit(metric, settings=settings.changed(seed=seed)).record for seed in (0, 1))
+    assert one.tests["loss_ratio"].estimate == two.tests["loss_ratio"].estimate
+    assert one.tests["loss_ratio"].lower_bound != two.tests["loss_ratio"].lower_bound
+    beside = [
+        next(t for t in audit(metric, settings=CORE.changed(seed=s)).record.beside
+             if t.method == "bootstrap-t")
+        for s in (0, 1)
+    ]  # fmt: skip
+    assert beside[0].lower_bound == one.tests["loss_ratio"].lower_bound
+    assert beside[1].lower_bound == two.tests["loss_ratio"].lower_bound

@@ -1,6 +1,6 @@
 """The same outcomes by other methods: shown beside the verdict, never deciding it."""
 
-from likewise.checks.judge import as_record
+from likewise.checks.judge import as_record, error_rate_interval
 from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, RatioTest
 from likewise.record import TestRecord
@@ -19,9 +19,10 @@ def other_methods(outcomes: Outcomes, settings: Settings) -> tuple[TestRecord, .
     for interval in ("hall", "bootstrap_t", "paper"):
         costly = interval == "bootstrap_t" and len(outcomes) > BOOTSTRAP_ROWS
         if interval != chosen and not costly:
-            tests.append(LossRatioTest(delta, alpha, interval=interval, cap=settings.cap))
-    tests.append(
-        ErrorRateRatioTest(delta, alpha, interval="auto" if chosen == "paper" else "paper")
-    )
+            tests.append(
+                LossRatioTest(delta, alpha, interval=interval, cap=settings.cap, seed=settings.seed)
+            )
+    other = "auto" if error_rate_interval(settings) == "paper" else "paper"
+    tests.append(ErrorRateRatioTest(delta, alpha, interval=other))
     name = str(outcomes.about.get("map", "flow"))
     return tuple(as_record(test(outcomes), name) for test in tests)

@@ -1,11 +1,21 @@
 """Settings to maps, and back: the choices that were made, wherever they were made."""
 
 import dataclasses
-from collections.abc import Sequence
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
 
 from likewise.checks.introduce import Introduced
+from likewise.checks.judge import error_rate_interval
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.inference.ratio_tests import LossRatioTest, MeanLossRatioTest, RatioTest
+from likewise.inference.ratio_tests import (
+    ErrorRateRatioTest,
+    LossRatioTest,
+    MeanLossRatioTest,
+    RatioTest,
+)
 from likewise.maps.base import UnfairMap
 from likewise.maps.combine import Worst
 from likewise.maps.feasible import Feasible
@@ -16,11 +26,16 @@ from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
-from likewise.settings import Settings
+from likewise.settings import Settings, canonical
 
 
 def resolve(settings: Settings, model: Model) -> Settings:
     """Return the settings with nothing left open: a model without gradients cannot flow."""
+    flow, simulation = settings.flow, GradientFlow.paper_simulation()
+    if flow.schedule == simulation.schedule and flow.steps != simulation.steps:
+        settings = _note_flow(settings, simulation)
+    elif isinstance(flow.steps, tuple):
+        settings = settings.changed(flow__time=math.fsum(flow.steps))
     if settings.decide.map != "auto":
         return settings
     return settings.changed(decide__map="flow" if model.card.differentiable else "reach")
@@ -28,6 +43,11 @@ def resolve(settings: Settings, model: Model) -> Settings:
 
 def choose_map(settings: Settings, who: Introduced, metric: FairMetric) -> UnfairMap:
     """Return the map that the settings let decide."""
+    if settings.reach.within is not None:
+        raise InvalidSettings(
+            "reach.within stands for a reach that was handed over in Python, which settings cannot "
+            "hold. Hand it over again, likewise.Reach(within=…), or leave it out."
+        )
     if settings.decide.map == "reach":
         return reach(settings, who)
     if settings.decide.map == "flips":
@@ -39,7 +59,8 @@ def choose_map(settings: Settings, who: Introduced, metric: FairMetric) -> Unfai
 
 def reach(settings: Settings, who: Introduced) -> Reach:
     """Return the search within reach."""
-    return _knowing(who, Reach(budget=settings.reach.budget, feasible=settings.reach.feasible))
+    chosen = settings.reach
+    return _knowing(who, Reach(chosen.budget, price=chosen.price, feasible=chosen.feasible))
 
 
 def complete(map: UnfairMap, who: Introduced) -> UnfairMap:
@@ -57,17 +78,18 @@ def _knowing(who: Introduced, map: Reach) -> Reach:
 
 
 def reach_beside(settings: Settings, who: Introduced, metric: QuadraticForm) -> Reach:
-    """Return the search where it does not decide: the audited people lend it a missing reach."""
+    """Return the search where it does not decide: the audited people lend it a missing reach.
+
+    It keeps to the free directions, like the flow that it is compared with.
+    """
     within = getattr(metric, "reach", None)
     if within is None:
         within = Ellipsoid.of(who.data.x @ metric.free.numpy().T, who.data.weight)
-    return dataclasses.replace(reach(settings, who), within=within)
+    return dataclasses.replace(reach(settings, who), within=within, price=None)
 
 
 def _flow(settings: Settings, metric: FairMetric) -> GradientFlow:
     flow = settings.flow
-    if flow.schedule == "paper_simulation":
-        return GradientFlow.paper_simulation()
     within = metric.reach if flow.bounded and isinstance(metric, ProjectionMetric) else None
     if flow.bounded and within is None:
         raise InvalidSettings("flow.bounded needs a metric with a reach; a learned metric has one.")
@@ -81,6 +103,7 @@ def _flow(settings: Settings, metric: FairMetric) -> GradientFlow:
         precision=flow.precision,
         # Euler by name is the paper's algorithm, which has no such rule.
         keeps_start=flow.solver != "euler" if flow.keeps_start is None else flow.keeps_start,
+        schedule=flow.schedule,
     )
 
 
@@ -100,6 +123,7 @@ def note_choices(settings: Settings, map: UnfairMap | None, tests: Sequence[Rati
         settings = settings.changed(
             decide__map="reach",
             reach__budget=map.budget,
+            reach__price=map.price,
             reach__feasible=map.feasible is not None,
         )
     if isinstance(map, Flips):
@@ -109,23 +133,59 @@ def note_choices(settings: Settings, map: UnfairMap | None, tests: Sequence[Rati
             settings = note_choices(settings, part, ())
         settings = settings.changed(decide__map="worst")
     if isinstance(map, GradientFlow):
-        steps = map.steps
-        if isinstance(steps, tuple) and len(set(steps)) == 1:
-            steps = len(steps)
-        settings = settings.changed(
-            decide__map="flow",
-            flow__lam=map.lam,
-            flow__time=map.time,
-            flow__solver=map.solver,
-            flow__steps=steps,
-            flow__free_only=map.free_only,
-            flow__bounded=map.reach is not None,
-            flow__precision=map.precision,
-            flow__keeps_start=map.keeps_start,
-            flow__schedule=map.schedule,
-        )
+        settings = _note_flow(settings.changed(decide__map="flow"), map)
     for test in tests:
         settings = settings.changed(delta=test.delta, alpha=test.alpha)
         if isinstance(test, LossRatioTest | MeanLossRatioTest):
             settings = settings.changed(decide__interval=test.interval, cap=test.cap)
+    for test in tests:
+        if isinstance(test, ErrorRateRatioTest) and test.interval != error_rate_interval(settings):
+            settings = settings.changed(decide__error_rates=test.interval)
     return settings
+
+
+def _note_flow(settings: Settings, flow: GradientFlow) -> Settings:
+    steps = flow.steps
+    if isinstance(steps, tuple) and len(set(steps)) == 1:
+        steps = len(steps)
+    return settings.changed(
+        flow__lam=flow.lam,
+        flow__time=flow.time,
+        flow__solver=flow.solver,
+        flow__steps=steps,
+        flow__free_only=flow.free_only,
+        flow__bounded=flow.reach is not None,
+        flow__precision=flow.precision,
+        flow__keeps_start=flow.keeps_start,
+        flow__schedule=flow.schedule,
+    )
+
+
+def note_reach(settings: Settings, map: UnfairMap, metric: FairMetric) -> Settings:
+    """Return the settings with the hash of a reach that a map brought, unless it is the metric's.
+
+    That of two reaches, if the worst of several maps brought them, is the hash of both.
+    """
+    own = getattr(metric, "reach", None)
+    brought = [reach for reach in _reaches(map) if own is None or not _same(reach, own)]
+    if not brought:
+        return settings
+    numbers = [[r.mean.tolist(), r.covariance.tolist(), r.radius] for r in brought]
+    return settings.changed(reach__within=hashlib.sha256(canonical(numbers).encode()).hexdigest())
+
+
+def _reaches(map: UnfairMap) -> Iterator[Ellipsoid]:
+    if isinstance(map, Worst):
+        for part in map.maps:
+            yield from _reaches(part)
+    within = map.within if isinstance(map, Reach) else getattr(map, "reach", None)
+    if within is not None:
+        yield within
+
+
+def _same(one: Ellipsoid, other: Ellipsoid) -> bool:
+    return (
+        torch.equal(one.mean, other.mean)
+        and torch.equal(one.covariance, other.covariance)
+        and one.radius == other.radius
+    )

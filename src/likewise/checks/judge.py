@@ -68,9 +68,16 @@ def default_tests(outcomes: Outcomes, settings: Settings) -> tuple[RatioTest, ..
         method = "paper" if interval == "paper" else "hall"
         return (MeanLossRatioTest(delta, alpha, interval=method, cap=settings.cap),)
     return (
-        LossRatioTest(delta, alpha, interval=interval, cap=settings.cap),
-        ErrorRateRatioTest(delta, alpha, interval="paper" if interval == "paper" else "auto"),
+        LossRatioTest(delta, alpha, interval=interval, cap=settings.cap, seed=settings.seed),
+        ErrorRateRatioTest(delta, alpha, interval=error_rate_interval(settings)),
     )
+
+
+def error_rate_interval(settings: Settings) -> str:
+    """Return how the error rates' bounds are computed: as chosen, or as goes with the losses'."""
+    if settings.decide.error_rates is not None:
+        return settings.decide.error_rates
+    return "paper" if settings.decide.interval == "paper" else "auto"
 
 
 def deciding_test(outcomes: Outcomes, settings: Settings) -> str:
