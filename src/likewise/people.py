@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,18 +172,33 @@ class AuditData:
 
         Where a pipeline reads the original columns (``x`` has none), those are hashed instead.
         """
-        digest = hashlib.sha256()
-        digest.update(repr((self.x.shape, self.features, sorted(self.protected))).encode())
-        digest.update(np.ascontiguousarray(self.x, dtype="<f8").tobytes())
-        columns = [self.y, self.weight, self.cluster]
-        columns += [self.protected[name] for name in sorted(self.protected)]
-        if self.table is not None and not self.features:
-            digest.update(repr(self.table.column_names).encode())
-            columns += [column.to_numpy() for column in self.table.columns]
-        for column in columns:
+        return fingerprint([self])
+
+
+def fingerprint(blocks: Iterable[AuditData]) -> str:
+    """Return the fingerprint of people who come block by block, however they are cut."""
+    digests: dict[str, Any] = {}
+    n = 0
+    features: tuple[str, ...] = ()
+    for block in blocks:
+        n, features = n + len(block), block.features
+        columns = {"x": block.x, "y": block.y, "weight": block.weight, "cluster": block.cluster}
+        columns |= {f"trait {name}": column for name, column in block.protected.items()}
+        if block.table is not None and not features:
+            names = block.table.column_names
+            columns |= {f"column {name}": block.table[name].to_numpy() for name in names}
+        for name, column in columns.items():
             if column is not None:
-                digest.update("\x1f".join(map(str, column.tolist())).encode())
-        return digest.hexdigest()
+                digests.setdefault(name, hashlib.sha256()).update(_bytes(column))
+    parts = {name: digest.hexdigest() for name, digest in sorted(digests.items())}
+    return hashlib.sha256(repr((n, features, parts)).encode()).hexdigest()
+
+
+def _bytes(column: Shaped[np.ndarray, "..."]) -> bytes:
+    if column.dtype.kind in "iuf":
+        # Whole numbers are read as floats where one of their block is missing.
+        return np.ascontiguousarray(column, dtype="<f8").tobytes()
+    return "".join(f"{value}\x1f" for value in column.tolist()).encode()
 
 
 def missing(column: Column) -> Bool[np.ndarray, " n"]:

@@ -18,8 +18,9 @@ from likewise.checks.introduce import Introduced, meet
 from likewise.checks.joining import join
 from likewise.checks.ladder import certified
 from likewise.checks.pieces import MoveJob, read_sums
-from likewise.checks.streamed import describe_joined
-from likewise.checks.survey import Stream, Survey, look
+from likewise.checks.refit import counts
+from likewise.checks.streamed import CHECKED, describe_joined
+from likewise.checks.survey import Stream, Survey, learned_from_everyone, look
 from likewise.data.encode import Encoder
 from likewise.data.paths import expand
 from likewise.data.scales import warn_about_scales
@@ -115,6 +116,7 @@ def audit_stream(
         lost.
     """
     began, means = time.perf_counter(), means or Means()
+    _check_settings(settings)
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
         warnings.simplefilter("always", LikewiseWarning)
         if journal is not None:
@@ -133,6 +135,9 @@ def audit_stream(
         }
         who = _introduce(as_model(opened, **about), known, metric, settings)
         settings = resolve(settings, who.model)
+        same_sample = learned_from_everyone(metric, stream, known, who.model)
+        if same_sample:
+            _check_uncertainty(settings, known.n)
         chosen = choose_map(settings, who, metric)
         chosen.bind(who.model, metric)
         chosen, certificate = certified(chosen, who, metric, n=known.n, seed=settings.seed)
@@ -163,6 +168,7 @@ def audit_stream(
             chosen,
             settings,
             certificate=certificate,
+            same_sample=same_sample,
             files=files,
             threads=means.threads,
             progress=progress,
@@ -178,6 +184,30 @@ def audit_stream(
     if kept:
         book.remove()
     return record
+
+
+def _check_settings(settings: Settings) -> None:
+    """Refuse what needs everyone at once, before anybody is read."""
+    for name, asked in {
+        "metric.crossfit": settings.metric.crossfit,
+        "metric.refits": settings.metric.refits,
+    }.items():
+        if asked:
+            raise InvalidSettings(
+                f"{name} learns the metric again from the audited people, all at once; an audit in "
+                "pieces never holds them together. Leave it out, or audit in memory."
+            )
+
+
+def _check_uncertainty(settings: Settings, n: int) -> None:
+    """Refuse a verdict that would ignore what learning from the same people adds to its error."""
+    if settings.checks == "full" and n > CHECKED and counts(settings, same_sample=True):
+        raise InvalidSettings(
+            f"The metric was learned from these very {n} people, so that its own uncertainty "
+            "counts, which an audit in pieces cannot find. Learn the metric from other people, "
+            'audit in memory, or take the metric as given (in the settings: metric = "fixed" '
+            "under [decide])."
+        )
 
 
 def _introduce(model: Any, known: Survey, metric: FairMetric, settings: Settings) -> Introduced:

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from likewise.data import Encoder, read
-from likewise.data.table import with_inputs
+from likewise.data.table import scan, with_inputs
 from likewise.errors import InvalidData
-from likewise.people import AuditData
+from likewise.people import AuditData, fingerprint
 
 FRAME = pd.DataFrame(
     {
@@ -92,6 +92,27 @@ def test_the_fingerprint_does_not_depend_on_the_kind_of_source(files):
     prints = {read(source, **ROLES).fingerprint() for source in (FRAME, files / "people.csv")}
     prints.add(read(str(files / "people.parquet"), **ROLES).fingerprint())
     assert len(prints) == 1
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_the_fingerprint_does_not_depend_on_how_people_are_cut(tmp_path, raw):
+    # In the last block nothing is missing, and whole numbers stay whole numbers there.
+    table = pa.table(
+        {
+            "a": [1.0, 2.0, 3.0, 4.0, 5.0],
+            "age": pa.array([30, None, 41, 52, 63]),
+            "job": ["cook", None, "judge", "cook", "cook"],
+            "w": [1, 2, 3, 1, 2],
+            "y": [True, False, True, True, False],
+        }
+    )
+    pq.write_table(table, tmp_path / "people.parquet")
+    roles = {"label": "y", "protected": ("age", "job"), "weight": "w", "raw": raw}
+    whole = read(tmp_path / "people.parquet", **roles).fingerprint()
+    for rows in (1, 2, 3):
+        assert fingerprint(scan(tmp_path / "people.parquet", rows=rows, **roles)) == whole
+    changed = table.set_column(1, "age", pa.array([30, None, 41, 52, 64]))
+    assert read(changed, **roles).fingerprint() != whole
 
 
 def test_a_pipelines_fingerprint_depends_on_its_original_columns():

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import likewise
-from likewise.checks import ladder
+from likewise.checks import ladder, streamed
+from likewise.errors import InvalidSettings
 from likewise.inference.outcomes import Outcomes
 from likewise.streaming import Means, audit_stream
 
@@ -214,3 +215,39 @@ def test_where_the_flow_is_blind_a_search_on_a_sample_decides_nothing(world):
     assert not record.trustworthy
     assert "audit it with --map reach" in record.reasons[0]
     assert record.settings == settings.changed(decide__map="flow")
+
+
+def test_a_metric_learned_from_the_audited_people_is_recognised(world):
+    own = likewise.sensitive_subspace(world.read())
+
+    def audit(settings, metric=own):
+        return audit_stream(world.model, world.files, metric=metric, settings=settings, means=SMALL)
+
+    with pytest.raises(InvalidSettings, match="learned from these very 3000 people"):
+        audit(world.settings.changed(checks="full"))
+    fixed = audit(world.settings.changed(decide__metric="fixed"))
+    assert fixed.metric.same_sample
+    people = world.read()
+    turned = likewise.sensitive_subspace(people.take(np.arange(len(people))[::-1]))
+    assert not audit(world.settings, turned).metric.same_sample
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The flow and the search within reach disagree")
+def test_few_people_are_judged_with_the_refits_of_the_audit_in_memory(world, monkeypatch):
+    settings = world.settings.changed(checks="full")
+    learned = dataclasses.replace(world, metric=likewise.sensitive_subspace(world.read()))
+    monkeypatch.setattr(streamed, "CHECKED", 3000)
+    monkeypatch.setattr("likewise.streaming.CHECKED", 3000)
+    in_memory, record = both(learned, settings)
+    assert record.decided_by.metric == "refitted"
+    assert record.decided_by == in_memory.record.decided_by
+    test = in_memory.record.tests["loss_ratio"].model_dump()
+    close(test, record.tests["loss_ratio"].model_dump(), 1e-9)
+
+
+@pytest.mark.parametrize("choice", [{"metric__crossfit": True}, {"metric__refits": 200}])
+def test_learning_the_metric_again_is_refused_in_pieces(world, choice):
+    settings = world.settings.changed(**choice)
+    with pytest.raises(InvalidSettings, match="an audit in pieces never holds them together"):
+        audit_stream(world.model, ["no such file"], metric=world.metric, settings=settings)

@@ -43,6 +43,7 @@ def describe_joined(
     settings: Settings,
     *,
     certificate: Certificate | None,
+    same_sample: bool,
     files: str,
     threads: int,
     progress: Progress | None = None,
@@ -53,6 +54,8 @@ def describe_joined(
     ----------
     who
         The model with the sample of the people.
+    same_sample
+        Whether the metric was learned from these very people.
     files
         The sha256 of the files that the people came from.
     """
@@ -105,6 +108,7 @@ def describe_joined(
                 update={"clipped": joined.clipped if record.model.output == "probabilities" else 0}
             ),
             "data": _data_record(record.data, joined, known, files),
+            "metric": record.metric.model_copy(update={"same_sample": same_sample}),
         }
     )
 

@@ -9,11 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from likewise.checks.gather import Progress
+from likewise.checks.introduce import meet
 from likewise.data.encode import Encoder
 from likewise.data.files import open_source
 from likewise.data.table import scan
 from likewise.errors import InvalidSettings
-from likewise.people import AuditData, missing
+from likewise.metrics.base import FairMetric
+from likewise.metrics.quadratic import ProjectionMetric
+from likewise.models.base import Model
+from likewise.people import AuditData, fingerprint, missing
 from likewise.settings import Settings
 
 READ = 65536
@@ -99,6 +103,17 @@ def look(stream: Stream, progress: Progress | None = None) -> Survey:
                 progress("reading people", min(done * READ, total), total)
 
     return survey(told(), total, stream.settings.seed)
+
+
+def learned_from_everyone(metric: FairMetric, stream: Stream, known: Survey, model: Model) -> bool:
+    """Tell whether the metric was learned from the very people of a stream.
+
+    They are read once more for it, but only where their number is that of the metric's sample.
+    """
+    origin = metric.origin if isinstance(metric, ProjectionMetric) else None
+    if origin is None or origin.n != known.n:
+        return False
+    return origin.data == fingerprint(meet(model, block) for block in stream.blocks(READ))
 
 
 def survey(blocks: Iterable[AuditData], n_rows: int, seed: int) -> Survey:
