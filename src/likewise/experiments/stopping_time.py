@@ -121,8 +121,8 @@ def times_table(paths: Sequence[Mapping[str, Any]]) -> Table:
             )
         )
     return Table(
-        f"Adult: T_n against the time T; the paper's is 5; δ = {DELTA}",
-        ("", "split", *(f"T = {t:g}" for t in shown), "band > δ"),
+        f"Adult: T_n by time T (the paper's is 5), and when its band passes δ = {DELTA}",
+        ("", "split", *(f"T={t:g}" for t in shown), "above δ"),
         tuple(lines),
     )
 
