@@ -187,6 +187,11 @@ def test_the_power_is_there_when_the_audit_comes(kind):
         ({"effect": 1.4, "sd": 1.0, "power": 0.01}, "power must lie between alpha"),
         ({"effect": 1.4, "sd": 1.0, "alpha": 0.0}, "alpha must lie"),
         ({"effect": 1.4, "sd": 1.0, "delta": 0.9}, "delta must be a number of at least 1"),
+        ({"effect": 1.25000001, "base_error": 0.2}, "take more than 1000000000 people"),
+        ({"effect": math.nextafter(1.25, 2), "base_error": 0.2}, "take more than"),
+        ({"effect": 1.25000001, "sd": 1.0}, "take more than"),
+        ({"effect": 1.4, "sd": 1e300}, "take more than"),
+        ({"effect": 1.4, "base_error": 1e-12}, "take more than"),
     ],
 )
 def test_bad_input_is_a_sentence(wrong, says):

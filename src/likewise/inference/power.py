@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
+from likewise.errors import InvalidSettings
 from likewise.inference.midp import mid_p_value
 
 MOST_ROWS = 10**9
@@ -21,7 +22,8 @@ def normal_power(n: float, effect: float, delta: float, sd: float, alpha: float)
 
 def normal_rows(effect: float, delta: float, sd: float, alpha: float, power: float) -> int:
     r"""Rows for the loss-ratio test: :math:`((z_{1-\alpha} + z_{power}) \sigma/(\mu-\delta))^2`."""
-    return max(2, math.ceil(((ndtri(1 - alpha) + ndtri(power)) * sd / (effect - delta)) ** 2))
+    with np.errstate(over="ignore"):
+        return _whole(((ndtri(1 - alpha) + ndtri(power)) * sd / (effect - delta)) ** 2)
 
 
 def error_rows(effect: float, delta: float, base_error: float, alpha: float, power: float) -> int:
@@ -36,7 +38,8 @@ def error_rows(effect: float, delta: float, base_error: float, alpha: float, pow
     """
     p0, p1 = 1 / delta, 1 / effect
     spread = ndtri(1 - alpha) * math.sqrt(p0 * (1 - p0)) + ndtri(power) * math.sqrt(p1 * (1 - p1))
-    return max(2, math.ceil((spread / (p0 - p1)) ** 2 / (effect * base_error)))
+    with np.errstate(over="ignore", divide="ignore"):
+        return _whole((spread / np.float64(p0 - p1)) ** 2 / (effect * base_error))
 
 
 def mid_p_power(
@@ -67,8 +70,8 @@ def fewest_rows(
     By doubling and halving; right up to ``precision``, relatively, if power grows with the rows.
     """
     enough = max(2, start)
-    while power_at(enough) < target and enough < MOST_ROWS:
-        enough *= 2
+    while power_at(enough) < target:
+        enough = _whole(2 * enough)
     short = enough // 2
     while short >= 2 and power_at(short) >= target:
         short, enough = short // 2, short
@@ -76,3 +79,13 @@ def fewest_rows(
         middle = (short + enough) // 2
         short, enough = (short, middle) if power_at(middle) >= target else (middle, enough)
     return enough
+
+
+def _whole(rows: float) -> int:
+    """Return rows as a number of people that somebody could audit."""
+    if not rows <= MOST_ROWS:
+        raise InvalidSettings(
+            f"To find this effect would take more than {MOST_ROWS} people. Plan for a ratio "
+            "further above delta."
+        )
+    return max(2, math.ceil(rows))
