@@ -1,6 +1,7 @@
 """Hides what is known about single people; what is said of all of them together stays."""
 
 import dataclasses
+import re
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from likewise.inference.outcomes import AtHorizon, Outcomes
 from likewise.record import Record, WorstCase
 
 HIDDEN = "hidden"
+
+QUOTED = re.compile(r"it holds .*(?= among its numbers)", re.DOTALL)
+"""One person's value, in the note about a column of numbers that is read as text."""
 
 
 def redact(record: Record) -> Record:
@@ -17,7 +21,9 @@ def redact(record: Record) -> Record:
     the label, the decisions and the protected traits do not.
     """
     worst = tuple(_redact_case(case) for case in record.worst)
-    return record.model_copy(update={"worst": worst, "redacted": True})
+    notes = tuple(QUOTED.sub(f"it holds {HIDDEN} text", note) for note in record.data.notes)
+    data = record.data.model_copy(update={"notes": notes})
+    return record.model_copy(update={"worst": worst, "data": data, "redacted": True})
 
 
 def _redact_case(case: WorstCase) -> WorstCase:
