@@ -108,7 +108,7 @@ class Model(abc.ABC):
         """Turn labels into class indices (or float targets), and say which classes they stand for.
 
         The model's own classes count if it knows them; else the sorted values of the labels;
-        ``positive`` names the value that is class 1 of two.
+        ``positive`` names the value that is class 1 of two, which must be the model's own.
         """
         if self.card.task == "regression":
             try:
@@ -131,6 +131,7 @@ def label_classes(
         raise InvalidData(f"The label has one class only ({found[0]!r}). An audit needs two.")
     if known:
         classes = tuple(_match(value, found) for value in known)
+        _check_positive(positive, known)
     elif positive is not None:
         chosen = _match(positive, found)
         if len(found) != 2 or chosen not in found:
@@ -148,6 +149,20 @@ def label_classes(
             f"({', '.join(map(repr, classes[:6]))})."
         )
     return classes
+
+
+def _check_positive(positive: Any, known: tuple[Any, ...]) -> None:
+    """Refuse a positive class other than the model's own, which its outputs stand for."""
+    if positive is None or (len(known) == 2 and str(known[1]) == str(positive)):
+        return
+    classes = ", ".join(map(repr, known[:6]))
+    if str(positive) not in map(str, known):
+        raise InvalidData(f"--positive {positive!r} is not a class of the model ({classes}).")
+    why = f"class 1 of the model is {known[1]!r}" if len(known) == 2 else "it needs two classes"
+    raise InvalidData(
+        f"--positive {positive!r} cannot be met: {why}, and the model knows its classes "
+        f"({classes}). Leave it out."
+    )
 
 
 def _match(value: Any, found: list[Any]) -> Any:
