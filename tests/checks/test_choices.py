@@ -29,13 +29,15 @@ def metric():
     return likewise.sensitive_subspace(people(seed=1))
 
 
-def linear(x):
-    return (x @ torch.from_numpy(W).to(x) - 1)[:, None]
+def linear():
+    model = torch.nn.Linear(3, 1).double()
+    with torch.no_grad():
+        model.weight[:], model.bias[:] = torch.from_numpy(W), -1.0
+    return likewise.as_model(model)
 
 
 def audit(metric, map=None, settings=CORE, **more):
-    model = likewise.as_model(linear, output="logits")
-    return likewise.audit(model, people(), metric=metric, map=map, settings=settings, **more)
+    return likewise.audit(linear(), people(), metric=metric, map=map, settings=settings, **more)
 
 
 @pytest.mark.parametrize("wrap", [lambda map: map, lambda map: likewise.Worst((map,))])
@@ -55,13 +57,14 @@ def test_a_search_that_need_not_be_feasible_says_so(metric):
 
 
 def test_what_is_feasible_cannot_be_learned_from_nobody(metric):
-    model = likewise.as_model(linear, output="logits")
+    model = linear()
     with pytest.raises(InvalidSettings, match="learned from people"):
         likewise.Reach(feasible=True).bind(model, metric)
     data = people()
     likewise.Reach(feasible=Feasible.of(data.x)).bind(model, metric)
 
 
+@pytest.mark.slow
 def test_the_papers_simulation_is_written_down_as_it_was_run(metric):
     by_hand = audit(metric, likewise.GradientFlow.paper_simulation())
     by_file = audit(metric, settings=CORE.changed(flow__schedule="paper_simulation"))

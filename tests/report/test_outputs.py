@@ -101,6 +101,16 @@ def test_the_summary_fits_a_terminal_and_ends_with_the_verdict(record):
     assert " ".join(text.split()).endswith(" ".join(record.sentence.split()))
 
 
+@pytest.mark.parametrize("lower", [1.3, 1.2], ids=["evidence", "inconclusive"])
+@pytest.mark.parametrize("render", [summary, to_markdown])
+def test_the_cap_is_named_and_the_bound_that_certifies_is_shown(make, render, lower):
+    test = make.test(lower=lower, upper=1.91, capped_upper_bound=1.834, cap=10.0)
+    text = render(make.record(tests={"loss_ratio": test}, outcome=test.outcome))
+    assert "cap 10" in text
+    assert ("1.834, ratios capped at 10" in text) == (test.outcome == "inconclusive")
+    assert render is not summary or max(map(len, text.splitlines())) <= 80
+
+
 def test_colour_only_where_there_is_a_terminal(record, capsys):
     from rich.console import Console
 

@@ -4,7 +4,7 @@ import re
 
 from likewise.record import GroupRecord, Record, TestRecord
 from likewise.report.page import short
-from likewise.report.words import METHODS, TITLES, number, p_value
+from likewise.report.words import METHODS, TITLES, capped, certifies, number, p_value
 
 SIGNS = {"evidence_of_unfairness": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡"}
 MOST_GROUPS = 40
@@ -30,8 +30,9 @@ def to_markdown(record: Record) -> str:
     lines += [
         "",
         f"<sub>{escape(record.model.kind)}, {record.data.n:,} people, "
-        f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}, settings "
-        f"`{record.settings_hash[:12]}`, likewise {record.likewise_version}</sub>",
+        f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}, "
+        f"cap {record.settings.cap:g}, settings `{record.settings_hash[:12]}`, "
+        f"likewise {record.likewise_version}</sub>",
     ]
     return "\n".join(lines) + "\n"
 
@@ -40,11 +41,12 @@ def _tests(tests: list[TestRecord], decider: str) -> list[str]:
     lines = ["| test | estimate | lower | upper | p-value |", "|---|--:|--:|--:|--:|"]
     for test in tests:
         name = f"{TITLES.get(test.test, test.test)} ({METHODS.get(test.method, test.method)})"
+        held = f"; {number(test.capped_upper_bound)}, {capped(test)}" if certifies(test) else ""
         cells = [
             f"**{name}**" if test.test == decider else name,
             number(test.estimate),
             number(test.lower_bound),
-            number(test.upper_bound),
+            number(test.upper_bound) + held,
             p_value(test.p_value),
         ]
         lines.append(f"| {' | '.join(cells)} |")

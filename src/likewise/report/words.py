@@ -58,12 +58,9 @@ def sentence(test: TestRecord) -> str:
             f"above the tolerance {test.delta:g}."
         )
     if test.outcome == "within_tolerance":
-        capped = not math.isnan(test.capped_upper_bound)
-        bound = test.capped_upper_bound if capped else test.upper_bound
+        bound = test.capped_upper_bound if certifies(test) else test.upper_bound
         claim = subject.format(f"at most {number(bound)}")
-        whose = "losses capped at {:g} times their mean"
-        whose = whose if test.test == "mean_loss_ratio" else "ratios capped at {:g}"
-        cap = f", {whose.format(test.cap)}" if capped and math.isfinite(test.cap) else ""
+        cap = f", {capped(test)}" if certifies(test) and math.isfinite(test.cap) else ""
         return (
             f"Within tolerance: {claim} ({sure} confidence{cap}), "
             f"which the tolerance {test.delta:g} allows."
@@ -74,6 +71,19 @@ def sentence(test: TestRecord) -> str:
         f"Inconclusive: {claim} (bounds of {sure} confidence each); "
         f"neither more nor at most {test.delta:g} can be claimed."
     )
+
+
+def certifies(test: TestRecord) -> bool:
+    """Tell whether a bound with a cap is what finds this model within tolerance, or does not."""
+    accused = test.outcome == "evidence_of_unfairness"
+    return not accused and not math.isnan(test.capped_upper_bound)
+
+
+def capped(test: TestRecord) -> str:
+    """Say what a test caps where it finds a model within tolerance."""
+    if test.test == "mean_loss_ratio":
+        return f"losses capped at {test.cap:g} times their mean"
+    return f"ratios capped at {test.cap:g}"
 
 
 def tests_table(tests: Iterable[TestRecord]) -> str:
@@ -93,6 +103,8 @@ def tests_table(tests: Iterable[TestRecord]) -> str:
         lines.append(
             f"  {method}; {percent(1 - test.alpha)} interval {number(low)} to {number(high)}"
         )
+        if certifies(test):
+            lines.append(f"  upper bound {number(test.capped_upper_bound)}, {capped(test)}")
         notes += [f"  {title_case(note)}" for note in test.notes]
     lines.append("-" * WIDTH)
     return "\n".join(lines + [line for note in notes for line in wrap(note)])
@@ -173,8 +185,8 @@ def _about(record: Record) -> list[tuple[str, str]]:
         ("Unfair map", maps.get(record.decided_by.map, record.decided_by.map)),
         (
             "Tolerance",
-            f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}; "
-            f"settings {record.settings_hash[:12]}",
+            f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}, "
+            f"cap {record.settings.cap:g}; settings {record.settings_hash[:12]}",
         ),
     ]
     return rows
