@@ -30,6 +30,11 @@ NEGLIGIBLE = 5e-4
 """Errors below this share of the audit value's excess over one are small enough, however many
 people there are: with millions, standard errors are smaller than anyone needs to know."""
 
+_SMALL_ENOUGH = (
+    f"With so many people standard errors are tiny: steps were enough when the error was below "
+    f"{NEGLIGIBLE:.2%} of the value's excess over one."
+)
+
 MOST = 5000
 """Gradient evaluations a person, at most."""
 
@@ -47,7 +52,8 @@ class Certificate:
         The solver, its steps, and the gradients it takes for each person.
     error_bound
         On the audit value: twice the difference that halving every step makes, and two standard
-        errors of that difference; for a flow in float32 also its difference from float64.
+        errors of that difference, each at most a tenth of a standard error where steps were
+        chosen; for a flow in float32 also its difference from float64.
     error_in_se
         The same in standard errors of the audit value.
     subsample
@@ -55,7 +61,7 @@ class Certificate:
     cap_reached
         Whether more evaluations than allowed would have been needed.
     note
-        What Theorem 2.2 says about the error.
+        What Theorem 2.2 says about the error, and if another rule than the target stopped.
     """
 
     method: str
@@ -126,6 +132,7 @@ def certify(
         capped = flow.steps is None and not enough and 2 * steps * per_step > most
         if enough or capped or flow.steps is not None:
             bound = change + noise
+            negligible = enough and max(change, noise) > target * std_error
             if flow.precision == "float32":
                 bound += sample.compare(after, sample.after(candidate, "float64"))[0]
             return candidate, Certificate(
@@ -136,7 +143,7 @@ def certify(
                 error_in_se=_in_units(bound, std_error),
                 subsample=len(rows),
                 cap_reached=capped,
-                note=_theorem_2_2(flow, metric),
+                note=_theorem_2_2(flow, metric) + f" {_SMALL_ENOUGH}" * negligible,
             )
         candidate, after = finer, finer_after
 
