@@ -8,7 +8,7 @@ import dataclasses
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 Output = Literal["logits", "probabilities", "values"]
@@ -45,10 +45,6 @@ class Loss:
         # Not softplus: torch's turns linear at 20, and its gradient jumps there.
         return -torch.nn.functional.logsigmoid(margin(out, y))
 
-    def wrong(self, out: Float[Tensor, "n k"], y: Shaped[Tensor, " n"]) -> Bool[Tensor, " n"]:
-        """Tell whose decision is wrong (the zero-one loss)."""
-        return decide(out, self.output) != y
-
 
 def margin(logits: Float[Tensor, "n k"], y: Shaped[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Return the true logit minus the log-sum-exp of the others: the loss is -log sigmoid of it."""
@@ -66,16 +62,6 @@ def true_probability(p: Float[Tensor, "n k"], y: Shaped[Tensor, " n"]) -> Float[
     if p.shape[1] == 1:
         return torch.where(y == 1, p[:, 0], 1 - p[:, 0])
     return p.gather(1, y[:, None])[:, 0]
-
-
-def clipped(
-    out: Float[Tensor, "n k"], y: Shaped[Tensor, " n"], output: Output
-) -> Bool[Tensor, " n"]:
-    """Tell whose loss was computed from a clipped probability; count them, and say so."""
-    if output != "probabilities":
-        return torch.zeros(len(out), dtype=torch.bool)
-    p = true_probability(out, y)
-    return (p < CLIP) | (p > 1 - CLIP)
 
 
 def decide(out: Float[Tensor, "n k"], output: Output) -> Shaped[Tensor, " n"]:

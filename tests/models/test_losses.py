@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.losses import CLIP, Loss, clipped, decide, probabilities
+from likewise.losses import CLIP, Loss, decide, probabilities
 
 logits = st.floats(-30, 30)
 
@@ -44,14 +44,12 @@ def test_one_logit_two_logits_and_probabilities_agree():
         assert torch.allclose(probabilities(out, output)[:, 1], z.sigmoid()[:, 0], atol=1e-12)
 
 
-def test_sure_probabilities_are_clipped_and_counted():
+def test_sure_probabilities_are_clipped():
     p = torch.tensor([[0.0], [1.0], [0.5], [CLIP], [1.0]], dtype=torch.float64)
     y = torch.tensor([1, 1, 1, 1, 0])
     loss = Loss("cross_entropy", "probabilities")(p, y)
     most, least = -math.log(CLIP), -math.log(1 - CLIP)
     assert torch.allclose(loss, torch.tensor([most, least, math.log(2), most, most]).double())
-    assert clipped(p, y, "probabilities").tolist() == [True, True, False, False, True]
-    assert not clipped(p, y, "logits").any()
 
 
 def test_numbers_have_squared_and_absolute_losses():

@@ -48,13 +48,6 @@ class LogHistogram:
         middle = float(RATIO ** (place - LIMIT + 0.5))
         return min(max(middle, self.least), self.greatest)
 
-    def rebinned(self, edges: Float[np.ndarray, " m"]) -> Float[np.ndarray, " k"]:
-        """Return counts between other edges; each bin goes whole to where its middle lies."""
-        used = np.flatnonzero(self.counts)
-        middles = np.clip(RATIO ** (used - LIMIT + 0.5), self.least, self.greatest)
-        counts, _ = np.histogram(middles, edges, weights=self.counts[used])
-        return counts
-
 
 class Largest:
     """The largest of many numbers, in memory for twice as many as are wanted."""
