@@ -64,14 +64,6 @@ def test_bootstrap_refits_are_read_off_as_percentiles(rng):
     assert bounds.std_error == replicates.std(ddof=1)
 
 
-def test_bootstrap_refits_of_a_separate_sample_are_spread_out(rng):
-    replicates = rng.normal(1.5, 0.1, size=20_000)
-    bounds = Percentile(replicates, separate=0.1)
-    # The sum of two normal errors of .1: 1.645 * .1414 below the mean, to 3 %.
-    assert bounds.lower_bound(0.05) == pytest.approx(1.5 - 0.2326, abs=0.008)
-    assert bounds.p_value(bounds.lower_bound(0.05)) == pytest.approx(0.05, abs=1e-6)
-
-
 def test_a_verdict_with_refits_says_so_and_keeps_both_errors(rng, outcomes_of):
     test = LossRatioTest()
     evidence = test.evidence(outcomes_of(1.3 + rng.exponential(0.3, size=500)))
@@ -86,8 +78,10 @@ def test_a_verdict_with_refits_says_so_and_keeps_both_errors(rng, outcomes_of):
     assert verdict.outcome == "inconclusive"
     assert verdict.std_error > 5 * verdict.details["std_error_fixed_metric"]
     assert verdict.capped_upper_bound == pytest.approx(verdict.upper_bound)
-    bootstrap = with_refits(evidence, replicates, bootstrap=True, separate=True)
+    bootstrap = with_refits(evidence, replicates, bootstrap=True)
     assert bootstrap.method == "Hall; bootstrap of 10 metric refits"
+    with pytest.raises(InvalidSample, match="they are not separate"):
+        with_refits(evidence, replicates, bootstrap=True, separate=True)
 
 
 def test_error_rates_can_be_refitted_too(outcomes_of):

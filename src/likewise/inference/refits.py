@@ -7,8 +7,6 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
-from scipy.special import ndtr
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
@@ -79,42 +77,27 @@ class Percentile(Bounds):
     ----------
     replicates
         The estimate of each refit on a resample.
-    separate
-        As in `Jackknife`: the replicates are then spread out by a normal error of that size.
     """
 
     replicates: Float[np.ndarray, " b"]
-    separate: float = 0.0
 
     @property
     def std_error(self) -> float:
         """Total standard error, with the metric refitted."""
-        return math.hypot(float(self.replicates.std(ddof=1)), self.separate)
+        return float(self.replicates.std(ddof=1))
 
     @override
     def p_value(self, delta: float) -> float:
-        if self.separate:
-            return self._distribution(delta)
         below = int((self.replicates <= delta).sum())
         return (1 + below) / (1 + len(self.replicates))
 
     @override
     def lower_bound(self, alpha: float) -> float:
-        return self._quantile(alpha)
+        return float(np.quantile(self.replicates, alpha))
 
     @override
     def upper_bound(self, alpha: float) -> float:
-        return self._quantile(1 - alpha)
-
-    def _quantile(self, q: float) -> float:
-        if not self.separate:
-            return float(np.quantile(self.replicates, q))
-        low, high = self.replicates.min(), self.replicates.max()
-        margin = abs(quantile(min(q, 1 - q))) * self.separate
-        return float(brentq(lambda s: self._distribution(s) - q, low - margin, high + margin))
-
-    def _distribution(self, s: float) -> float:
-        return float(ndtr((s - self.replicates) / self.separate).mean())
+        return float(np.quantile(self.replicates, 1 - alpha))
 
 
 def with_refits(
@@ -133,13 +116,16 @@ def with_refits(
     replicates
         The evidence of the same test from each refit of the metric.
     bootstrap
-        Whether the refits are bootstrap resamples, not the groups of a jackknife.
+        Whether the refits are bootstrap resamples of the audited people, not the groups of a
+        jackknife.
     separate
         Whether the metric was learned from other people than the audited ones, so that replicates
         differ by the metric alone.
     """
     if len(replicates) < 2:
         raise InvalidSample(f"{len(replicates)} refits of the metric are too few; 2 at least.")
+    if bootstrap and separate:
+        raise InvalidSample("Bootstrap refits resample the audited people: they are not separate.")
     kind = "bootstrap" if bootstrap else "jackknife"
     method = f"{evidence.method}; {kind} of {len(replicates)} metric refits"
     undefined = sum(not math.isfinite(r.estimate.value) for r in replicates)
@@ -170,8 +156,9 @@ def _refitted(
     estimate: Estimate, replicates: Sequence[Estimate], bootstrap: bool, separate: bool
 ) -> Jackknife | Percentile:
     values = np.array([r.value for r in replicates])
-    error = estimate.std_error if separate else 0.0
-    return Percentile(values, error) if bootstrap else Jackknife(estimate.value, values, error)
+    if bootstrap:
+        return Percentile(values)
+    return Jackknife(estimate.value, values, estimate.std_error if separate else 0.0)
 
 
 def _known(bounds: Jackknife | Percentile) -> Bounds:
