@@ -101,6 +101,7 @@ def test_a_regression_is_judged_by_the_ratio_of_mean_losses():
     result = likewise.audit(model, data, settings=CORE)
     assert set(result.record.tests) == {"mean_loss_ratio"}
     assert result.record.decided_by.test == "mean_loss_ratio"
+    assert result.record.decided_by.interval == "hall"
 
 
 def test_probabilities_are_clipped_and_the_error_rates_decide():
@@ -115,6 +116,7 @@ def test_probabilities_are_clipped_and_the_error_rates_decide():
     settings = CORE.changed(columns__output="probabilities")
     result = likewise.audit(Sure(), people(), settings=settings)
     assert result.record.decided_by.test == "error_rate_ratio"
+    assert result.record.decided_by.interval == "midp"
     assert result.record.model.clipped > 0
     assert result.outcomes.loss_before.max() == pytest.approx(-np.log(0.001))
 
@@ -203,6 +205,29 @@ def test_a_metric_of_other_people_cannot_be_bootstrapped():
         likewise.audit(
             network(), people(200), metric=metric, settings=Settings(metric={"refits": 20})
         )
+
+
+@pytest.mark.parametrize("test", ["loss_ratio", "error_rate_ratio"])
+def test_the_result_says_what_other_tolerances_would_have_given(test):
+    settings = CORE.changed(decide__test=test)
+    metric = likewise.ignoring(np.eye(4)[:1])
+    record = likewise.audit(network(), people(), metric=metric, settings=settings).record
+    curve, decided = record.delta_curve, record.tests[test]
+    assert curve.unfair_below == decided.lower_bound
+    assert curve.tolerable_from >= decided.lower_bound
+    assert 20 <= len(curve.points) <= 30
+    for point in curve.points[1:]:
+        expected = "inconclusive"
+        if point.delta < curve.unfair_below:
+            expected = "evidence_of_unfairness"
+        elif point.delta >= curve.tolerable_from:
+            expected = "within_tolerance"
+        assert point.outcome == expected
+    again = point.delta
+    other = likewise.audit(
+        network(), people(), metric=metric, settings=settings.changed(delta=again)
+    ).record.tests[test]
+    assert (other.outcome, other.p_value) == (point.outcome, pytest.approx(point.p_value))
 
 
 def test_the_worst_come_first_and_show_what_moved():

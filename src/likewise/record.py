@@ -208,6 +208,22 @@ class SensitivityRecord(_Part):
     outcome: str
 
 
+class ToleranceRecord(_Part):
+    """The verdict that another tolerance would have given."""
+
+    delta: float
+    p_value: Number
+    outcome: Outcome
+
+
+class DeltaCurveRecord(_Part):
+    """How the verdict depends on the tolerance: evidence below one end, kept to from the other."""
+
+    unfair_below: Number
+    tolerable_from: Number
+    points: tuple[ToleranceRecord, ...] = ()
+
+
 class Measure(_Part):
     """A named quantity with its interval."""
 
@@ -243,6 +259,7 @@ class Record(_Part):
     groups: tuple[GroupRecord, ...] = ()
     measures: tuple[Measure, ...] = ()
     sensitivity: tuple[SensitivityRecord, ...] = ()
+    delta_curve: DeltaCurveRecord | None = None
     worst: tuple[WorstCase, ...] = ()
     shifts: tuple[FeatureShift, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from likewise.record import (
     CertificateRecord,
     DataRecord,
     DecidedBy,
+    DeltaCurveRecord,
     FeatureShift,
     GroupRecord,
     HorizonRecord,
@@ -20,6 +21,7 @@ from likewise.record import (
     RefitRecord,
     SensitivityRecord,
     TestRecord,
+    ToleranceRecord,
     WorstCase,
 )
 from likewise.report.words import sentence
@@ -184,6 +186,18 @@ def make_record(**changes):
                 outcome="inconclusive",
             ),
         ),
+        "delta_curve": DeltaCurveRecord(
+            unfair_below=1.55,
+            tolerable_from=1.76,
+            points=tuple(
+                ToleranceRecord(delta=delta, p_value=p, outcome=outcome)
+                for delta, p, outcome in (
+                    (1.0, 0.0, "evidence_of_unfairness"),
+                    (1.6, 0.3, "inconclusive"),
+                    (2.0, 1.0, "within_tolerance"),
+                )
+            ),
+        ),
         "worst": tuple(make_person(i) for i in range(10)),
         "shifts": (
             FeatureShift(feature="relationship=Wife", mean_absolute=0.5, mean=0.35),
@@ -260,7 +274,14 @@ def bare(record):
     )
     return record.model_copy(
         update=dict.fromkeys(empty, ())
-        | {"certificate": None, "refits": {}, "diagnostics": {}, "distribution": {}, "command": ""}
+        | {
+            "certificate": None,
+            "delta_curve": None,
+            "refits": {},
+            "diagnostics": {},
+            "distribution": {},
+            "command": "",
+        }
         | {"metric": MetricRecord(kind="ProjectionMetric", learned=False, dimension=2, sha256="")}
     )
 

@@ -81,7 +81,7 @@ def test_the_verdict_comes_first_with_its_tolerance_and_what_it_does_not_say(pag
         "Within reach, without any horizon, a search finds a loss ratio of 1.400",
         "100 instead of 50",
         "1 of 2 other choices tried end otherwise (fair metric first direction only: inconclusive",
-        "any δ below 1.550 would be exceeded, too; from 1.710 on",
+        "any δ below 1.550 would be exceeded, too; from 1.760 on",
         "0.04 standard errors",
         "Loss ratio along free directions only (λ → ∞) 1.580",
         "Balanced accuracy 0.830 (0.820 to 0.840)",
@@ -93,6 +93,14 @@ def test_the_verdict_comes_first_with_its_tolerance_and_what_it_does_not_say(pag
 )
 def test_it_answers(page, words):
     assert words in page.text
+
+
+def test_other_tolerances_are_said_only_where_the_curve_has_ends(make):
+    curve = make.record().delta_curve
+    never = curve.model_copy(update={"unfair_below": 0.97, "tolerable_from": math.inf})
+    assert "there would be no evidence at any δ.</p>" in to_html(make.record(delta_curve=never))
+    unknown = curve.model_copy(update={"unfair_below": math.nan})
+    assert "Another tolerance" not in to_html(make.record(delta_curve=unknown))
 
 
 def test_it_never_calls_a_model_fair_or_compliant(page, bare, make):

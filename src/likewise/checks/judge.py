@@ -10,9 +10,13 @@ from likewise.inference.ratio_tests import (
     MeanLossRatioTest,
     RatioTest,
 )
+from likewise.inference.sensitivity import delta_curve
 from likewise.inference.verdict import Evidence, Verdict
-from likewise.record import TestRecord
+from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord
 from likewise.settings import Settings
+
+EVERY = 4
+"""Of a curve's 101 tolerances, the result file keeps every fourth, the first and the last."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +47,19 @@ class Judged:
     def deciding(self) -> TestRecord:
         """The test that decides."""
         return self.record(self.decider)
+
+    @property
+    def delta_curve(self) -> DeltaCurveRecord:
+        """What the test that decides says about other tolerances."""
+        curve = delta_curve(self.evidence[self.decider], self.tests[self.decider].alpha)
+        return DeltaCurveRecord(
+            unfair_below=curve.unfair_below,
+            tolerable_from=curve.tolerable_from,
+            points=tuple(
+                ToleranceRecord(delta=at.delta, p_value=at.p_value, outcome=at.outcome)
+                for at in curve.points[::EVERY]
+            ),
+        )
 
     def record(self, name: str) -> TestRecord:
         """Return one test as it stands in the result file."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +49,7 @@ def write(
         decided_by=DecidedBy(
             map=deciding.map,
             test=deciding.test,
-            interval=settings.decide.interval,
+            interval=_interval(deciding.method),
             metric="refitted" if found.refitted is not None and found.refitted.used else "fixed",
         ),
         tests=found.judged.records,
@@ -63,6 +64,7 @@ def write(
         groups=found.groups,
         measures=found.measures,
         sensitivity=found.sensitivity,
+        delta_curve=found.judged.delta_curve,
         worst=worst_cases(gathered, who.data, SHOWN_CASES),
         shifts=shifts(gathered, who.data.features),
         warnings=warnings,
@@ -76,6 +78,12 @@ def write(
         versions=identity.versions(),
         seconds={"total": seconds},
     )
+
+
+def _interval(method: str) -> str:
+    """Return the name that settings have for a method, as it stands in front of its details."""
+    name = re.split("[,;]", method)[0]
+    return name.lower().replace("mid-p", "midp").replace("-", "_").replace(" ", "_")
 
 
 def signed(outcomes: Outcomes, record: Record) -> Outcomes:

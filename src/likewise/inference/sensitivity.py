@@ -48,9 +48,23 @@ def delta_curve(evidence: Evidence, alpha: float, deltas: Sequence[float] = ()) 
     if not deltas:
         last = max((v for v in (lower, upper) if math.isfinite(v)), default=1.0)
         deltas = np.linspace(1.0, max(2.0, 1.2 * last), 101).tolist()
-    verdicts = (evidence.verdict(delta, alpha) for delta in deltas)
-    points = tuple(AtTolerance(v.delta, v.p_value, v.outcome) for v in verdicts)
+    # Bounds do not depend on the tolerance, and some take long: they are computed once.
+    bounds = evidence.bounds
+    points = tuple(
+        AtTolerance(
+            delta=float(delta),
+            p_value=math.nan if bounds is None else bounds.p_value(delta),
+            outcome=_outcome(delta, lower, upper),
+        )
+        for delta in deltas
+    )
     return DeltaCurve(points, lower, upper)
+
+
+def _outcome(delta: float, unfair_below: float, tolerable_from: float) -> Outcome:
+    if delta < unfair_below:
+        return "evidence_of_unfairness"
+    return "within_tolerance" if delta >= tolerable_from else "inconclusive"
 
 
 def _tolerable_from(evidence: Evidence, verdict: Verdict) -> float:
