@@ -6,8 +6,12 @@ import torch
 from sklearn.neural_network import MLPClassifier
 
 import likewise
+from likewise.checks.diagnose import diagnose
+from likewise.checks.gather import gather
+from likewise.checks.judge import judge
 from likewise.errors import StatisticalWarning
 from likewise.settings import Settings
+from likewise.walk import get_ready
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
@@ -85,6 +89,37 @@ def test_the_stronger_map_decides_if_the_settings_said_so(world):
     assert record.trustworthy
     assert record.decided_by.map == "reach"
     assert record.outcome == "evidence_of_unfairness"
+
+
+def test_the_stronger_map_brings_its_own_refits(world):
+    people, _, model = world
+    settings = Settings(columns={"output": "probabilities"}, decide={"blinded": "stronger"})
+    record = likewise.audit(Rounded(model), people, settings=settings).record
+    assert record.decided_by.map == "reach"
+    assert record.decided_by.metric == "refitted"
+    searched = likewise.audit(
+        Rounded(model), people, settings=settings.changed(decide__map="reach")
+    ).record
+    for name, test in searched.tests.items():
+        assert record.tests[name] == test
+        assert record.refits[name] == searched.refits[name]
+    # What the flow found stands beside it.
+    assert {(test.map, test.test) for test in record.beside} >= {
+        ("flow", "loss_ratio"),
+        ("flow", "error_rate_ratio"),
+    }
+
+
+def test_a_sample_of_a_search_is_not_the_verdict_on_everyone(world):
+    people, metric, model = world
+    settings = Settings(columns={"output": "probabilities"}, decide={"blinded": "stronger"})
+    who, metric, map, settings = get_ready(Rounded(model), people, metric, None, settings)
+    everyone = gather(who, metric, map, threads=1).outcomes
+    part = who.take(np.arange(400))
+    moved = gather(part, metric, map, threads=1)
+    found = diagnose(part, metric, map, moved, judge(everyone, settings), settings, threads=1)
+    assert found.judged.map == "flow"
+    assert any("misses unfairness" in reason for reason in found.reasons)
 
 
 def test_disagreement_about_the_tolerance_is_said(world):

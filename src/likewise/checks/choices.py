@@ -82,10 +82,11 @@ def reach_beside(settings: Settings, who: Introduced, metric: QuadraticForm) -> 
 
     It keeps to the free directions, like the flow that it is compared with.
     """
-    within = getattr(metric, "reach", None)
-    if within is None:
-        within = Ellipsoid.of(who.data.x @ metric.free.numpy().T, who.data.weight)
-    return dataclasses.replace(reach(settings, who), within=within, price=None)
+    search = dataclasses.replace(reach(settings, who), price=None)
+    if getattr(metric, "reach", None) is not None:
+        return search
+    within = Ellipsoid.of(who.data.x @ metric.free.numpy().T, who.data.weight)
+    return dataclasses.replace(search, within=within)
 
 
 def _flow(settings: Settings, metric: FairMetric) -> GradientFlow:

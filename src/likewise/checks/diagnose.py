@@ -20,8 +20,9 @@ from likewise.checks.sensitivity import sensitivity, theorem_a1_bound
 from likewise.errors import StatisticalWarning
 from likewise.inference.outcomes import Status
 from likewise.maps.base import UnfairMap
+from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
-from likewise.metrics.base import FairMetric
+from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.record import (
     GroupRecord,
     HorizonRecord,
@@ -91,35 +92,41 @@ def diagnose(
     horizons = list(ladder(outcomes, settings))
     beside = list(other_methods(outcomes, settings))
     full = settings.checks == "full"
+    deciding = map
+    if full and isinstance(map, GradientFlow):
+        horizons.append(doubled(who, metric, map, settings, threads=threads))
+        diagnostics["free_only"] = free_only(who, metric, map, settings, threads=threads)
+        second = second_opinion(who, metric, settings, threads=threads, progress=progress)
+    if second is not None:
+        diagnostics["reach"] = next(iter(second.judged.records.values())).estimate
+        # What a sample says of the search cannot be the verdict on everyone.
+        everyone = judged.deciding.n == len(outcomes)
+        if second.blinded and settings.decide.blinded == "stronger" and everyone:
+            beside += judged.records.values()
+            judged, deciding = second.judged, second.search
+        else:
+            beside += second.judged.records.values()
+            if second.blinded:
+                reasons.append(second.complaint)
     if full:
         refitted = refit(
             who,
             metric,
-            map,
+            deciding,
             judged,
             settings,
             same_sample=learned_from(metric, who.data),
             threads=threads,
             progress=progress,
         )
-    if full and isinstance(map, GradientFlow):
-        horizons.append(doubled(who, metric, map, settings, threads=threads))
-        diagnostics["free_only"] = free_only(who, metric, map, settings, threads=threads)
-        second = second_opinion(who, metric, settings, threads=threads, progress=progress)
-    if full:
         robust = robust_measure(who, metric, settings)
-        tried = sensitivity(who, metric, map, settings, threads=threads, progress=progress)
+        tried = sensitivity(who, metric, deciding, settings, threads=threads, progress=progress)
         diagnostics["theorem_a1_bound"] = theorem_a1_bound(who, metric, map, 1.0)
     if refitted is not None and refitted.used:
         judged = dataclasses.replace(judged, evidence=refitted.evidence)
-    if second is not None:
-        beside += second.judged.records.values()
-        diagnostics["reach"] = next(iter(second.judged.records.values())).estimate
-        if second.blinded and settings.decide.blinded == "stronger":
-            judged = second.judged
-        elif second.blinded:
-            reasons.append(second.complaint)
-        elif note := disagreement(judged.deciding, second.judged.deciding):
+    if second is not None and not second.blinded:
+        note = disagreement(judged.deciding, second.judged.deciding)
+        if note:
             warnings.warn(note, StatisticalWarning, stacklevel=2)
     return Found(
         judged=judged,
@@ -131,8 +138,22 @@ def diagnose(
         diagnostics=diagnostics,
         reasons=tuple(reasons),
         horizons=tuple(horizons),
-        skipped=() if full else SKIPPED[: None if isinstance(map, GradientFlow) else 3],
+        skipped=(
+            _unturned(metric, deciding, tried)
+            if full
+            else SKIPPED[: None if isinstance(map, GradientFlow) else 3]
+        ),
     )
+
+
+def _unturned(
+    metric: FairMetric, map: UnfairMap, tried: tuple[SensitivityRecord, ...]
+) -> tuple[str, ...]:
+    """Say so if free directions could not be turned, to see what a wrong metric would do."""
+    free = isinstance(metric, QuadraticForm) and len(metric.free) > 0
+    if not free or isinstance(map, Flips) or any("turned" in row.change for row in tried):
+        return ()
+    return ("turning the free directions (for projections, among people who differ off them)",)
 
 
 def _reasons(gathered: Gathered, certificate: Certificate | None) -> tuple[str, ...]:

@@ -6,11 +6,13 @@ import math
 import numpy as np
 
 from likewise.checks.choices import reach_beside
+from likewise.checks.crossfit import move_everyone
 from likewise.checks.gather import Progress, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged, judge
 from likewise.inference.outcomes import Outcomes
 from likewise.maps.flow import GradientFlow
+from likewise.maps.search import Reach
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.record import TestRecord
 from likewise.settings import Settings
@@ -35,18 +37,18 @@ class SecondOpinion:
 
     Parameters
     ----------
+    search
+        The map that was searched by.
     judged
         The tests on the outcomes of the search.
-    outcomes
-        The outcomes of the search.
     blinded
         Whether the search finds significantly more than a flow that had all the time it needs.
     flow_gain, search_gain
         Mean logarithm of the loss ratio that either finds, on the same people.
     """
 
+    search: Reach
     judged: Judged
-    outcomes: Outcomes
     blinded: bool
     flow_gain: float
     search_gain: float
@@ -73,18 +75,24 @@ def second_opinion(
     if not isinstance(metric, QuadraticForm) or not len(metric.free):
         return None
     search = reach_beside(settings, who, metric)
-    found = gather(who, metric, search, threads=threads, progress=progress).outcomes
+    found = move_everyone(
+        who, metric, search, settings, threads=threads, progress=progress
+    ).outcomes
     rows = np.arange(len(who.x))
     if len(rows) > PEOPLE:
         rng = np.random.default_rng([settings.seed, 2])
         rows = np.sort(rng.choice(len(rows), PEOPLE, replace=False))
     flow = GradientFlow(
-        time=LONG, solver="exponential4", steps=STEPS, free_only=True, reach=search.within
+        time=LONG,
+        solver="exponential4",
+        steps=STEPS,
+        free_only=True,
+        reach=search.within or getattr(metric, "reach", None),
     )
     flowed = gather(who.take(rows), metric, flow, threads=threads).outcomes
     searched = found.take(rows)
     blinded, flow_gain, search_gain = compare(flowed, searched)
-    return SecondOpinion(judge(found, settings), found, blinded, flow_gain, search_gain)
+    return SecondOpinion(search, judge(found, settings), blinded, flow_gain, search_gain)
 
 
 def disagreement(flow: TestRecord, search: TestRecord) -> str:

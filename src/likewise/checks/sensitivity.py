@@ -14,11 +14,14 @@ from likewise.checks.introduce import Introduced
 from likewise.checks.judge import judge
 from likewise.inference.sensitivity import metric_error_bound
 from likewise.maps.base import UnfairMap
+from likewise.maps.combine import Worst
 from likewise.maps.field import loss_gradient
 from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
+from likewise.maps.search import Reach
 from likewise.metrics.base import FairMetric
 from likewise.metrics.quadratic import ProjectionMetric
+from likewise.metrics.reach import Ellipsoid
 from likewise.record import SensitivityRecord
 from likewise.settings import Settings
 
@@ -82,11 +85,13 @@ def _others(
         for i in range(len(metric.free)):
             if towards is not None:
                 for angle in ANGLES:
-                    turned = _with_free(metric, _turned(metric.free, i, towards, angle))
+                    free = _turned(metric.free, i, towards, angle)
+                    turned = ProjectionMetric(free, metric.features, reach=metric.reach)
                     yield f"direction {i + 1}", f"turned by {angle}°", turned, map
             if len(metric.free) > 1:
                 rest = torch.cat([metric.free[:i], metric.free[i + 1 :]])
-                yield f"direction {i + 1}", "dropped", _with_free(metric, rest, keep=i), map
+                fewer = ProjectionMetric(rest, metric.features, reach=_cut(metric.reach, i))
+                yield f"direction {i + 1}", "dropped", fewer, _fitting(map, i)
     if isinstance(map, GradientFlow) and not map.free_only:
         for factor in FACTORS:
             # Explicit solvers would need shorter steps at a higher price.
@@ -98,14 +103,18 @@ def _priced_direction(who: Introduced, metric: ProjectionMetric) -> Float[Tensor
     """Return the direction off the free ones along which the model's loss changes most.
 
     A metric that is off by some angle is off towards *something*; this is where it matters.
+    Without gradients it is the direction in which people differ most.
     """
-    if not who.model.card.differentiable:
+    rows = who.x.double()
+    if who.model.card.differentiable:
+        rows = loss_gradient(who.model, who.x, who.y).double()
+    else:
+        rows = rows - rows.mean(0)
+    priced = rows - (rows @ metric.free.T) @ metric.free
+    # What is left of nothing is rounding.
+    if float(priced.norm()) <= 1e-9 * float(rows.norm()):
         return None
-    gradient = loss_gradient(who.model, who.x, who.y).double()
-    gradient = gradient - (gradient @ metric.free.T) @ metric.free
-    if not float(gradient.abs().max()):
-        return None
-    return torch.linalg.svd(gradient, full_matrices=False).Vh[0]
+    return torch.linalg.svd(priced, full_matrices=False).Vh[0]
 
 
 def _turned(
@@ -117,16 +126,25 @@ def _turned(
     return turned
 
 
-def _with_free(
-    metric: ProjectionMetric, free: Float[Tensor, "k d"], keep: int | None = None
-) -> ProjectionMetric:
-    reach = metric.reach
-    if reach is not None and keep is not None:
-        left = [j for j in range(len(metric.free)) if j != keep]
-        reach = dataclasses.replace(
-            reach, mean=reach.mean[left], covariance=reach.covariance[left][:, left]
-        )
-    return ProjectionMetric(free, metric.features, reach=reach)
+def _cut(reach: Ellipsoid | None, i: int) -> Ellipsoid | None:
+    """Return a reach without its i-th coordinate."""
+    if reach is None:
+        return None
+    left = [j for j in range(len(reach.mean)) if j != i]
+    return dataclasses.replace(
+        reach, mean=reach.mean[left], covariance=reach.covariance[left][:, left]
+    )
+
+
+def _fitting(map: UnfairMap, i: int) -> UnfairMap:
+    """Return a map whose own reach, if it brought one, does without the i-th coordinate."""
+    if isinstance(map, GradientFlow):
+        return dataclasses.replace(map, reach=_cut(map.reach, i))
+    if isinstance(map, Reach):
+        return dataclasses.replace(map, within=_cut(map.within, i))
+    if isinstance(map, Worst):
+        return Worst(tuple(_fitting(part, i) for part in map.maps))
+    return map
 
 
 def theorem_a1_bound(who: Introduced, metric: FairMetric, map: UnfairMap, degrees: float) -> float:
