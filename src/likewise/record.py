@@ -1,6 +1,7 @@
 """The result of an audit as data: what the JSON file holds, and all that reports are made from."""
 
 import math
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -290,6 +291,7 @@ class Record(_Part):
         try:
             # Not json.loads: what it reads may be nested too deeply to be written again.
             raw = pydantic_core.from_json(text)
+            _check_whole_numbers(raw)
         except ValueError as error:
             raise InvalidFile(f"{source!r} is not a result file: {error}.") from None
         version = raw.get("schema_version") if isinstance(raw, dict) else None
@@ -318,3 +320,12 @@ class Record(_Part):
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidFile(f"{str(path)!r} cannot be read: {error}.") from None
         return cls.from_json(text, str(path))
+
+
+def _check_whole_numbers(value: Any) -> None:
+    """Refuse whole numbers that no float can hold; charts and texts would stumble over them."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_whole_numbers(inner)
+    elif isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise ValueError("it holds a whole number of more than 300 digits")

@@ -9,6 +9,9 @@ from likewise.files import write_whole
 
 FORMAT = 1
 
+MOST_DIGITS = 300
+"""Longer whole numbers do not fit into a float, and no count is as long."""
+
 
 def write_state(path: str | Path, state: dict[str, Any]) -> None:
     """Write a state beside the file, and put it in its place only when it is all on disk."""
@@ -19,7 +22,8 @@ def write_state(path: str | Path, state: dict[str, Any]) -> None:
 def read_state(path: str | Path) -> dict[str, Any]:
     """Read what `write_state` wrote; anything else, or a newer format, is refused."""
     try:
-        saved = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
+        text = Path(path).read_text(encoding="utf-8")
+        saved = json.loads(text, parse_constant=_refuse, parse_int=_whole)
     except FileNotFoundError:
         raise InvalidFile(f"There is no monitor file {str(path)!r}.") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -30,6 +34,12 @@ def read_state(path: str | Path) -> dict[str, Any]:
     if version > FORMAT:
         raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
     return saved
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a whole number has {len(digits)} digits")
+    return int(digits)
 
 
 def _refuse(constant: str) -> None:

@@ -258,7 +258,7 @@ class AtHorizon:
 def _about(metadata: bytes, source: str) -> dict[str, Any]:
     try:
         about = json.loads(metadata)
-    except ValueError:
+    except (ValueError, RecursionError):
         about = None
     version = about.pop("format", FORMAT) if isinstance(about, dict) else None
     if not isinstance(about, dict) or not isinstance(version, int):
