@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from likewise.checks.choices import choose_map, resolve
+from likewise.checks.choices import resolve
 from likewise.checks.gather import Progress
 from likewise.checks.introduce import Introduced, meet
 from likewise.checks.joining import join
 from likewise.checks.ladder import certified
+from likewise.checks.occurring import choose_for_everyone
 from likewise.checks.pieces import MoveJob, read_sums
 from likewise.checks.refit import counts
 from likewise.checks.streamed import CHECKED, describe_joined
@@ -27,7 +28,7 @@ from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
 from likewise.metrics.base import FairMetric
 from likewise.metrics.saved import check_belongs, metric_fingerprint
-from likewise.models import as_model, check, open_model
+from likewise.models import Endpoint, as_model, check, open_model
 from likewise.record import Record
 from likewise.scale.crew import Crew, Inline, Task, peak_memory, work_through
 from likewise.scale.identity import files_digest, library_versions, text_digest
@@ -62,6 +63,18 @@ class Means:
     threads: int = 1
     max_memory: int | None = None
     piece_rows: int | None = None
+
+    def share(self, model: Any) -> Any:
+        """Divide the calls that an endpoint allows between this process and the workers."""
+        if isinstance(model, str) and model.startswith(("http://", "https://")):
+            model = Endpoint(model)
+        if not isinstance(model, Endpoint):
+            return model
+        if self.ray is not None and not self.workers:
+            raise InvalidSettings(
+                "How many Ray actors share the calls to the endpoint? Say it with --workers."
+            )
+        return dataclasses.replace(model, processes=self.workers + 1)
 
     def crew(self, job: MoveJob) -> Crew:
         """Return the workers."""
@@ -117,6 +130,11 @@ def audit_stream(
     """
     began, means = time.perf_counter(), means or Means()
     _check_settings(settings)
+    model = means.share(model)
+    if means.ray is not None:
+        from likewise.scale.ray_crew import announce
+
+        announce()
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
         warnings.simplefilter("always", LikewiseWarning)
         if journal is not None:
@@ -135,10 +153,10 @@ def audit_stream(
         }
         who = _introduce(as_model(opened, **about), known, metric, settings)
         settings = resolve(settings, who.model)
-        same_sample = learned_from_everyone(metric, stream, known, who.model)
+        same_sample = learned_from_everyone(metric, stream, known, who.model, progress)
         if same_sample:
             _check_uncertainty(settings, known.n)
-        chosen = choose_map(settings, who, metric)
+        chosen, swaps = choose_for_everyone(settings, stream, known, who, metric, progress)
         chosen.bind(who.model, metric)
         chosen, certificate = certified(chosen, who, metric, n=known.n, seed=settings.seed)
         kept = journal is not None
@@ -148,7 +166,7 @@ def audit_stream(
         files = files_digest(stream.paths)
         book, rows = _open(journal, files, stream, who, metric, settings, resume, means)
         about["table"] = None if known.sample.table is None else known.sample.table.slice(0, 64)
-        job = MoveJob(model, trust, about, metric, chosen, who.classes, means.threads)
+        job = MoveJob(model, trust, about, metric, swaps or chosen, who.classes, means.threads)
         _move_everyone(job, stream, book, rows, who, known, means, progress)
         provenance = {
             "settings_hash": settings.hash,

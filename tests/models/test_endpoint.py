@@ -203,6 +203,14 @@ def test_the_cap_on_calls_holds_over_threads_and_is_no_verdict(server, x):
     assert "asked 30 times" in str(problems[0])
 
 
+def test_processes_share_the_calls_that_are_allowed(server, x):
+    server.behave = half
+    endpoint = quick(server, batch=10, max_calls=12, processes=3, timeout=5)
+    with pytest.raises(Untrustworthy, match=r"asked 4 times, .* to one of 3 processes"):
+        endpoint(x)
+    assert len(server.requests) == 4
+
+
 def test_original_columns_are_sent_as_objects(server, rng):
     table = pa.table({"age": rng.integers(18, 80, 40), "job": ["cook", "judge"] * 20})
 

@@ -15,13 +15,21 @@ from likewise.errors import InvalidFile
     [Pieces(workers=2), Pieces(ray="local"), Pieces(max_memory="4GB"), Pieces(resume=True)],
 )
 def test_asking_for_workers_memory_or_resumption_means_pieces(pieces, world):
-    assert pieces.wanted(world.files)
+    assert pieces.wanted(world.files, None)
 
 
-def test_a_small_table_is_audited_in_memory_and_a_large_one_in_pieces(world, monkeypatch):
-    assert not Pieces().wanted(world.files)
+def test_a_small_table_is_audited_in_memory_and_a_large_one_in_pieces(world, tmp_path, monkeypatch):
+    given, own = tmp_path / "given.safetensors", tmp_path / "own.safetensors"
+    likewise.save_metric(world.metric, given)
+    likewise.save_metric(likewise.sensitive_subspace(world.read()), own)
+    assert not any(Pieces().wanted(world.files, metric) for metric in (None, given, own))
     monkeypatch.setattr("likewise.cli.stream.MANY", 2999)
-    assert Pieces().wanted(world.files)
+    assert Pieces().wanted(world.files, given)
+    # To be learned from these people, or to be refitted on them, the metric needs them in memory.
+    assert not Pieces().wanted(world.files, None)
+    assert not Pieces().wanted(world.files, own)
+    monkeypatch.setattr("likewise.cli.stream.MOST", 2999)
+    assert all(Pieces().wanted(world.files, metric) for metric in (None, given, own))
 
 
 def test_the_journal_is_beside_the_result_unless_said_otherwise(tmp_path):

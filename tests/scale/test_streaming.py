@@ -2,17 +2,24 @@
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
 from likewise.checks import ladder, streamed
-from likewise.errors import InvalidSettings
+from likewise.errors import CostWarning, InvalidSettings
 from likewise.inference.outcomes import Outcomes
+from likewise.settings import Settings
 from likewise.streaming import Means, audit_stream
 
 PLAIN: dict[str, object] = {}
@@ -251,3 +258,87 @@ def test_learning_the_metric_again_is_refused_in_pieces(world, choice):
     settings = world.settings.changed(**choice)
     with pytest.raises(InvalidSettings, match="an audit in pieces never holds them together"):
         audit_stream(world.model, ["no such file"], metric=world.metric, settings=settings)
+
+
+def test_rays_ports_are_announced_before_it_starts(world, monkeypatch):
+    pytest.importorskip("ray", reason="Ray is not installed (likewise[ray])")
+
+    def look(*args):
+        raise InterruptedError("long before the end")
+
+    monkeypatch.setattr("likewise.streaming.look", look)
+    with pytest.warns(CostWarning, match="Ray opens ports"), pytest.raises(InterruptedError):
+        audit_stream(
+            world.model,
+            world.files,
+            metric=world.metric,
+            settings=world.settings,
+            means=Means(ray="local"),
+        )
+
+
+def test_all_processes_together_keep_to_the_calls_that_are_allowed():
+    endpoint = likewise.models.Endpoint("http://127.0.0.1:9/predict", max_calls=100)
+    assert Means(workers=3).share(endpoint).processes == 4
+    assert Means().share("http://127.0.0.1:9/predict").processes == 1
+    with pytest.raises(InvalidSettings, match=r"100 calls .* too few for 101 processes"):
+        Means(workers=100).share(endpoint)
+    with pytest.raises(InvalidSettings, match="Say it with --workers"):
+        Means(ray="auto").share(endpoint)
+
+
+@pytest.fixture(scope="module")
+def rare(tmp_path_factory):
+    """People one of whom has a value that no small sample holds, and a sample of 500 at most."""
+    rng = np.random.default_rng(5)
+    n = 3000
+    sex = rng.choice(["f", "m"], n)
+    sex[1234] = "x"
+    age = rng.integers(20, 60, n)
+    members = rng.integers(0, 2, n)
+    members[2345] = 2
+    frame = pd.DataFrame({"sex": sex, "age": age, "members": members})
+    frame["y"] = (age + 15 * (sex == "m") - 10 * members + 8 * rng.normal(size=n) > 45).astype(int)
+    folder = tmp_path_factory.mktemp("rare")
+    frame.to_parquet(folder / "part-0.parquet")
+    return frame, folder
+
+
+def test_a_pipelines_columns_are_swapped_for_every_value_that_occurs(rare, monkeypatch):
+    monkeypatch.setattr("likewise.checks.survey.SAMPLE", 500)
+    frame, folder = rare
+    columns = [("sex", OneHotEncoder(), ["sex"]), ("rest", "passthrough", ["age", "members"])]
+    pipeline = make_pipeline(ColumnTransformer(columns), StandardScaler(), LogisticRegression())
+    pipeline.fit(frame.drop(columns="y"), frame["y"])
+    settings = Settings(checks="core", decide="flips").changed(
+        columns__label="y", columns__protected=("sex", "members"), columns__inputs=None
+    )
+    data = likewise.read(folder, label="y", protected=("sex", "members"), raw=True)
+    metric = likewise.ignoring([1.0, 0.0, 0.0, 0.0, 0.0])
+    expected = likewise.audit(pipeline, data, metric=metric, settings=settings, threads=1).record
+    record = audit_stream(pipeline, [folder], metric=metric, settings=settings, means=SMALL)
+    assert expected.decided_by.map == "flips"
+    assert expected.tests["loss_ratio"].estimate > 1.5
+    close(expected.tests["loss_ratio"].model_dump(), record.tests["loss_ratio"].model_dump())
+
+
+@pytest.mark.parametrize("choice", [{"decide__map": "flips"}, {"reach__feasible": True}])
+def test_values_that_occur_are_those_of_everyone(rare, tmp_path, choice, monkeypatch):
+    monkeypatch.setattr("likewise.checks.survey.SAMPLE", 500)
+    frame, _ = rare
+    plain = frame.drop(columns="sex").assign(income=np.linspace(-1, 1, len(frame)))
+    plain.to_parquet(tmp_path / "part-0.parquet")
+    inputs = ["age", "members", "income"]
+    model = LogisticRegression().fit(plain[inputs].to_numpy(), plain["y"])
+    wide = plain[inputs].to_numpy() * [1, 3, 1]
+    metric = likewise.ignoring([[0.0, 1.0, 0.0]]).with_reach(wide)
+    settings = Settings(checks="core", decide="reach").changed(
+        columns__label="y", columns__protected=("members",), columns__inputs=inputs, **choice
+    )
+    data = likewise.read(tmp_path, label="y", protected="members", inputs=inputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the scale of age
+        expected = likewise.audit(model, data, metric=metric, settings=settings, threads=1).record
+        record = audit_stream(model, [tmp_path], metric=metric, settings=settings, means=SMALL)
+    assert expected.tests["loss_ratio"].estimate > 1.1
+    close(expected.tests["loss_ratio"].model_dump(), record.tests["loss_ratio"].model_dump())

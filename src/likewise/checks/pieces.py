@@ -13,6 +13,7 @@ import torch
 
 from likewise.checks.gather import Case, Gathered, gather
 from likewise.checks.introduce import Introduced
+from likewise.checks.occurring import Swaps
 from likewise.checks.trait_levels import TraitLevels
 from likewise.checks.writing import SHOWN_CASES
 from likewise.errors import InvalidFile
@@ -38,6 +39,8 @@ class MoveJob:
         Whether code in that file may be run.
     known
         What `as_model` is told: output, encoder, some rows of the table.
+    map
+        How everyone is moved, or what a map for each piece is made of.
     classes
         Label values in the order of the model's outputs; labels come as their indices.
     threads
@@ -48,7 +51,7 @@ class MoveJob:
     trust: bool
     known: Mapping[str, Any]
     metric: FairMetric
-    map: UnfairMap
+    map: UnfairMap | Swaps
     classes: tuple[Any, ...]
     threads: int = 1
 
@@ -60,15 +63,17 @@ class MoveJob:
         model = as_model(opened, **self.known)
 
         def move(data: AuditData) -> bytes:
-            if model.front is not None and data.table is not None:
-                x, features = model.front(data.table)
+            table, front = data.table, model.front
+            if front is not None and table is not None:
+                x, features = front(table)
                 data = dataclasses.replace(data, x=x, features=tuple(features), table=None)
             if model.reference is not None:
                 check_conversion(model, data.x)
             x0 = torch.from_numpy(np.ascontiguousarray(data.x, dtype=np.float64))
             plain = dataclasses.replace(data, protected={})
             who = Introduced(model, plain, x0, torch.from_numpy(data.y.copy()), self.classes)
-            return pack(gather(who, self.metric, self.map, threads=self.threads), data)
+            map = self.map.over(table, front) if isinstance(self.map, Swaps) else self.map
+            return pack(gather(who, self.metric, map, threads=self.threads), data)
 
         return move
 

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -55,6 +56,18 @@ class Stream:
             rows=rows,
         )
 
+    @functools.cached_property
+    def n_rows(self) -> int:
+        """Rows of the files, those left out included."""
+        return open_source(list(self.paths)).n_rows
+
+    def told(self, what: str, progress: Progress | None) -> Iterator[AuditData]:
+        """Yield everyone, and tell how far that is."""
+        for done, block in enumerate(self.blocks(READ), start=1):
+            yield block
+            if progress is not None:
+                progress(what, min(done * READ, self.n_rows), self.n_rows)
+
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
@@ -94,18 +107,16 @@ class Survey:
 
 def look(stream: Stream, progress: Progress | None = None) -> Survey:
     """Look at everyone in a stream once, before anybody is moved."""
-    total = open_source(list(stream.paths)).n_rows
-
-    def told() -> Iterator[AuditData]:
-        for done, block in enumerate(stream.blocks(READ), start=1):
-            yield block
-            if progress is not None:
-                progress("reading people", min(done * READ, total), total)
-
-    return survey(told(), total, stream.settings.seed)
+    return survey(stream.told("reading people", progress), stream.n_rows, stream.settings.seed)
 
 
-def learned_from_everyone(metric: FairMetric, stream: Stream, known: Survey, model: Model) -> bool:
+def learned_from_everyone(
+    metric: FairMetric,
+    stream: Stream,
+    known: Survey,
+    model: Model,
+    progress: Progress | None = None,
+) -> bool:
     """Tell whether the metric was learned from the very people of a stream.
 
     They are read once more for it, but only where their number is that of the metric's sample.
@@ -113,7 +124,8 @@ def learned_from_everyone(metric: FairMetric, stream: Stream, known: Survey, mod
     origin = metric.origin if isinstance(metric, ProjectionMetric) else None
     if origin is None or origin.n != known.n:
         return False
-    return origin.data == fingerprint(meet(model, block) for block in stream.blocks(READ))
+    blocks = stream.told("looking for the metric's people", progress)
+    return origin.data == fingerprint(meet(model, block) for block in blocks)
 
 
 def survey(blocks: Iterable[AuditData], n_rows: int, seed: int) -> Survey:

@@ -86,7 +86,7 @@ class Job:
     ) -> Any:
         """Audit, write what was asked for, show the summary, and return the record."""
         files.check_writable(outcomes, *outputs.values())
-        if pieces is not None and pieces.wanted(self.paths):
+        if pieces is not None and pieces.wanted(self.paths, self.metric):
             return run_in_pieces(self, pieces, outcomes, outputs)
         model, people, metric = self.open()
 

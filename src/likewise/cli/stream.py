@@ -18,10 +18,13 @@ from likewise.errors import InvalidSettings
 if TYPE_CHECKING:
     from likewise.cli.job import Job
 
-MANY = 1_000_000
-"""Above this many rows an audit is done in pieces without being asked."""
+MANY = 200_000
+"""Above this many rows an audit with a given metric is done in pieces without being asked."""
 
-LARGE = 20 * 2**20
+MOST = 1_000_000
+"""Above this many rows every audit is, and the metric must be given."""
+
+LARGE = 4 * 2**20
 """Smaller text files than this (in bytes) cannot hold that many rows worth counting."""
 
 BETWEEN = 30.0
@@ -46,10 +49,16 @@ class Pieces:
     resume: bool = False
     journal: Path | None = None
 
-    def wanted(self, paths: Sequence[str | Path]) -> bool:
+    def wanted(self, paths: Sequence[str | Path], metric: Path | None) -> bool:
         """Tell whether to work in pieces: if anything here was asked for, or rows are many."""
         asked = self.workers, self.ray, self.max_memory, self.journal
-        return self.resume or any(value is not None for value in asked) or _many(paths)
+        if self.resume or any(value is not None for value in asked):
+            return True
+        n = _rows(paths)
+        if n > MOST or metric is None:
+            return n > MOST
+        # A metric learned from these very people is refitted, for which they must be in memory.
+        return n > MANY and _learned_from(metric) != n
 
     def folder(self, *outputs: Path | None) -> Path:
         """Return where the journal is: beside what is written, unless said otherwise."""
@@ -151,12 +160,21 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _many(paths: Sequence[str | Path]) -> bool:
+def _learned_from(metric: Path) -> int:
+    """Return how many people a saved metric was learned from."""
+    from likewise.metrics.saved import load_metric
+
+    origin = getattr(load_metric(metric), "origin", None)
+    return 0 if origin is None else int(origin.n)
+
+
+def _rows(paths: Sequence[str | Path]) -> int:
+    """Count the rows of files, unless they are too small to matter."""
     from likewise.data.files import open_source
     from likewise.data.paths import expand, is_parquet
 
     found = expand(paths)
     # The footer of a Parquet file knows its rows; text must be read to count them.
     if all(is_parquet(path) for path in found) or sum(p.stat().st_size for p in found) > LARGE:
-        return open_source([str(path) for path in paths]).n_rows > MANY
-    return False
+        return open_source([str(path) for path in paths]).n_rows
+    return 0

@@ -72,9 +72,13 @@ class Feasible:
         """
         if not len(x):
             raise InvalidData("What is feasible cannot be learned from an empty sample.")
-        groups = _groups(x, features or [f"x{j}" for j in range(x.shape[1])])
-        choices = [Choice.of(x, columns) for columns in groups]
-        return cls(tuple(c for c in choices if len(c.columns) > 1 or 2 * len(c.values) <= len(x)))
+        groups = column_groups(x, features or [f"x{j}" for j in range(x.shape[1])])
+        return cls.keeping([Choice.of(x, columns) for columns in groups], len(x))
+
+    @classmethod
+    def keeping(cls, choices: Sequence[Choice], n: int) -> "Feasible":
+        """Keep to the choices found among ``n`` people, but for columns that are continuous."""
+        return cls(tuple(c for c in choices if len(c.columns) > 1 or 2 * len(c.values) <= n))
 
     def nearest(
         self, x: Float[Tensor, "n m d"], x0: Float[Tensor, "n d"]
@@ -90,7 +94,7 @@ class Feasible:
         return x
 
 
-def _groups(x: Float[np.ndarray, "n d"], names: Sequence[str]) -> list[list[int]]:
+def column_groups(x: Float[np.ndarray, "n d"], names: Sequence[str]) -> list[list[int]]:
     """Put columns that stand for one category together."""
     named: dict[str, list[int]] = {}
     groups: list[list[int]] = []

@@ -85,9 +85,13 @@ class Flips(UnfairMap):
                 f"No protected trait ({', '.join(wanted) or 'none is named'}) is an input of the "
                 "model, so there is nothing to swap. Use the flow or the reach."
             )
-        choices = [_few(Choice.of(data.x, places)) for places in found.values()]
-        combinations = _count([len(choice.values) for choice in choices])
-        return cls(_Swapped(tuple(choices)), tuple(found), combinations)
+        return cls.between({name: Choice.of(data.x, places) for name, places in found.items()})
+
+    @classmethod
+    def between(cls, choices: Mapping[str, Choice]) -> "Flips":
+        """Swap traits for values that are known, by the name of the trait."""
+        few = tuple(_few(choice) for choice in choices.values())
+        return cls(_Swapped(few), tuple(choices), _count([len(choice.values) for choice in few]))
 
     @classmethod
     def in_table(
@@ -118,16 +122,12 @@ class Flips(UnfairMap):
             raise InvalidSettings("No column is named that could be swapped.")
         given = values or {}
         options = [given.get(name) or _occurring(table[name]) for name in traits]
-        combinations = _count([len(option) for option in options])
-        swapped = [
-            _encoded(encode, _with(table, dict(zip(traits, combination, strict=True))))
+        count = _count([len(option) for option in options])
+        combinations = [
+            dict(zip(traits, combination, strict=True))
             for combination in itertools.product(*options)
         ]
-        return cls(
-            _LookedUp(_encoded(encode, table), torch.stack(swapped, dim=1)),
-            tuple(traits),
-            combinations,
-        )
+        return cls(_LookedUp(table, encode, combinations), tuple(traits), count)
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
@@ -188,12 +188,17 @@ class _Swapped:
 
 @final
 class _LookedUp:
-    """Finds people by their features among those whose swaps were encoded beforehand."""
+    """Finds people by their features, swaps their original columns, and encodes them again."""
 
-    def __init__(self, x: Float[Tensor, "n d"], swapped: Float[Tensor, "n m d"]) -> None:
-        self.swapped = swapped
+    def __init__(
+        self,
+        table: pa.Table,
+        encode: Callable[[pa.Table], Any],
+        combinations: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self.table, self.encode, self.combinations = table, encode, combinations
         self.place: dict[bytes, int] = {}
-        for i, row in enumerate(x.numpy()):
+        for i, row in enumerate(_encoded(encode, table).numpy()):
             # People with the same features have the same swaps: their first row will do.
             self.place.setdefault(row.tobytes(), i)
 
@@ -205,7 +210,11 @@ class _LookedUp:
                 "Some people are not in the table whose columns are swapped. Swap the columns of "
                 "the very people audited."
             ) from None
-        return self.swapped[rows]
+        if not rows:
+            return x0[:, None].expand(-1, len(self.combinations), -1)
+        people = self.table.take(pa.array(rows))
+        swapped = [_encoded(self.encode, _with(people, values)) for values in self.combinations]
+        return torch.stack(swapped, dim=1)
 
 
 def _places(data: AuditData, name: str) -> list[int]:

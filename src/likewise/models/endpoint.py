@@ -71,6 +71,8 @@ class Endpoint:
         Seconds before the first of these.
     max_calls
         Requests allowed in all, repeated ones included.
+    processes
+        Processes that ask, each of which may make an equal part of these requests.
     headers
         Sent with each request: an authorisation, say.
     """
@@ -82,6 +84,7 @@ class Endpoint:
     retries: int = 4
     pause: float = 0.5
     max_calls: int = 100_000
+    processes: int = 1
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     calls: Counter = dataclasses.field(default_factory=Counter, init=False, repr=False)
 
@@ -97,9 +100,13 @@ class Endpoint:
             )
         if parts.username is not None:
             raise InvalidSettings("Give a password in a header, not in the address: it is printed.")
-        for name in ("batch", "timeout", "max_calls"):
+        for name in ("batch", "timeout", "max_calls", "processes"):
             if not getattr(self, name) > 0:
                 raise InvalidSettings(f"{name} must be positive, not {getattr(self, name)}.")
+        if self.max_calls < self.processes:
+            raise InvalidSettings(
+                f"{self.max_calls} calls (max_calls) are too few for {self.processes} processes."
+            )
 
     def model(self, classes: tuple[Any, ...] = ()) -> BlackBox:
         """Return the model that is given rows of features."""
@@ -133,10 +140,12 @@ class Endpoint:
         for attempt in range(self.retries + 1):
             if attempt:
                 time.sleep(self.pause * 2 ** (attempt - 1))
-            if next(self.calls) > self.max_calls:
+            allowed = self.max_calls // self.processes
+            if next(self.calls) > allowed:
+                whose = f"to one of {self.processes} processes " if self.processes > 1 else ""
                 raise Untrustworthy(
-                    f"{self.url} was asked {self.max_calls} times, which is all that was allowed "
-                    "(max_calls)."
+                    f"{self.url} was asked {allowed} times, which is all that was allowed "
+                    f"{whose}(max_calls)."
                 )
             try:
                 return _matrix(self._post(body), len(rows), self.url)

@@ -1,6 +1,7 @@
 """Workers as Ray actors: on this machine, or on a cluster that is already there."""
 
 import importlib
+import importlib.util
 import logging
 import os
 import warnings
@@ -10,6 +11,18 @@ from typing_extensions import override
 
 from likewise.errors import CostWarning, InvalidSettings, MissingExtra, in_short
 from likewise.scale.crew import Answer, Crew, Job, attempt
+
+
+def announce() -> None:
+    """Say what Ray opens, before it is started; refuse at once if it is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise MissingExtra("--ray needs Ray. Install it with: pip install 'likewise[ray]'")
+    warnings.warn(
+        "Ray opens ports of its own on this machine; keep it behind a firewall. Its dashboard "
+        "and usage statistics are off.",
+        CostWarning,
+        stacklevel=3,
+    )
 
 
 class _Actor:
@@ -35,8 +48,8 @@ class RayCrew(Crew):
     """Ray actors, one thread each; an actor that is lost is replaced.
 
     Ray's own ports listen on all interfaces of a machine unless told otherwise. Here they are told
-    to keep to 127.0.0.1 (``local``), and neither the dashboard nor usage statistics are started;
-    a warning says so, since a firewall is the only sure way.
+    to keep to 127.0.0.1 (``local``), and neither the dashboard nor usage statistics are started.
+    A firewall is the only sure way, though: `announce` says so beforehand.
 
     Parameters
     ----------
@@ -50,18 +63,7 @@ class RayCrew(Crew):
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         # Torch's own threads are one for each actor; Ray must not pin them elsewhere.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        try:
-            ray: Any = importlib.import_module("ray")
-        except ImportError:
-            raise MissingExtra(
-                "--ray needs Ray. Install it with: pip install 'likewise[ray]'"
-            ) from None
-        warnings.warn(
-            "Ray opens ports of its own on this machine; keep it behind a firewall. Its dashboard "
-            "and usage statistics are off.",
-            CostWarning,
-            stacklevel=2,
-        )
+        ray: Any = importlib.import_module("ray")
         self._ray = ray
         self._own = not ray.is_initialized()
         if self._own:
