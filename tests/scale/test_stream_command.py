@@ -1,6 +1,8 @@
 """The command line of audits in pieces: when they begin, what they ask for, what they show."""
 
+import importlib.util
 import json
+import os
 
 import pytest
 
@@ -88,3 +90,24 @@ def test_resuming_what_was_never_begun_begins_anew_and_says_so(job, tmp_path, ca
     folder = str(tmp_path / "result.json.journal")
     assert said == [f"There is no unfinished audit in {folder!r}: this one begins anew."]
     assert json.loads(result.read_text())["rows"]["n"] == 3000
+
+
+@pytest.mark.parametrize("late", [0.0, 0.3, 0.9, 2.5])
+@pytest.mark.parametrize("pieces", [10, 20, 41])
+def test_the_benchmark_never_makes_two_workers_more_than_twice_as_fast(root, late, pieces):
+    module = importlib.util.spec_from_file_location("scale", root / "benchmarks" / "scale.py")
+    benchmark = importlib.util.module_from_spec(module)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("os.environ", dict(os.environ))  # it sets threads for its own processes
+        module.loader.exec_module(benchmark)
+    # Perfect workers, a second a piece; the second one starts late.
+    free = [0.0, late]
+    moments = [(-3.0, 0)]
+    for _ in range(pieces):
+        worker = free.index(min(free))
+        free[worker] += 1
+        moments.append((free[worker], 0))
+    moments = [(moment, 100 * k) for k, (moment, _) in enumerate(sorted(moments))]
+    one = [(-3.0, 0), *((k, 100 * k) for k in range(1, pieces + 1))]
+    assert benchmark.rate(one, 1) == 100
+    assert 1.6 * 100 * (1 - 3 / pieces) < benchmark.rate(moments, 2) <= 200
