@@ -17,6 +17,7 @@ from likewise.checks.gather import Progress
 from likewise.checks.introduce import Introduced, meet
 from likewise.checks.joining import join
 from likewise.checks.ladder import certified
+from likewise.checks.means import Means
 from likewise.checks.occurring import choose_for_everyone
 from likewise.checks.pieces import MoveJob, read_sums
 from likewise.checks.refit import counts
@@ -28,61 +29,17 @@ from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
 from likewise.metrics.base import FairMetric
 from likewise.metrics.saved import check_belongs, metric_fingerprint
-from likewise.models import Endpoint, as_model, check, open_model
+from likewise.models import as_model, check, open_model
 from likewise.record import Record
-from likewise.scale.crew import Crew, Inline, Task, peak_memory, work_through
+from likewise.scale.crew import Task, work_through
 from likewise.scale.identity import files_digest, library_versions, text_digest
 from likewise.scale.journal import Journal
-from likewise.scale.memory import in_words, plan_pieces
-from likewise.scale.processes import Processes
+from likewise.scale.memory import plan_pieces
 from likewise.settings import Settings
 
+__all__ = ["Means", "audit_stream"]
+
 ROWS = "rows of a piece"
-
-
-@dataclasses.dataclass(frozen=True)
-class Means:
-    """What an audit may use: none of it changes a number.
-
-    Parameters
-    ----------
-    workers
-        Processes that move people, one thread each; 0 moves them in this process.
-    ray
-        Run on Ray instead: ``local``, ``auto`` (the cluster that is there), or an address.
-    threads
-        Blocks moved at a time in this process, if there are no workers.
-    max_memory
-        Bytes that all processes of this machine together may take.
-    piece_rows
-        Rows of a piece of work; by default 16 blocks, fewer if memory is short.
-    """
-
-    workers: int = 0
-    ray: str | None = None
-    threads: int = 1
-    max_memory: int | None = None
-    piece_rows: int | None = None
-
-    def share(self, model: Any) -> Any:
-        """Divide the calls that an endpoint allows between this process and the workers."""
-        if isinstance(model, str) and model.startswith(("http://", "https://")):
-            model = Endpoint(model)
-        if not isinstance(model, Endpoint):
-            return model
-        if self.ray is not None and not self.workers:
-            raise InvalidSettings(
-                "How many Ray actors share the calls to the endpoint? Say it with --workers."
-            )
-        return dataclasses.replace(model, processes=self.workers + 1)
-
-    def crew(self, job: MoveJob) -> Crew:
-        """Return the workers."""
-        if self.ray is not None:
-            from likewise.scale.ray_crew import RayCrew
-
-            return RayCrew(job, self.workers or None, self.ray)
-        return Processes(job, self.workers) if self.workers else Inline(job)
 
 
 def audit_stream(
@@ -315,7 +272,7 @@ def _move_everyone(
             count += len(task.content)
             if progress is not None:
                 progress("moving people", count, known.n)
-            _check_memory(answer.memory, means)
+            means.check_memory(answer.memory)
     finally:
         crew.close()
 
@@ -329,13 +286,3 @@ def _tasks(stream: Stream, rows: int, done: set[int], who: Introduced) -> Iterat
         table = block.table if who.model.front is not None else None
         content = dataclasses.replace(seen, y=y, table=table, encoder=None)
         yield Task(number, int(block.row[0]), int(block.row[-1]), content)
-
-
-def _check_memory(worker: int, means: Means) -> None:
-    taken = peak_memory() + means.workers * worker
-    if means.max_memory is not None and taken > means.max_memory:
-        raise InvalidSettings(
-            f"The audit took {in_words(taken)}, more than --max-memory allows "
-            f"({in_words(means.max_memory)}). What is done is kept: continue with --resume and "
-            "fewer workers, or allow more."
-        )

@@ -47,7 +47,7 @@ def test_an_audit_that_takes_more_than_allowed_stops_and_can_be_resumed(world, t
     folder = tmp_path / "journal"
     means = Means(piece_rows=512, max_memory=10 * 2**40)
     with (
-        mock.patch("likewise.streaming.peak_memory", return_value=11 * 2**40),
+        mock.patch("likewise.checks.means.peak_memory", return_value=11 * 2**40),
         pytest.raises(InvalidSettings, match="continue with --resume"),
     ):
         audit_stream(
