@@ -321,3 +321,19 @@ def test_bootstrap_refits_are_asked_for_by_a_flag(world, tmp_path):
     )
     likewise.save_metric(learned, metric)
     refused(run(*command, "--metric", metric), "--refits", "people that the metric was learned")
+
+
+def test_verbose_shows_more_before_the_verdict_within_80_columns(world, tmp_path):
+    result = run("audit", world / "model.safetensors", world / "people.parquet", *ROLES,
+                 "--json", tmp_path / "r.json", "--verbose")  # fmt: skip
+    record = json.loads((tmp_path / "r.json").read_text())
+    for words in ("Loss ratio by group", "Measures", "By other methods", "Under other choices"):
+        assert words in result.stdout
+    assert record["settings_hash"] in result.stdout
+    lines = result.stdout.rstrip().splitlines()
+    assert max(map(len, lines)) <= 80
+    last = " ".join(lines[len(lines) - 1 - lines[::-1].index("=" * 78) :])
+    assert record["sentence"].split(":")[0] in last
+    assert "Measures" not in last
+    again = run("report", tmp_path / "r.json", "-v")
+    assert again.stdout == result.stdout

@@ -108,6 +108,7 @@ def audit(
         bool, typer.Option("--dry-run", help="Check everything, move nobody.")
     ] = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Audit MODEL on the people in DATA.
 
@@ -153,6 +154,7 @@ def audit(
         trust=trust,
         threads=threads,
         quiet=quiet,
+        verbose=verbose,
         redact=redact,
         timeout=timeout,
         max_calls=max_calls,

@@ -36,6 +36,7 @@ class Job:
     trust: bool = False
     threads: int | None = None
     quiet: bool = False
+    verbose: bool = False
     redact: bool = False
     timeout: float | None = None
     max_calls: int | None = None
@@ -117,5 +118,5 @@ class Job:
         if self.redact:
             record = redact(record)
         write_outputs(record, **outputs)
-        show(record, quiet=self.quiet)
+        show(record, quiet=self.quiet, verbose=self.verbose)
         return record

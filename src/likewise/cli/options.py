@@ -42,6 +42,10 @@ Alpha = Annotated[float | None, typer.Option(help="Rate of false alarms at the t
 Interval = Annotated[
     str | None, typer.Option(help="hall, bootstrap_t, or paper (the normal limit).")
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also groups, measures, other choices and methods."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the verdict alone.")]
 
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from likewise.cli import options
+
 
 def report(
     result: Annotated[Path, typer.Argument(help="Result saved by an audit (JSON).")],
@@ -16,6 +18,7 @@ def report(
     redact: Annotated[
         bool, typer.Option("--redact", help="Hide what is known about single people.")
     ] = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Render a saved RESULT again, without model or data.
 
@@ -35,4 +38,4 @@ def report(
     record = redacted(record) if redact else record
     write_outputs(record, **outputs)
     if not any(outputs.values()):
-        show(record)
+        show(record, verbose=verbose)

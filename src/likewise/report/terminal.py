@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from likewise.record import Record
+from likewise.report.details import details
 from likewise.report.words import summary
 
 COLOURS = {
@@ -13,9 +14,9 @@ COLOURS = {
 }
 
 
-def show(record: Record, *, quiet: bool = False) -> None:
+def show(record: Record, *, quiet: bool = False, verbose: bool = False) -> None:
     """Print the summary, or with ``quiet`` the verdict alone; plain when piped."""
-    text = record.sentence if quiet else summary(record)
+    text = record.sentence if quiet else summary(record, details(record) if verbose else ())
     if not sys.stdout.isatty():
         print(text)
         return

@@ -134,14 +134,16 @@ def facts(rows: Iterable[tuple[str, str]]) -> list[str]:
     return lines
 
 
-def summary(record: Record) -> str:
-    """Return the whole audit on one page of text, the verdict last."""
+def summary(record: Record, more: Iterable[str] = ()) -> str:
+    """Return the whole audit on one page of text, the verdict last; ``more`` lines before it."""
     lines = ["Individual fairness audit".center(WIDTH).rstrip(), "=" * WIDTH]
     lines += facts(_about(record))
     lines += ["-" * WIDTH, tests_table(record.tests.values())]
     lines += facts([*_people(record), *_trust(record)])
     for warning in record.warnings:
         lines += wrap(f"Warning: {warning}", "")
+    if more := list(more):
+        lines += ["-" * WIDTH, *more]
     lines += ["=" * WIDTH, *wrap(record.sentence, "")]
     for reason in record.reasons:
         lines += wrap(f"Not trustworthy: {title_case(reason)}", "")
