@@ -1,38 +1,19 @@
 """The result of an audit as data: what the JSON file holds, and all that reports are made from."""
 
 import math
-import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import pydantic
-import pydantic_core
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import ConfigDict, Field
 
 from likewise.errors import InvalidFile
+from likewise.json_text import Number, parse
 from likewise.settings import Settings
 
 SCHEMA_VERSION = 1
 
 Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
-
-
-def _to_json(value: float) -> float | str | None:
-    if math.isnan(value):
-        return None
-    return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else value
-
-
-def _from_json(value: Any) -> Any:
-    return math.nan if value is None else value
-
-
-Number = Annotated[
-    float,
-    BeforeValidator(_from_json),
-    PlainSerializer(_to_json, return_type=float | str | None, when_used="json"),
-]
-"""A float; in JSON, not-a-number is null and the infinities are text, as in pydantic."""
 
 
 class _Part(pydantic.BaseModel):
@@ -289,9 +270,7 @@ class Record(_Part):
     def from_json(cls, text: str, source: str = "the result") -> "Record":
         """Read the text of a result file; a newer schema is refused."""
         try:
-            # Not json.loads: what it reads may be nested too deeply to be written again.
-            raw = pydantic_core.from_json(text)
-            _check_whole_numbers(raw)
+            raw = parse(text)
         except ValueError as error:
             raise InvalidFile(f"{source!r} is not a result file: {error}.") from None
         version = raw.get("schema_version") if isinstance(raw, dict) else None
@@ -299,8 +278,7 @@ class Record(_Part):
             raise InvalidFile(f"{source!r} is not the result of an audit: no schema_version.")
         if version > SCHEMA_VERSION:
             raise InvalidFile(
-                f"{source!r} has schema {version}, and this version of likewise reads up to "
-                f"{SCHEMA_VERSION}. Upgrade likewise."
+                f"{source!r} has schema {version}, newer than {SCHEMA_VERSION}. Upgrade likewise."
             )
         try:
             return cls.model_validate(raw)
@@ -320,12 +298,3 @@ class Record(_Part):
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidFile(f"{str(path)!r} cannot be read: {error}.") from None
         return cls.from_json(text, str(path))
-
-
-def _check_whole_numbers(value: Any) -> None:
-    """Refuse whole numbers that no float can hold; charts and texts would stumble over them."""
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check_whole_numbers(inner)
-    elif isinstance(value, int) and abs(value) > sys.float_info.max:
-        raise ValueError("it holds a whole number of more than 300 digits")

@@ -166,7 +166,7 @@ def _edited(**changes):
         (_edited(purse={"n": 3, "log_wealth": [0.0]}), "damaged.*gamblers"),
         (_edited(purse={"m": 3, "log_wealth": [0.0] * 10}), "damaged"),
         (_edited(purse={"n": "many", "log_wealth": [0.0] * 10}), "damaged"),
-        (_edited(purse={"n": 3, "excess": math.nan}), "NaN is not a number"),
+        (_edited(purse={"n": 3, "excess": math.nan}), "is not a monitor file"),
         (_edited(game={"delta": 0.5, "alpha": 0.05, "lo": 0.0, "planned": 1000}), "damaged"),
         (_edited(game=None), "damaged"),
     ],
