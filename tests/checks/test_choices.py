@@ -142,3 +142,14 @@ def test_the_seed_is_that_of_the_bootstrap_too(metric):
     ]  # fmt: skip
     assert beside[0].lower_bound == one.tests["loss_ratio"].lower_bound
     assert beside[1].lower_bound == two.tests["loss_ratio"].lower_bound
+
+
+@pytest.mark.parametrize("test", ["mean_loss_ratio", "error_rate_ratio"])
+def test_what_does_not_suit_the_task_is_refused_before_anybody_moves(metric, test):
+    line = likewise.as_model(torch.nn.Linear(3, 1).double(), output="values")
+    model = linear() if test == "mean_loss_ratio" else line
+    with pytest.raises(InvalidSettings, match=test):
+        likewise.audit(model, people(), metric=metric, settings=CORE.changed(decide__test=test))
+    bootstrap = CORE.changed(decide__interval="bootstrap_t")
+    with pytest.raises(InvalidSettings, match="bootstrap-t"):
+        likewise.audit(line, people(), metric=metric, settings=bootstrap)

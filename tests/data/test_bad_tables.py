@@ -93,6 +93,13 @@ def test_a_truncated_parquet_file_is_refused(tmp_path, cut):
     assert "bad.parquet' cannot be read as Parquet" in message
 
 
+def test_text_in_a_parquet_file_that_is_no_text_is_refused(tmp_path):
+    table = pa.Table.from_pandas(GOOD)
+    words = pa.array([b"c\xffok"] * len(GOOD)).view(pa.string())
+    pq.write_table(table.append_column("job", words), tmp_path / "bad.parquet")
+    assert "bad.parquet' is not UTF-8" in refusal(InvalidFile, tmp_path / "bad.parquet")
+
+
 @pytest.mark.parametrize("checksum", [False, True])
 def test_a_parquet_file_damaged_inside_is_refused(tmp_path, checksum):
     rng = np.random.default_rng(0)

@@ -14,15 +14,19 @@ def other_methods(outcomes: Outcomes, settings: Settings) -> tuple[TestRecord, .
     """Return the tests by the methods that the settings did not choose."""
     if outcomes.about.get("task") == "regression":
         return ()
-    delta, alpha, chosen = settings.delta, settings.alpha, settings.decide.interval
-    tests: list[RatioTest] = []
-    for interval in ("hall", "bootstrap_t", "paper"):
-        costly = interval == "bootstrap_t" and len(outcomes) > BOOTSTRAP_ROWS
-        if interval != chosen and not costly:
-            tests.append(
-                LossRatioTest(delta, alpha, interval=interval, cap=settings.cap, seed=settings.seed)
-            )
-    other = "auto" if error_rate_interval(settings) == "paper" else "paper"
-    tests.append(ErrorRateRatioTest(delta, alpha, interval=other))
     name = str(outcomes.about.get("map", "flow"))
-    return tuple(as_record(test(outcomes), name) for test in tests)
+    return tuple(as_record(test(outcomes), name) for test in other_tests(len(outcomes), settings))
+
+
+def other_tests(n: int, settings: Settings) -> tuple[RatioTest, ...]:
+    """Return the tests of ``n`` classified people that the settings did not choose."""
+    delta, alpha, chosen = settings.delta, settings.alpha, settings.decide.interval
+    other = "auto" if error_rate_interval(settings) == "paper" else "paper"
+    return (
+        *(
+            LossRatioTest(delta, alpha, interval=interval, cap=settings.cap, seed=settings.seed)
+            for interval in ("hall", "bootstrap_t", "paper")
+            if interval != chosen and (interval != "bootstrap_t" or n <= BOOTSTRAP_ROWS)
+        ),
+        ErrorRateRatioTest(delta, alpha, interval=other),
+    )

@@ -31,6 +31,7 @@ from likewise.settings import Settings, canonical
 
 def resolve(settings: Settings, model: Model) -> Settings:
     """Return the settings with nothing left open: a model without gradients cannot flow."""
+    _refuse_unsuited(settings, model)
     flow, simulation = settings.flow, GradientFlow.paper_simulation()
     if flow.schedule == simulation.schedule and flow.steps != simulation.steps:
         settings = _note_flow(settings, simulation)
@@ -39,6 +40,21 @@ def resolve(settings: Settings, model: Model) -> Settings:
     if settings.decide.map != "auto":
         return settings
     return settings.changed(decide__map="flow" if model.card.differentiable else "reach")
+
+
+def _refuse_unsuited(settings: Settings, model: Model) -> None:
+    regression = model.card.task == "regression"
+    test, interval = settings.decide.test, settings.decide.interval
+    if test != "auto" and (test == "mean_loss_ratio") != regression:
+        known = "mean_loss_ratio" if regression else "loss_ratio and error_rate_ratio"
+        raise InvalidSettings(
+            f"The test {test!r} is not for a {model.card.task}: there {known} can decide (--test)."
+        )
+    if regression and interval == "bootstrap_t":
+        raise InvalidSettings(
+            "There is no bootstrap-t for a regression's ratio of means: use the interval 'hall' or "
+            "'paper' (--interval)."
+        )
 
 
 def choose_map(settings: Settings, who: Introduced, metric: FairMetric) -> UnfairMap:

@@ -18,7 +18,7 @@ from likewise.checks.robust import robust_measure
 from likewise.checks.second import disagreement, second_opinion
 from likewise.checks.sensitivity import sensitivity, theorem_a1_bound
 from likewise.errors import StatisticalWarning
-from likewise.inference.outcomes import Status
+from likewise.inference.outcomes import troubles
 from likewise.maps.base import UnfairMap
 from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
@@ -157,7 +157,6 @@ def _unturned(
 
 
 def _reasons(gathered: Gathered, certificate: Certificate | None) -> tuple[str, ...]:
-    counts = gathered.outcomes.counts()
     capped: tuple[str, ...] = ()
     if certificate is not None and certificate.cap_reached:
         capped = (
@@ -165,8 +164,4 @@ def _reasons(gathered: Gathered, certificate: Certificate | None) -> tuple[str, 
             f"{certificate.error_in_se:.2g} standard errors; shorten its time, or bound it by the "
             "reach (flow.bounded)",
         )
-    return capped + tuple(
-        f"{counts[status.name.lower()]} of {len(gathered.outcomes)} people: {status.words}"
-        for status in Status
-        if status is not Status.MOVED and counts[status.name.lower()]
-    )
+    return capped + troubles(gathered.outcomes.counts())

@@ -2,12 +2,11 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
 from likewise.checks import describe, robust
-from likewise.checks.beside import BOOTSTRAP_ROWS, other_methods
+from likewise.checks.beside import BOOTSTRAP_ROWS, other_methods, other_tests
 from likewise.checks.certificate import Certificate
 from likewise.checks.diagnose import Found, diagnose
 from likewise.checks.gather import Gathered, Progress, gather
@@ -19,8 +18,8 @@ from likewise.checks.pieces import read_piece
 from likewise.checks.survey import Survey
 from likewise.checks.writing import SHOWN_CASES, worst_cases, write
 from likewise.errors import InvalidSettings
-from likewise.inference.outcomes import Outcomes, Status
-from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, RatioTest
+from likewise.inference.outcomes import Outcomes, troubles
+from likewise.inference.ratio_tests import LossRatioTest, RatioTest
 from likewise.inference.verdict import Evidence
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
@@ -155,7 +154,7 @@ def _about_everyone(
 ) -> Found:
     """Put what is known of everyone in the place of what a sample says."""
     from_sample = len(other_methods(moved.outcomes, settings))
-    of_sample = _reasons(moved.outcomes.counts(), len(moved.outcomes))
+    of_sample = troubles(moved.outcomes.counts())
     beside = _beside(joined, book, settings) + found.beside[from_sample:]
     skipped = found.skipped
     if joined.n > len(moved.outcomes) and settings.checks == "full":
@@ -175,7 +174,7 @@ def _about_everyone(
         horizons=_ladder(joined, book, settings) + found.horizons[len(joined.horizons.sums) :],
         measures=measures + tuple(m for m in found.measures if m.name == robust.NAME),
         diagnostics={**found.diagnostics, "mean_fair_distance": joined.fair_distance},
-        reasons=_reasons(joined.counts, joined.n)
+        reasons=troubles(joined.counts)
         + tuple(reason for reason in found.reasons if reason not in of_sample),
         skipped=skipped,
     )
@@ -236,26 +235,10 @@ def _beside(joined: Joined, book: Journal, settings: Settings) -> tuple[TestReco
     """Return the tests by the methods that the settings did not choose, as `other_methods` does."""
     if joined.about.get("task") == "regression":
         return ()
-    delta, alpha, chosen = settings.delta, settings.alpha, settings.decide.interval
-    tests: list[RatioTest] = [
-        LossRatioTest(delta, alpha, interval=interval, cap=settings.cap)
-        for interval in ("hall", "bootstrap_t", "paper")
-        if interval != chosen and (interval != "bootstrap_t" or joined.n <= BOOTSTRAP_ROWS)
-    ]
-    tests.append(
-        ErrorRateRatioTest(delta, alpha, interval="auto" if chosen == "paper" else "paper")
-    )
     name = str(joined.about.get("map", "flow"))
     return tuple(
-        as_record(_evidence(test, joined, book).verdict(delta, alpha), name) for test in tests
-    )
-
-
-def _reasons(counts: Mapping[str, int], n: int) -> tuple[str, ...]:
-    return tuple(
-        f"{counts[status.name.lower()]} of {n} people: {status.words}"
-        for status in Status
-        if status is not Status.MOVED and counts[status.name.lower()]
+        as_record(_evidence(test, joined, book).verdict(settings.delta, settings.alpha), name)
+        for test in other_tests(joined.n, settings)
     )
 
 

@@ -155,7 +155,9 @@ def _parquet_part(path: Path) -> Part:
         options = {"pre_buffer": False, "page_checksum_verification": True}
         with reading(path), pq.ParquetFile(path, **options) as file:
             for group in range(file.num_row_groups):
-                yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
+                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
+                    batch.validate(full=True)  # finds text that is no UTF-8, for one
+                    yield batch
 
     with reading(path), pq.ParquetFile(path) as file:
         return Part(str(path), file.schema_arrow, file.metadata.num_rows, batches)

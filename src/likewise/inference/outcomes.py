@@ -181,6 +181,7 @@ class Outcomes:
         """Read what `save` wrote."""
         try:
             table = pq.read_table(path)
+            table.validate(full=True)
         except FileNotFoundError:
             raise InvalidFile(f"There is no file {str(path)!r}.") from None
         except (pa.ArrowException, OSError, ValueError) as error:

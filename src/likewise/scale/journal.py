@@ -103,7 +103,7 @@ def _strangers(folder: Path) -> bool:
 def _read_identity(file: Path) -> dict[str, str]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise InvalidFile(f"{str(file)!r} is damaged. Remove its folder and begin again.")
