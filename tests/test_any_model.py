@@ -574,10 +574,10 @@ def test_what_was_done_before_an_endpoint_failed_is_kept(
     metric = likewise.sensitive_subspace(people_of(training, "a", "b", "c"))
     settings = Settings(checks="core", columns={"label": "y", "protected": ("group",)})
 
-    def attempt(**choices):
+    def attempt(address="", **choices):
         return audit_stream(
-            endpoint.Endpoint(url), [folder / "people.csv"], metric=metric, settings=settings,
-            journal=tmp_path / "journal", means=Means(piece_rows=50), **choices,
+            endpoint.Endpoint(address or url), [folder / "people.csv"], metric=metric,
+            settings=settings, journal=tmp_path / "journal", means=Means(piece_rows=50), **choices,
         )  # fmt: skip
 
     with serving(behave) as url:
@@ -586,6 +586,8 @@ def test_what_was_done_before_an_endpoint_failed_is_kept(
         done = len(list((tmp_path / "journal").glob("piece-*")))
         assert done >= 1
         limit[0], first = 10**9, sum(rows_asked)
+        with pytest.raises(likewise.LikewiseError, match="model"):
+            attempt(f"{url}/another", resume=True)
         record = attempt(resume=True)
         # The rest of the people, and everyone once more for the checks that rest on a sample.
         assert sum(rows_asked) - first < (600 - 50 * done) * 62 + 1000

@@ -121,7 +121,8 @@ def audit_stream(
             temporary = tempfile.TemporaryDirectory(prefix="likewise-")
             journal = Path(stack.enter_context(temporary))
         files = files_digest(stream.paths)
-        book, rows = _open(journal, files, stream, who, metric, settings, resume, means)
+        address = getattr(model, "url", "")
+        book, rows = _open(journal, files, stream, who, metric, settings, resume, means, address)
         about["table"] = None if known.sample.table is None else known.sample.table.slice(0, 64)
         job = MoveJob(model, trust, about, metric, swaps or chosen, who.classes, means.threads)
         _move_everyone(job, stream, book, rows, who, known, means, progress)
@@ -224,6 +225,7 @@ def _open(
     settings: Settings,
     resume: bool,
     means: Means,
+    address: str,
 ) -> tuple[Journal, int]:
     """Open the journal, and settle how many rows a piece has."""
     before = Journal.begun(folder).get(ROWS) if resume else None
@@ -236,7 +238,7 @@ def _open(
     encoder = "" if stream.encoder is None else stream.encoder.to_json()
     identity = {
         "settings": settings.hash,
-        "model": who.model.card.fingerprint or who.model.card.kind,
+        "model": who.model.card.fingerprint or f"{who.model.card.kind} {address}".strip(),
         "metric": metric_fingerprint(metric),
         "data": files,
         "encoder": text_digest(encoder),

@@ -1,3 +1,4 @@
+import importlib
 import pickle
 import sys
 
@@ -44,6 +45,19 @@ def test_an_import_needs_trust_and_imports_nothing_before(tmp_path, monkeypatch)
         open_model("sly_module:model")
     assert not (tmp_path / "trace").exists()
     assert "sly_module" not in sys.modules
+
+
+def test_a_function_is_known_by_the_file_it_stands_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    known = set()
+    for answer in (0.25, 0.75):
+        code = f"def score(rows):\n    return rows[:, 0] * 0 + {answer}\n"
+        (tmp_path / "scored_by_hand.py").write_text(code)
+        sys.modules.pop("scored_by_hand", None)
+        importlib.invalidate_caches()
+        known.add(as_model(open_model("scored_by_hand:score", trust=True)).card.fingerprint)
+    assert len(known) == 2
+    assert "" not in known
 
 
 def test_pickles_open_with_trust(fitted, tmp_path, rng):

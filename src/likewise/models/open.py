@@ -44,7 +44,7 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
     if not path.exists():
         if ATTRIBUTE.fullmatch(spec):
             _ask(f"Importing {spec!r} can run code that comes with it", trust)
-            return Opened(pickled.import_attribute(spec))
+            return pickled.import_attribute(spec)
         raise InvalidFile(f"There is no model file {spec!r}.{_beside(path)}")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import inspect
 import io
 import pickle
 import sys
@@ -33,8 +34,11 @@ def read_bytes(content: bytes, source: str, suffix: str) -> Opened:
     return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
 
 
-def import_attribute(spec: str) -> Any:
-    """Import what ``package.module:attribute`` names, also from the folder one works in."""
+def import_attribute(spec: str) -> Opened:
+    """Import what ``package.module:attribute`` names, also from the folder one works in.
+
+    A function is known by the file it stands in.
+    """
     module, _, attribute = spec.partition(":")
     folder = str(Path.cwd())
     sys.path.insert(0, folder)  # as `python -m` does
@@ -48,7 +52,9 @@ def import_attribute(spec: str) -> Any:
         if not hasattr(found, name):
             raise InvalidModel(f"{module!r} has no {attribute!r}.{nearest(name, dir(found))}")
         found = getattr(found, name)
-    return found
+    code = inspect.getsourcefile(found) if inspect.isfunction(found) else None
+    known = hashlib.sha256(Path(code).read_bytes()).hexdigest() if code else ""
+    return Opened(found, fingerprint=known)
 
 
 def _joblib(content: bytes) -> Any:
