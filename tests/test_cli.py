@@ -116,6 +116,10 @@ def test_a_dry_run_checks_everything_and_moves_nobody(world, tmp_path):
     assert result.exit_code == 0
     assert "400" in result.stdout
     assert not (tmp_path / "r.json").exists()
+    refused(run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--dry-run",
+                "--json", tmp_path / "nowhere" / "r.json"), "nowhere")  # fmt: skip
+    refused(run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--dry-run",
+                "--workers", 1), "--metric")  # fmt: skip
 
 
 def test_settings_files_are_overridden_by_flags(world, tmp_path):

@@ -159,11 +159,11 @@ def audit(
         timeout=timeout,
         max_calls=max_calls,
     )
-    if dry_run:
-        print(job.rehearse())
-        return
     outputs = {"json": json, "html": html, "junit": junit, "csv": csv, "markdown": markdown}
     pieces = Pieces(workers, ray, max_memory, resume, journal)
+    if dry_run:
+        print(job.rehearse(outcomes, outputs, pieces))
+        return
     record = job.run(outcomes, outputs, pieces)
     if not record.trustworthy:
         say(f"The result is not trustworthy: {'; '.join(record.reasons)}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from likewise.cli import files, options
 from likewise.cli.progress import progress_bar
-from likewise.cli.stream import Pieces, run_in_pieces
+from likewise.cli.stream import Pieces, require_metric, run_in_pieces
 from likewise.errors import InvalidSettings
 
 
@@ -72,10 +72,15 @@ class Job:
         people = files.read_people(self.paths, self.settings, encoder, raw=raw)
         return model, people, metric
 
-    def rehearse(self) -> str:
+    def rehearse(
+        self, outcomes: Path | None, outputs: Mapping[str, Path | None], pieces: Pieces
+    ) -> str:
         """Check everything, move nobody, and say what would be done."""
         from likewise.walk import rehearse
 
+        files.check_writable(outcomes, *outputs.values())
+        if pieces.wanted(self.paths, self.metric):
+            require_metric(self)
         model, people, metric = self.open()
         return rehearse(model, people, metric=metric, settings=self.settings)
 

@@ -68,23 +68,29 @@ class Pieces:
         return named if self.journal is not None else named.with_name(named.name + ".journal")
 
 
-def run_in_pieces(
-    job: "Job", pieces: Pieces, outcomes: Path | None, outputs: Mapping[str, Path | None]
-) -> Any:
-    """Audit in pieces, write what was asked for, and return the record."""
-    options.require_label(job.settings)
+def require_metric(job: "Job") -> Path:
+    """Return the file of the metric, without which no audit in pieces begins."""
     if job.metric is None:
         raise InvalidSettings(
             "An audit in pieces (for more than a million rows, or with --workers, --ray, --resume "
             "or --max-memory) needs a fair metric that is known beforehand: learn one with "
             "`likewise metric`, and name it with --metric."
         )
+    return job.metric
+
+
+def run_in_pieces(
+    job: "Job", pieces: Pieces, outcomes: Path | None, outputs: Mapping[str, Path | None]
+) -> Any:
+    """Audit in pieces, write what was asked for, and return the record."""
+    options.require_label(job.settings)
+    named = require_metric(job)
     from likewise.metrics.saved import load_metric
     from likewise.scale.journal import Journal
     from likewise.scale.memory import parse_memory
     from likewise.streaming import Means, audit_stream
 
-    metric = load_metric(job.metric)
+    metric = load_metric(named)
     folder = pieces.folder(outcomes, *outputs.values())
     resume = pieces.resume and bool(Journal.begun(folder))
     if pieces.resume and not resume:
