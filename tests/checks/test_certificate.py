@@ -45,11 +45,13 @@ def test_the_certificate_exceeds_the_true_error(seed, activation, metric, people
     model = network(seed, activation)
     flow, certificate = certify(GradientFlow(), model, metric, *people)
     ours = ratios(flow, model, metric, people)
-    exact = ratios(GradientFlow(steps=200), model, metric, people)
+    # Where the network has kinks, fewer steps are all off by the same.
+    exact = ratios(GradientFlow(steps=1500), model, metric, people)
     error = abs(ours.mean() - exact.mean())
     assert error <= certificate.error_bound
-    # A tenth of a standard error each for the difference and for its chance part.
-    assert certificate.error_in_se <= 0.2
+    assert error <= 0.15 * exact.std() / math.sqrt(len(exact))
+    # A tenth of a standard error for the difference, which counts twice, and for its chance part.
+    assert certificate.error_in_se <= 0.3
     assert not certificate.cap_reached
 
 
