@@ -47,9 +47,10 @@ LONG, SHORT = 32, 128
 """Where 32 steps of order four are not enough, kinks are to blame, and the search goes on with
 short steps of order two, from 128 on: they cross a kink with less bias for the same work."""
 
-FINE, FINER, RESOLVING = 200, 8, 2.5
-"""A fine solution has at least 200 steps, none longer than 2.5 times the time in which the penalty
-pulls people back, and at least eight times as many as short steps compared with it."""
+FINE, FINER, RESOLVING = 160, 8, 3.0
+"""A fine solution has at least 160 steps, none longer than three times the time in which the
+penalty pulls people back, and at least eight times as many as short steps compared with it. It
+begins with two steps that resolve how people settle where gradient and penalty balance."""
 
 SAFETY = 2.0
 """Differences from the fine solution count twice, for it has an error of its own."""
@@ -210,7 +211,10 @@ def _refine(
     rounding = _rounding(some, fine)
     count = min(max(some.total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
     drawn = Drawn.of(some, coarse, fine, count, np.random.default_rng([seed, 5]))
-    solved: dict[tuple[str, int], Float[np.ndarray, " u"]] = {}
+    solved = {
+        (known.method(some.metric), len(known.grid(some.metric))): losses[drawn.rows]
+        for known, losses in ((first, coarse), (second, fine))
+    }
 
     def after(solver: SolverName, candidate: GradientFlow) -> Float[np.ndarray, " u"]:
         key = (solver, len(candidate.grid(some.metric)))
@@ -218,18 +222,27 @@ def _refine(
             solved[key] = drawn.people.after(dataclasses.replace(candidate, solver=solver))
         return solved[key]
 
-    resolved = math.ceil(flow.time * _fastest(flow, some.metric) / RESOLVING)
+    rate = _fastest(flow, some.metric)
+    resolved = min(math.ceil(flow.time * rate / RESOLVING), most)
     for candidate in tried:
         steps = len(candidate.grid(some.metric))
         short = candidate.method(some.metric) == "exponential2"
-        finest = max(FINE, min(resolved, most), (FINER if short else FINER // 2) * steps)
-        reference = dataclasses.replace(
-            flow, steps=finest, schedule="constant", solver="exponential2"
+        fine_steps = max(FINE, resolved, (FINER if short else FINER // 2) * steps)
+        reference = after("exponential2", _fine(flow, rate, fine_steps))
+        change, noise = drawn.mean_change(
+            after(candidate.method(some.metric), candidate), reference
         )
-        ours = after(candidate.method(some.metric), candidate)
-        change, noise = drawn.mean_change(ours, after("exponential2", reference))
         bound = _Bound(abs(change), 2 * noise, SAFETY, rounding)
         yield candidate, bound, tolerated, std_error, candidate is tried[-1]
+
+
+def _fine(flow: GradientFlow, rate: float, steps: int) -> GradientFlow:
+    """Return the flow with many steps, and two more at the start."""
+    settling = (1 / rate, 4 / rate) if rate * flow.time > steps / 2 else ()
+    rest = (flow.time - math.fsum(settling)) / steps
+    return dataclasses.replace(
+        flow, steps=settling + (rest,) * steps, schedule="constant", horizons=()
+    )
 
 
 def _candidates(flow: GradientFlow, metric: FairMetric, most: int) -> Iterator[GradientFlow]:

@@ -114,8 +114,8 @@ class Drawn:
 
     Parameters
     ----------
-    people
-        Those who were drawn, each once.
+    people, rows
+        Those who were drawn, each once, and where they stand among the others.
     place, weight
         For every draw who it was, and one over the number of times they were to be expected.
     pool
@@ -123,6 +123,7 @@ class Drawn:
     """
 
     people: Some
+    rows: Int[np.ndarray, " u"]
     place: Int[np.ndarray, " k"]
     weight: Float[np.ndarray, " k"]
     pool: int
@@ -142,7 +143,7 @@ class Drawn:
         """
         m = len(coarse)
         if m <= count:
-            return cls(some, np.arange(m), np.ones(m), m)
+            return cls(some, np.arange(m), np.arange(m), np.ones(m), m)
         nothing = np.zeros(m)
         parts = (np.abs(some.changes(start, fine)) for start in (coarse, nothing))
         sizes = [np.where(np.isfinite(part), part, 0.0) for part in parts]
@@ -151,7 +152,7 @@ class Drawn:
         drawn = rng.choice(m, count, p=chance)
         rows, place = np.unique(drawn, return_inverse=True)
         few = dataclasses.replace(some, x=some.x[rows], y=some.y[rows])
-        return cls(few, place, 1 / (m * chance[drawn]), m)
+        return cls(few, rows, place, 1 / (m * chance[drawn]), m)
 
     def mean_change(
         self, after: Float[np.ndarray, " u"], finer: Float[np.ndarray, " u"]
