@@ -10,6 +10,7 @@ Ends with exit code 1 if a figure that the documentation promises is missed.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import os
@@ -161,12 +162,12 @@ def describe(case: Case, last: dict[str, Moved], std_error: float) -> None:
         + f"; certificate {certificate.steps} steps, error ≤ {certificate.error_in_se:.3f} se, "
         f"found on {certificate.subsample} people"
     )
-    flow = GradientFlow(steps=certificate.steps)
+    flow = GradientFlow(solver=certificate.method, steps=certificate.steps)
     few, _ = case.some(1000)
-    longer = GradientFlow(time=10.0, steps=2 * certificate.steps)
+    longer = dataclasses.replace(flow, time=10.0, steps=2 * certificate.steps)
     diagnostics: dict[str, Callable[[], Any]] = {
         "T/2 and T from the same run": lambda: move(
-            case, GradientFlow(steps=certificate.steps, horizons=(2.5, 5.0))
+            case, dataclasses.replace(flow, horizons=(2.5, 5.0))
         ),
         "without": lambda: move(case, flow),
         "2T, 1000 people": lambda: move(few, longer),

@@ -4,6 +4,7 @@ For :math:`\dot x = -ax + N(x)` only :math:`N` is approximated, so no rate :math
 step. The weights are made of :math:`\varphi_k(z) = \int_0^1 e^{(1-s)z} s^{k-1}/(k-1)!\,ds`.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import final
@@ -47,8 +48,7 @@ class Exponential2(Solver):
 
     @override
     def stepper(self, field: Field, x: State, h: float) -> Step:
-        nonlinear, z, cast = _semilinear(field, h, x)
-        decay, full, correction = map(cast, (phi(0, z), h * phi(1, z), h * phi(2, z)))
+        nonlinear, (decay, full, correction) = _semilinear(field, h, x, _weights2)
         n1, n2, ends = torch.empty_like(x), torch.empty_like(x), Turns(x)
 
         def step(x: Tensor) -> Tensor:
@@ -74,16 +74,8 @@ class Exponential4(Solver):
 
     @override
     def stepper(self, field: Field, x: State, h: float) -> Step:
-        nonlinear, z, cast = _semilinear(field, h, x)
-        phi1, phi2, phi3 = (h * phi(k, z) for k in (1, 2, 3))
-        half1, half2, half3 = (h * phi(k, z / 2) for k in (1, 2, 3))
-        decay, half = cast(phi(0, z)), cast(phi(0, z / 2))
-        a21, a31, a32 = map(cast, (half1 / 2, half1 / 2 - half2, half2))
-        a41, a42 = map(cast, (phi1 - 2 * phi2, phi2))
-        w52 = half2 / 2 - phi3 + phi2 / 4 - half3 / 2
-        w54 = half2 / 4 - w52
-        a51, a52, a54 = map(cast, (half1 / 2 - 2 * w52 - w54, w52, w54))
-        b1, b4, b5 = map(cast, (phi1 - 3 * phi2 + 4 * phi3, 4 * phi3 - phi2, 4 * phi2 - 8 * phi3))
+        nonlinear, weights = _semilinear(field, h, x, _weights4)
+        decay, half, a21, a31, a32, a41, a42, a51, a52, a54, b1, b4, b5 = weights
         n1, n2, n3, n4, middle = (torch.empty_like(x) for _ in range(5))
         ends = Turns(x)
 
@@ -103,13 +95,52 @@ class Exponential4(Solver):
         return step
 
 
+Weights = tuple[Float[np.ndarray, " d"], ...]
+
+
+def _weights2(h: float, z: Float[np.ndarray, " d"]) -> Weights:
+    return phi(0, z), h * phi(1, z), h * phi(2, z)
+
+
+def _weights4(h: float, z: Float[np.ndarray, " d"]) -> Weights:
+    phi1, phi2, phi3 = (h * phi(k, z) for k in (1, 2, 3))
+    half1, half2, half3 = (h * phi(k, z / 2) for k in (1, 2, 3))
+    a52 = half2 / 2 - phi3 + phi2 / 4 - half3 / 2
+    a54 = half2 / 4 - a52
+    return (
+        phi(0, z),
+        phi(0, z / 2),
+        half1 / 2,
+        half1 / 2 - half2,
+        half2,
+        phi1 - 2 * phi2,
+        phi2,
+        half1 / 2 - 2 * a52 - a54,
+        a52,
+        a54,
+        phi1 - 3 * phi2 + 4 * phi3,
+        4 * phi3 - phi2,
+        4 * phi2 - 8 * phi3,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _tensors(
+    weights: Callable[..., Weights], h: float, rates: bytes, dtype: torch.dtype
+) -> tuple[Tensor, ...]:
+    """Return weights as tensors; all blocks of people have the same."""
+    z = -h * np.frombuffer(rates)
+    with torch.inference_mode(False):
+        return tuple(torch.from_numpy(weight).to(dtype) for weight in weights(h, z))
+
+
 def _semilinear(
-    field: Field, h: float, x: State
-) -> tuple[Callable[[Tensor, Tensor], None], Float[np.ndarray, " d"], Callable[..., Tensor]]:
-    """Return N, the exponent -ah, and what turns weights into tensors of the state's precision."""
+    field: Field, h: float, x: State, weights: Callable[..., Weights]
+) -> tuple[Callable[[Tensor, Tensor], None], tuple[Tensor, ...]]:
+    """Return N, and the weights of a step in the state's precision."""
     if not isinstance(field, SemilinearField):
         raise InvalidSettings(
             "An exponential solver needs a field whose linear part is known. Use RK4."
         )
-    z = -h * field.rates.double().numpy()
-    return field.nonlinear, z, lambda weight: torch.from_numpy(weight).to(x.dtype)
+    rates = field.rates.double().numpy().tobytes()
+    return field.nonlinear, _tensors(weights, h, rates, x.dtype)
