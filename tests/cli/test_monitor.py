@@ -107,3 +107,11 @@ def test_a_missing_file_is_one_sentence(run, tmp_path):
     assert result.exit_code == 2
     assert "There is no file" in result.stderr
     assert result.stdout == ""
+
+
+def test_the_settings_of_the_audit_are_named(run, saved, tmp_path):
+    path, _ = saved("monday.parquet", 1.6, settings_hash="abcdef0123456789")
+    result = run(path, "--json", tmp_path / "look.json")
+    assert "settings abcdef012345" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert json.loads((tmp_path / "look.json").read_text())["settings_hash"] == "abcdef0123456789"

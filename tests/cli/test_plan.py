@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from likewise.cli.exits import guarded
 from likewise.cli.plan import plan
 from likewise.inference.outcomes import Outcomes
+from likewise.settings import Settings
 
 
 @pytest.fixture
@@ -22,6 +23,7 @@ def test_both_tests_are_planned_within_80_columns(run):
     assert result.exit_code == 0
     assert "loss ratio of 1.40: 223 people" in result.stdout
     assert "error-rate ratio of 1.40: 544 people" in result.stdout
+    assert f"Settings {Settings().hash[:12]}" in result.stdout
     assert result.stdout.count("80.") == 2  # the power that is reached, in both curves
     assert max(map(len, result.stdout.splitlines())) <= 80
 

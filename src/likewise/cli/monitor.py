@@ -58,15 +58,17 @@ def monitor(
             follower.save(state)
         lines.append(_line(path.name, follower.look()))
     look = follower.look()
-    print("\n".join([*_heading(look), *lines, "-" * WIDTH, *_sentences(look)]))
+    made = follower.settings_hash
+    print("\n".join([*_heading(look, made), *lines, "-" * WIDTH, *_sentences(look)]))
     if json is not None:
-        _write(json, look)
+        _write(json, look, made)
     raise typer.Exit(EVIDENCE if look.rejected else NO_EVIDENCE)
 
 
-def _heading(look: Any) -> list[str]:
+def _heading(look: Any, made: str) -> list[str]:
+    settings = f"; settings {made[:12]}" if made else ""
     return [
-        f"Loss ratio against the tolerance {look.delta:g}, at level {look.alpha:g}",
+        f"Loss ratio against the tolerance {look.delta:g}, at level {look.alpha:g}{settings}",
         "-" * WIDTH,
         f"{'outcomes':36}{'rows':>10}{'mean':>9}{'e-value':>11}{'lower end':>12}",
     ]
@@ -113,7 +115,7 @@ def _fingerprint(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write(path: Path, look: Any) -> None:
+def _write(path: Path, look: Any, made: str) -> None:
     import dataclasses
     import json
     import math
@@ -124,6 +126,7 @@ def _write(path: Path, look: Any) -> None:
         "e_value": look.e_value,
         "rejected": look.rejected,
         "outcome": look.outcome,
+        "settings_hash": made,
     }
     plain = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value

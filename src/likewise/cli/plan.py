@@ -50,6 +50,7 @@ def plan(
         seed=settings.seed,
     )
     print(_page(planned))
+    print(f"Settings {settings.hash[:12]}")
 
 
 def _page(planned: Any) -> str:

@@ -234,6 +234,11 @@ class Monitor:
                 )
         return monitor
 
+    @property
+    def settings_hash(self) -> str:
+        """Hash of the settings of the audit that is followed; empty if its outcomes do not say."""
+        return str(self._audit.get("settings_hash", ""))
+
     def _same_audit(self, about: Mapping[str, Any]) -> dict[str, Any]:
         now = {name: about[name] for name in FIXED if name in about}
         for name, value in now.items():
