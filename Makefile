@@ -66,6 +66,7 @@ wheel-check: dist/.built
 	$(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install --no-compile -c constraints.txt dist/*.whl
 	cd $(VENV)/empty && bin/likewise --version && bin/python -m likewise --help
 	cd $(VENV)/empty && bin/python -c 'import likewise; [getattr(likewise, name) for name in likewise.__all__]'
+	cd $(VENV)/empty && bin/python -c 'from importlib.metadata import entry_points as found; found(group="likewise.studies")["paper"]'
 	@rm -rf $(VENV)/empty
 
 # Only the tests that open a report need a browser, and they skip without one.

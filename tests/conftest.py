@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import hypothesis
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -32,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
     jaxtyping can hook into that import.
     """
     config.addinivalue_line("filterwarnings", "error::likewise.errors.LikewiseWarning")
+    # The option takes one package only, when its type checker has arguments.
+    _, checker = config.getoption("jaxtyping_packages").split(",", 1)
+    jaxtyping.install_import_hook("likewise_studies", checker)
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ import pytest
 import likewise
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "src" / "likewise"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+SOURCE = ROOT / "src"
+PACKAGE = SOURCE / "likewise"
+SOURCES = sorted(SOURCE.rglob("*.py"))
 
 LONG_FILES: frozenset[str] = frozenset()
 """Files that may exceed 300 lines; each needs a reason beside its name."""
@@ -59,17 +60,17 @@ def test_asking_for_help_imports_no_heavy_library() -> None:
     assert HEAVY.isdisjoint(loaded.split())
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_a_source_file_is_small_and_not_deep(path: Path) -> None:
-    name = path.relative_to(PACKAGE)
-    assert len(name.parts) <= 2
+    name = path.relative_to(SOURCE)
+    assert len(name.parts) <= 3
     assert name.stem not in {"utils", "helpers", "common", "misc"}
     if str(name) not in LONG_FILES:
         lines = path.read_text(encoding="utf-8").count("\n")
         assert lines <= 300, f"{lines} lines: look for the second idea"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_everything_public_says_what_it_is(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     silent = [name for name, node in public(tree) if not ast.get_docstring(node)]

@@ -27,8 +27,8 @@ WITH_SNIPPETS = [
 ]
 
 WITH_EXAMPLES = sorted(
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-    for path in PACKAGE.rglob("*.py")
+    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+    for path in ROOT.glob("src/**/*.py")
     if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
 

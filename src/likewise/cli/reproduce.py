@@ -1,5 +1,6 @@
 """``likewise reproduce``: run the paper's studies again."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -27,17 +28,24 @@ def reproduce(
 
     Example: likewise reproduce adult --splits 10 --out adult
     """
-    import textwrap
-
-    from likewise.experiments.output import write
-    from likewise.experiments.reproduce import reproduce as run
-
+    run = paper_studies()
     folder = out or Path("reproduction") / study
     with progress_bar(quiet) as progress:
-        found = run(study, folder, splits=splits, workers=workers, progress=progress)
-    written = write(found, folder)
-    for table in found.tables:
-        print(table.text(), end="\n\n")
-    for note in found.notes:
-        print(textwrap.fill(note, 80, initial_indent="- ", subsequent_indent="  "))
-    print(f"\nWrote {', '.join(path.name for path in written)} in {folder}.")
+        text = run(study, folder, splits=splits, workers=workers, progress=progress)
+    print(text)
+
+
+def paper_studies() -> Callable[..., str]:
+    """Return what runs the studies: another package, found by its entry point."""
+    from importlib.metadata import entry_points
+
+    from likewise.errors import MissingExtra
+
+    install = "Install them with: pip install 'likewise[studies]'."
+    entry = next(iter(entry_points(group="likewise.studies", name="paper")), None)
+    if entry is None:
+        raise MissingExtra(f"The paper's studies are not installed here. {install}")
+    try:
+        return entry.load()
+    except ImportError as error:
+        raise MissingExtra(f"The paper's studies need {error.name}. {install}") from None

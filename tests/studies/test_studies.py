@@ -1,8 +1,10 @@
 """Small versions of the studies on real data: the orderings of the paper, and the command."""
 
 import dataclasses
+import importlib.metadata
 import json
 import sys
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -13,16 +15,16 @@ from likewise.cli.exits import guarded
 from likewise.cli.reproduce import reproduce as command
 from likewise.data import Split
 from likewise.errors import InvalidFile, InvalidSettings, MissingExtra
-from likewise.experiments.adult import ADULT
-from likewise.experiments.compas import COMPAS
-from likewise.experiments.reproduce import reproduce, reproduce_study, reproduce_times
-from likewise.experiments.study import Study
 from likewise.training import (
     BaselineClassifier,
     ProjectClassifier,
     ReductionsClassifier,
     SenSRClassifier,
 )
+from likewise_studies.adult import ADULT
+from likewise_studies.compas import COMPAS
+from likewise_studies.reproduce import reproduce, reproduce_study, reproduce_times
+from likewise_studies.study import Study
 
 
 def small(study: Study, split: Split, train: int, test: int, **sensr: object) -> Study:
@@ -111,6 +113,32 @@ def run(*arguments: str):
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(guarded(command))
     return CliRunner().invoke(app, list(arguments))
+
+
+class NotInstalled(EntryPoint):
+    def load(self):
+        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ((), "The paper's studies are not installed here."),
+        (
+            (NotInstalled("paper", "x:y", "likewise.studies"),),
+            "The paper's studies need matplotlib",
+        ),
+    ],
+)
+def test_studies_that_are_not_installed_are_one_sentence(found, sentence, monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: found)
+
+    result = run("adult", "--out", str(tmp_path / "new"))
+
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert "pip install 'likewise[studies]'" in result.stderr
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_unknown_study_is_one_sentence_with_a_hint(tmp_path):

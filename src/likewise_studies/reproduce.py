@@ -8,17 +8,17 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from likewise.errors import InvalidSettings, nearest
-from likewise.experiments import figures, simulation, summary
-from likewise.experiments.adult import ADULT
-from likewise.experiments.compas import COMPAS
-from likewise.experiments.jobs import Progress, run_jobs
-from likewise.experiments.journal import Journal
-from likewise.experiments.published import NOTES
-from likewise.experiments.stopping_time import TIMES, run_path, times_csv, times_table
-from likewise.experiments.study import Row, Study, run_one
-from likewise.experiments.tables import Table
 from likewise.files import make_folder
 from likewise.training.reductions import require_fairlearn
+from likewise_studies import figures, simulation, summary
+from likewise_studies.adult import ADULT
+from likewise_studies.compas import COMPAS
+from likewise_studies.jobs import Progress, run_jobs
+from likewise_studies.journal import Journal
+from likewise_studies.published import NOTES
+from likewise_studies.stopping_time import TIMES, run_path, times_csv, times_table
+from likewise_studies.study import Row, Study, run_one
+from likewise_studies.tables import Table
 
 STUDIES = {"simulation": 1, "adult": 10, "compas": 10, "stopping-time": 1}
 """Studies, and how many splits each has unless told."""

@@ -15,11 +15,11 @@ from jaxtyping import Float
 from scipy.special import expit, ndtri
 from torch import Tensor
 
+from likewise import AuditData
 from likewise.data import simulation as simulated_people
-from likewise.experiments.published import SIMULATION_REJECTED, published_grid
-from likewise.experiments.tables import Table, csv_text
 from likewise.ode.steps import power_decay
-from likewise.people import AuditData
+from likewise_studies.published import SIMULATION_REJECTED, published_grid
+from likewise_studies.tables import Table, csv_text
 
 LAM = 100.0
 STEPS = power_decay(0.02, 2 / 3, 400)

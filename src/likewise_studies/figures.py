@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from likewise.experiments.published import Column
-from likewise.experiments.simulation import DELTA, THETA, VARIANTS
-from likewise.experiments.study import Inferred, Row
+from likewise_studies.published import Column
+from likewise_studies.simulation import DELTA, THETA, VARIANTS
+from likewise_studies.study import Inferred, Row
 
 STYLE: Any = {
     "font.family": "serif",

@@ -4,8 +4,8 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-from likewise.experiments.figures import save
-from likewise.experiments.reproduce import Reproduction
+from likewise_studies.figures import save
+from likewise_studies.reproduce import Reproduction
 
 
 def write(found: Reproduction, folder: Path) -> list[Path]:

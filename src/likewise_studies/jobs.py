@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from likewise.errors import Untrustworthy
-from likewise.experiments.journal import Journal
+from likewise_studies.journal import Journal
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from likewise.experiments.published import (
+from likewise_studies.published import (
     ADULT_MODELS,
     ADULT_PUBLISHED,
     COMPAS_MODELS,
@@ -13,8 +13,8 @@ from likewise.experiments.published import (
     Column,
     Known,
 )
-from likewise.experiments.study import Row
-from likewise.experiments.tables import Table, csv_text, number, spread
+from likewise_studies.study import Row
+from likewise_studies.tables import Table, csv_text, number, spread
 
 QUANTITIES = {
     "balanced_accuracy": "bal. acc",

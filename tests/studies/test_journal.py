@@ -3,7 +3,7 @@
 import pytest
 
 from likewise.errors import InvalidFile
-from likewise.experiments.journal import Journal
+from likewise_studies.journal import Journal
 
 
 def test_what_was_added_is_read_again(tmp_path):

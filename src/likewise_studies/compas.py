@@ -1,14 +1,14 @@
 """COMPAS: who is charged again within two years (Appendix G)."""
 
+from likewise import GradientFlow
 from likewise.data import compas
-from likewise.experiments.study import Study
-from likewise.maps.flow import GradientFlow
 from likewise.training import (
     BaselineClassifier,
     ProjectClassifier,
     ReductionsClassifier,
     SenSRClassifier,
 )
+from likewise_studies.study import Study
 
 COMPAS = Study(
     name="compas",

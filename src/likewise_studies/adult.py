@@ -1,14 +1,14 @@
 """Adult: who earns more than 50 000 dollars (Section 4.2, Appendix F)."""
 
+from likewise import GradientFlow
 from likewise.data import adult
-from likewise.experiments.study import Study
-from likewise.maps.flow import GradientFlow
 from likewise.training import (
     BaselineClassifier,
     ProjectClassifier,
     ReductionsClassifier,
     SenSRClassifier,
 )
+from likewise_studies.study import Study
 
 ADULT = Study(
     name="adult",

@@ -8,8 +8,13 @@ import torch
 from scipy.special import expit
 
 from likewise.data import simulation
-from likewise.experiments.published import SIMULATION_REJECTED, published_grid
-from likewise.experiments.simulation import (
+from likewise.inference.ratio_tests import LossRatioTest
+from likewise.maps.flow import GradientFlow
+from likewise.metrics.quadratic import QuadraticMetric
+from likewise.settings import Settings
+from likewise.walk import audit
+from likewise_studies.published import SIMULATION_REJECTED, published_grid
+from likewise_studies.simulation import (
     ANGLES,
     THETA,
     VARIANTS,
@@ -17,11 +22,6 @@ from likewise.experiments.simulation import (
     metric_matrix,
     statistic_grid,
 )
-from likewise.inference.ratio_tests import LossRatioTest
-from likewise.maps.flow import GradientFlow
-from likewise.metrics.quadratic import QuadraticMetric
-from likewise.settings import Settings
-from likewise.walk import audit
 
 people = simulation()
 

@@ -11,15 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from likewise import GradientFlow, LossRatioTest, Settings, audit, sensitive_subspace
 from likewise.errors import LikewiseWarning
-from likewise.experiments.study import Study, train
-from likewise.experiments.tables import Table, csv_text, number
 from likewise.inference.many import horizon_band
-from likewise.inference.ratio_tests import LossRatioTest
-from likewise.maps.flow import GradientFlow
-from likewise.metrics.learn import sensitive_subspace
-from likewise.settings import Settings
-from likewise.walk import audit
+from likewise_studies.study import Study, train
+from likewise_studies.tables import Table, csv_text, number
 
 DELTA = 1.25
 TIMES = (

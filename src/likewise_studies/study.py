@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from likewise import (
+    ErrorRateRatioTest,
+    GradientFlow,
+    LossRatioTest,
+    Outcomes,
+    Settings,
+    audit,
+    sensitive_subspace,
+)
 from likewise.data import Split
 from likewise.errors import LikewiseWarning
 from likewise.inference.group import group_metrics
-from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
-from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
-from likewise.metrics.learn import sensitive_subspace
-from likewise.settings import Settings
 from likewise.training.base import TrainedClassifier
-from likewise.walk import audit
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from likewise.errors import Untrustworthy
-from likewise.experiments.jobs import run_jobs
-from likewise.experiments.journal import Journal
+from likewise_studies.jobs import run_jobs
+from likewise_studies.journal import Journal
 
 # Functions that a fresh process can import.
 JOBS = {f"factorial {n}": (math.factorial, (n,)) for n in range(6)}
