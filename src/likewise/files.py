@@ -1,14 +1,36 @@
-"""Writes files whole or not at all, even if the power fails."""
+"""Reads and writes files whole: nothing endless is read, nothing half written is seen."""
 
 import contextlib
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from likewise.errors import InvalidFile
+
+
+def read_whole(path: str | Path, *, most: int) -> bytes:
+    """Return what a regular file holds; a pipe, a device or a file beyond ``most`` is refused."""
+    try:
+        # Without waiting: a named pipe that nobody writes to would hold us for ever.
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(opened, "rb") as file:
+            found = os.fstat(opened)
+            fits = stat.S_ISREG(found.st_mode) and found.st_size <= most
+            content = file.read(most + 1) if fits else b""
+    except FileNotFoundError:
+        raise InvalidFile(f"There is no file {str(path)!r}.") from None
+    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidFile(f"{str(path)!r} cannot be read: {why}.") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidFile(f"{str(path)!r} is not a regular file.")
+    if max(found.st_size, len(content)) > most:
+        raise InvalidFile(f"{str(path)!r} is larger than {most:,} bytes.")
+    return content
 
 
 def write_whole(path: str | Path, content: bytes, *, if_full: str = "") -> None:

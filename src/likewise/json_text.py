@@ -5,17 +5,45 @@ import sys
 from typing import Annotated, Any
 
 import pydantic_core
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+
+from likewise.printable import UNPRINTABLE, printable
+
+LARGEST = 1e100
+"""Numbers beyond it are written as infinite, and refused in a result that is read."""
+
+
+def _printable_within(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_printable_within(key): _printable_within(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_printable_within(inner) for inner in value)
+    return value
 
 
 def _to_json(value: float) -> float | str | None:
     if math.isnan(value):
         return None
-    return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else value
+    return ("Infinity" if value > 0 else "-Infinity") if abs(value) > LARGEST else value
 
 
 def _from_json(value: Any) -> Any:
     return math.nan if value is None else value
+
+
+def _share(value: float) -> float:
+    # A p-value is a sum of terms, which may end a rounding error beyond its range.
+    if not (math.isnan(value) or -1e-9 <= value <= 1 + 1e-9):
+        raise ValueError(f"it must lie between 0 and 1, not at {value:g}")
+    return value
+
+
+def _not_negative(value: float) -> float:
+    if value < 0:
+        raise ValueError(f"it must not be negative, as {value:g} is")
+    return value
 
 
 Number = Annotated[
@@ -25,25 +53,55 @@ Number = Annotated[
 ]
 """A float; in JSON, not-a-number is null and the infinities are text, as in pydantic."""
 
+Share = Annotated[Number, AfterValidator(_share)]
+"""A probability, a p-value or a rate, if it is known."""
 
-def parse(text: str, *, finite: bool = False) -> Any:
+Size = Annotated[Number, AfterValidator(_not_negative)]
+"""A number that is not negative, if it is known."""
+
+Count = Annotated[int, Field(ge=0, le=10**15)]
+"""How many."""
+
+Text = Annotated[str, AfterValidator(printable)]
+"""Text that can be shown anywhere; from JSON, anything else is refused before."""
+
+Anything = Annotated[Any, AfterValidator(_printable_within)]
+"""A person's value, say, whose texts can be shown anywhere."""
+
+Hash = Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]
+"""A sha256 in hexadecimal digits, or nothing."""
+
+
+def parse(text: str | bytes, *, finite: bool = False, largest: float = sys.float_info.max) -> Any:
     """Return what a JSON text holds; a ``ValueError`` says what is wrong with it.
+
+    Unprintable text is refused, and so are whole numbers that no float can hold.
 
     Parameters
     ----------
     finite
         Whether ``NaN`` and ``Infinity``, which are not JSON, are refused.
+    largest
+        Finite numbers beyond it are refused.
     """
     # Not json.loads: what it reads may be nested too deeply to be written again.
     value = pydantic_core.from_json(text, allow_inf_nan=not finite)
-    _check_whole_numbers(value)
+    _check(value, largest)
     return value
 
 
-def _check_whole_numbers(value: Any) -> None:
-    """Refuse whole numbers that no float can hold; charts and texts would stumble over them."""
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check_whole_numbers(inner)
+def _check(value: Any, largest: float) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check(key, largest)
+            _check(inner, largest)
+    elif isinstance(value, list):
+        for inner in value:
+            _check(inner, largest)
+    elif isinstance(value, str):
+        if found := UNPRINTABLE.search(value):
+            raise ValueError(f"it holds the unprintable character {found[0]!a}")
     elif isinstance(value, int) and abs(value) > sys.float_info.max:
         raise ValueError("it holds a whole number of more than 300 digits")
+    elif isinstance(value, int | float) and largest < abs(value) < math.inf:
+        raise ValueError(f"it holds the number {float(value):g}, beyond all that is measured here")

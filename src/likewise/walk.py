@@ -27,7 +27,7 @@ from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import sensitive_subspace
 from likewise.models import as_model
 from likewise.people import AuditData
-from likewise.record import Record, WorstCase
+from likewise.record import Record, TestRecord, WorstCase
 from likewise.report.plots import Plots
 from likewise.report.words import summary
 from likewise.settings import Settings
@@ -57,6 +57,10 @@ class AuditResult:
     def outcome(self) -> str:
         """``evidence_of_unfairness``, ``within_tolerance`` or ``inconclusive``."""
         return self.record.outcome
+
+    def verdict(self, test: str) -> TestRecord:
+        """Return one test by name, with the paper's ``S_n``, ``V_n`` and ``T_n``."""
+        return self.record.verdict(test)
 
     def summary(self) -> str:
         """Return the audit on one page of text, the verdict last."""

@@ -19,7 +19,7 @@ from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.saved import metric_fingerprint
 from likewise.people import AuditData
-from likewise.record import DataRecord, MetricRecord, ModelRecord
+from likewise.record import DataRecord, MetricRecord, ModelRecord, OriginRecord
 
 SHOWN_LOADINGS = 10
 
@@ -72,7 +72,7 @@ def metric_record(metric: FairMetric, data: AuditData) -> MetricRecord:
         learned=origin is not None,
         dimension=len(data.features),
         directions=tuple(_loadings(row, data.features) for row in free),
-        origin={} if origin is None else dataclasses.asdict(origin),
+        origin=OriginRecord.model_validate({} if origin is None else dataclasses.asdict(origin)),
         same_sample=learned_from(metric, data),
         sha256=_fingerprint(metric),
     )

@@ -3,7 +3,9 @@
 import contextlib
 import functools
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from typing import Any, ParamSpec, TextIO, TypeVar, cast
 import typer
 
 from likewise.errors import LikewiseError, LikewiseWarning
+from likewise.report.escaping import for_terminal
 
 NO_EVIDENCE = 0
 EVIDENCE = 1
@@ -26,7 +29,7 @@ R = TypeVar("R")
 
 def say(text: str) -> None:
     """Print a line for the person at the terminal, away from the result."""
-    print(text, file=sys.stderr)
+    print(for_terminal(text), file=sys.stderr)
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
@@ -35,6 +38,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         with (
+            _interruptible(),
             warnings.catch_warnings(),
             contextlib.redirect_stdout(cast(TextIO, _Heard(sys.stdout))),
             contextlib.redirect_stderr(cast(TextIO, _Heard(sys.stderr))),
@@ -48,6 +52,23 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
                 sys.stdout.flush()
 
     return run
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C raise `KeyboardInterrupt` while a command runs, so that it can tidy up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are none of its business
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:  # in the background of a shell, or under nohup
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Heard:

@@ -4,6 +4,8 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
+from likewise.json_text import LARGEST
+
 ROOM = 3.0
 """Per cent of the width left free at both ends."""
 
@@ -27,7 +29,7 @@ class Axis:
     @classmethod
     def of(cls, values: Iterable[float], *, log: bool | None = None) -> "Axis":
         """Return an axis on which all the finite values fit; logarithmic if they span a decade."""
-        known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+        known = [v for v in values if abs(v) <= LARGEST] or [0.0, 1.0]
         low, high = min(known), max(known)
         if log is None:
             log = low > 0 and high / low > 8

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
+from likewise.json_text import LARGEST
 from likewise.record import TestRecord
 from likewise.report.axis import Axis
 from likewise.report.svg import box, decoration, dot, element, label, line, picture
@@ -65,8 +66,8 @@ def scale(rows: Iterable[tuple[float, float, float]], *marks: float) -> Axis:
     values span, and longer intervals run off it.
     """
     rows = list(rows)
-    values = [v for row in rows for v in row if math.isfinite(v)] + list(marks)
-    middles = [row[1] for row in rows if math.isfinite(row[1])] + list(marks)
+    values = [v for row in rows for v in row if abs(v) <= LARGEST] + list(marks)
+    middles = [row[1] for row in rows if abs(row[1]) <= LARGEST] + list(marks)
     if not middles:
         return Axis.of(values)
     span = max(max(middles) - min(middles), 0.1 * abs(max(middles)), 1e-9)

@@ -8,6 +8,7 @@ from pathlib import Path
 from likewise.errors import InvalidSample
 from likewise.inference.many import holm
 from likewise.record import Measure, Record, TestRecord
+from likewise.report.escaping import for_terminal, on_one_line
 from likewise.report.words import TITLES, WIDTH, number, p_value, wrap
 
 SHOWN = ("accuracy", "balanced_accuracy", "average_odds_difference", "impact_ratio")
@@ -107,7 +108,7 @@ def words(comparison: Comparison) -> str:
     hashes = ", ".join(dict.fromkeys(r.settings_hash[:12] for r in comparison.records.values()))
     lines = ["Models side by side".center(WIDTH).rstrip(), "=" * WIDTH]
     for test in comparison.tests:
-        head = f"{TITLES.get(test, test):30}"
+        head = f"{_cut(TITLES.get(test, test), 29):30}"
         lines.append(f"{head}{'estimate':>9}{'lower':>9}{'upper':>9}{'Holm p':>9}  evidence")
         lines.append("-" * WIDTH)
         for model, record in comparison.records.items():
@@ -123,7 +124,7 @@ def words(comparison: Comparison) -> str:
     )
     for caveat in comparison.caveats:
         lines += wrap(f"Warning: {caveat}", "")
-    return "\n".join(lines)
+    return for_terminal("\n".join(lines))
 
 
 def _line(comparison: Comparison, model: str, test: TestRecord) -> str:
@@ -142,7 +143,7 @@ def _measure_lines(comparison: Comparison, columns: int = 4) -> list[str]:
         lines.append(" " * 30 + "".join(f"{_cut(model, 11):>12}" for model in part))
         lines.append("-" * WIDTH)
         for (name, group), row in comparison.measures().items():
-            title = name.replace("_", " ") if not group else f"{_SHORT[name]} {group}"
+            title = name.replace("_", " ") if not group else f"{_SHORT.get(name, name)} {group}"
             values = [number(row[m].value) if m in row else "–" for m in part]
             lines.append(f"{_cut(title, 29):30}" + "".join(f"{v:>12}" for v in values))
     return lines
@@ -152,4 +153,5 @@ _SHORT = {"average_odds_difference": "odds diff.", "impact_ratio": "impact ratio
 
 
 def _cut(text: str, most: int) -> str:
+    text = on_one_line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from likewise.record import Record
+from likewise.report.escaping import on_one_line
 from likewise.report.words import WIDTH, facts, number, tests_table
 
 HEAD = f"{'estimate':>10}{'lower':>10}{'upper':>10}"
@@ -56,6 +57,7 @@ def _table(title: str, rows: Iterable[tuple[str, float, float, float]]) -> list[
     width = WIDTH - len(HEAD)
     lines = [f"{title[: width - 1]:{width}}{HEAD}", "-" * WIDTH]
     for name, *values in rows:
+        name = on_one_line(name)
         shown = name if len(name) < width else f"{name[: width - 2]}…"
         lines.append(f"{shown:{width}}" + "".join(f"{number(value):>10}" for value in values))
     return [*lines, "-" * WIDTH]

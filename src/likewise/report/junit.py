@@ -1,13 +1,10 @@
 """An audit as JUnit XML: one test case for each test, and one for each group."""
 
-import re
 from xml.etree import ElementTree
 
 from likewise.record import GroupRecord, Record, TestRecord
+from likewise.report.escaping import for_xml
 from likewise.report.words import TITLES, number, p_value, sentence, summary
-
-# XML 1.0 has no place for these, not even escaped.
-FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(record: Record) -> str:
@@ -22,13 +19,13 @@ def to_junit(record: Record) -> str:
         case = ElementTree.SubElement(
             suite, "testcase", classname="likewise", name="trustworthy", time="0"
         )
-        ElementTree.SubElement(case, "error", message=clean("; ".join(record.reasons)))
+        ElementTree.SubElement(case, "error", message=for_xml("; ".join(record.reasons)))
     cases = suite.findall("testcase")
     for name, mark in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(name, str(sum(case.find(mark) is not None for case in cases)))
     suite.set("tests", str(len(cases)))
     suite.set("time", f"{total:.3f}")
-    ElementTree.SubElement(suite, "system-out").text = clean(summary(record))
+    ElementTree.SubElement(suite, "system-out").text = for_xml(summary(record))
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)
@@ -40,10 +37,10 @@ def to_junit(record: Record) -> str:
 def _test_case(suite: ElementTree.Element, test: TestRecord, *, decides: bool) -> None:
     name = TITLES.get(test.test, test.test) + (" (decides)" if decides else "")
     case = ElementTree.SubElement(
-        suite, "testcase", classname="likewise.tests", name=clean(name), time="0"
+        suite, "testcase", classname="likewise.tests", name=for_xml(name), time="0"
     )
     if test.rejected:
-        failure = ElementTree.SubElement(case, "failure", message=clean(sentence(test)))
+        failure = ElementTree.SubElement(case, "failure", message=for_xml(sentence(test)))
         failure.set("type", "EvidenceOfUnfairness")
 
 
@@ -51,8 +48,8 @@ def _group_case(suite: ElementTree.Element, group: GroupRecord, record: Record) 
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        classname=clean(f"likewise.groups.{group.trait}"),
-        name=clean(f"{group.trait}: {group.group}"),
+        classname=for_xml(f"likewise.groups.{group.trait}"),
+        name=for_xml(f"{group.trait}: {group.group}"),
         time="0",
     )
     said = (
@@ -60,12 +57,7 @@ def _group_case(suite: ElementTree.Element, group: GroupRecord, record: Record) 
         f"tolerance {record.settings.delta:g}, adjusted p {p_value(group.p_adjusted)}, n {group.n}"
     )
     if group.rejected:
-        failure = ElementTree.SubElement(case, "failure", message=clean(said))
+        failure = ElementTree.SubElement(case, "failure", message=for_xml(said))
         failure.set("type", "EvidenceOfUnfairness")
     elif group.small:
-        ElementTree.SubElement(case, "skipped", message=clean(f"too few people: {said}"))
-
-
-def clean(text: str) -> str:
-    """Return text that XML can hold."""
-    return FORBIDDEN.sub("\ufffd", text)
+        ElementTree.SubElement(case, "skipped", message=for_xml(f"too few people: {said}"))

@@ -1,9 +1,7 @@
 """An audit as a comment on a pull request."""
 
-import re
-
 from likewise.record import GroupRecord, Record, TestRecord
-from likewise.report.page import short
+from likewise.report.escaping import for_markdown
 from likewise.report.words import METHODS, TITLES, capped, certifies, number, p_value
 
 SIGNS = {"evidence_of_unfairness": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡"}
@@ -12,10 +10,14 @@ MOST_GROUPS = 40
 
 def to_markdown(record: Record) -> str:
     """Return the summary in GitHub's Markdown; names from the data are shown as they are."""
-    lines = [f"### {SIGNS[record.outcome]} Individual fairness audit", "", escape(record.sentence)]
+    lines = [
+        f"### {SIGNS[record.outcome]} Individual fairness audit",
+        "",
+        for_markdown(record.sentence),
+    ]
     if not record.trustworthy:
         lines += ["", "> **Do not use this result.**"]
-        lines += [f"> {escape(reason)}" for reason in record.reasons]
+        lines += [f"> {for_markdown(reason)}" for reason in record.reasons]
     lines += ["", *_tests(list(record.tests.values()), record.decided_by.test)]
     if record.groups:
         lines += [
@@ -26,13 +28,13 @@ def to_markdown(record: Record) -> str:
             "",
             "</details>",
         ]
-    lines += [f"\n**Warning:** {escape(warning)}" for warning in record.warnings]
+    lines += [f"\n**Warning:** {for_markdown(warning)}" for warning in record.warnings]
     lines += [
         "",
-        f"<sub>{escape(record.model.kind)}, {record.data.n:,} people, "
+        f"<sub>{for_markdown(record.model.kind)}, {record.data.n:,} people, "
         f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}, "
         f"cap {record.settings.cap:g}, settings `{record.settings_hash[:12]}`, "
-        f"likewise {record.likewise_version}</sub>",
+        f"likewise {for_markdown(record.likewise_version)}</sub>",
     ]
     return "\n".join(lines) + "\n"
 
@@ -40,7 +42,8 @@ def to_markdown(record: Record) -> str:
 def _tests(tests: list[TestRecord], decider: str) -> list[str]:
     lines = ["| test | estimate | lower | upper | p-value |", "|---|--:|--:|--:|--:|"]
     for test in tests:
-        name = f"{TITLES.get(test.test, test.test)} ({METHODS.get(test.method, test.method)})"
+        method = METHODS.get(test.method, test.method)
+        name = for_markdown(f"{TITLES.get(test.test, test.test)} ({method})")
         held = f"; {number(test.capped_upper_bound)}, {capped(test)}" if certifies(test) else ""
         cells = [
             f"**{name}**" if test.test == decider else name,
@@ -63,17 +66,10 @@ def _groups(record: Record) -> list[str]:
 def _group(group: GroupRecord) -> str:
     few = " (few people)" if group.small else ""
     cells = [
-        escape(f"{group.trait}: {group.group}") + few,
+        for_markdown(f"{group.trait}: {group.group}") + few,
         f"{group.n:,}",
         number(group.estimate),
         f"{number(group.lower)} – {number(group.upper)}",
         p_value(group.p_adjusted),
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def escape(text: str) -> str:
-    """Return text that Markdown shows as it is: no markup, no link, no mention, one line."""
-    flat = " ".join(short(text, 600).split())
-    plain = flat.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
-    return re.sub(r"([\\`*_\[\]#|~])", r"\\\1", plain).replace("://", ":\u200b//")

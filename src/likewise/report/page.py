@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from likewise.printable import printable
 from likewise.report import phrases, words
 
 TEMPLATES = importlib.resources.files("likewise.report") / "templates"
@@ -65,6 +66,11 @@ def as_percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.1f} %"
 
 
+def _shown(value: Any) -> Any:
+    """Spell out what would turn the order of letters round, or is no letter at all."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -73,6 +79,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     environment.filters |= {
         "number": number,

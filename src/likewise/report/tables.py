@@ -2,12 +2,9 @@
 
 import csv
 import io
-import math
-from typing import Any
 
 from likewise.record import GroupRecord, Record
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+from likewise.report.escaping import for_csv
 
 
 def groups_csv(record: Record) -> str:
@@ -20,19 +17,6 @@ def groups_csv(record: Record) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*names, "settings_hash"])
     for group in record.groups:
-        writer.writerow([*(cell(getattr(group, name)) for name in names), record.settings_hash])
+        row = [*(getattr(group, name) for name in names), record.settings_hash]
+        writer.writerow(map(for_csv, row))
     return text.getvalue()
-
-
-def cell(value: Any) -> Any:
-    """Return a value for a cell. Text that a spreadsheet would run as a formula gets a quote.
-
-    Examples
-    --------
-    >>> cell("=1+1"), cell(-1.5)
-    ("'=1+1", -1.5)
-    """
-    if isinstance(value, float):
-        return "" if math.isnan(value) else value
-    text = str(value)
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text

@@ -5,6 +5,7 @@ from typing import Any
 
 from likewise.record import Record
 from likewise.report.details import details
+from likewise.report.escaping import for_terminal
 from likewise.report.words import summary
 
 COLOURS = {
@@ -16,7 +17,8 @@ COLOURS = {
 
 def show(record: Record, *, quiet: bool = False, verbose: bool = False) -> None:
     """Print the summary, or with ``quiet`` the verdict alone; plain when piped."""
-    text = record.sentence if quiet else summary(record, details(record) if verbose else ())
+    said = record.sentence if quiet else summary(record, details(record) if verbose else ())
+    text = for_terminal(said)
     if not sys.stdout.isatty():
         print(text)
         return

@@ -92,7 +92,7 @@ def tests_table(tests: Iterable[TestRecord]) -> str:
     lines = [head, "-" * WIDTH]
     notes: list[str] = []
     for test in tests:
-        name = TITLES.get(test.test, test.test)
+        name = TITLES.get(test.test, test.test)[:21]
         lines.append(
             f"{name:22}{number(test.estimate):>9}{number(test.std_error):>9}"
             f"{number(test.lower_bound):>9}{number(test.upper_bound):>9}"
