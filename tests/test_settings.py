@@ -66,7 +66,7 @@ def test_a_bad_choice_is_named_in_one_sentence(choices, word):
 
 
 def test_a_file_that_is_no_settings_file_is_refused(tmp_path):
-    with pytest.raises(InvalidFile, match="no settings file"):
+    with pytest.raises(InvalidFile, match="There is no file"):
         read_settings(tmp_path / "absent.toml")
     (tmp_path / "bad.toml").write_text("delta = = 2")
     with pytest.raises(InvalidFile, match="not a TOML"):

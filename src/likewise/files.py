@@ -20,7 +20,7 @@ def read_whole(path: str | Path, *, most: int) -> bytes:
         with os.fdopen(opened, "rb") as file:
             found = os.fstat(opened)
             fits = stat.S_ISREG(found.st_mode) and found.st_size <= most
-            content = file.read(most + 1) if fits else b""
+            content = file.read(found.st_size + 1) if fits else b""
     except FileNotFoundError:
         raise InvalidFile(f"There is no file {str(path)!r}.") from None
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
@@ -28,7 +28,7 @@ def read_whole(path: str | Path, *, most: int) -> bytes:
         raise InvalidFile(f"{str(path)!r} cannot be read: {why}.") from None
     if not stat.S_ISREG(found.st_mode):
         raise InvalidFile(f"{str(path)!r} is not a regular file.")
-    if max(found.st_size, len(content)) > most:
+    if found.st_size > most:
         raise InvalidFile(f"{str(path)!r} is larger than {most:,} bytes.")
     return content
 

@@ -15,6 +15,10 @@ import pydantic
 from pydantic import ConfigDict, Field
 
 from likewise.errors import InvalidFile, InvalidSettings
+from likewise.files import read_whole
+
+LARGEST = 1_000_000
+"""Bytes of a settings file that are read."""
 
 MapName = Literal["auto", "flow", "reach", "flips", "worst"]
 TestName = Literal["loss_ratio", "error_rate_ratio", "mean_loss_ratio"]
@@ -219,10 +223,10 @@ def make_settings(choices: dict[str, Any], where: str = "") -> Settings:
 def read_settings(path: str | Path) -> Settings:
     """Read a settings file (TOML)."""
     try:
-        choices = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidFile(f"There is no settings file {str(path)!r}.") from None
-    except (OSError, ValueError, RecursionError) as error:
+        choices = tomllib.loads(read_whole(path, most=LARGEST).decode())
+    except InvalidFile:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InvalidFile(f"{str(path)!r} is not a TOML settings file: {error}.") from None
     return make_settings(choices, f" in {path}")
 

@@ -121,7 +121,7 @@ def audit_stream(
             temporary = tempfile.TemporaryDirectory(prefix="likewise-")
             journal = Path(stack.enter_context(temporary))
         files = files_digest(stream.paths)
-        address = getattr(model, "url", "")
+        address = getattr(model, "address", "")
         book, rows = _open(journal, files, stream, who, metric, settings, resume, means, address)
         about["table"] = None if known.sample.table is None else known.sample.table.slice(0, 64)
         job = MoveJob(model, trust, about, metric, swaps or chosen, who.classes, means.threads)

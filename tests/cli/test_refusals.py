@@ -149,3 +149,12 @@ def test_a_reader_that_leaves_does_not_change_the_exit_code(unbuffered, lines):
     )
     os.close(pipe)
     assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_a_key_in_an_address_is_not_in_the_command_of_a_result(monkeypatch):
+    from likewise.cli.options import typed_command
+
+    typed = ["likewise", "audit", "http://host/predict?api_key=abc", "--html=http://h/?k=abc"]
+    monkeypatch.setattr("sys.argv", typed)
+    assert "abc" not in typed_command()
+    assert typed_command().startswith("likewise audit 'http://host/predict?sha256=")

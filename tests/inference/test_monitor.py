@@ -180,7 +180,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path, damage, says):
 
 
 def test_missing_files_and_folders_are_one_sentence(tmp_path):
-    with pytest.raises(InvalidFile, match="no monitor file"):
+    with pytest.raises(InvalidFile, match="There is no file"):
         Monitor.load(tmp_path / "none.json")
     with pytest.raises(InvalidFile, match="cannot be written"):
         Monitor().save(tmp_path / "no folder" / "state.json")

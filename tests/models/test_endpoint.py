@@ -256,3 +256,54 @@ def test_a_bad_address_is_refused(url, words):
 def test_bad_choices_are_refused():
     with pytest.raises(InvalidSettings, match="timeout must be positive, not 0"):
         Endpoint("http://host/", timeout=0)
+
+
+SECRET = "s3cr3t-k3y"
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        lambda h, rows: h.answer({}, 500),
+        lambda h, rows: h.answer({}, 403),
+        lambda h, rows: h.answer({}, 302, Location=f"http://example.org/?k={SECRET}"),
+        lambda h, rows: h.answer(b"<html>"),
+        lambda h, rows: h.answer([0.5] * 7),
+        lambda h, rows: h.answer([0.5], 206),
+        lambda h, rows: h.answer(b" " * 2000),
+    ],
+)
+def test_a_key_in_the_address_is_sent_and_never_said(behave, server, x, monkeypatch):
+    import likewise.models.endpoint as module
+
+    monkeypatch.setattr(module, "LARGEST", 1000)
+    server.behave = behave
+    endpoint = Endpoint(f"{server.url}?api_key={SECRET}", pause=0.01, retries=1, max_calls=99)
+    with pytest.raises(InvalidModel) as caught:
+        endpoint(x)
+    assert SECRET not in str(caught.value) + repr(endpoint) + endpoint.address
+    assert endpoint.address.startswith(f"{server.url}?sha256=")
+    with pytest.raises(InvalidSettings) as refused:
+        Endpoint(f"ftp://host/?api_key={SECRET}")
+    assert SECRET not in str(refused.value)
+
+
+def test_two_keys_are_two_addresses(server):
+    one, other = (Endpoint(f"{server.url}?k={key}").address for key in "ab")
+    assert one != other
+    assert Endpoint(server.url).address == server.url
+
+
+@pytest.mark.parametrize("code", [202, 203, 204, 206])
+def test_half_an_answer_is_refused(code, server, x):
+    server.behave = lambda handler, rows: handler.answer([0.5] * len(rows), code)
+    with pytest.raises(InvalidModel, match=f"answers with {code}, which is not a whole answer"):
+        quick(server)(x)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://höst/", "http://host/a b", "http://host/\n", "http://h/\x1b"]
+)
+def test_an_address_that_cannot_be_sent_is_refused_at_once(url):
+    with pytest.raises(InvalidSettings, match="is not an address such as"):
+        Endpoint(url)

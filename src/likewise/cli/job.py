@@ -2,8 +2,6 @@
 
 import dataclasses
 import os
-import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -107,7 +105,7 @@ class Job:
                 settings=self.settings,
                 threads=self.threads,
                 progress=progress,
-                command=shlex.join(["likewise", *sys.argv[1:]]),
+                command=options.typed_command(),
             )
         if outcomes is not None:
             rows = redact_outcomes(result.outcomes) if self.redact else result.outcomes

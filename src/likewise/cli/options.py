@@ -1,10 +1,13 @@
 """Options that several commands share, and how they become settings."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from likewise.addresses import without_query
 from likewise.errors import InvalidSettings
 
 Table = Annotated[
@@ -70,3 +73,8 @@ def require_label(settings: Any) -> str:
     if label is None:
         raise InvalidSettings("Which column is the label? Name it with --label.")
     return str(label)
+
+
+def typed_command() -> str:
+    """Return the command as it was typed, but for keys in addresses."""
+    return shlex.join(["likewise", *map(without_query, sys.argv[1:])])

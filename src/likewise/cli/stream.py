@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +117,7 @@ def run_in_pieces(
             resume=resume,
             means=means,
             progress=None if job.quiet else Meter(),
-            command=shlex.join(["likewise", *sys.argv[1:]]),
+            command=options.typed_command(),
             finish=lambda record: job.finish(record, outputs),
         )
     except KeyboardInterrupt:

@@ -15,7 +15,10 @@ from likewise.data.columns import CategoryColumn, IndicatorColumn, Level, Number
 from likewise.data.files import open_source
 from likewise.data.roles import Names, Roles, check_names, require
 from likewise.errors import InvalidData, InvalidFile
-from likewise.files import write_whole
+from likewise.files import read_whole, write_whole
+
+LARGEST = 100_000_000
+"""Bytes of an encoder that are read."""
 
 Coding = NumberColumn | CategoryColumn | IndicatorColumn
 
@@ -202,10 +205,8 @@ class Encoder:
     def load(cls, path: str | Path) -> "Encoder":
         """Read a file that `save` wrote."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise InvalidFile(f"There is no file {str(path)!r}.") from None
-        except (OSError, UnicodeDecodeError):
+            text = read_whole(path, most=LARGEST).decode()
+        except UnicodeDecodeError:
             raise InvalidFile(f"{str(path)!r} cannot be read as an encoder (JSON text).") from None
         return cls.from_json(text, source=repr(str(path)))
 

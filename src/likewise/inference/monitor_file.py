@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import InvalidFile
-from likewise.files import write_whole
+from likewise.files import read_whole, write_whole
 from likewise.json_text import parse
 
 FORMAT = 1
+LARGEST = 100_000_000
+"""Bytes of a state that are read."""
 
 
 def write_state(path: str | Path, state: dict[str, Any]) -> None:
@@ -20,11 +22,10 @@ def write_state(path: str | Path, state: dict[str, Any]) -> None:
 def read_state(path: str | Path) -> dict[str, Any]:
     """Read what `write_state` wrote; anything else, or a newer format, is refused."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        saved = parse(text, finite=True)
-    except FileNotFoundError:
-        raise InvalidFile(f"There is no monitor file {str(path)!r}.") from None
-    except (OSError, ValueError) as error:
+        saved = parse(read_whole(path, most=LARGEST), finite=True)
+    except InvalidFile:
+        raise
+    except ValueError as error:
         raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
     version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
     if not isinstance(version, int):

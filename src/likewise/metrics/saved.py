@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 from torch import Tensor
 
 from likewise.errors import InvalidFile, InvalidMetric, in_short
-from likewise.files import write_whole
+from likewise.files import read_whole, write_whole
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.origin import Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
@@ -22,6 +22,9 @@ from likewise.metrics.reach import Ellipsoid
 from likewise.tensors import read_tensors
 
 FORMAT = 1
+LARGEST = 4_000_000_000
+"""Bytes of a metric that are read."""
+
 KEY = "likewise.metric"
 
 
@@ -63,11 +66,7 @@ def save_metric(
 
 def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
     """Read what `save_metric` wrote, believing nothing in it."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidFile(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    tensors, written = read_tensors(content, str(path))
+    tensors, written = read_tensors(read_whole(path, most=LARGEST), str(path))
     if KEY not in written:
         raise InvalidFile(f"{str(path)!r} holds no fair metric. Make one with `likewise metric`.")
     try:

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from typing_extensions import override
 
+from likewise.addresses import without_query
 from likewise.errors import InvalidModel, InvalidSettings, NoAnswer, Untrustworthy
 from likewise.losses import Output
 from likewise.models.black_box import BlackBox, from_callable
@@ -24,6 +25,9 @@ from likewise.models.decoded import ColumnReader
 
 LARGEST = 100_000_000
 """Bytes of an answer that are read; a thousand rows need far less."""
+
+WHOLE = (200, 201)
+"""Codes of an answer that is complete; 206, say, is a part of one."""
 
 ANSWERS = ("predictions", "probabilities", "outputs")
 
@@ -58,6 +62,7 @@ class Endpoint:
     ----------
     url
         Where to; it is the only host that people's data are sent to, and redirects are refused.
+        What follows a question mark is never printed or saved.
     output
         ``probabilities``, or ``values`` for a regression.
     batch
@@ -77,7 +82,7 @@ class Endpoint:
         Sent with each request: an authorisation, say.
     """
 
-    url: str
+    url: str = dataclasses.field(repr=False)
     output: Output = "probabilities"
     batch: int = 1000
     timeout: float = 30.0
@@ -92,11 +97,12 @@ class Endpoint:
         try:
             parts = urllib.parse.urlsplit(self.url)
             good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            good = good and self.url.isascii() and self.url.isprintable() and " " not in self.url
         except ValueError:
             good = False
         if not good:
             raise InvalidSettings(
-                f"{self.url!r} is not an address such as http://host:8000/predict."
+                f"{self.address!r} is not an address such as http://host:8000/predict."
             )
         if parts.username is not None:
             raise InvalidSettings("Give a password in a header, not in the address: it is printed.")
@@ -107,6 +113,11 @@ class Endpoint:
             raise InvalidSettings(
                 f"{self.max_calls} calls (max_calls) are too few for {self.processes} processes."
             )
+
+    @property
+    def address(self) -> str:
+        """The address as it may be printed: what follows the question mark is a hash."""
+        return without_query(self.url)
 
     def model(self, classes: tuple[Any, ...] = ()) -> BlackBox:
         """Return the model that is given rows of features."""
@@ -131,7 +142,7 @@ class Endpoint:
     def _ask_all(self, n: int, rows: Callable[[int], list[Any]]) -> Float[np.ndarray, "n k"]:
         parts = [self._ask(rows(start)) for start in range(0, n, self.batch)]
         if len({part.shape[1] for part in parts}) > 1:
-            raise InvalidModel(f"{self.url} gave answers of different lengths.")
+            raise InvalidModel(f"{self.address} gave answers of different lengths.")
         return np.concatenate(parts)
 
     def _ask(self, rows: list[Any]) -> Float[np.ndarray, "n k"]:
@@ -144,14 +155,14 @@ class Endpoint:
             if next(self.calls) > allowed:
                 whose = f"to one of {self.processes} processes " if self.processes > 1 else ""
                 raise Untrustworthy(
-                    f"{self.url} was asked {allowed} times, which is all that was allowed "
+                    f"{self.address} was asked {allowed} times, which is all that was allowed "
                     f"{whose}(max_calls)."
                 )
             try:
-                return _matrix(self._post(body), len(rows), self.url)
+                return _matrix(self._post(body), len(rows), self.address)
             except _Again as error:
                 problem = str(error)
-        raise NoAnswer(f"{self.url} {problem} ({self.retries + 1} attempts).")
+        raise NoAnswer(f"{self.address} {problem} ({self.retries + 1} attempts).")
 
     def _post(self, body: bytes) -> bytes:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -159,18 +170,22 @@ class Endpoint:
         end = time.monotonic() + self.timeout
         try:
             with _opener(self.url).open(request, timeout=self.timeout) as answer:
-                return _read(answer, end)
+                if answer.status not in WHOLE:
+                    raise InvalidModel(
+                        f"{self.address} answers with {answer.status}, which is not a whole answer."
+                    )
+                return _read(answer, end, self.address)
         except urllib.error.HTTPError as error:
             error.close()
             if 300 <= error.code < 400:
                 raise InvalidModel(
-                    f"{self.url} redirects to another address ({error.code}); people's data are "
-                    "sent only where you say, so give that address itself."
+                    f"{self.address} redirects to another address ({error.code}); people's data "
+                    "are sent only where you say, so give that address itself."
                 ) from None
             if error.code in (408, 425, 429) or error.code >= 500:
                 raise _Again(f"answers with an error ({error.code})") from None
             raise InvalidModel(
-                f"{self.url} refuses the request ({error.code} {error.reason})."
+                f"{self.address} refuses the request ({error.code} {error.reason})."
             ) from None
         except TimeoutError:
             raise _Again(f"gives no answer within {self.timeout:g} seconds") from None
@@ -199,7 +214,7 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(_NoRedirect, *handlers)
 
 
-def _read(answer: Any, end: float) -> bytes:
+def _read(answer: Any, end: float, address: str) -> bytes:
     """Read an answer, but not for ever, nor without limit."""
     parts, size = [], 0
     # One receive at a time: a server that sends a byte now and then never times out by itself.
@@ -207,7 +222,7 @@ def _read(answer: Any, end: float) -> bytes:
         parts.append(part)
         size += len(part)
         if size > LARGEST:
-            raise InvalidModel(f"{answer.url} sends more than {LARGEST:,} bytes for one request.")
+            raise InvalidModel(f"{address} sends more than {LARGEST:,} bytes for one request.")
         if time.monotonic() > end:
             raise TimeoutError
     if answer.length:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from likewise.errors import InvalidFile
+from likewise.files import read_whole
 
 FLAVOURS = {
     "sklearn": ("pickled_model", ""),
@@ -23,8 +24,8 @@ def model_file(folder: Path) -> Path:
     """
     listing = folder / "MLmodel"
     try:
-        text = listing.read_bytes()[:LARGEST].decode()
-    except (OSError, UnicodeDecodeError):
+        text = read_whole(listing, most=LARGEST).decode()
+    except (InvalidFile, UnicodeDecodeError):
         raise InvalidFile(
             f"{str(folder)!r} is a folder without a readable MLmodel file, so not an MLflow model."
         ) from None

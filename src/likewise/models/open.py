@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from likewise.errors import InvalidFile, TrustRequired, nearest
+from likewise.files import read_whole
 from likewise.models import boosted, endpoint, mlflow_folder, onnx_file, pickled, saved, skops_file
 from likewise.models.opened import Opened
 
@@ -18,6 +19,9 @@ BOOSTED: dict[str, Callable[[bytes, str], Opened]] = {
     **dict.fromkeys((".ubj", ".xgb", ".json"), boosted.read_xgboost),
     **dict.fromkeys((".lgb", ".txt"), boosted.read_lightgbm),
 }
+LARGEST = 4_000_000_000
+"""Bytes of a model file that are read."""
+
 SUFFIXES = (*SAFE, ".skops", *pickled.READERS, *BOOSTED)
 
 
@@ -55,10 +59,7 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
         _ask(f"Opening {spec!r} can run code that comes with it", trust)
     if suffix in BOOSTED:
         _ask(f"{spec!r} is read by a library that does not check what it reads", trust)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InvalidFile(f"{spec!r} cannot be read: {error.strerror}.") from None
+    content = read_whole(path, most=LARGEST)
     if not content:
         raise InvalidFile(f"{spec!r} is empty.")
     if suffix in pickled.READERS:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.files import write_whole, writing
+from likewise.files import read_whole, write_whole, writing
 
 IDENTITY = "identity.json"
 IF_FULL = "Make room, and continue with --resume."
@@ -102,8 +102,8 @@ def _strangers(folder: Path) -> bool:
 
 def _read_identity(file: Path) -> dict[str, str]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = json.loads(read_whole(file, most=1_000_000))
+    except (ValueError, RecursionError):  # no regular file included
         found = None
     if not isinstance(found, dict):
         raise InvalidFile(f"{str(file)!r} is damaged. Remove its folder and begin again.")
