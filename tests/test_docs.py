@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import warnings
 from pathlib import Path
 
 import pytest
+
+import likewise
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "likewise"
@@ -102,6 +105,15 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "<math" in pages[tmp_path / "statisticians.html"]
     loaded = re.compile(r"<(?:script|img|link)[^>]+(?:src|href)=\"https?://[^\"]*", re.IGNORECASE)
     assert not [found for text in pages.values() for found in loaded.findall(text)]
+
+
+def test_every_public_name_is_on_the_page_of_the_api() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    shown = {name.rpartition(".")[2]: name for name in re.findall(r"^::: ([\w.]+)$", page, re.M)}
+    assert not set(likewise.__all__) - set(shown)
+    # The page may name the file that a thing is in; it has to be that thing.
+    for name in likewise.__all__:
+        assert pkgutil.resolve_name(shown[name]) is getattr(likewise, name)
 
 
 def test_every_page_is_in_the_contents() -> None:

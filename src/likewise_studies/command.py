@@ -5,7 +5,7 @@ from pathlib import Path
 
 from likewise_studies.jobs import Progress
 from likewise_studies.output import write
-from likewise_studies.reproduce import reproduce
+from likewise_studies.reproduction import reproduce
 
 
 def reproduce_into(

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from likewise_studies.figures import save
-from likewise_studies.reproduce import Reproduction
+from likewise_studies.reproduction import Reproduction
 
 
 def write(found: Reproduction, folder: Path) -> list[Path]:

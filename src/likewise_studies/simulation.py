@@ -19,7 +19,7 @@ from likewise import AuditData
 from likewise.data import simulation as simulated_people
 from likewise.ode.steps import power_decay
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
-from likewise_studies.tables import Table, csv_text
+from likewise_studies.text_tables import Table, csv_text
 
 LAM = 100.0
 STEPS = power_decay(0.02, 2 / 3, 400)

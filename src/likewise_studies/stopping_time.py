@@ -15,7 +15,7 @@ from likewise import GradientFlow, LossRatioTest, Settings, audit, sensitive_sub
 from likewise.errors import LikewiseWarning
 from likewise.inference.many import horizon_band
 from likewise_studies.study import Study, train
-from likewise_studies.tables import Table, csv_text, number
+from likewise_studies.text_tables import Table, csv_text, number
 
 DELTA = 1.25
 TIMES = (

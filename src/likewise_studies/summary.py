@@ -14,7 +14,7 @@ from likewise_studies.published import (
     Known,
 )
 from likewise_studies.study import Row
-from likewise_studies.tables import Table, csv_text, number, spread
+from likewise_studies.text_tables import Table, csv_text, number, spread
 
 QUANTITIES = {
     "balanced_accuracy": "bal. acc",

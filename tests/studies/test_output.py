@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from likewise_studies import figures, summary
 from likewise_studies.output import write
 from likewise_studies.published import METHODS, NOTES
-from likewise_studies.reproduce import Reproduction
+from likewise_studies.reproduction import Reproduction
 from likewise_studies.stopping_time import times_csv, times_table
 from likewise_studies.study import Inferred, Row
-from likewise_studies.tables import Table, number, spread
+from likewise_studies.text_tables import Table, number, spread
 
 
 def made_up_rows(splits: int = 3) -> list[Row]:

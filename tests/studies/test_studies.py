@@ -23,7 +23,7 @@ from likewise.training import (
 )
 from likewise_studies.adult import ADULT
 from likewise_studies.compas import COMPAS
-from likewise_studies.reproduce import reproduce, reproduce_study, reproduce_times
+from likewise_studies.reproduction import reproduce, reproduce_study, reproduce_times
 from likewise_studies.study import Study
 
 

@@ -18,7 +18,7 @@ from likewise_studies.journal import Journal
 from likewise_studies.published import NOTES
 from likewise_studies.stopping_time import TIMES, run_path, times_csv, times_table
 from likewise_studies.study import Row, Study, run_one
-from likewise_studies.tables import Table
+from likewise_studies.text_tables import Table
 
 STUDIES = {"simulation": 1, "adult": 10, "compas": 10, "stopping-time": 1}
 """Studies, and how many splits each has unless told."""
