@@ -19,10 +19,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from typer.testing import CliRunner
 
 import likewise
-from likewise.cli import app
+from helpers import run
 from likewise.models import endpoint
 from likewise.settings import Settings
 from likewise.streaming import Means, audit_stream
@@ -114,12 +113,6 @@ def people_of(frame, *inputs, label="y", protected="group", raw=False):
     columns = list(dict.fromkeys([*inputs, protected, label]))
     known = None if raw else inputs
     return likewise.read(frame[columns], label=label, protected=[protected], inputs=known, raw=raw)
-
-
-def run(*arguments, **environment):
-    environment = {name: str(value) for name, value in environment.items()}
-    arguments = [str(argument) for argument in arguments]
-    return CliRunner().invoke(app, arguments, catch_exceptions=False, env=environment)
 
 
 def record_of(tmp_path, *arguments):

@@ -37,7 +37,7 @@ TEXT = {".py", ".md", ".toml", ".txt", ".cff", ".yaml", ".yml", ".html", ".css",
 MACHINE_PATH = re.compile(r"(?<![\w.:/~$)}])/(?:home|root|Users|work|opt|tmp|mnt)/\w")
 
 
-def run(code: str) -> str:
+def python(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -53,12 +53,12 @@ def test_rooms_import_only_what_they_may() -> None:
 
 @pytest.mark.parametrize("module", ["likewise", "likewise.cli", "likewise.settings"])
 def test_importing_the_surface_leaves_heavy_libraries_out(module: str) -> None:
-    loaded = run(f"import sys, {module}; print(*sys.modules)").split()
+    loaded = python(f"import sys, {module}; print(*sys.modules)").split()
     assert HEAVY.isdisjoint(loaded)
 
 
 def test_asking_for_help_imports_no_heavy_library() -> None:
-    loaded = run(
+    loaded = python(
         "import runpy, sys\n"
         "sys.argv = ['likewise', '--help']\n"
         "try:\n"

@@ -14,19 +14,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
 import likewise.metrics.base
+from helpers import people
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings, Untrustworthy
 from likewise.settings import Settings
 
 CORE = Settings(checks="core")
-
-
-def people(n=300, seed=0, classes=2, **more):
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, 2, n)
-    x = rng.normal(size=(n, 4)) + np.outer(group, [1.0, 0.5, 0, 0])
-    score = x @ [1.0, 1.0, 0.5, 0.0] + 0.5 * rng.normal(size=n)
-    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
-    return likewise.AuditData.from_arrays(x, y, {"group": group}, **more)
 
 
 def network(outputs=2, seed=0):

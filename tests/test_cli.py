@@ -14,9 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import likewise
+from helpers import run
 from likewise.cli import app
 
 ROLES = ["--label", "y", "--protected", "group"]
@@ -38,10 +38,6 @@ def world(tmp_path_factory):
     module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     likewise.save_model(module, folder / "model.safetensors", classes=(0, 1))
     return folder
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
 
 
 def refused(result, *words):

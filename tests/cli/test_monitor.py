@@ -1,23 +1,16 @@
 """``likewise monitor``: pieces, a state between runs, and the exit code."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from likewise.cli.exits import guarded
-from likewise.cli.monitor import monitor
+import helpers
 from likewise.inference.monitor import Monitor
 from likewise.inference.outcomes import Outcomes
 
-
-@pytest.fixture
-def run():
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command()(guarded(monitor))
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+run = functools.partial(helpers.run, "monitor")
 
 
 @pytest.fixture
@@ -35,7 +28,7 @@ def saved(tmp_path, rng):
     return save
 
 
-def test_evidence_is_exit_code_one_and_the_last_words(run, saved):
+def test_evidence_is_exit_code_one_and_the_last_words(saved):
     path, ratio = saved("monday.parquet", 1.6)
     result = run(path)
     expected = Monitor()
@@ -47,14 +40,14 @@ def test_evidence_is_exit_code_one_and_the_last_words(run, saved):
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_no_evidence_is_exit_code_zero_and_never_a_certificate(run, saved):
+def test_no_evidence_is_exit_code_zero_and_never_a_certificate(saved):
     result = run(saved("monday.parquet", 1.05)[0])
     assert result.exit_code == 0
     assert "Inconclusive so far" in result.stdout
     assert "never certifies" in " ".join(result.stdout.split())
 
 
-def test_pieces_over_several_runs_are_one_monitor(run, saved, tmp_path):
+def test_pieces_over_several_runs_are_one_monitor(saved, tmp_path):
     pieces = [saved(f"day {k}.parquet", 1.3) for k in range(3)]
     state, now = tmp_path / "state.json", tmp_path / "now.json"
     run(pieces[0][0], "--state", state)
@@ -69,7 +62,7 @@ def test_pieces_over_several_runs_are_one_monitor(run, saved, tmp_path):
     assert "(so far, state.json)" in result.stdout
 
 
-def test_a_piece_that_fails_leaves_the_pieces_before_it_saved(run, saved, tmp_path):
+def test_a_piece_that_fails_leaves_the_pieces_before_it_saved(saved, tmp_path):
     good, _ = saved("good.parquet", 1.3, map="flow")
     other, _ = saved("other.parquet", 1.3, map="reach")
     state = tmp_path / "state.json"
@@ -88,13 +81,13 @@ def test_a_piece_that_fails_leaves_the_pieces_before_it_saved(run, saved, tmp_pa
         (["--json", "no/such/folder.json"], "cannot be written"),
     ],
 )
-def test_bad_settings_are_one_sentence(run, saved, flags, says):
+def test_bad_settings_are_one_sentence(saved, flags, says):
     result = run(saved("monday.parquet", 1.3)[0], *flags)
     assert result.exit_code == 2
     assert says in result.stderr
 
 
-def test_a_changed_tolerance_is_refused(run, saved, tmp_path):
+def test_a_changed_tolerance_is_refused(saved, tmp_path):
     path, state = saved("monday.parquet", 1.3)[0], tmp_path / "state.json"
     run(path, "--state", state)
     result = run(path, "--state", state, "--delta", "1.3")
@@ -102,14 +95,14 @@ def test_a_changed_tolerance_is_refused(run, saved, tmp_path):
     assert "cannot change to 1.3" in result.stderr
 
 
-def test_a_missing_file_is_one_sentence(run, tmp_path):
+def test_a_missing_file_is_one_sentence(tmp_path):
     result = run(tmp_path / "none.parquet")
     assert result.exit_code == 2
     assert "There is no file" in result.stderr
     assert result.stdout == ""
 
 
-def test_the_settings_of_the_audit_are_named(run, saved, tmp_path):
+def test_the_settings_of_the_audit_are_named(saved, tmp_path):
     path, _ = saved("monday.parquet", 1.6, settings_hash="abcdef0123456789")
     result = run(path, "--json", tmp_path / "look.json")
     assert "settings abcdef012345" in result.stdout

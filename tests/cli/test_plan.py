@@ -1,24 +1,18 @@
 """``likewise plan``: rows for both tests on one page."""
 
+import functools
+
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from likewise.cli.exits import guarded
-from likewise.cli.plan import plan
+import helpers
 from likewise.inference.outcomes import Outcomes
 from likewise.settings import Settings
 
-
-@pytest.fixture
-def run():
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command()(guarded(plan))
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+run = functools.partial(helpers.run, "plan")
 
 
-def test_both_tests_are_planned_within_80_columns(run):
+def test_both_tests_are_planned_within_80_columns():
     result = run("--effect", 1.4, "--sd", 0.9, "--base-error", 0.2)
     assert result.exit_code == 0
     assert "loss ratio of 1.40: 223 people" in result.stdout
@@ -28,7 +22,7 @@ def test_both_tests_are_planned_within_80_columns(run):
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_a_pilot_takes_the_place_of_guesses(run, tmp_path, rng):
+def test_a_pilot_takes_the_place_of_guesses(tmp_path, rng):
     n = 400
     ones, zeros = np.ones(n), np.zeros(n, dtype=np.int64)
     before = (rng.random(n) < 0.2).astype(np.int64)
@@ -55,7 +49,7 @@ def test_a_pilot_takes_the_place_of_guesses(run, tmp_path, rng):
         (["--effect", "1.4", "--pilot", "none.parquet"], "There is no file 'none.parquet'"),
     ],
 )
-def test_bad_input_is_one_sentence(run, flags, says):
+def test_bad_input_is_one_sentence(flags, says):
     result = run(*flags)
     assert result.exit_code == 2
     assert says in result.stderr

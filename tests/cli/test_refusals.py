@@ -11,14 +11,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import likewise
-from likewise.cli import app
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+from helpers import run
 
 
 def sentence(result):

@@ -1,25 +1,18 @@
 """``likewise test``: what outcomes say of themselves is not lost when tests are repeated."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from likewise.cli.exits import guarded
-from likewise.cli.repeat import repeat
+import helpers
 from likewise.errors import InvalidFile, InvalidSample
 from likewise.inference.monitor import Monitor
 from likewise.inference.outcomes import Outcomes, Status
 from likewise.inference.plan import plan
 
-
-@pytest.fixture
-def run():
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command()(guarded(repeat))
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+run = functools.partial(helpers.run, "test")
 
 
 @pytest.fixture
@@ -40,7 +33,7 @@ def diverged(outcomes):
     return dataclasses.replace(outcomes, status=status)
 
 
-def test_both_settings_are_named(run, outcomes, tmp_path):
+def test_both_settings_are_named(outcomes, tmp_path):
     outcomes.save(tmp_path / "o.parquet")
     result = run(tmp_path / "o.parquet", "--delta", 1.1)
     assert result.exit_code == 1
@@ -48,7 +41,7 @@ def test_both_settings_are_named(run, outcomes, tmp_path):
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_people_who_were_not_moved_as_intended_make_it_untrustworthy(run, diverged, tmp_path):
+def test_people_who_were_not_moved_as_intended_make_it_untrustworthy(diverged, tmp_path):
     diverged.save(tmp_path / "o.parquet")
     result = run(tmp_path / "o.parquet")
     assert result.exit_code == 3

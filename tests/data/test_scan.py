@@ -13,7 +13,7 @@ from likewise.data import Encoder, read, scan
 from likewise.errors import InvalidData, InvalidFile, InvalidSettings
 
 
-def people(n: int, seed: int = 0) -> pd.DataFrame:
+def made_up(n: int, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     return pd.DataFrame(
         {
@@ -42,7 +42,7 @@ def test_blocks_joined_are_the_whole(tmp_path_factory, sizes, rows, kinds, group
     files = []
     for k, (n, suffix) in enumerate(zip(sizes, kinds, strict=False)):
         path = folder / f"{k}.{suffix}"
-        frame = people(n, seed=k)
+        frame = made_up(n, seed=k)
         if suffix == "csv":
             frame.to_csv(path, index=False)
         else:
@@ -51,7 +51,7 @@ def test_blocks_joined_are_the_whole(tmp_path_factory, sizes, rows, kinds, group
     roles = {"label": "y", "protected": ["sex"], "weight": "w", "drop_missing": True}
     if encoded:
         roles["encoder"] = Encoder.fit(
-            people(200), label="y", protected="sex", weight="w", drop_missing=True
+            made_up(200), label="y", protected="sex", weight="w", drop_missing=True
         )
     try:
         whole = read(files, **roles)
@@ -76,16 +76,16 @@ def test_blocks_joined_are_the_whole(tmp_path_factory, sizes, rows, kinds, group
 
 def test_mistakes_in_roles_are_found_before_the_first_block():
     with pytest.raises(InvalidData, match="no column 'z'"):
-        scan(people(10), label="z")
+        scan(made_up(10), label="z")
 
 
 def test_a_block_holds_at_least_one_row():
     with pytest.raises(InvalidSettings, match="not 0"):
-        scan(people(10), label="y", rows=0)
+        scan(made_up(10), label="y", rows=0)
 
 
 def test_a_missing_value_is_located_by_its_block():
-    frame = people(50).assign(a=1.0)
+    frame = made_up(50).assign(a=1.0)
     frame.loc[33, "a"] = np.nan
     blocks = scan(frame, label="y", rows=10)
     assert [len(next(blocks)) for _ in range(3)] == [10, 10, 10]
@@ -95,7 +95,7 @@ def test_a_missing_value_is_located_by_its_block():
 
 def test_a_damaged_file_among_good_ones_is_found_at_once(tmp_path):
     for k in range(3):
-        people(20).assign(a=0.0).to_parquet(tmp_path / f"{k}.parquet")
+        made_up(20).assign(a=0.0).to_parquet(tmp_path / f"{k}.parquet")
     (tmp_path / "1.parquet").write_bytes((tmp_path / "1.parquet").read_bytes()[:-30])
     with pytest.raises(InvalidFile, match=r"1\.parquet"):
         scan(tmp_path, label="y")

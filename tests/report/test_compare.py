@@ -1,11 +1,8 @@
 """Models side by side: corrected together, told apart, and honest about what differs."""
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from likewise.cli.compare import compare as command
-from likewise.cli.exits import guarded
+from helpers import run
 from likewise.errors import InvalidSample
 from likewise.report.compare import compare, read_all, words
 from likewise.report.compare_page import comparison_page
@@ -71,17 +68,15 @@ def test_one_result_is_no_comparison(four):
 
 
 def test_the_command_reads_prints_and_writes(four, tmp_path):
-    app = typer.Typer()
-    app.command()(guarded(command))
     paths = [tmp_path / f"{name}.json" for name in four]
     for path, record in zip(paths, four.values(), strict=True):
         path.write_text(record.to_json())
     page = tmp_path / "compare.html"
-    done = CliRunner().invoke(app, [*map(str, paths), "--html", str(page)])
+    done = run("compare", *paths, "--html", page)
     assert done.exit_code == 0, done.stderr
     assert "Holm's" in done.stdout
     assert page.stat().st_size < 1_000_000
-    twice = CliRunner().invoke(app, [str(paths[0])] * 2)
+    twice = run("compare", paths[0], paths[0])
     assert twice.exit_code == 2
     assert "twice" in twice.stderr
 

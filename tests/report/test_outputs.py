@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+from helpers import run
 from likewise.checks.judge import judge
 from likewise.inference.outcomes import Outcomes
 from likewise.record import Record
@@ -136,25 +136,18 @@ def test_every_output_is_written_whole(record, tmp_path):
 
 
 def test_the_report_command_renders_a_saved_result(record, tmp_path):
-    import typer
-
-    from likewise.cli.exits import guarded
-    from likewise.cli.report import report
-
-    app = typer.Typer()
-    app.command()(guarded(report))
     saved = tmp_path / "result.json"
     saved.write_text(record.to_json())
-    shown = CliRunner().invoke(app, [str(saved)])
+    shown = run("report", saved)
     assert shown.stdout.strip() == summary(record).strip()
     page = tmp_path / "page.html"
-    done = CliRunner().invoke(app, [str(saved), "--html", str(page), "--redact"])
+    done = run("report", saved, "--html", page, "--redact")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "HS-grad" not in page.read_text()
-    missing = CliRunner().invoke(app, [str(tmp_path / "no.json")])
+    missing = run("report", tmp_path / "no.json")
     assert missing.exit_code == 2
     assert "no file" in missing.stderr
-    nowhere = CliRunner().invoke(app, [str(saved), "--html", str(tmp_path / "no" / "page.html")])
+    nowhere = run("report", saved, "--html", tmp_path / "no" / "page.html")
     assert nowhere.exit_code == 2
 
 

@@ -1,6 +1,7 @@
 """Small versions of the studies on real data: the orderings of the paper, and the command."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import json
 import sys
@@ -8,11 +9,8 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from likewise.cli.exits import guarded
-from likewise.cli.reproduce import reproduce as command
+import helpers
 from likewise.data import Split
 from likewise.errors import InvalidFile, InvalidSettings, MissingExtra
 from likewise.training import (
@@ -109,10 +107,7 @@ def test_the_statistic_grows_with_time_and_least_for_sensr(adult, tmp_path):
     assert all(s < b for s, b in zip(sensr["T_n"][3:], baseline["T_n"][3:], strict=True))
 
 
-def run(*arguments: str):
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(guarded(command))
-    return CliRunner().invoke(app, list(arguments))
+run = functools.partial(helpers.run, "reproduce")
 
 
 class NotInstalled(EntryPoint):
