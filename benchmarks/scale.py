@@ -100,8 +100,8 @@ def audit(folder: str, data: str, workers: int, ray: str, steps: int) -> None:
     settings = Settings(checks="core").changed(
         columns__label="y",
         columns__protected=("sex", "race"),
-        flow__solver="exponential4",
-        flow__steps=steps,
+        map__solver="exponential4",
+        map__steps=steps,
     )
     moments: dict[str, list[tuple[float, int]]] = {}
 

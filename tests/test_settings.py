@@ -1,20 +1,22 @@
+import itertools
+import tomllib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from likewise.choices import explain, make
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.settings import Settings, make_settings, read_settings, write_settings
+from likewise.registry import MAPS
+from likewise.settings import Choice, Settings, make_settings
+from likewise.settings_file import read_settings, write_settings
 
 
 def test_the_defaults_are_the_papers():
     settings = Settings()
-    assert (settings.delta, settings.alpha, settings.flow.lam, settings.flow.time) == (
-        1.25,
-        0.05,
-        50.0,
-        5.0,
-    )
-    assert settings.decide.map == "auto"
+    flow = make(MAPS, Choice(name="flow"))
+    assert (settings.delta, settings.alpha, flow.lam, flow.time) == (1.25, 0.05, 50.0, 5.0)
+    assert settings.map.name == "auto"
 
 
 @given(
@@ -25,7 +27,12 @@ def test_the_defaults_are_the_papers():
 )
 def test_a_settings_file_is_read_back_as_it_was(tmp_path_factory, delta, alpha, label, lam):
     settings = make_settings(
-        {"delta": delta, "alpha": alpha, "columns": {"label": label}, "flow": {"lam": lam}}
+        {
+            "delta": delta,
+            "alpha": alpha,
+            "columns": {"label": label},
+            "map": {"name": "flow", "lam": lam},
+        }
     )
     path = tmp_path_factory.mktemp("settings") / "audit.toml"
     path.write_text(write_settings(settings), encoding="utf-8", newline="")
@@ -35,12 +42,66 @@ def test_a_settings_file_is_read_back_as_it_was(tmp_path_factory, delta, alpha, 
 def test_the_hash_changes_with_any_choice_and_with_nothing_else():
     assert Settings().hash == Settings().hash
     assert Settings().hash == make_settings({"delta": 1.25}).hash
-    assert Settings().hash != Settings().changed(flow__lam=49.0).hash
+    assert Settings().hash != Settings().changed(map__lam=49.0).hash
     assert Settings().hash != Settings().changed(seed=1).hash
 
 
-def test_the_deciding_map_may_stand_alone():
-    assert make_settings({"decide": "reach"}).decide.map == "reach"
+def test_a_map_may_be_named_alone():
+    assert make_settings({"map": "reach"}).map.name == "reach"
+
+
+def test_choices_of_version_0_1_are_read():
+    old = {
+        "checks": "core",
+        "decide": {"map": "flow", "interval": "paper", "error_rates": "midp"},
+        "flow": {"lam": 20.0, "time": 5.0},
+        "reach": {"budget": 30, "epsilon": 0.1},
+    }
+    settings = make_settings(old)
+    assert settings.map == Choice.model_validate({"name": "flow", "lam": 20.0})
+    assert settings.checks.run == "core"
+    assert settings.checks.params("robust") == {"epsilon": 0.1}
+    assert settings.checks.params("reach_crosscheck") == {"budget": 30}
+    assert settings.tests.params("error_rate_ratio") == {"interval": "midp"}
+    assert make_settings({"decide": "reach"}).map.name == "reach"
+    worst = make_settings({"decide": {"map": "worst"}, "flow": {"lam": 20.0}}).map
+    assert worst.get("maps") == [{"name": "flow", "lam": 20.0}, {"name": "reach"}]
+
+
+def test_a_choice_is_set_by_its_path():
+    loss = ["tests.loss_ratio.interval=paper"]
+    columns = ["columns.label=my label", "columns.protected=['sex', 'race']"]
+    settings = Settings().with_set(
+        ["map.name=reach", "map.budget=30", "delta=1.5", *loss, *columns]
+    )
+    assert (settings.map.name, settings.map.params) == ("reach", {"budget": 30})
+    assert (settings.delta, settings.columns.label) == (1.5, "my label")
+    assert settings.columns.protected == ("sex", "race")
+    assert settings.tests.params("loss_ratio") == {"interval": "paper"}
+    for bad in ("map", "map..lam=2", "=3", "colour.red=1", "delta.high=1"):
+        with pytest.raises(InvalidSettings):
+            Settings().with_set([bad])
+
+
+def test_another_map_begins_with_its_own_defaults():
+    flow = Settings().changed(map="flow", map__lam=20.0)
+    assert flow.changed(map__lam=30.0).map.params == {"lam": 30.0}
+    assert flow.changed(map="reach", map__budget=5).map.params == {"budget": 5}
+    assert flow.changed(map="flow", map__time=2.0).map.params == {"lam": 20.0, "time": 2.0}
+
+
+def test_a_settings_file_holds_what_differs_and_explains_every_line():
+    settings = Settings().changed(delta=1.5, map="flow", map__lam=20.0)
+    lines = write_settings(settings, explain=lambda kind, name: explain(MAPS.find(name)))
+    written = [line for line in lines.splitlines() if "=" in line and line[0] != "#"]
+    assert written == ["delta = 1.5", 'name = "flow"', "lam = 20.0"]
+    every = write_settings(settings, everything=True).splitlines()
+    for text in (lines.splitlines(), every):
+        for before, line in itertools.pairwise(text):
+            if line and line[0] not in "#[" and "lam" not in line:
+                assert before.startswith("# ")
+    assert "# Price" in lines
+    assert make_settings(tomllib.loads("\n".join(every))) == settings
 
 
 @pytest.mark.parametrize(
@@ -50,10 +111,10 @@ def test_the_deciding_map_may_stand_alone():
         ({"alpha": 1.0}, "alpha"),
         ({"delta": 0.99}, "delta"),
         ({"delta": float("nan")}, "delta"),
-        ({"flow": {"lam": 0}}, "flow.lam"),
-        ({"flow": {"lam": -1}}, "flow.lam"),
-        ({"flow": {"time": 0}}, "flow.time"),
-        ({"decide": {"map": "magic"}}, "decide.map"),
+        ({"flow": {"colour": 1}}, "flow.colour"),
+        ({"tests": {"loss_ratio": 3}}, "loss_ratio"),
+        ({"checks": "some"}, "some"),
+        ({"metric": {"colour": 1}}, "metric.colour"),
         ({"cap": 1.2}, "cap"),
         ({"colour": "red"}, "colour"),
     ],

@@ -34,7 +34,7 @@ from likewise.record_parts import (
 )
 from likewise.settings import Settings
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LARGEST_FILE = 100_000_000
 """Bytes of a result file that are read; one of a hundred groups has a thousandth of it."""
 

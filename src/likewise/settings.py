@@ -2,192 +2,216 @@
 
 Choices made before the data are seen are what an error rate is promised for. They are kept
 together here, printed in every output, and hashed without any path, so that two audits with the
-same hash made the same choices.
+same hash made the same choices. Maps, tests and checks are named with their parameters, which
+the class that a name stands for declares and checks (`likewise.choices`).
 """
 
 import hashlib
 import json
+import re
 import tomllib
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pydantic
 from pydantic import ConfigDict, Field
 
-from likewise.errors import InvalidFile, InvalidSettings
-from likewise.files import read_whole
+from likewise.errors import InvalidSettings
+from likewise.settings_upgrade import upgraded
 
-LARGEST = 1_000_000
-"""Bytes of a settings file that are read."""
-
-MapName = Literal["auto", "flow", "reach", "flips", "worst"]
-TestName = Literal["loss_ratio", "error_rate_ratio", "mean_loss_ratio"]
 IntervalName = Literal["hall", "bootstrap_t", "paper"]
+CheckLevel = Literal["full", "core"]
 
 
 class _Choices(pydantic.BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class Choice(_Choices):
+    """Something that is registered by name, with its parameters beside the name."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    name: str = Field("auto", description="Its name, or package.module:Name.")
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that are given; all others have their defaults."""
+        return dict(self.model_extra or {})
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a parameter, or ``default`` where it is not given."""
+        return self.params.get(name, default)
+
+
+class Selection(_Choices):
+    """Which of several to run, and the parameters of each under its name."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    run: str | tuple[str, ...] = Field("auto", description="Which of them, by name.")
+
+    @pydantic.model_validator(mode="after")
+    def _only_tables(self) -> "Selection":
+        for name, params in (self.model_extra or {}).items():
+            if not isinstance(params, dict):
+                raise ValueError(f"{name} must be a section of parameters, not {params!r}")
+        return self
+
+    def params(self, name: str) -> dict[str, Any]:
+        """Return the parameters that are given for ``name``."""
+        return dict((self.model_extra or {}).get(name, {}))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The names that have parameters."""
+        return tuple(self.model_extra or {})
+
+
 class Decide(_Choices):
-    """Which one number decides, said beforehand.
+    """What decides, said beforehand."""
 
-    Parameters
-    ----------
-    map
-        The unfair map whose outcomes decide: ``flow``, ``reach``, ``flips``, or for each person
-        the ``worst`` of flow and reach; ``auto`` is the flow for models with gradients, and the
-        search within reach for others.
-    test
-        ``loss_ratio``, ``error_rate_ratio`` or (regressions) ``mean_loss_ratio``; ``auto`` is the
-        loss ratio, the error rates for models that give probabilities only, and the ratio of
-        mean losses for regressions.
-    loss
-        For regressions: ``squared`` (the default) or ``absolute`` errors.
-    interval
-        How the loss ratio's bounds are computed: Hall's transformation, the bootstrap-t, or the
-        normal limit of the paper (which then holds for the error rates too).
-    error_rates
-        How the error rates' bounds are computed, if otherwise: ``auto`` is mid-P where wrong
-        cannot turn right, and the score test elsewhere, which is also the default unless
-        ``interval`` is that of the paper.
-    metric
-        Whose uncertainty counts: ``fixed`` takes the metric as given, ``refitted`` adds that of
-        learning it, ``auto`` refits when the metric was learned from the audited people.
-    blinded
-        What to do when a search without gradients finds significantly more than the flow:
-        ``refuse`` the result (exit code 3), or decide by the ``stronger`` map.
-    """
-
-    map: MapName = "auto"
-    test: Literal["auto", "loss_ratio", "error_rate_ratio", "mean_loss_ratio"] = "auto"
-    loss: Literal["squared", "absolute"] | None = None
-    interval: IntervalName = "hall"
-    error_rates: Literal["auto", "midp", "exact", "score", "paper"] | None = None
-    metric: Literal["auto", "fixed", "refitted"] = "auto"
-    blinded: Literal["refuse", "stronger"] = "refuse"
-
-
-class Flow(_Choices):
-    r"""The gradient flow (6)--(8): :math:`\lambda`, the time :math:`T`, and how it is solved.
-
-    Steps that are given one by one add up to the time, whatever it was; and the schedule of the
-    paper's simulation has a :math:`\lambda` and steps of its own. A result's settings hold what
-    was run.
-    """
-
-    lam: float = Field(default=50.0, gt=0)
-    time: float = Field(default=5.0, gt=0)
-    solver: Literal["auto", "euler", "rk4", "exponential2", "exponential4"] = "auto"
-    steps: int | tuple[float, ...] | None = None
-    free_only: bool = False
-    bounded: bool = False
-    keeps_start: bool | None = None
-    precision: Literal["float64", "float32"] = "float64"
-    schedule: Literal["constant", "paper_simulation"] = "constant"
-
-
-class Reach(_Choices):
-    r"""The search within reach.
-
-    Parameters
-    ----------
-    budget
-        Model calls a person.
-    feasible
-        Whether categories and whole numbers keep to values that were observed.
-    price
-        Also allow a step off the free directions, at this price for a squared fair distance of
-        one; by default there is none.
-    within
-        Hash of a reach that was handed over with a map, in place of the metric's own.
-    epsilon
-        For the distributionally robust value: the mean :math:`d_x^2` that people may be moved by,
-        besides what is free.
-    """
-
-    budget: int = Field(default=60, ge=1)
-    feasible: bool = False
-    price: float | None = Field(default=None, gt=0)
-    within: str | None = None
-    epsilon: float = Field(default=0.01, gt=0)
+    test: str = Field(
+        "auto",
+        description="The test that decides: loss_ratio, error_rate_ratio, mean_loss_ratio "
+        "(regressions), or another that is run; auto goes by what the model returns.",
+    )
+    loss: Literal["squared", "absolute"] | None = Field(
+        None, description="For regressions: squared (the default) or absolute errors."
+    )
+    interval: IntervalName = Field(
+        "hall",
+        description="How bounds are computed: hall, bootstrap_t, or paper (the normal limit); "
+        "tests that do not know the first two have their own.",
+    )
+    metric: Literal["auto", "fixed", "refitted"] = Field(
+        "auto",
+        description="Whose uncertainty counts: fixed takes the metric as given, refitted adds "
+        "that of learning it, auto refits a metric learned from the audited people.",
+    )
+    blinded: Literal["refuse", "stronger"] = Field(
+        "refuse",
+        description="If a search without gradients finds significantly more than the flow: "
+        "refuse the result, or decide by the stronger map.",
+    )
 
 
 class Metric(_Choices):
-    """How a fair metric is learned when none is given, and how often it is refitted.
+    """How a fair metric is learned when none is given, and how often it is refitted."""
 
-    Parameters
-    ----------
-    C
-        Of the regressions that the metric is learned by: smaller is more regular.
-    groups
-        Refits by the jackknife, each without one group of the people.
-    refits
-        Refit on so many bootstrap samples instead (200, say). This takes the very people that the
-        metric was learned from, so it is for a metric learned from the audited ones.
-    crossfit
-        Move people under the metric that was learned without their group.
-    """
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
-    C: float = Field(default=1.0, gt=0)
-    groups: int = Field(default=10, ge=2, le=100)
-    refits: int = Field(default=0, ge=0, le=10_000)
-    crossfit: bool = False
+    name: str = Field(
+        "auto",
+        description="auto takes the metric that is given, or learns one; package.module:Name is "
+        "one of your own, whose parameters stand here too.",
+    )
+    C: float = Field(
+        1.0, gt=0, description="Of the regressions it is learned by: smaller is more regular."
+    )
+    groups: int = Field(
+        10, ge=2, le=100, description="Refits by the jackknife, each without one group of people."
+    )
+    refits: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="Refits on so many bootstrap samples of the audited people instead.",
+    )
+    crossfit: bool = Field(
+        False, description="Move people under the metric that was learned without their group."
+    )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of a metric of one's own."""
+        return dict(self.model_extra or {})
+
+    @pydantic.model_validator(mode="after")
+    def _no_strangers(self) -> "Metric":
+        if self.name == "auto" and self.params:
+            raise ValueError(f"there is no such setting: metric.{next(iter(self.params))}")
+        return self
 
 
 class Columns(_Choices):
     """What the columns of the table mean."""
 
-    label: str | None = None
-    protected: tuple[str, ...] = ()
-    weight: str | None = None
-    cluster: str | None = None
-    ignore: tuple[str, ...] = ()
-    inputs: tuple[str, ...] | None = None
-    positive: str | None = None
-    output: Literal["logits", "probabilities", "values"] | None = None
-    drop_missing: bool = False
+    label: str | None = Field(None, description="Column with the true outcome.")
+    protected: tuple[str, ...] = Field((), description="Columns with protected traits.")
+    weight: str | None = Field(None, description="Column with sampling weights.")
+    cluster: str | None = Field(None, description="Column that groups dependent rows.")
+    ignore: tuple[str, ...] = Field((), description="Columns that the model does not see.")
+    inputs: tuple[str, ...] | None = Field(
+        None, description="Columns that the model sees, in order; by default all without a role."
+    )
+    positive: str | None = Field(None, description="Label value that is class 1 of two.")
+    output: Literal["logits", "probabilities", "values"] | None = Field(
+        None, description="What the model returns, if it does not say."
+    )
+    drop_missing: bool = Field(False, description="Leave out rows with missing values.")
 
 
 class Settings(_Choices):
-    """All choices of one audit.
+    """All choices of one audit."""
 
-    Parameters
-    ----------
-    delta
-        Tolerance: the largest acceptable ratio. 1.25 follows the four-fifths rule.
-    alpha
-        How often a model at the tolerance may be accused by chance.
-    cap
-        Ratios above it count as this much when a model is found *within* tolerance; without a
-        cap, no finite sample can bound a mean.
-    checks
-        ``full`` adds what goes beyond the core: the doubled horizon, free directions only, metric
-        refits, and a second opinion without gradients. ``core`` prints what it skipped.
-    seed
-        Of every random choice: subsamples, refits, bootstrap.
-    """
+    delta: float = Field(
+        1.25, ge=1, description="Tolerance: the largest acceptable ratio; 1.25 is four fifths."
+    )
+    alpha: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="How often a model at the tolerance may be accused by chance.",
+    )
+    cap: float = Field(
+        10.0,
+        gt=1,
+        description="Ratios above it count as this much when a model is found within tolerance: "
+        "no finite sample can bound a mean without a cap.",
+    )
+    seed: int = Field(0, ge=0, description="Of every random choice: subsamples, refits, bootstrap.")
+    columns: Columns = Field(Columns(), description="What the columns of the table mean.")
+    decide: Decide = Field(Decide(), description="What decides, said beforehand.")
+    map: Choice = Field(
+        Choice(),
+        description="How people are moved, with its parameters; auto is the gradient flow for "
+        "models with gradients, and the search within reach for others.",
+    )
+    metric: Metric = Field(Metric(), description="How a fair metric is learned when none is given.")
+    tests: Selection = Field(
+        Selection(),
+        description="Tests to run (auto: those for the task); parameters in [tests.NAME].",
+    )
+    checks: Selection = Field(
+        Selection(run="full"),
+        description="Checks beyond the verdict: full, core (fewer; the verdict is the same), or "
+        "names; parameters in [checks.NAME].",
+    )
 
-    delta: float = Field(default=1.25, ge=1)
-    alpha: float = Field(default=0.05, gt=0, lt=1)
-    cap: float = Field(default=10.0, gt=1)
-    checks: Literal["core", "full"] = "full"
-    seed: int = Field(default=0, ge=0)
-    columns: Columns = Columns()
-    decide: Decide = Decide()
-    flow: Flow = Flow()
-    reach: Reach = Reach()
-    metric: Metric = Metric()
-
-    @pydantic.field_validator("decide", mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
-    def _map_alone(cls, value: Any) -> Any:
-        return {"map": value} if isinstance(value, str) else value
+    def _upgrade(cls, value: Any) -> Any:
+        return upgraded(value) if isinstance(value, dict) else value
+
+    @pydantic.field_validator("map", mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @pydantic.field_validator("tests", "checks", mode="before")
+    @classmethod
+    def _run_alone(cls, value: Any) -> Any:
+        return {"run": value} if isinstance(value, str | list | tuple) else value
 
     @pydantic.model_validator(mode="after")
     def _cap_exceeds_tolerance(self) -> "Settings":
         if self.cap <= self.delta:
             raise ValueError(f"cap ({self.cap:g}) must exceed delta ({self.delta:g})")
+        if isinstance(self.checks.run, str) and self.checks.run not in ("full", "core"):
+            raise ValueError(f"checks.run is full, core or a list of names, not {self.checks.run}")
+        if isinstance(self.tests.run, str) and self.tests.run != "auto":
+            raise ValueError(f"tests.run is auto or a list of names, not {self.tests.run}")
         return self
 
     @property
@@ -196,15 +220,46 @@ class Settings(_Choices):
         return hashlib.sha256(canonical(self.model_dump(mode="json")).encode()).hexdigest()
 
     def changed(self, **choices: Any) -> "Settings":
-        """Return settings with some choices replaced; ``section__name`` reaches into a section."""
+        """Return settings with some choices replaced; ``section__name`` reaches into a section.
+
+        Another name of a map begins with that map's own defaults.
+        """
+        return self._with([(tuple(name.split("__")), value) for name, value in choices.items()])
+
+    def with_set(self, texts: Sequence[str]) -> "Settings":
+        """Return settings with choices written as ``section.name=value``, as ``--set`` takes them.
+
+        Values are read as in a settings file; a bare word is text.
+        """
+        return self._with([parse_choice(text) for text in texts])
+
+    def _with(self, choices: Sequence[tuple[tuple[str, ...], Any]]) -> "Settings":
         merged = self.model_dump()
-        for name, value in choices.items():
-            section, _, inner = name.partition("__")
-            if inner:
-                merged[section][inner] = value
-            else:
-                merged[name] = value
+        # Names first: another name drops the parameters of the one before.
+        for path, value in sorted(choices, key=lambda choice: choice[0][-1] not in ("map", "name")):
+            if len(path) == 1 and isinstance(value, str | list | tuple):
+                path += {"map": ("name",), "tests": ("run",), "checks": ("run",)}.get(path[0], ())
+            if path == ("map", "name") and merged["map"]["name"] != value:
+                merged["map"] = {}
+            section = merged
+            for name in path[:-1]:
+                section = section.setdefault(name, {})
+                if not isinstance(section, dict):
+                    raise InvalidSettings(f"{name!r} is a setting, not a section of them.")
+            section[path[-1]] = value
         return make_settings(merged)
+
+
+def parse_choice(text: str) -> tuple[tuple[str, ...], Any]:
+    """Read ``section.name=value``; the value as in a settings file, or else as text."""
+    path, sign, value = text.partition("=")
+    names = tuple(name.strip() for name in path.split("."))
+    if not sign or not all(re.fullmatch(r"[\w-]+", name) for name in names):
+        raise InvalidSettings(f"{text!r} is no setting. Write section.name=value, say map.lam=20.")
+    try:
+        return names, tomllib.loads(f"value = {value.strip()}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return names, value.strip()
 
 
 def canonical(value: Any) -> str:
@@ -220,33 +275,6 @@ def make_settings(choices: dict[str, Any], where: str = "") -> Settings:
         raise InvalidSettings(_sentence(error, where)) from None
 
 
-def read_settings(path: str | Path) -> Settings:
-    """Read a settings file (TOML)."""
-    try:
-        choices = tomllib.loads(read_whole(path, most=LARGEST).decode())
-    except InvalidFile:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"{str(path)!r} is not a TOML settings file: {error}.") from None
-    return make_settings(choices, f" in {path}")
-
-
-def write_settings(settings: Settings) -> str:
-    """Return the text of a settings file that `read_settings` turns back into these settings."""
-    dump = settings.model_dump(mode="json", exclude_none=True)
-    lines = ["# Choices of an audit. Fix them before you look at the data."]
-    lines += [f"{name} = {_toml(v)}" for name, v in dump.items() if not isinstance(v, dict)]
-    for section, choices in dump.items():
-        if isinstance(choices, dict):
-            lines += ["", f"[{section}]", *(f"{n} = {_toml(v)}" for n, v in choices.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    # JSON's strings, numbers, booleans and arrays are TOML's too, but for this one character.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _sentence(error: pydantic.ValidationError, where: str) -> str:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"]) or "settings"
@@ -254,5 +282,5 @@ def _sentence(error: pydantic.ValidationError, where: str) -> str:
     if first["type"] == "extra_forbidden":
         return f"There is no setting {name!r}{where}."
     got = first["input"]
-    shown = "" if isinstance(got, dict) else f" (got {got!r})"
+    shown = "" if isinstance(got, dict | pydantic.BaseModel) else f" (got {got!r})"
     return f"Setting {name!r}{where} is refused: {reason[0].lower()}{reason[1:]}{shown}."

@@ -177,7 +177,7 @@ def _check_settings(settings: Settings) -> None:
 
 def _check_uncertainty(settings: Settings, n: int) -> None:
     """Refuse a verdict that would ignore what learning from the same people adds to its error."""
-    if settings.checks == "full" and n > CHECKED and counts(settings, same_sample=True):
+    if settings.checks.run == "full" and n > CHECKED and counts(settings, same_sample=True):
         raise InvalidSettings(
             f"The metric was learned from these very {n} people, so that its own uncertainty "
             "counts, which an audit in pieces cannot find. Learn the metric from other people, "
@@ -198,7 +198,7 @@ def _introduce(model: Any, known: Survey, metric: FairMetric, settings: Settings
     check(model, people.x, features=people.features, classes=classes)
     check_belongs(metric, people.features)
     if model.front is None and people.encoder is None:
-        warn_about_scales(people.x, people.features, settings.flow.lam)
+        warn_about_scales(people.x, people.features, settings.map.get("lam", 50.0))
     x = torch.from_numpy(np.ascontiguousarray(people.x, dtype=np.float64))
     return Introduced(model, people, x, torch.from_numpy(_targets(y, classes)), classes)
 

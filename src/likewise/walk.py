@@ -216,7 +216,7 @@ def get_ready(
     check_refits(settings, metric, people)
     settings = resolve(settings, wrapped)
     if wrapped.front is None and people.encoder is None:
-        warn_about_scales(people.x, people.features, settings.flow.lam)
+        warn_about_scales(people.x, people.features, settings.map.get("lam", 50.0))
     if map is None:
         chosen = choose_map(settings, who, metric)
     else:

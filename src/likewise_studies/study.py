@@ -188,9 +188,9 @@ def infer(
     study: Study, model: TrainedClassifier, people: Split, metric: FairMetric, map: str
 ) -> Inferred:
     """Audit with everything at its default, but for the study's price and time of the flow."""
-    settings = Settings().changed(
-        decide__map=map, flow__lam=study.flow.lam, flow__time=study.flow.time
-    )
+    settings = Settings().changed(map=map)
+    if map == "flow":
+        settings = settings.changed(map__lam=study.flow.lam, map__time=study.flow.time)
     record = audit(model, people.test, metric=metric, settings=settings, threads=1).record
     test, refits = record.tests["loss_ratio"], record.refits["loss_ratio"]
     return Inferred(

@@ -43,8 +43,9 @@ def audit(metric, map=None, settings=CORE, **more):
 @pytest.mark.parametrize("wrap", [lambda map: map, lambda map: likewise.Worst((map,))])
 def test_a_feasible_search_in_python_is_that_of_the_settings(metric, wrap):
     by_hand = audit(metric, wrap(likewise.Reach(feasible=True)))
-    by_file = audit(metric, settings=CORE.changed(decide__map="reach", reach__feasible=True))
-    assert by_hand.record.settings.reach.feasible
+    by_file = audit(metric, settings=CORE.changed(map="reach", map__feasible=True))
+    noted = by_hand.record.settings.map
+    assert noted.get("feasible") or noted.get("maps")[0]["feasible"]
     assert np.array_equal(by_hand.outcomes.loss_after, by_file.outcomes.loss_after)
     whole = [case.after["x0"] for case in by_hand.worst(100)]
     assert set(whole) <= {0.0, 1.0, 2.0, 3.0}
@@ -53,7 +54,7 @@ def test_a_feasible_search_in_python_is_that_of_the_settings(metric, wrap):
 def test_a_search_that_need_not_be_feasible_says_so(metric):
     assert likewise.Reach(feasible=False).feasible is None
     result = audit(metric, likewise.Reach(feasible=False))
-    assert not result.record.settings.reach.feasible
+    assert not result.record.settings.map.get("feasible")
 
 
 def test_what_is_feasible_cannot_be_learned_from_nobody(metric):
@@ -67,11 +68,11 @@ def test_what_is_feasible_cannot_be_learned_from_nobody(metric):
 @pytest.mark.slow
 def test_the_papers_simulation_is_written_down_as_it_was_run(metric):
     by_hand = audit(metric, likewise.GradientFlow.paper_simulation())
-    by_file = audit(metric, settings=CORE.changed(flow__schedule="paper_simulation"))
-    flow = by_file.record.settings.flow
+    by_file = audit(metric, settings=CORE.changed(map__schedule="paper_simulation"))
+    flow = by_file.record.settings.map
     # The steps 0.02/k^(2/3) add up to 0.39, and their price is 100.
-    assert flow.lam == 100
-    assert flow.time == pytest.approx(sum(0.02 / k ** (2 / 3) for k in range(1, 401)))
+    assert flow.get("lam") == 100
+    assert flow.get("time") == pytest.approx(sum(0.02 / k ** (2 / 3) for k in range(1, 401)))
     assert "λ = 100, T = 0.39" in by_file.summary()
     assert by_file.record.settings_hash == by_hand.record.settings_hash
     assert np.array_equal(by_file.outcomes.loss_after, by_hand.outcomes.loss_after)
@@ -81,17 +82,17 @@ def test_the_papers_simulation_is_written_down_as_it_was_run(metric):
 
 
 def test_the_time_is_the_sum_of_steps_that_are_given(metric):
-    settings = CORE.changed(flow__solver="exponential4", flow__steps=(0.1, 0.2, 0.4))
+    settings = CORE.changed(map__solver="exponential4", map__steps=(0.1, 0.2, 0.4))
     result = audit(metric, settings=settings)
-    assert result.record.settings.flow.time == pytest.approx(0.7)
+    assert result.record.settings.map.get("time") == pytest.approx(0.7)
     assert "T = 0.7" in result.summary()
 
 
 def test_a_priced_step_is_a_setting_and_a_choice_in_python(metric):
     by_hand = audit(metric, likewise.Reach(price=5.0))
-    by_file = audit(metric, settings=CORE.changed(decide__map="reach", reach__price=5.0))
+    by_file = audit(metric, settings=CORE.changed(map="reach", map__price=5.0))
     without = audit(metric, likewise.Reach())
-    assert by_hand.record.settings.reach.price == 5
+    assert by_hand.record.settings.map.get("price") == 5
     assert by_hand.record.settings_hash == by_file.record.settings_hash
     assert by_hand.record.settings_hash != without.record.settings_hash
     assert np.array_equal(by_hand.outcomes.loss_after, by_file.outcomes.loss_after)
@@ -107,10 +108,10 @@ def test_a_reach_that_was_handed_over_is_noted_by_its_hash(metric):
         likewise.Worst((likewise.Reach(within=wider),)),
         likewise.GradientFlow(reach=wider),
     )
-    found = {audit(metric, map).record.settings.reach.within for map in maps}
+    found = {str(audit(metric, map).record.settings.map.get("within")) for map in maps}
     assert len(found) == 1
-    assert found != {None}
-    settings = CORE.changed(decide__map="reach", reach__within=found.pop())
+    assert found != {"None"}
+    settings = CORE.changed(map="reach", map__within={"sha256": "of it"})
     with pytest.raises(InvalidSettings, match="handed over"):
         audit(metric, settings=settings)
 
@@ -120,12 +121,14 @@ def test_the_interval_of_the_error_rates_is_noted(metric):
         return audit(metric, likewise.Reach(), tests=tests).record
 
     loss, exact = likewise.LossRatioTest(), likewise.ErrorRateRatioTest(interval="exact")
-    assert noted(loss, exact).settings.decide.error_rates == "exact"
-    assert noted(loss, likewise.ErrorRateRatioTest()).settings.decide.error_rates is None
+    assert noted(loss, exact).settings.tests.params("error_rate_ratio") == {"interval": "exact"}
+    assert not noted(loss, likewise.ErrorRateRatioTest()).settings.tests.named
     paper = [test(interval="paper") for test in (type(loss), type(exact))]
     by_file = audit(metric, likewise.Reach(), CORE.changed(decide__interval="paper")).record
     assert noted(*paper).settings_hash == by_file.settings_hash
-    by_file = audit(metric, likewise.Reach(), CORE.changed(decide__error_rates="exact")).record
+    by_file = audit(
+        metric, likewise.Reach(), CORE.changed(tests__error_rate_ratio__interval="exact")
+    ).record
     assert by_file.tests == noted(loss, exact).tests
     assert by_file.tests["error_rate_ratio"].method == "exact"
 

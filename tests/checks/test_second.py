@@ -97,9 +97,7 @@ def test_the_stronger_map_brings_its_own_refits(world):
     record = likewise.audit(Rounded(model), people, settings=settings).record
     assert record.decided_by.map == "reach"
     assert record.decided_by.metric == "refitted"
-    searched = likewise.audit(
-        Rounded(model), people, settings=settings.changed(decide__map="reach")
-    ).record
+    searched = likewise.audit(Rounded(model), people, settings=settings.changed(map="reach")).record
     for name, test in searched.tests.items():
         assert record.tests[name] == test
         assert record.refits[name] == searched.refits[name]

@@ -40,7 +40,11 @@ def test_directions_are_turned_for_a_model_without_gradients(world):
 
 
 @pytest.mark.parametrize(
-    "choices", [{"flow__bounded": True}, {"decide__map": "worst", "flow__bounded": True}]
+    "choices",
+    [
+        {"map__bounded": True},
+        {"map": "worst", "map__maps": [{"name": "flow", "bounded": True}, {"name": "reach"}]},
+    ],
 )
 def test_a_direction_is_dropped_where_the_map_has_a_reach_of_its_own(world, choices):
     people, x, y = world

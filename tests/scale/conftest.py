@@ -78,9 +78,9 @@ def _make_world(folder: Path, n: int = 3000, classes: int = 2) -> World:
         columns__label="y",
         columns__protected=("group", "age"),
         columns__ignore=("w", "household"),
-        flow__time=1.0,
-        flow__steps=4,
-        flow__solver="exponential2",
+        map__time=1.0,
+        map__steps=4,
+        map__solver="exponential2",
     )
     return World(folder, metric, settings)
 

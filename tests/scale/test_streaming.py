@@ -221,7 +221,7 @@ def test_where_the_flow_is_blind_a_search_on_a_sample_decides_nothing(world):
     assert record.tests["error_rate_ratio"].n == 3000
     assert not record.trustworthy
     assert "audit it with --map reach" in record.reasons[0]
-    assert record.settings == settings.changed(decide__map="flow")
+    assert record.settings == settings.changed(map__name="flow")
 
 
 def test_a_metric_learned_from_the_audited_people_is_recognised(world):
@@ -310,7 +310,7 @@ def test_a_pipelines_columns_are_swapped_for_every_value_that_occurs(rare, monke
     columns = [("sex", OneHotEncoder(), ["sex"]), ("rest", "passthrough", ["age", "members"])]
     pipeline = make_pipeline(ColumnTransformer(columns), StandardScaler(), LogisticRegression())
     pipeline.fit(frame.drop(columns="y"), frame["y"])
-    settings = Settings(checks="core", decide="flips").changed(
+    settings = Settings(checks="core", map="flips").changed(
         columns__label="y", columns__protected=("sex", "members"), columns__inputs=None
     )
     data = likewise.read(folder, label="y", protected=("sex", "members"), raw=True)
@@ -322,7 +322,7 @@ def test_a_pipelines_columns_are_swapped_for_every_value_that_occurs(rare, monke
     close(expected.tests["loss_ratio"].model_dump(), record.tests["loss_ratio"].model_dump())
 
 
-@pytest.mark.parametrize("choice", [{"decide__map": "flips"}, {"reach__feasible": True}])
+@pytest.mark.parametrize("choice", [{"map": "flips"}, {"map__feasible": True}])
 def test_values_that_occur_are_those_of_everyone(rare, tmp_path, choice, monkeypatch):
     monkeypatch.setattr("likewise.checks.survey.SAMPLE", 500)
     frame, _ = rare
@@ -332,7 +332,7 @@ def test_values_that_occur_are_those_of_everyone(rare, tmp_path, choice, monkeyp
     model = LogisticRegression().fit(plain[inputs].to_numpy(), plain["y"])
     wide = plain[inputs].to_numpy() * [1, 3, 1]
     metric = likewise.ignoring([[0.0, 1.0, 0.0]]).with_reach(wide)
-    settings = Settings(checks="core", decide="reach").changed(
+    settings = Settings(checks="core", map="reach").changed(
         columns__label="y", columns__protected=("members",), columns__inputs=inputs, **choice
     )
     data = likewise.read(tmp_path, label="y", protected="members", inputs=inputs)

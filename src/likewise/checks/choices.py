@@ -2,13 +2,13 @@
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Iterator, Sequence
 
 import torch
 
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import error_rate_interval
+from likewise.choices import make, note, parameters
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.inference.ratio_tests import (
     ErrorRateRatioTest,
@@ -26,20 +26,23 @@ from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
-from likewise.settings import Settings, canonical
+from likewise.registry import MAPS
+from likewise.settings import Choice, Settings, canonical
 
 
 def resolve(settings: Settings, model: Model) -> Settings:
     """Return the settings with nothing left open: a model without gradients cannot flow."""
     _refuse_unsuited(settings, model)
-    flow, simulation = settings.flow, GradientFlow.paper_simulation()
-    if flow.schedule == simulation.schedule and flow.steps != simulation.steps:
-        settings = _note_flow(settings, simulation)
-    elif isinstance(flow.steps, tuple):
-        settings = settings.changed(flow__time=math.fsum(flow.steps))
-    if settings.decide.map != "auto":
-        return settings
-    return settings.changed(decide__map="flow" if model.card.differentiable else "reach")
+    choice = settings.map
+    if choice.name == "auto":
+        name = "flow" if model.card.differentiable else "reach"
+        known = parameters(MAPS.find(name)).keys() | {"bounded"}
+        given = {k: v for k, v in choice.params.items() if k in known}
+        choice = Choice.model_validate({"name": name, **given})
+    # Whatever is wrong with parameters is said now; swaps need people to be made.
+    if choice.name in MAPS.names() and choice.name != "flips":
+        choice = noted(_made(choice, None, settings, None))
+    return settings.changed(map=choice.model_dump())
 
 
 def _refuse_unsuited(settings: Settings, model: Model) -> None:
@@ -59,24 +62,22 @@ def _refuse_unsuited(settings: Settings, model: Model) -> None:
 
 def choose_map(settings: Settings, who: Introduced, metric: FairMetric) -> UnfairMap:
     """Return the map that the settings let decide."""
-    if settings.reach.within is not None:
-        raise InvalidSettings(
-            "reach.within stands for a reach that was handed over in Python, which settings cannot "
-            "hold. Hand it over again, likewise.Reach(within=…), or leave it out."
-        )
-    if settings.decide.map == "reach":
-        return reach(settings, who)
-    if settings.decide.map == "flips":
+    return _made(settings.map, who, settings, metric)
+
+
+def _made(
+    choice: Choice, who: Introduced | None, settings: Settings, metric: FairMetric | None
+) -> UnfairMap:
+    if choice.name == "worst":
+        parts = choice.get("maps") or ({"name": "flow"}, {"name": "reach"})
+        chosen = [Choice.model_validate(part) for part in parts]
+        return Worst(tuple(_made(part, who, settings, metric) for part in chosen))
+    if choice.name == "flow":
+        return _flow(choice, metric)
+    if choice.name == "flips" and who is not None:
         return _flips(who)
-    if settings.decide.map == "worst":
-        return Worst((_flow(settings, metric), reach(settings, who)))
-    return _flow(settings, metric)
-
-
-def reach(settings: Settings, who: Introduced) -> Reach:
-    """Return the search within reach."""
-    chosen = settings.reach
-    return _knowing(who, Reach(chosen.budget, price=chosen.price, feasible=chosen.feasible))
+    map = make(MAPS, choice, trust=True)
+    return complete(map, who) if who is not None else map
 
 
 def complete(map: UnfairMap, who: Introduced) -> UnfairMap:
@@ -98,30 +99,35 @@ def reach_beside(settings: Settings, who: Introduced, metric: QuadraticForm) -> 
 
     It keeps to the free directions, like the flow that it is compared with.
     """
-    search = dataclasses.replace(reach(settings, who), price=None)
+    budget = settings.checks.params("reach_crosscheck").get(
+        "budget", settings.map.get("budget", 60)
+    )
+    search = Reach(budget=int(budget))
+    if settings.map.get("feasible"):
+        search = _knowing(who, dataclasses.replace(search, feasible=True))
     if getattr(metric, "reach", None) is not None:
         return search
     within = Ellipsoid.of(who.data.x @ metric.free.numpy().T, who.data.weight)
     return dataclasses.replace(search, within=within)
 
 
-def _flow(settings: Settings, metric: FairMetric) -> GradientFlow:
-    flow = settings.flow
-    within = metric.reach if flow.bounded and isinstance(metric, ProjectionMetric) else None
-    if flow.bounded and within is None:
-        raise InvalidSettings("flow.bounded needs a metric with a reach; a learned metric has one.")
-    return GradientFlow(
-        lam=flow.lam,
-        time=flow.time,
-        solver=flow.solver,
-        steps=flow.steps,
-        free_only=flow.free_only,
-        reach=within,
-        precision=flow.precision,
-        # Euler by name is the paper's algorithm, which has no such rule.
-        keeps_start=flow.solver != "euler" if flow.keeps_start is None else flow.keeps_start,
-        schedule=flow.schedule,
-    )
+def _flow(choice: Choice, metric: FairMetric | None) -> GradientFlow:
+    params = dict(choice.params)
+    bounded, keeps_start = params.pop("bounded", False), params.pop("keeps_start", None)
+    if params.get("schedule") == "paper_simulation":
+        return GradientFlow.paper_simulation()
+    flow: GradientFlow = make(MAPS, Choice.model_validate({"name": "flow", **params}))
+    # Euler by name is the paper's algorithm, which has no such rule.
+    keeps_start = flow.solver != "euler" if keeps_start is None else keeps_start
+    within = metric.reach if bounded and isinstance(metric, ProjectionMetric) else None
+    if bounded and within is None and metric is not None:
+        raise InvalidSettings("map.bounded needs a metric with a reach; a learned metric has one.")
+    flow = dataclasses.replace(flow, keeps_start=keeps_start, reach=within)
+    return dataclasses.replace(flow, reach=_UNKNOWN) if bounded and metric is None else flow
+
+
+_UNKNOWN = Ellipsoid(torch.zeros(0), torch.zeros(0, 0), 0.0)
+"""Stands for the reach of a metric that is not known yet."""
 
 
 def _flips(who: Introduced) -> Flips:
@@ -136,46 +142,35 @@ def _flips(who: Introduced) -> Flips:
 
 def note_choices(settings: Settings, map: UnfairMap | None, tests: Sequence[RatioTest]) -> Settings:
     """Return the settings with what was chosen by handing over a map or tests."""
-    if isinstance(map, Reach):
-        settings = settings.changed(
-            decide__map="reach",
-            reach__budget=map.budget,
-            reach__price=map.price,
-            reach__feasible=map.feasible is not None,
-        )
-    if isinstance(map, Flips):
-        settings = settings.changed(decide__map="flips")
-    if isinstance(map, Worst):
-        for part in map.maps:
-            settings = note_choices(settings, part, ())
-        settings = settings.changed(decide__map="worst")
-    if isinstance(map, GradientFlow):
-        settings = _note_flow(settings.changed(decide__map="flow"), map)
+    if map is not None:
+        settings = settings.changed(map=noted(map).model_dump())
     for test in tests:
         settings = settings.changed(delta=test.delta, alpha=test.alpha)
         if isinstance(test, LossRatioTest | MeanLossRatioTest):
             settings = settings.changed(decide__interval=test.interval, cap=test.cap)
     for test in tests:
         if isinstance(test, ErrorRateRatioTest) and test.interval != error_rate_interval(settings):
-            settings = settings.changed(decide__error_rates=test.interval)
+            settings = settings.changed(tests__error_rate_ratio={"interval": test.interval})
     return settings
 
 
-def _note_flow(settings: Settings, flow: GradientFlow) -> Settings:
-    steps = flow.steps
-    if isinstance(steps, tuple) and len(set(steps)) == 1:
-        steps = len(steps)
-    return settings.changed(
-        flow__lam=flow.lam,
-        flow__time=flow.time,
-        flow__solver=flow.solver,
-        flow__steps=steps,
-        flow__free_only=flow.free_only,
-        flow__bounded=flow.reach is not None,
-        flow__precision=flow.precision,
-        flow__keeps_start=flow.keeps_start,
-        flow__schedule=flow.schedule,
-    )
+def noted(map: UnfairMap) -> Choice:
+    """Return the choice that stands for a map."""
+    if isinstance(map, Flips):
+        return Choice(name="flips")
+    if isinstance(map, Worst):
+        parts = [noted(part).model_dump() for part in map.maps]
+        return Choice.model_validate({"name": "worst", "maps": parts})
+    choice = note(MAPS, map)
+    params = choice.params
+    if isinstance(map, GradientFlow):
+        params |= {"bounded": params.pop("reach") is not None}
+        del params["horizons"]
+        if isinstance(map.steps, tuple) and len(set(map.steps)) == 1:
+            params["steps"] = len(map.steps)
+    if isinstance(map, Reach):
+        params |= {"feasible": map.feasible is not None, "within": None}
+    return Choice.model_validate({"name": choice.name, **params})
 
 
 def note_reach(settings: Settings, map: UnfairMap, metric: FairMetric) -> Settings:
@@ -188,7 +183,8 @@ def note_reach(settings: Settings, map: UnfairMap, metric: FairMetric) -> Settin
     if not brought:
         return settings
     numbers = [[r.mean.tolist(), r.covariance.tolist(), r.radius] for r in brought]
-    return settings.changed(reach__within=hashlib.sha256(canonical(numbers).encode()).hexdigest())
+    sha256 = hashlib.sha256(canonical(numbers).encode()).hexdigest()
+    return settings.changed(map__within={"sha256": sha256})
 
 
 def _reaches(map: UnfairMap) -> Iterator[Ellipsoid]:

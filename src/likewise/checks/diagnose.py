@@ -91,7 +91,7 @@ def diagnose(
     reasons = list(_reasons(gathered, certificate))
     horizons = list(ladder(outcomes, settings))
     beside = list(other_methods(outcomes, settings))
-    full = settings.checks == "full"
+    full = settings.checks.run == "full"
     deciding = map
     if full and isinstance(map, GradientFlow):
         horizons.append(doubled(who, metric, map, settings, threads=threads))
@@ -162,6 +162,6 @@ def _reasons(gathered: Gathered, certificate: Certificate | None) -> tuple[str, 
         capped = (
             f"after {certificate.evaluations} gradients a person the flow may still be off by "
             f"{certificate.error_in_se:.2g} standard errors; shorten its time, or bound it by the "
-            "reach (flow.bounded)",
+            "reach (map.bounded)",
         )
     return capped + troubles(gathered.outcomes.counts())

@@ -92,8 +92,9 @@ def default_tests(outcomes: Outcomes, settings: Settings) -> tuple[RatioTest, ..
 
 def error_rate_interval(settings: Settings) -> str:
     """Return how the error rates' bounds are computed: as chosen, or as goes with the losses'."""
-    if settings.decide.error_rates is not None:
-        return settings.decide.error_rates
+    chosen = settings.tests.params("error_rate_ratio").get("interval")
+    if chosen is not None:
+        return str(chosen)
     return "paper" if settings.decide.interval == "paper" else "auto"
 
 

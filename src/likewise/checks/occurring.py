@@ -59,7 +59,7 @@ def choose_for_everyone(
     Values that occur are those of everyone, as in an audit in memory, not those of the sample.
     """
     front, table = who.model.front, who.data.table
-    if settings.decide.map == "flips" and front is not None and table is not None:
+    if settings.map.name == "flips" and front is not None and table is not None:
         read = [name for name in known.traits if not front.columns or name in front.columns]
         swaps = Swaps({n: _values(known.traits[n], table.schema.field(n).type) for n in read})
         return swaps.over(table, front), swaps
@@ -77,11 +77,16 @@ def choose_for_everyone(
         places = {name: columns for name, columns in places.items() if columns}
         choices = _observed(blocks(), list(places.values()))
         chosen = Flips.between(dict(zip(places, choices, strict=True)))
-    elif known.n > len(who.x) and settings.reach.feasible and isinstance(chosen, Reach | Worst):
+    elif known.n > len(who.x) and _feasible(settings) and isinstance(chosen, Reach | Worst):
         groups = column_groups(who.data.x, who.data.features)
         found = _observed(blocks(), groups, MOST_VALUES)
         chosen = _keeping_to(chosen, Feasible.keeping(found, known.n))
     return chosen, None
+
+
+def _feasible(settings: Settings) -> bool:
+    parts = settings.map.get("maps") or ()
+    return bool(settings.map.get("feasible") or any(part.get("feasible") for part in parts))
 
 
 def _keeping_to(map: UnfairMap, feasible: Feasible) -> UnfairMap:

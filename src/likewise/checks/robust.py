@@ -117,7 +117,7 @@ def robust_value(who: Introduced, metric: FairMetric, settings: Settings) -> Rob
     r"""Return the distributionally robust fairness value (Definition 2.1), within the reach.
 
     The mean loss can rise by this much if people move by a mean squared fair distance of
-    :math:`\epsilon` (``reach.epsilon``), and along free directions anywhere within reach.
+    :math:`\epsilon` (``checks.robust.epsilon``), and along free directions anywhere within reach.
     Everyone's worst place within reach is searched for, and steps of many lengths lead on from
     there; what the search misses makes the value smaller. ``None`` if the metric is not quadratic.
     """
@@ -126,14 +126,14 @@ def robust_value(who: Introduced, metric: FairMetric, settings: Settings) -> Rob
     sample = some(who, PEOPLE, settings.seed)
     bound = reach_beside(settings, who, metric).bind(who.model, metric)
     n, d = sample.x.shape
-    size = max(1, NUMBERS // (d * max(settings.reach.budget, len(COARSE))))
+    size = max(1, NUMBERS // (d * max(bound.map.budget, len(COARSE))))
     blocks = np.split(np.arange(n), np.arange(size, n, size))
     ways = [Ways.find(bound, sample.take(rows)) for rows in blocks]
 
     def look(far: Float[np.ndarray, "n m"]) -> Candidates:
         return joined([way.look(far[rows]) for way, rows in zip(ways, blocks, strict=True)])
 
-    epsilon = settings.reach.epsilon
+    epsilon = settings.checks.params("robust").get("epsilon", 0.01)
     design = Design.make(n, sample.data.weight, sample.data.cluster)
     coarse = look(np.tile(np.sqrt(epsilon) * np.array([0.0, *COARSE]), (n, 1)))
     first = value_of(coarse, epsilon, design, settings.alpha)

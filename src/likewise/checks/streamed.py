@@ -157,7 +157,7 @@ def _about_everyone(
     of_sample = troubles(moved.outcomes.counts())
     beside = _beside(joined, book, settings) + found.beside[from_sample:]
     skipped = found.skipped
-    if joined.n > len(moved.outcomes) and settings.checks == "full":
+    if joined.n > len(moved.outcomes) and settings.checks.run == "full":
         skipped += (
             "metric refits, sensitivity and second opinion of everyone (they rest on "
             f"{len(moved.outcomes)} people drawn at random)",

@@ -17,9 +17,10 @@ def init(
 
     Example: likewise init audit.toml
     """
-    from likewise.settings import Settings, write_settings
+    from likewise.settings import Settings
+    from likewise.settings_file import write_settings
 
     if path.exists() and not force:
         raise InvalidFile(f"{str(path)!r} exists already. Pass --force to replace it.")
-    write_whole(path, write_settings(Settings()).encode())
+    write_whole(path, write_settings(Settings(), everything=True).encode())
     print(f"Wrote {path} (settings {Settings().hash[:12]}).")

@@ -61,7 +61,8 @@ def names(values: list[str] | None) -> tuple[str, ...] | None:
 
 def settings_from(path: Path | None, choices: dict[str, Any]) -> Any:
     """Read the settings file, if any, and let the flags that were given override it."""
-    from likewise.settings import Settings, read_settings
+    from likewise.settings import Settings
+    from likewise.settings_file import read_settings
 
     base = Settings() if path is None else read_settings(path)
     return base.changed(**{name: value for name, value in choices.items() if value is not None})

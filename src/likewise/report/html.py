@@ -10,7 +10,7 @@ from likewise.report import charts, curves, phrases
 from likewise.report.page import render, short
 from likewise.report.people import person
 from likewise.report.words import search_words
-from likewise.settings import write_settings
+from likewise.settings_file import write_settings
 
 MOST_GROUPS = 80
 MOST_DIRECTIONS = 12

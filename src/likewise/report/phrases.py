@@ -1,7 +1,7 @@
 """What a report says in words that an auditor can quote: claims, their limits, the method."""
 
 from likewise.record import Record
-from likewise.report.words import number, percent
+from likewise.report.words import map_numbers, number, percent
 
 HEADLINES = {
     "evidence_of_unfairness": "Evidence of unfairness",
@@ -64,7 +64,6 @@ def tail_words(index: float) -> str:
 
 def not_said(record: Record) -> list[str]:
     """Return what the verdict does not say."""
-    settings = record.settings
     limits = {
         "evidence_of_unfairness": "It does not say why, nor that anyone intended it, nor what the "
         "law makes of it. It is evidence for people to weigh.",
@@ -73,8 +72,9 @@ def not_said(record: Record) -> list[str]:
         "inconclusive": "It does not say that the model passed. The data cannot tell on which "
         "side of the tolerance it is; more people would.",
     }
+    lam, time, _ = map_numbers(record)
     choices = (
-        f"λ = {settings.flow.lam:g} and T = {settings.flow.time:g}"
+        f"λ = {lam:g} and T = {time:g}"
         if record.decided_by.map == "flow"
         else f"the {MAPS.get(record.decided_by.map, record.decided_by.map)}"
     )
@@ -120,12 +120,13 @@ def method(record: Record) -> list[str]:
     """Return the method in a few quotable paragraphs."""
     settings, decided = record.settings, record.decided_by
     sure = percent(1 - settings.alpha)
+    lam, time, budget = map_numbers(record)
     maps = {
         "flow": "Each person is moved along the gradient flow that raises their loss while paying "
-        f"λ = {settings.flow.lam:g} times the squared fair distance, for the time "
-        f"T = {settings.flow.time:g} (equations (6)–(8)).",
+        f"λ = {lam:g} times the squared fair distance, for the time "
+        f"T = {time:g} (equations (6)–(8)).",
         "reach": "For each person, similar people within reach are searched without gradients, "
-        f"{settings.reach.budget} model calls a person, and the worst is kept.",
+        f"{budget} model calls a person, and the worst is kept.",
         "flips": "Each person's protected value is swapped for every other value, and the worst "
         "is kept.",
         "worst": "Each person is moved along the gradient flow, similar people within reach are "

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from likewise.record import Record, TestRecord
 
@@ -158,15 +159,15 @@ def _count(n: int, thing: str) -> str:
 
 def _about(record: Record) -> list[tuple[str, str]]:
     model, data, metric = record.model, record.data, record.metric
-    flow = record.settings.flow
     classes = f", classes {', '.join(model.classes)}" if model.classes else ""
     kind = "learned" if metric.learned else "given"
     sample = " from the audited people" if metric.same_sample else ""
+    lam, time, budget = map_numbers(record)
     maps = {
-        "flow": f"gradient flow, λ = {flow.lam:g}, T = {flow.time:g}",
-        "reach": f"search within reach, {record.settings.reach.budget} calls a person",
+        "flow": f"gradient flow, λ = {lam:g}, T = {time:g}",
+        "reach": f"search within reach, {budget} calls a person",
         "flips": "protected value swapped",
-        "worst": f"the worse of flow (λ = {flow.lam:g}, T = {flow.time:g}) and search within reach",
+        "worst": f"the worse of flow (λ = {lam:g}, T = {time:g}) and search within reach",
     }
     rows = [
         ("Model", f"{model.kind}, {model.n_features} features{classes}"),
@@ -192,6 +193,15 @@ def _about(record: Record) -> list[tuple[str, str]]:
         ),
     ]
     return rows
+
+
+def map_numbers(record: Record) -> tuple[float, float, int]:
+    """Return λ and the time of the flow, and the calls of the search, as they were run."""
+    chosen = record.settings.map
+    params: dict[str, Any] = {"lam": 50.0, "time": 5.0, "budget": 60}
+    for part in (chosen.params, *chosen.get("maps", ())):
+        params |= part
+    return float(params["lam"]), float(params["time"]), int(params["budget"])
 
 
 def _people(record: Record) -> list[tuple[str, str]]:
