@@ -39,7 +39,8 @@ from likewise.models import Endpoint
 from likewise.record import Record
 from likewise.report.outputs import write_outputs
 from likewise.scale.journal import Journal
-from likewise.settings import Settings, make_settings, read_settings, write_settings
+from likewise.settings import Settings, make_settings
+from likewise.settings_file import read_settings, write_settings
 
 INPUTS = 100_000
 MARK = "<img src=x onerror=alert(1)>"

