@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from likewise.data import adult
-from likewise.data.sources import cache_folder
+from likewise.data.paper_wheel import cache_folder
 from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
 from likewise.metrics.learn import sensitive_subspace

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flow_lines.networks import Case, move
 from likewise.checks.certificate import Certificate, certify
-from likewise.data.sources import cache_folder
+from likewise.data.paper_wheel import cache_folder
 from likewise.maps.flow import GradientFlow
 
 LAM, STEP, N_STEPS = 50.0, 0.01, 500

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from likewise.data import adult
-from likewise.data.sources import cache_folder
+from likewise.data.paper_wheel import cache_folder
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.quadratic import ProjectionMetric

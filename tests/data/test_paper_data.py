@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from likewise.data import adult as read_adult
-from likewise.data import adult_table, compas_table, read, simulation, sources
+from likewise.data import adult_table, compas_table, paper_wheel, read, simulation
 from likewise.data import compas as read_compas
 
 
@@ -110,11 +110,11 @@ def test_compas_codes_sex_and_race_as_the_paper_does(compas):
 
 
 def test_the_cache_holds_no_names_and_no_birth_dates(compas):
-    header = sources.fetch([_compas_member()])[0].split(b"\n")[0].decode()
+    header = paper_wheel.fetch([_compas_member()])[0].split(b"\n")[0].decode()
     assert not {"name", "first", "last", "dob", "id"} & set(header.split(","))
 
 
-def _compas_member() -> sources.Member:
+def _compas_member() -> paper_wheel.Member:
     from likewise.data._compas import FILE
 
     return FILE

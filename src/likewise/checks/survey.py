@@ -12,7 +12,7 @@ import pyarrow as pa
 from likewise.checks.gather import Progress
 from likewise.checks.introduce import meet
 from likewise.data.encode import Encoder
-from likewise.data.files import open_source
+from likewise.data.files import open_rows
 from likewise.data.table import scan
 from likewise.errors import InvalidSettings
 from likewise.metrics.base import FairMetric
@@ -59,7 +59,7 @@ class Stream:
     @functools.cached_property
     def n_rows(self) -> int:
         """Rows of the files, those left out included."""
-        return open_source(list(self.paths)).n_rows
+        return open_rows(list(self.paths)).n_rows
 
     def told(self, what: str, progress: Progress | None) -> Iterator[AuditData]:
         """Yield everyone, and tell how far that is."""

@@ -175,11 +175,11 @@ def _learned_from(metric: Path) -> int:
 
 def _rows(paths: Sequence[str | Path]) -> int:
     """Count the rows of files, unless they are too small to matter."""
-    from likewise.data.files import open_source
-    from likewise.data.paths import expand, is_parquet
+    from likewise.data.files import open_rows
+    from likewise.data.paths import expand, is_parquet, size_of
 
     found = expand(paths)
     # The footer of a Parquet file knows its rows; text must be read to count them.
-    if all(is_parquet(path) for path in found) or sum(p.stat().st_size for p in found) > LARGE:
-        return open_source([str(path) for path in paths]).n_rows
+    if all(is_parquet(path) for path in found) or sum(map(size_of, found)) > LARGE:
+        return open_rows([str(path) for path in paths]).n_rows
     return 0

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from likewise.data.sources import Member, fetch
+from likewise.data.paper_wheel import Member, fetch
 from likewise.data.split import Split
 
 COLUMNS = (

@@ -6,7 +6,6 @@ trained on them.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from likewise.data.arrow import TEXT
-from likewise.data.paths import is_tsv
+from likewise.data.paths import Address, Place, is_tsv
 
 MISSING = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
@@ -54,7 +53,7 @@ class Survey:
         """Sentences about columns that are text because of a few values among numbers."""
         return tuple(self._notes.values())
 
-    def add(self, path: Path, names: Sequence[str]) -> int:
+    def add(self, path: Place, names: Sequence[str]) -> int:
         """Take the rows of one more file into account, and count them."""
         n_rows = 0
         for batch in stream(path, dict.fromkeys(names, TEXT)):
@@ -86,13 +85,13 @@ class Survey:
             )
 
 
-def names_of(path: Path) -> list[str]:
+def names_of(path: Place) -> list[str]:
     """Return the column names in the first line."""
     with _open(path, csv.ConvertOptions()) as reader:
         return list(reader.schema.names)
 
 
-def stream(path: Path, types: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+def stream(path: Place, types: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     """Yield the columns in ``types``, block by block."""
     options = csv.ConvertOptions(
         column_types=types,
@@ -104,9 +103,9 @@ def stream(path: Path, types: dict[str, Any]) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
-def _open(path: Path, options: Any) -> Any:
+def _open(path: Place, options: Any) -> Any:
     return csv.open_csv(
-        str(path),
+        path.stream() if isinstance(path, Address) else str(path),
         read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
         parse_options=csv.ParseOptions(
             delimiter="\t" if is_tsv(path) else ",", newlines_in_values=True

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from likewise.data.arrow import complete_rows, kind, without_dictionary
 from likewise.data.columns import CategoryColumn, IndicatorColumn, Level, NumberColumn
-from likewise.data.files import open_source
+from likewise.data.files import open_rows
 from likewise.data.roles import Names, Roles, check_names, require
 from likewise.errors import InvalidData, InvalidFile
 from likewise.files import read_whole, write_whole
@@ -96,7 +96,7 @@ class Encoder:
             Leave rows with missing inputs out of the fit; otherwise they are refused.
         """
         roles = Roles(label, protected, weight, cluster, ignore, inputs)
-        opened = open_source(source)
+        opened = open_rows(source)
         roles.check(opened.schema.names)
         columns = list(roles.candidates(opened.schema.names))
         ones = dict(indicator or {})
@@ -156,7 +156,7 @@ class Encoder:
 
     def encode(self, table: Any) -> Float[np.ndarray, "n d"]:
         """Return the features of every row; an unknown level or missing value is refused."""
-        opened = open_source(table, text=self.text_columns)
+        opened = open_rows(table, text=self.text_columns)
         for name in self.columns:
             require(name, opened.schema.names, "an input of the encoder")
         people = opened.table(list(self.columns))

@@ -1,7 +1,7 @@
 """Opens files and data frames as one stream of rows, in a fixed order, with one schema."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +11,15 @@ import pyarrow.parquet as pq
 from likewise.data import csv_files
 from likewise.data.arrow import kind, plain_type
 from likewise.data.frames import frame_table
-from likewise.data.paths import expand, is_csv, is_parquet, reading
+from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, Part, TablePart
+from likewise.data.paths import Address, Place, expand, is_csv, is_parquet, reading, size_of
 from likewise.data.roles import check_names
 from likewise.errors import InvalidData, InvalidFile, in_short
-
-BATCH_ROWS = 65536
-
-Batches = Callable[[list[str]], Iterator[Any]]
+from likewise.files import replacing
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """One file, or one data frame: its columns, its length, and a way to read it."""
-
-    name: str
-    schema: pa.Schema
-    n_rows: int
-    batches: Batches
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
+class Rows:
     """Rows that can be read as often as one likes, without holding all of them.
 
     Parameters
@@ -63,6 +51,41 @@ class Source:
             for batch in part.batches(columns):
                 yield _cast(batch, schema, part.name)
 
+    def read(self, begin: int, end: int, columns: list[str]) -> pa.Table:
+        """Return ``columns`` of rows ``begin`` to before ``end``, counted over all files."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        found = [schema.empty_table()]
+        first = 0
+        for part in self.parts:
+            last = first + part.n_rows
+            if last > begin and first < end:
+                asked = max(begin - first, 0), min(end, last) - first
+                found += [_cast(b, schema, part.name) for b in part.read(*asked, columns)]
+            first = last
+        return pa.concat_tables(found)
+
+    def on_disk(self, folder: Path) -> "Rows":
+        """Return the same rows so that any range can be read, and sent elsewhere, cheaply.
+
+        What is in memory or in CSV files is written to ``folder`` as Parquet; the rest stays.
+        """
+        parts = tuple(
+            part
+            if isinstance(part, ParquetPart)
+            else self._as_parquet(part, folder / f"rows-{number:05d}.parquet")
+            for number, part in enumerate(self.parts)
+        )
+        return dataclasses.replace(self, parts=parts)
+
+    def _as_parquet(self, part: Part, path: Path) -> Part:
+        with (
+            replacing(path) as file,
+            pq.ParquetWriter(file, self.schema, write_page_checksum=True) as writer,
+        ):
+            for batch in part.batches(self.schema.names):
+                writer.write_table(_cast(batch, self.schema, part.name), row_group_size=BATCH_ROWS)
+        return dataclasses.replace(ParquetPart.at(path), name=part.name)
+
     def table(self, columns: list[str]) -> pa.Table:
         """Return ``columns`` of all rows at once."""
         schema = pa.schema([self.schema.field(name) for name in columns])
@@ -83,8 +106,8 @@ class Source:
             yield pa.concat_tables(waiting)
 
 
-def open_source(source: Any, *, text: frozenset[str] = frozenset()) -> Source:
-    """Open a file, several files (names, patterns, folders), or a data frame.
+def open_rows(source: Any, *, text: frozenset[str] = frozenset()) -> Rows:
+    """Open a file, several files (names, patterns, folders, addresses), or a data frame.
 
     Parameters
     ----------
@@ -97,8 +120,8 @@ def open_source(source: Any, *, text: frozenset[str] = frozenset()) -> Source:
     if not is_paths:
         table, name = frame_table(source)
         check_names(table.column_names, name)
-        part = Part(name, table.schema, len(table), lambda c: iter(table.select(c).to_batches()))
-        return Source(name, (part,), _plain(table.schema))
+        part = TablePart(name, table.schema, len(table), table)
+        return Rows(name, (part,), _plain(table.schema))
     paths = expand(source)
     names = {path: _column_names(path) for path in paths}
     for path in paths[1:]:
@@ -106,20 +129,23 @@ def open_source(source: Any, *, text: frozenset[str] = frozenset()) -> Source:
     survey = csv_files.Survey(text)
     counts = {path: _survey(survey, path, names[path]) for path in paths if is_csv(path)}
     parts = tuple(
-        _csv_part(path, survey.schema(names[path]), counts[path])
+        CsvPart(str(path), survey.schema(names[path]), counts[path], path)
         if path in counts
-        else _parquet_part(path)
+        else ParquetPart.at(path)
         for path in paths
     )
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files, {paths[0]} to {paths[-1]}"
-    return Source(name, parts, _joint_schema(parts), survey.notes)
+    return Rows(name, parts, _joint_schema(parts), survey.notes)
 
 
-def _column_names(path: Path) -> list[str]:
+def _column_names(path: Place) -> list[str]:
     with reading(path):
-        if path.stat().st_size == 0:
+        if size_of(path) == 0:
             raise InvalidFile(f"The file {str(path)!r} is empty.")
-        names = pq.read_schema(path).names if is_parquet(path) else csv_files.names_of(path)
+        if is_parquet(path):
+            names = pq.read_schema(path.open() if isinstance(path, Address) else path).names
+        else:
+            names = csv_files.names_of(path)
     check_names(names, repr(str(path)))
     return names
 
@@ -136,31 +162,9 @@ def _check_same(first: list[str], other: list[str], first_name: str, other_name:
             )
 
 
-def _survey(survey: csv_files.Survey, path: Path, names: list[str]) -> int:
+def _survey(survey: csv_files.Survey, path: Place, names: list[str]) -> int:
     with reading(path):
         return survey.add(path, names)
-
-
-def _csv_part(path: Path, schema: pa.Schema, n_rows: int) -> Part:
-    def batches(columns: list[str]) -> Iterator[Any]:
-        with reading(path):
-            yield from csv_files.stream(path, {name: schema.field(name).type for name in columns})
-
-    return Part(str(path), schema, n_rows, batches)
-
-
-def _parquet_part(path: Path) -> Part:
-    def batches(columns: list[str]) -> Iterator[Any]:
-        # Row group by row group, without reading ahead: memory stays that of one group.
-        options = {"pre_buffer": False, "page_checksum_verification": True}
-        with reading(path), pq.ParquetFile(path, **options) as file:
-            for group in range(file.num_row_groups):
-                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
-                    batch.validate(full=True)  # finds text that is no UTF-8, for one
-                    yield batch
-
-    with reading(path), pq.ParquetFile(path) as file:
-        return Part(str(path), file.schema_arrow, file.metadata.num_rows, batches)
 
 
 def _joint_schema(parts: Sequence[Part]) -> pa.Schema:

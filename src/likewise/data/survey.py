@@ -1,0 +1,273 @@
+"""One look at all rows before anybody is moved: bad values, classes, levels, and a sample.
+
+What one worker saw of some rows and another of others add up, in any order.
+"""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int
+
+from likewise.fingerprints import CHUNK_ROWS, Sketch, chunk_digests, of_people, row_hashes
+from likewise.people import AuditData, missing
+
+SAMPLE = 10_000
+"""People drawn at random for everything that has to see some of them before the rest."""
+
+READ_ROWS = 16 * CHUNK_ROWS
+"""Rows read at a time."""
+
+MOST_LABELS = 10_000
+"""Different labels that are counted; more are measurements, not classes."""
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What a survey needs of a source."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
+        """Return the people among some rows, and their numbers among all rows of the source."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What is known of people after reading them once.
+
+    Parameters
+    ----------
+    n
+        How many there are.
+    sample, places
+        Some of them at random, in row order (everybody if there are few), and their numbers
+        among all rows of the source.
+    labels
+        How often each label occurs; empty if more than 10 000 different ones do.
+    traits
+        By protected trait, how often each value occurs; missing ones not counted.
+    gaps
+        People whose trait is missing, by trait.
+    weights
+        Smallest and largest weight; infinities without weights.
+    dropped
+        Rows left out on request, by reason.
+    chunks
+        Fingerprints of consecutive rows, by the number of their chunk.
+    sketch
+        Recognises these people elsewhere, in any order.
+    """
+
+    n: int
+    sample: AuditData
+    places: Int[np.ndarray, " m"]
+    labels: Mapping[Any, int]
+    traits: Mapping[str, Mapping[Any, int]]
+    gaps: Mapping[str, int]
+    weights: tuple[float, float]
+    dropped: Mapping[str, int]
+    chunks: Mapping[int, bytes]
+    sketch: Sketch
+    many_labels: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        people: AuditData,
+        places: Int[np.ndarray, " n"],
+        rows: range,
+        drawn: Int[np.ndarray, " m"],
+    ) -> "Survey":
+        """Look at the people among some ``rows``, of whom those ``drawn`` join the sample."""
+        gone = {name: missing(column) for name, column in people.protected.items()}
+        chosen = np.flatnonzero(np.isin(places, drawn, assume_unique=True))
+        labels = _counts(people.y)
+        columns = person_columns(people)
+        weights = (np.inf, -np.inf)
+        if people.weight is not None and len(people):
+            weights = float(people.weight.min()), float(people.weight.max())
+        return cls(
+            n=len(people),
+            sample=dataclasses.replace(people.take(chosen), dropped={}),
+            places=places[chosen],
+            labels={} if len(labels) > MOST_LABELS else labels,
+            traits={n: _levels(column[~gone[n]]) for n, column in people.protected.items()},
+            gaps={name: int(lost.sum()) for name, lost in gone.items()},
+            weights=weights,
+            dropped=dict(people.dropped),
+            chunks=digests(people, places, rows),
+            sketch=Sketch.of(row_hashes(columns)),
+            many_labels=len(labels) > MOST_LABELS,
+        )
+
+    def __add__(self, other: "Survey") -> "Survey":
+        places = np.concatenate([self.places, other.places])
+        labels = _added(self.labels, other.labels)
+        many = self.many_labels or other.many_labels or len(labels) > MOST_LABELS
+        return Survey(
+            n=self.n + other.n,
+            sample=joined([self.sample, other.sample]).take(np.argsort(places)),
+            places=np.sort(places),
+            labels={} if many else labels,
+            traits={name: _added(self.traits[name], other.traits[name]) for name in self.traits},
+            gaps=_added(self.gaps, other.gaps),
+            weights=(
+                min(self.weights[0], other.weights[0]),
+                max(self.weights[1], other.weights[1]),
+            ),
+            dropped=_added(self.dropped, other.dropped),
+            chunks={**self.chunks, **other.chunks},
+            sketch=self.sketch + other.sketch,
+            many_labels=many,
+        )
+
+    @property
+    def weighted(self) -> bool:
+        """Whether weights differ; equal ones count as none."""
+        return self.weights[0] < self.weights[1]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The fingerprint of all people, however their rows are cut into files."""
+        names = person_columns(self.sample)
+        return of_people(names, self.n, [self.chunks[k] for k in sorted(self.chunks)])
+
+
+@dataclasses.dataclass(frozen=True)
+class SurveyJob:
+    """Surveys ranges of rows, in whatever process it finds itself in.
+
+    Parameters
+    ----------
+    seed, size
+        Who is drawn for the sample, and how many at most.
+    """
+
+    source: Readable
+    seed: int = 0
+    size: int = SAMPLE
+
+    def begin(self) -> Callable[[range], Survey]:
+        """Draw the rows of the sample, once a worker."""
+        n = self.source.n_rows
+        rng = np.random.default_rng([self.seed, 8])
+        drawn = np.sort(rng.choice(n, min(self.size, n), replace=False))
+
+        def look(rows: range) -> Survey:
+            people, places = self.source.rows(rows.start, rows.stop)
+            return Survey.of(people, places, rows, drawn)
+
+        def work(task: range) -> Survey:
+            begins = range(task.start, task.stop, READ_ROWS)
+            return total(look(range(b, min(b + READ_ROWS, task.stop))) for b in begins)
+
+        return work
+
+    def tasks(self, rows: int = 8 * READ_ROWS) -> Iterator[range]:
+        """Yield ranges of row numbers that cover the source."""
+        n = self.source.n_rows
+        return (range(b, min(b + rows, n)) for b in range(0, n, rows))
+
+
+def total(surveys: Iterator[Survey]) -> Survey:
+    """Add up what was seen of different rows."""
+    return functools.reduce(operator.add, surveys)
+
+
+def person_columns(people: AuditData) -> dict[str, Any]:
+    """Return all that is known of each person, by name, for fingerprints.
+
+    Original columns where there are some, else features and traits: so that the same people are
+    the same under another encoder, and arrays are the same as a table of them.
+    """
+    # No column of a table is called like the three roles: they end in a blank.
+    columns: dict[str, Any] = {"label ": people.y}
+    if people.table is not None:
+        columns |= {name: people.table[name] for name in people.table.column_names}
+    else:
+        columns |= {name: people.x[:, j] for j, name in enumerate(people.features)}
+        columns |= people.protected
+    if people.weight is not None:
+        columns["weight "] = people.weight
+    if people.cluster is not None:
+        columns["cluster "] = people.cluster
+    return columns
+
+
+def digests(people: AuditData, places: Int[np.ndarray, " n"], rows: range) -> dict[int, bytes]:
+    """Return the fingerprint of each chunk of ``rows``, which begin where a chunk begins."""
+    begins = range(rows.start, rows.stop, CHUNK_ROWS)
+    cuts = [*np.searchsorted(places, begins).tolist(), len(places)]
+    found = chunk_digests(person_columns(people), cuts)
+    return {b // CHUNK_ROWS: digest for b, digest in zip(begins, found, strict=True)}
+
+
+def joined(parts: list[AuditData]) -> AuditData:
+    """Return people one after another; what was left out is added up."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def join(columns: list[Any]) -> Any:
+        return None if columns[0] is None else np.concatenate(columns)
+
+    return dataclasses.replace(
+        first,
+        x=join([part.x for part in parts]),
+        y=join([part.y for part in parts]),
+        protected={
+            name: join([part.protected[name] for part in parts]) for name in first.protected
+        },
+        weight=join([part.weight for part in parts]),
+        cluster=join([part.cluster for part in parts]),
+        table=None
+        if first.table is None
+        else pa.concat_tables([part.table for part in parts if part.table is not None]),
+        row=join([part.row for part in parts]),
+        dropped=functools.reduce(_added, [part.dropped for part in parts]),
+    )
+
+
+def _counts(column: Any) -> dict[Any, int]:
+    """Count values; Arrow is quicker than a loop over Python objects."""
+    try:
+        counted = pa.array(column).value_counts()
+    except pa.ArrowException:
+        values, counts = np.unique(column.astype(str), return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    values, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+    return _in_order(dict(zip(values, counts, strict=True)))
+
+
+def _levels(column: Any) -> dict[Any, int]:
+    """Count levels; whole numbers are read as floats where one of their part is missing."""
+    return {
+        int(value) if isinstance(value, float) and value.is_integer() else value: count
+        for value, count in _counts(column).items()
+    }
+
+
+def _added(some: Mapping[Any, int], others: Mapping[Any, int]) -> dict[Any, int]:
+    if some.keys() == others.keys():
+        return {key: count + others[key] for key, count in some.items()}
+    keys = {**some, **others}
+    return _in_order({key: some.get(key, 0) + others.get(key, 0) for key in keys})
+
+
+def _in_order(counts: Mapping[Any, int]) -> dict[Any, int]:
+    """Sort by value, so that nothing depends on who was read first."""
+
+    def key(item: tuple[Any, int]) -> tuple[str, Any]:
+        number = isinstance(item[0], int | float)
+        return "" if number else type(item[0]).__name__, item[0]
+
+    return dict(sorted(counts.items(), key=key))
