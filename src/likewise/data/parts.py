@@ -123,6 +123,8 @@ class ParquetPart(Part):
                 if stop > begin and start < end:
                     cursor = _Cursor.at(self, group, columns, max(begin - start, 0))
                     yield from cursor.read(max(begin - start, 0), min(end - start, count))
+                    if cursor.position == count:
+                        _Cursor.close()
 
 
 class _Cursor:
@@ -154,17 +156,22 @@ class _Cursor:
         cursor: _Cursor | None = getattr(cls._own, "cursor", None)
         key = (part.path, group, tuple(columns), part.groups)
         if cursor is None or cursor.key != key or cursor.position > begin:
-            if cursor is not None:
-                cursor._file.close()
+            cls.close()
             cursor = cls._own.cursor = cls(part, group, columns)
         return cursor
+
+    @classmethod
+    def close(cls) -> None:
+        """Let go of the row group that this thread was reading."""
+        cursor: _Cursor | None = cls._own.__dict__.pop("cursor", None)
+        if cursor is not None:
+            cursor._file.close()
 
     def read(self, begin: int, end: int) -> Iterator[Any]:
         """Yield the rows from ``begin`` until before ``end``; nobody asks for earlier ones."""
         while self.position < end:
             if self._left is None:
-                self._left = next(self._batches)
-                self._left.validate(full=True)  # finds text that is no UTF-8, for one
+                self._left = self._next()
             batch, first = self._left, self.position
             skip, stop = max(begin - first, 0), min(len(batch), end - first)
             self.position = first + max(stop, min(skip, len(batch)))
@@ -172,6 +179,15 @@ class _Cursor:
             self._left = rest if len(rest) else None
             if stop > skip:
                 yield batch.slice(skip, stop - skip)
+
+    def _next(self) -> Any:
+        try:
+            batch = next(self._batches)
+            batch.validate(full=True)  # finds text that is no UTF-8, for one
+        except (pa.ArrowException, OSError):
+            _Cursor.close()  # no further reading may go on from here
+            raise
+        return batch
 
 
 def _parquet(path: Place) -> pq.ParquetFile:

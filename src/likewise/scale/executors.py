@@ -1,0 +1,240 @@
+"""Where work is done: here, in threads, in processes, on Ray. None of it changes a result.
+
+A job travels to its workers once; then tasks go out and answers come back, in any order. Both
+should be small: a range of block numbers, a few sums.
+"""
+
+import abc
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, final, runtime_checkable
+
+import threadpoolctl
+from typing_extensions import override
+
+from likewise.errors import InvalidSettings, LikewiseError, Untrustworthy, in_short
+
+ATTEMPTS = 3
+"""How often a task is tried before the run gives up."""
+
+Work = Callable[[Any], Any]
+
+
+@runtime_checkable
+class Job(Protocol):
+    """What every worker does; it must be picklable for workers in other processes."""
+
+    def begin(self) -> Work:
+        """Prepare once a worker (open a model, say), and return what answers a task."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    """What became of one attempt at a task.
+
+    Parameters
+    ----------
+    answer
+        What the job returned.
+    refusal
+        What was raised on purpose: it would be raised again, so nobody tries again.
+    failure
+        Why the attempt failed otherwise, in words; worth another attempt.
+    memory
+        Most bytes that the worker's process has held so far.
+    """
+
+    answer: Any = None
+    refusal: LikewiseError | None = None
+    failure: str = ""
+    memory: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Executor(abc.ABC):
+    """Workers that answer tasks.
+
+    Parameters
+    ----------
+    max_memory
+        Bytes that all processes of this machine together may take.
+    """
+
+    max_memory: int | None = dataclasses.field(default=None, kw_only=True)
+
+    @property
+    @abc.abstractmethod
+    def processes(self) -> int:
+        """Processes of this machine beside this one."""
+
+    @abc.abstractmethod
+    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield every task with the job's answer, as they are done.
+
+        What fails is tried again; at the third failure of a task the run ends, since a smaller
+        sample in silence would be worse.
+        """
+
+    def accept(self, task: Any, reply: Reply, failures: collections.Counter[Any]) -> bool:
+        """Tell whether a task is answered; raise what must end the run."""
+        if reply.refusal is not None:
+            raise reply.refusal
+        if reply.failure:
+            failures[task] += 1
+            if failures[task] >= ATTEMPTS:
+                raise Untrustworthy(
+                    f"{_named(task)} failed {ATTEMPTS} times (last: {reply.failure}). Nobody is "
+                    "left out in silence, so there is no result; what is done so far is kept."
+                )
+            return False
+        taken = peak_memory() + self.processes * reply.memory
+        if self.max_memory is not None and taken > self.max_memory:
+            raise InvalidSettings(
+                f"The audit took {taken / 2**20:.0f} MB, more than --max-memory allows "
+                f"({self.max_memory / 2**20:.0f} MB). What is done is kept: continue with "
+                "--resume and fewer workers, or allow more."
+            )
+        return True
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Inline(Executor):
+    """No workers at all: everything is done here, one task after another."""
+
+    @property
+    @override
+    def processes(self) -> int:
+        return 0
+
+    @override
+    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        failures: collections.Counter[Any] = collections.Counter()
+        work: Work | None = None
+        for task in tasks:
+            with single_threaded():
+                work = work or job.begin()
+                while not self.accept(task, reply := attempt(work, task), failures):
+                    pass
+            yield task, reply.answer
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Threads(Executor):
+    """Threads of this process; the job begins once in each.
+
+    Parameters
+    ----------
+    workers
+        How many; by default as many as there are processors to use.
+    """
+
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+
+    @property
+    @override
+    def processes(self) -> int:
+        return 0
+
+    @override
+    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        own = threading.local()
+
+        def answer(task: Any) -> Reply:
+            if not hasattr(own, "work"):
+                own.work = job.begin()
+            return attempt(own.work, task)
+
+        size = self.workers or processors()
+        with single_threaded():
+            pool = concurrent.futures.ThreadPoolExecutor(size, thread_name_prefix="likewise")
+            try:
+                yield from self._all(pool, answer, tasks, size)
+            finally:
+                # Also on an error or Ctrl-C: what has not begun is dropped, the rest waited for.
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _all(
+        self, pool: Any, answer: Callable[[Any], Reply], tasks: Iterable[Any], size: int
+    ) -> Iterator[tuple[Any, Any]]:
+        failures: collections.Counter[Any] = collections.Counter()
+        waiting = iter(tasks)
+        under_way: dict[Any, Any] = {}
+        following = next(waiting, None)
+        while following is not None or under_way:
+            while following is not None and len(under_way) < 2 * size:
+                under_way[pool.submit(answer, following)] = following
+                following = next(waiting, None)
+            for future in first_done(under_way):
+                task = under_way.pop(future)
+                reply = future.result()
+                if self.accept(task, reply, failures):
+                    yield task, reply.answer
+                else:
+                    under_way[pool.submit(answer, task)] = task
+
+
+def attempt(work: Work, task: Any) -> Reply:
+    """Try a task; whatever goes wrong is a reply, not an exception."""
+    try:
+        return Reply(work(task), memory=peak_memory())
+    except LikewiseError as error:
+        return Reply(refusal=error)
+    except Exception as error:
+        return Reply(failure=in_short(error))
+
+
+def first_done(futures: Iterable[Any]) -> set[Any]:
+    """Wait until something is done, and return what is."""
+    first = concurrent.futures.FIRST_COMPLETED
+    return concurrent.futures.wait(futures, return_when=first).done
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Keep libraries to one thread each: workers share the processors, and digits stay the same."""
+    torch: Any = sys.modules.get("torch")
+    before = None if torch is None else torch.get_num_threads()
+    with threadpoolctl.threadpool_limits(1):
+        if torch is not None:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch is not None:
+                torch.set_num_threads(before)
+
+
+def check_workers(workers: int | None) -> None:
+    """Refuse fewer than one worker."""
+    if workers is not None and workers < 1:
+        raise InvalidSettings(f"There must be at least one worker, not {workers}.")
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def peak_memory() -> int:
+    """Return the most memory this process has held, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _named(task: Any) -> str:
+    if isinstance(task, range):
+        return f"Block {task.start}" if len(task) == 1 else f"Blocks {task.start} to {task[-1]}"
+    return f"Task {task!r}"

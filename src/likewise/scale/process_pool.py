@@ -1,0 +1,198 @@
+"""Workers as processes of this machine, replaced when they die."""
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, final
+
+from typing_extensions import override
+
+from likewise.errors import InvalidSettings, LikewiseError, in_short
+from likewise.scale.executors import (
+    Executor,
+    Job,
+    Reply,
+    attempt,
+    check_workers,
+    first_done,
+    processors,
+    single_threaded,
+)
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+LOST = Reply(failure="its process was lost")
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Processes(Executor):
+    """Processes of this machine, one thread each; the job begins once in each.
+
+    When a process dies, all of them are replaced. Nobody can tell whose task killed it, so the
+    tasks under way are tried again one at a time; a task during which processes die three times
+    while it is alone (at start-up, for one) ends the run.
+
+    Parameters
+    ----------
+    workers
+        How many; by default as many as there are processors to use.
+    """
+
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+
+    @property
+    @override
+    def processes(self) -> int:
+        return self.workers or processors()
+
+    @override
+    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        waiting = iter(tasks)
+        following = next(waiting, None)
+        if following is None:
+            return
+        failures: collections.Counter[Any] = collections.Counter()
+        suspects: collections.deque[Any] = collections.deque()
+        under_way: dict[Any, Any] = {}
+        with _Pool(_packed(job), self.processes) as pool:
+            while following is not None or suspects or under_way:
+                alone = bool(suspects) and not under_way
+                if alone:
+                    task = suspects.popleft()
+                    under_way[pool.submit(task)] = task
+                while not suspects and not alone and following is not None:
+                    if len(under_way) == 2 * self.processes:
+                        break
+                    under_way[pool.submit(following)] = following
+                    following = next(waiting, None)
+                for future in first_done(under_way):
+                    task, reply = under_way.pop(future), pool.reply(future)
+                    if (reply is LOST and not alone) or not self.accept(task, reply, failures):
+                        suspects.append(task)
+                    else:
+                        yield task, reply.answer
+
+
+class _Pool:
+    """A process pool that is built anew after it broke."""
+
+    def __init__(self, job: bytes, size: int) -> None:
+        self._job, self._size = job, size
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "_Pool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all processes, whatever they are doing."""
+        if self._pool is None:
+            return
+        for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+            process.kill()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, task: Any) -> concurrent.futures.Future[Reply]:
+        """Give a task to a worker; processes are started as they are needed."""
+        # Spawned, never forked: a fork would copy the threads of libraries half-dead.
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                self._size, context, initializer=_begin, initargs=(self._job,)
+            )
+        with _starting():
+            try:
+                return self._pool.submit(_answer, task)
+            except BrokenProcessPool as error:  # it broke since the last reply
+                future: concurrent.futures.Future[Reply] = concurrent.futures.Future()
+                future.set_exception(error)
+                return future
+
+    def reply(self, future: concurrent.futures.Future[Reply]) -> Reply:
+        """Return what became of a task; a broken pool is thrown away."""
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            if self._pool is not None:
+                self._pool.shutdown(wait=True, cancel_futures=True)
+                self._pool = None
+            return LOST
+
+
+_respond: Callable[[Any], Reply] = lambda task: Reply(failure="the worker has not begun")  # noqa: E731
+
+
+def _begin(packed: bytes) -> None:
+    """Prepare a worker; what goes wrong is said when the first task comes."""
+    global _respond
+    if os.name == "posix":
+        # Ctrl-C reaches the whole process group; the parent decides what it means.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        job: Job = pickle.loads(packed)
+        work = job.begin()
+        single_threaded().__enter__()  # for as long as the process lives
+    except LikewiseError as error:
+        refused = Reply(refusal=error)
+        _respond = lambda task: refused  # noqa: E731
+    except Exception as error:
+        failed = Reply(failure=in_short(error))
+        _respond = lambda task: failed  # noqa: E731
+    else:
+        _respond = lambda task: attempt(work, task)  # noqa: E731
+
+
+def _answer(task: Any) -> Reply:
+    return _respond(task)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, even if that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _packed(job: Job) -> bytes:
+    try:
+        return pickle.dumps(job)
+    except Exception as error:
+        raise InvalidSettings(
+            f"The work cannot be sent to other processes ({in_short(error)}). Save the model to a "
+            "file and name that, or run in threads."
+        ) from None
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Let a process that starts now have one thread a library, and no Ctrl-C.
+
+    The parent's own Ctrl-C waits a moment, and is not lost.
+    """
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    posix = hasattr(signal, "pthread_sigmask")
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if posix else set()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        if posix:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
