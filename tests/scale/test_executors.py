@@ -122,7 +122,7 @@ def test_a_killed_process_is_replaced_and_nothing_is_lost(tmp_path):
 
 
 def test_a_task_that_kills_every_process_ends_the_run(tmp_path):
-    with pytest.raises(Untrustworthy, match="Block 3 failed 3 times .*process was lost"):
+    with pytest.raises(Untrustworthy, match=r"Block 3 failed 3 times .*process was lost"):
         list(Processes(2).map(Moody(tmp_path, 99, "kill"), tasks(8)))
 
 
