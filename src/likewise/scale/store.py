@@ -17,7 +17,7 @@ Identity = Mapping[str, str | int]
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class FinishedPart:
     """Finished blocks.
 
     Parameters
@@ -43,11 +43,11 @@ class Book(abc.ABC):
         """Return which blocks are finished, in order; what is not as it was written is not."""
 
     @abc.abstractmethod
-    def keep(self, part: Part) -> Part:
+    def keep(self, part: FinishedPart) -> FinishedPart:
         """Keep finished blocks, in the worker; return what has to travel to the main process."""
 
     @abc.abstractmethod
-    def put(self, part: Part) -> None:
+    def put(self, part: FinishedPart) -> None:
         """Take note of what `keep` returned, in the main process."""
 
     @abc.abstractmethod
@@ -84,18 +84,18 @@ class MemoryBook(Book):
     """Finished blocks in the memory of this process."""
 
     def __init__(self) -> None:
-        self._parts: dict[range, Part] = {}
+        self._parts: dict[range, FinishedPart] = {}
 
     @override
     def done(self) -> list[range]:
         return sorted(self._parts, key=lambda blocks: blocks.start)
 
     @override
-    def keep(self, part: Part) -> Part:
+    def keep(self, part: FinishedPart) -> FinishedPart:
         return part
 
     @override
-    def put(self, part: Part) -> None:
+    def put(self, part: FinishedPart) -> None:
         self._parts[part.blocks] = part
 
     @override
