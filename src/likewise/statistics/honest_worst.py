@@ -1,0 +1,83 @@
+"""The worst other group, chosen on one half of the visits and judged on the other."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    r"""Two losses a person, :math:`a_i` and :math:`b_i`, and what each visit adds to them.
+
+    Parameters
+    ----------
+    after, before
+        :math:`a_i` and :math:`b_i`.
+    after_part, before_part
+        What each visit adds to them, less the person's mean over the same visits; they sum to zero
+        over a person, and hold what is random about the pairs.
+    """
+
+    after: Float[np.ndarray, " n"]
+    before: Float[np.ndarray, " n"]
+    after_part: Float[np.ndarray, "n h m"]
+    before_part: Float[np.ndarray, "n h m"]
+
+
+def honest(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]) -> Judged:
+    r"""Choose the other group that serves a person worst, and judge it on other visits.
+
+    The visits are halved by alternating ranks. On one half the group with the largest mean of
+    :math:`a - b` is chosen, none if that is not positive; on the other half its two means are
+    read (if none is chosen, both are the mean own-member loss over all groups); both ways round,
+    averaged. Choosing and judging on the same visits would find harm in a coin.
+    """
+    n, groups, m = after.shape
+    total = Judged(np.zeros(n), np.zeros(n), np.zeros(after.shape), np.zeros(after.shape))
+    rows = np.arange(n)
+    for half in (0, 1):
+        choosing, judging = slice(half, m, 2), slice(1 - half, m, 2)
+        gain = (after - before)[:, :, choosing].mean(axis=2)
+        worst = gain.argmax(axis=1)
+        harmed = gain[rows, worst] > 0
+        share = np.where(harmed[:, None], np.arange(groups) == worst[:, None], 1 / groups)
+        read = np.where(harmed[:, None, None], after[:, :, judging], before[:, :, judging])
+        for values, result, part in (
+            (read, total.after, total.after_part),
+            (before[:, :, judging], total.before, total.before_part),
+        ):
+            mean = values.mean(axis=2)
+            result += (share * mean).sum(axis=1) / 2
+            spread = share[:, :, None] * (values - mean[:, :, None]) / values.shape[2]
+            part[:, :, judging] += spread / 2
+    return total
+
+
+def pessimistic(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]) -> Judged:
+    r"""Choose and judge the worst other group on all visits: too large, so fit for certifying.
+
+    :math:`a_i^+ = b_i + \max(0, \max_h \text{mean}(a - b))`, with :math:`b_i` over all groups.
+    """
+    n, groups, m = after.shape
+    gain = (after - before).mean(axis=2)
+    worst = gain.argmax(axis=1)
+    largest = np.maximum(gain[np.arange(n), worst], 0)
+    chosen = (np.arange(groups) == worst[:, None]) & (largest > 0)[:, None]
+    mean = before.mean(axis=(1, 2))
+    own = (before - before.mean(axis=2)[:, :, None]) / (groups * m)
+    added = (after - before - gain[:, :, None]) / m
+    return Judged(mean + largest, mean, own + np.where(chosen[:, :, None], added, 0.0), own)
+
+
+def inflation(m: int) -> tuple[float, float]:
+    """Return what the centred parts of `honest` and `pessimistic` miss of the variance."""
+    half = m // 2
+    return half / (half - 1), m / (m - 1)
+
+
+def most_harmful(
+    after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]
+) -> Int[np.ndarray, " n"]:
+    """Return the visit with the largest difference, as a place among all of a person's visits."""
+    return (after - before).reshape(len(after), -1).argmax(axis=1)

@@ -1,0 +1,49 @@
+"""What happened to a block of people when pairs visited them."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+
+@dataclasses.dataclass(frozen=True)
+class VisitLosses:
+    """Losses of people who bring along the free columns of others, by visiting pair.
+
+    Parameters
+    ----------
+    after, before
+        With the columns of the member of the other group, and of the own group.
+    pair, unit
+        Which pair visited (-1: no counterpart), and which independent unit of the pool it is in.
+    own, other
+        Everyone's group and the other groups, by number.
+    loss
+        With their own columns.
+    far
+        Whose visitors include somebody not much like them.
+    weight, cluster
+        How much each person counts, and who belongs together (any whole numbers).
+    row
+        Row number of each person, which identifies them.
+    """
+
+    after: Float[np.ndarray, "n h m"]
+    before: Float[np.ndarray, "n h m"]
+    pair: Int[np.ndarray, "n h m"]
+    unit: Int[np.ndarray, "n h m"]
+    own: Int[np.ndarray, " n"]
+    other: Int[np.ndarray, "n h"]
+    loss: Float[np.ndarray, " n"]
+    far: Bool[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    cluster: Int[np.ndarray, " n"]
+    row: Int[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def take(self, rows: Int[np.ndarray, " r"]) -> "VisitLosses":
+        """Return some of the people."""
+        fields = dataclasses.fields(self)
+        return VisitLosses(**{f.name: getattr(self, f.name)[rows] for f in fields})
