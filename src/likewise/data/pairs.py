@@ -33,7 +33,8 @@ class Pairs:
     distance
         How far apart the members are, in standard deviations; their categories are equal.
     cluster
-        For each pair, a number shared by pairs that are linked by a cluster of the pool.
+        For each member, the number of their cluster in the pool; everyone is their own cluster
+        where none are known.
     trait, groups, group_sizes
         The trait, its groups (as text, sorted), and how many people of the pool are in each.
     may_matter, free
@@ -49,7 +50,7 @@ class Pairs:
     rows: Int[np.ndarray, "q 2"]
     between: Int[np.ndarray, "q 2"]
     distance: Float[np.ndarray, " q"]
-    cluster: Int[np.ndarray, " q"]
+    cluster: Int[np.ndarray, "q 2"]
     trait: str
     groups: tuple[str, ...]
     group_sizes: tuple[int, ...]
@@ -132,7 +133,7 @@ def find_pairs(
     cell = cells(places.codes)[0]
     where = row_hashes(pool, legitimate, seed)
     who = row_hashes(pool, pool.column_names, seed)
-    share = _assigned(group, who, len(groups))
+    share = (mixed(who) % np.uint64(len(groups) - 1)).astype(np.int64)
     rows, between, distance = [], [], []
     for one, other in itertools.combinations(range(len(groups)), 2):
         sides = [
@@ -148,14 +149,15 @@ def find_pairs(
     sizes = tuple(int(size) for size in np.bincount(group[group >= 0], minlength=len(groups)))
     if not len(everyone):
         raise InvalidData(_no_pairs(trait, legitimate, caliper, cell, group))
-    linked = np.arange(len(everyone))
+    cluster = np.arange(len(pool))
     if clusters is not None:
-        linked = _linked(everyone, row_hashes(pool, [clusters]))
+        known = row_hashes(pool, [clusters])
+        cluster = np.unique(known, return_inverse=True)[1].reshape(-1).astype(np.int64)
     return Pairs(
         rows=everyone,
         between=np.concatenate(between),
         distance=np.concatenate(distance),
-        cluster=linked,
+        cluster=cluster[everyone],
         trait=trait,
         groups=groups,
         group_sizes=sizes,
@@ -247,23 +249,6 @@ def pair_places(pairs: Pairs, pool: pa.Table) -> Places:
 def _turn(own: int, to: int) -> int:
     """Return the number of group ``to`` among the groups other than ``own``."""
     return to if to < own else to - 1
-
-
-def _assigned(
-    group: Int[np.ndarray, " n"], who: np.ndarray, count: int
-) -> Int[np.ndarray, " n"]:
-    return (mixed(who) % np.uint64(count - 1)).astype(np.int64)
-
-
-def _linked(rows: Int[np.ndarray, "q 2"], cluster: np.ndarray) -> Int[np.ndarray, " q"]:
-    """Number the sets of pairs that are linked by clusters, directly or through others."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    member = np.unique(cluster[rows], return_inverse=True)[1].reshape(rows.shape)
-    size = int(member.max()) + 1
-    links = coo_array((np.ones(len(rows)), (member[:, 0], member[:, 1])), shape=(size, size))
-    return connected_components(links, directed=False)[1][member[:, 0]].astype(np.int64)
 
 
 def _no_pairs(

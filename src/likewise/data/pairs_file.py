@@ -36,7 +36,8 @@ def write_pairs(pairs: Pairs, path: str | Path) -> None:
             "first_group": pairs.between[:, 0].astype(np.int16),
             "second_group": pairs.between[:, 1].astype(np.int16),
             "distance": pairs.distance,
-            "cluster": pairs.cluster,
+            "first_cluster": pairs.cluster[:, 0],
+            "second_cluster": pairs.cluster[:, 1],
         }
     ).replace_schema_metadata({KEY: json.dumps(about).encode()})
     with replacing(path) as file:
@@ -60,7 +61,7 @@ def read_pairs(path: str | Path, pool: pa.Table) -> Pairs:
         rows=np.column_stack([columns["first"], columns["second"]]),
         between=np.column_stack([columns["first_group"], columns["second_group"]]).astype(np.int64),
         distance=columns["distance"].copy(),
-        cluster=columns["cluster"].copy(),
+        cluster=np.column_stack([columns["first_cluster"], columns["second_cluster"]]),
         ruler=Ruler((), (), (), (), {}),
         **plain,
     )

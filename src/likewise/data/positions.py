@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
-from likewise.data.ruler import Ruler
 from likewise.data.row_hash import together
+from likewise.data.ruler import Ruler
 
 SLACK = 1e-9
 """Distances of the tree may be wrong in their last digits; exact ones are computed again."""

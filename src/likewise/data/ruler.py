@@ -104,8 +104,8 @@ class Ruler:
         return Places(codes, values)
 
     def squared(
-        self, one: Float[np.ndarray, "*n d"], other: Float[np.ndarray, "*n d"]
-    ) -> Float[np.ndarray, "*n"]:
+        self, one: Float[np.ndarray, "*#n d"], other: Float[np.ndarray, "*#n d"]
+    ) -> Float[np.ndarray, "..."]:
         """Return squared distances over numbers, column by column; missing ones add nothing."""
         total = np.zeros(np.broadcast_shapes(one.shape, other.shape)[:-1])
         for j, scale in enumerate(self.scale):
@@ -115,7 +115,7 @@ class Ruler:
 
 
 def cells(*codes: Int[np.ndarray, "_ c"]) -> list[Int[np.ndarray, " _"]]:
-    """Number the combinations of categories: equal numbers for equal rows, across all arrays."""
+    """Return a number for each row, equal where all categories are, across all arrays."""
     joined = np.concatenate(codes)
     cell = np.zeros(len(joined), dtype=np.int64)
     for column in joined.T:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import numpy as np
+from jaxtyping import Int
 
 from likewise.inference.estimate import Bounds, Unknown
 from likewise.inference.two_way import TwoWay, two_way
@@ -84,9 +85,25 @@ class CounterpartEvidence:
 
 
 def counterpart_evidence(
-    donors: Donors, group: str | None, pool_size: int, cap: float
+    donors: Donors,
+    group: str | None,
+    pool_size: int,
+    cap: float,
+    pair_cluster: Int[np.ndarray, "q 2"] | None = None,
 ) -> CounterpartEvidence:
-    """Read the evidence about these people from their sums."""
+    """Read the evidence about these people from their sums.
+
+    Parameters
+    ----------
+    donors
+        Sums over people of one group, or all.
+    group, pool_size
+        Name of the group, and how many of the pool are in it.
+    cap
+        Largest ratio that one person can add to the capped mean.
+    pair_cluster
+        The clusters of the two members of each pair, if the pool has clusters.
+    """
     keep = donors.grouped
     person = {name: column[keep] for name, column in donors.person.items()}
     weight = person["weight"]
@@ -95,7 +112,7 @@ def counterpart_evidence(
     after, before, worst_after, worst_before = donors.cluster_totals(
         *(donors.person[name] for name in names)
     )
-    units = donors.unit.sum(axis=0)
+    pairs = donors.pair.sum(axis=0)
     clustered = len(after) < len(weight)
     bare = CounterpartEvidence(
         group=group,
@@ -122,8 +139,10 @@ def counterpart_evidence(
     )
     if not len(weight) or before.sum() <= 0 or worst_before.sum() <= 0:
         return bare
-    fair = TwoWay(after, before, units[0], units[1], honest_inflation, clustered)
-    worst = TwoWay(worst_after, worst_before, units[2], units[3], worst_inflation, clustered)
+    fair = TwoWay(after, before, pairs[0], pairs[1], honest_inflation, clustered, pair_cluster)
+    worst = TwoWay(
+        worst_after, worst_before, pairs[2], pairs[3], worst_inflation, clustered, pair_cluster
+    )
     level = float(worst_before.sum() / weight.sum())
     ratio = 1 + (donors.person["worst_after"] - donors.person["worst_before"]) / level
     ones = np.ones(len(ratio))
@@ -134,13 +153,13 @@ def counterpart_evidence(
     ratios = np.divide(
         swapped[:, 0], swapped[:, 1], out=np.full(len(swapped), np.inf), where=swapped[:, 1] > 0
     )
-    people, pairs = fair.std_errors
+    people_error, pairs_error = fair.std_errors
     near = ~person["far"]
     return dataclasses.replace(
         bare,
         estimate=fair.centre,
-        people_error=people,
-        pairs_error=pairs,
+        people_error=people_error,
+        pairs_error=pairs_error,
         bounds=two_way(fair),
         effective_pairs=fair.effective_pairs,
         worst_estimate=worst.centre,

@@ -5,8 +5,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import final
 
+import numpy as np
+from jaxtyping import Int
+
 from likewise.errors import InvalidSettings
 from likewise.inference.counterpart_evidence import CounterpartEvidence, counterpart_evidence
+from likewise.inference.counterpart_verdict import (
+    CounterpartVerdict,
+    GroupVerdict,
+    TraitEvidence,
+    WorstServed,
+)
 from likewise.inference.level import check_alpha, check_delta
 from likewise.inference.many import holm
 from likewise.inference.verdict import Outcome
@@ -20,100 +29,6 @@ LEAST_PEOPLE = 100
 
 POOL_FACTOR = 10
 """A group is decided if the pool has this many times m of its people."""
-
-
-@dataclasses.dataclass(frozen=True)
-class WorstServed:
-    """Somebody who was served worse, and the real pair that showed it.
-
-    Parameters
-    ----------
-    row, own, other
-        Row number of the person, and the names of the two groups.
-    pair
-        Number of the visiting pair; its members are found in the pool by it.
-    after, before
-        Loss with the columns of the member of the other group, and of the own group.
-    mean_after, mean_before
-        The person's honest means over visits.
-    loss
-        With their own columns.
-    """
-
-    row: int
-    own: str
-    other: str
-    pair: int
-    after: float
-    before: float
-    mean_after: float
-    mean_before: float
-    loss: float
-
-
-@dataclasses.dataclass(frozen=True)
-class TraitEvidence:
-    """Everything the visits of one trait say.
-
-    Parameters
-    ----------
-    trait, groups
-        The trait; the evidence about each of its groups.
-    overall
-        About everyone; shown, and does not decide.
-    without_group
-        People audited whose group is missing, or not in the pool.
-    worst
-        The people served worst.
-    m
-        Pairs that visited each person, for each other group.
-    """
-
-    trait: str
-    groups: tuple[CounterpartEvidence, ...]
-    overall: CounterpartEvidence
-    without_group: int
-    worst: tuple[WorstServed, ...]
-    m: int
-
-
-@dataclasses.dataclass(frozen=True)
-class GroupVerdict:
-    """What is concluded about one group of one trait, and why not more."""
-
-    trait: str
-    evidence: CounterpartEvidence
-    outcome: Outcome
-    p_value: float
-    adjusted_p_value: float
-    lower_bound: float
-    upper_bound: float
-    interval: tuple[float, float]
-    worst_upper_bound: float
-    capped_upper_bound: float
-    reasons: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class CounterpartVerdict:
-    """The decision over all traits and groups.
-
-    Parameters
-    ----------
-    outcome
-        Unfair if any group is; within tolerance only if every group is.
-    by_trait
-        The same for each trait.
-    groups
-        Every group of every trait.
-    """
-
-    outcome: Outcome
-    by_trait: Mapping[str, Outcome]
-    groups: tuple[GroupVerdict, ...]
-    delta: float
-    alpha: float
-    cap: float
 
 
 @final
@@ -149,16 +64,31 @@ class CounterpartTest:
             raise InvalidSettings(f"cap must exceed delta (got {self.cap:g}, {self.delta:g}).")
 
     def evidence(
-        self, donors: Donors, trait: str, groups: Sequence[str], pool_sizes: Sequence[int]
+        self,
+        donors: Donors,
+        trait: str,
+        groups: Sequence[str],
+        pool_sizes: Sequence[int],
+        pair_cluster: Int[np.ndarray, "q 2"] | None = None,
     ) -> TraitEvidence:
-        """Read the evidence about one trait from sums over people."""
+        """Read the evidence about one trait from sums over people.
+
+        Parameters
+        ----------
+        donors
+            Sums over all people.
+        trait, groups, pool_sizes
+            The trait, its groups, and how many of the pool are in each.
+        pair_cluster
+            The clusters of the two members of each pair, if the pool has clusters.
+        """
         return TraitEvidence(
             trait=trait,
             groups=tuple(
-                counterpart_evidence(donors.of_group(g), name, size, self.cap)
+                counterpart_evidence(donors.of_group(g), name, size, self.cap, pair_cluster)
                 for g, (name, size) in enumerate(zip(groups, pool_sizes, strict=True))
             ),
-            overall=counterpart_evidence(donors, None, sum(pool_sizes), self.cap),
+            overall=counterpart_evidence(donors, None, sum(pool_sizes), self.cap, pair_cluster),
             without_group=int((~donors.grouped).sum()),
             worst=_worst(donors, groups, self.most),
             m=donors.design.m,
@@ -190,7 +120,9 @@ class CounterpartTest:
         }
         adjusted = holm(tests, self.alpha).adjusted if tests else {}
         verdicts = [
-            self._group(one, group, adjusted.get(f"{one.trait}\0{group.group}", 1.0), without_column)
+            self._group(
+                one, group, adjusted.get(f"{one.trait}\0{group.group}", 1.0), without_column
+            )
             for one in evidence
             for group in one.groups
         ]
@@ -237,7 +169,9 @@ class CounterpartTest:
         if not doubts and adjusted <= self.alpha:
             outcome = "evidence_of_unfairness"
         elif not doubts:
-            reasons = list(self._obstacles(one.trait, group, worst_upper, capped_upper, without_column))
+            reasons = list(
+                self._obstacles(one.trait, group, worst_upper, capped_upper, without_column)
+            )
             outcome = "inconclusive" if reasons else "within_tolerance"
         return GroupVerdict(
             trait=one.trait,

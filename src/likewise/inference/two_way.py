@@ -5,14 +5,12 @@ import math
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from likewise.inference.estimate import Bounds, Unknown
 from likewise.inference.hall import transformed
 from likewise.inference.inversion import Inversion
-
-FEW_CLUSTERS = 50
 
 
 @final
@@ -29,6 +27,10 @@ class TwoWay(Inversion):
     :math:`J = (\sum_q U_q^2)^2 / \sum_q U_q^4` at :math:`\theta = S`; bounds are where the test
     turns. Nothing is divided by a random number.
 
+    Where members of the pool belong to clusters, products :math:`U_q U_{q'}` of pairs that share
+    one are added too: :math:`\sum_c U_c^2 - \sum_q U_q^2` over clusters c, each pair being in two
+    of them, but never less than :math:`\sum_q U_q^2`; J is then that of the clusters.
+
     Parameters
     ----------
     after, before
@@ -39,6 +41,8 @@ class TwoWay(Inversion):
         :math:`\kappa`, for the means that were taken off within each person.
     clustered
         Whether the first two are totals of clusters.
+    pair_cluster
+        The clusters of the two members of each pair, if the pool has clusters.
     """
 
     after: Float[np.ndarray, " c"]
@@ -47,6 +51,7 @@ class TwoWay(Inversion):
     pair_before: Float[np.ndarray, " q"]
     inflation: float
     clustered: bool = False
+    pair_cluster: Int[np.ndarray, "q 2"] | None = None
 
     @property
     @override
@@ -59,9 +64,21 @@ class TwoWay(Inversion):
         d = self.after - theta * self.before
         count = len(d)
         d = d - d.mean()
-        pairs = self.pair_after - theta * self.pair_before
         people = count / (count - 1) * float(d @ d) if count > 1 else math.inf
-        return people, self.inflation * float(pairs @ pairs), float((d**3).sum())
+        u = self.pair_after - theta * self.pair_before
+        pairs = float(u @ u)
+        if self.pair_cluster is not None:
+            totals = self._by_cluster(u)
+            pairs = max(pairs, float(totals @ totals) - pairs)
+        return people, self.inflation * pairs, float((d**3).sum())
+
+    def _by_cluster(self, u: Float[np.ndarray, " q"]) -> Float[np.ndarray, " k"]:
+        """Add up pairs over clusters; a pair within one cluster counts there once."""
+        if self.pair_cluster is None:
+            return u
+        one, two = self.pair_cluster.T
+        size = int(self.pair_cluster.max(initial=0)) + 1
+        return np.bincount(one, u, size) + np.bincount(two, np.where(one == two, 0.0, u), size)
 
     @property
     def std_errors(self) -> tuple[float, float]:
@@ -73,7 +90,7 @@ class TwoWay(Inversion):
     @property
     def effective_pairs(self) -> float:
         """How many pairs of equal influence the pool is worth: J."""
-        return effective((self.pair_after - self.centre * self.pair_before) ** 2)
+        return effective(self._by_cluster(self.pair_after - self.centre * self.pair_before) ** 2)
 
     @property
     @override

@@ -1,4 +1,4 @@
-"""Counterparts: everyone is served with what real, comparable people of other groups bring along."""
+"""Counterparts: people are served with what real, comparable people of other groups bring."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from likewise.data.pairs import Pairs, find_pairs
 from likewise.data.row_hash import row_hashes
 from likewise.data.visits import Visits, find_visits
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.statistics.donors import DonorDesign, Donors
+from likewise.statistics.donors import DonorDesign
 from likewise.statistics.visit_losses import VisitLosses
 
 ROWS = 200_000
@@ -28,7 +28,7 @@ PersonLoss = Callable[[Float[np.ndarray, "n k"], Any], Float[np.ndarray, " n"]]
 @final
 @dataclasses.dataclass(frozen=True)
 class Counterparts:
-    r"""Would people be served worse with what comparable people of another group bring along?
+    r"""Asks whether people fare worse with what comparable people of another group bring along.
 
     A pair of people from a pool, one of the own and one of another group, alike in the columns
     that may matter, visits a person: the person keeps their own columns that may matter, :math:`L`,
@@ -91,8 +91,7 @@ class Counterparts:
 
     def design(self, pairs: Pairs) -> DonorDesign:
         """Return what all blocks of an audit have in common."""
-        units = int(pairs.cluster.max()) + 1
-        return DonorDesign(len(pairs.groups), units, self.m, self.swaps, self.seed)
+        return DonorDesign(len(pairs.groups), len(pairs), self.m, self.swaps, self.seed)
 
     def visit(
         self,
@@ -190,12 +189,10 @@ def ask_visits(
     for losses in (after, before, own_loss):
         if not np.isfinite(losses).all():
             raise InvalidData("The model gives losses that are not finite numbers for some people.")
-    unit = np.where(visits.pair >= 0, pairs.cluster[visits.pair], -1)
     return VisitLosses(
         after=after,
         before=before,
         pair=visits.pair,
-        unit=unit,
         own=visits.own,
         other=visits.other,
         loss=own_loss,
@@ -204,11 +201,6 @@ def ask_visits(
         cluster=np.arange(n) if cluster is None else np.asarray(cluster),
         row=np.arange(n) if row is None else np.asarray(row),
     )
-
-
-def sum_up(losses: VisitLosses, design: DonorDesign) -> Donors:
-    """Return the sums of a block; those of blocks add up."""
-    return Donors.of(losses, design)
 
 
 def free_features(

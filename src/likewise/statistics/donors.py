@@ -19,8 +19,8 @@ class DonorDesign:
     ----------
     groups
         Number of groups of the trait.
-    units
-        Number of independent units of the pool: pairs, or sets of pairs linked by clusters.
+    pairs
+        Number of pairs.
     m
         How many pairs visit each person, for each other group.
     swaps, seed
@@ -28,7 +28,7 @@ class DonorDesign:
     """
 
     groups: int
-    units: int
+    pairs: int
     m: int
     swaps: int = 999
     seed: int = 0
@@ -45,16 +45,16 @@ class Donors:
         ``visited``, ``loss``, the honest ``after`` and ``before``, the pessimistic
         ``worst_after`` and ``worst_before``, and the most harmful visit: ``pair``, ``other``,
         ``pair_after``, ``pair_before``.
-    unit
-        For each own group and unit of the pool, weighted sums of what its visits add to the four
-        losses, in that order.
+    pair
+        For each own group and pair, weighted sums of what its visits add to the four losses, in
+        that order.
     swapped
         For each own group and random exchange, the weighted sums of both honest losses.
     """
 
     design: DonorDesign
     person: dict[str, Any]
-    unit: Float[np.ndarray, "g 4 u"]
+    pair: Float[np.ndarray, "g 4 q"]
     swapped: Float[np.ndarray, "g b 2"]
 
     @classmethod
@@ -73,7 +73,7 @@ class Donors:
             "pair_after": unvisited.copy(),
             "pair_before": unvisited.copy(),
         }
-        unit = np.zeros((design.groups, 4, design.units))
+        sums = np.zeros((design.groups, 4, design.pairs))
         swapped = np.zeros((design.groups, design.swaps, 2))
         for own in range(design.groups):
             mine = np.flatnonzero(losses.own == own)
@@ -84,17 +84,15 @@ class Donors:
                 swapped[own] += (losses.weight[mine] @ losses.loss[mine])[None]
                 continue
             part = losses.take(mine)
-            after, before, units, pair = (
-                x[:, there] for x in (part.after, part.before, part.unit, part.pair)
-            )
+            after, before, pair = (x[:, there] for x in (part.after, part.before, part.pair))
             fair, worst = honest(after, before), pessimistic(after, before)
             weight = part.weight
             for j, visit in enumerate(
                 (fair.after_part, fair.before_part, worst.after_part, worst.before_part)
             ):
                 added = (weight[:, None, None] * visit).reshape(-1)
-                unit[own, j] = np.bincount(units.reshape(-1), added, design.units)
-            swapped[own] = swapped_sums(after, before, units, weight, design.swaps, design.seed)
+                sums[own, j] = np.bincount(pair.reshape(-1), added, design.pairs)
+            swapped[own] = swapped_sums(after, before, pair, weight, design.swaps, design.seed)
             place = most_harmful(after, before)
             rows = np.arange(len(mine))
             person["visited"][mine] = True
@@ -105,14 +103,14 @@ class Donors:
             for name, visits in (("pair", pair), ("pair_after", after), ("pair_before", before)):
                 person[name][mine] = visits.reshape(len(mine), -1)[rows, place]
             person["other"][mine] = part.other[:, there][rows, place // design.m]
-        return cls(design, person, unit, swapped)
+        return cls(design, person, sums, swapped)
 
     def __add__(self, other: "Donors") -> "Donors":
         person = {
             name: np.concatenate([column, other.person[name]])
             for name, column in self.person.items()
         }
-        return Donors(self.design, person, self.unit + other.unit, self.swapped + other.swapped)
+        return Donors(self.design, person, self.pair + other.pair, self.swapped + other.swapped)
 
     def of_group(self, own: int) -> "Donors":
         """Return the people of one group, and what the pool did to them."""
@@ -121,7 +119,7 @@ class Donors:
         return Donors(
             self.design,
             {name: column[keep] for name, column in self.person.items()},
-            np.where(only[:, None, None], self.unit, 0.0),
+            np.where(only[:, None, None], self.pair, 0.0),
             np.where(only[:, None, None], self.swapped, 0.0),
         )
 
@@ -133,9 +131,9 @@ class Donors:
     def cluster_totals(self, *values: Float[np.ndarray, " n"]) -> list[Float[np.ndarray, " c"]]:
         """Return weighted totals over clusters, of people who are in one of the groups."""
         keep = self.grouped
-        place: Int[np.ndarray, " n"] = np.unique(
-            self.person["cluster"][keep], return_inverse=True
-        )[1].reshape(-1)
+        place: Int[np.ndarray, " n"] = np.unique(self.person["cluster"][keep], return_inverse=True)[
+            1
+        ].reshape(-1)
         weight = self.person["weight"][keep]
         return [np.bincount(place, weight * value[keep]) for value in values]
 

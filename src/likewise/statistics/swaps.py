@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt64
 
 WORDS = 2
-"""Swaps are computed 128 at a time: two words of random bits for each unit."""
+"""Swaps are computed 128 at a time: two words of random bits for each pair."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -12,7 +12,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 def swapped_sums(
     after: Float[np.ndarray, "n h m"],
     before: Float[np.ndarray, "n h m"],
-    unit: Int[np.ndarray, "n h m"],
+    pair: Int[np.ndarray, "n h m"],
     weight: Float[np.ndarray, " n"],
     swaps: int,
     seed: int,
@@ -20,14 +20,14 @@ def swapped_sums(
     r"""Return :math:`\sum w a` and :math:`\sum w b` after each random exchange of members.
 
     Exchanging the members of a pair turns :math:`a - b` round and keeps :math:`a + b`, so every
-    exchange needs signs only, no model. A unit's sign in each swap is a hash of its number: the
+    exchange needs signs only, no model. A pair's sign in each swap is a hash of its number: the
     sums of blocks of people add up to those of all.
     """
     from scipy.sparse import csr_array
 
     n, groups, m = after.shape
-    units, place = np.unique(unit, return_inverse=True)
-    place = place.reshape(unit.shape).astype(np.int32)
+    known, place = np.unique(pair, return_inverse=True)
+    place = place.reshape(pair.shape).astype(np.int32)
     difference = (after - before) / (m // 2)
     sums = np.zeros((swaps, 2))
     matrices = [
@@ -38,7 +38,7 @@ def swapped_sums(
                     np.ascontiguousarray(place[:, h, half::2]).reshape(-1),
                     np.arange(n + 1, dtype=np.int32) * (m // 2),
                 ),
-                shape=(n, len(units)),
+                shape=(n, len(known)),
             )
             for half in (0, 1)
         ]
@@ -46,7 +46,7 @@ def swapped_sums(
     ]
     level = (after + before).reshape(n, groups, m // 2, 2).mean(axis=2)
     for start in range(0, swaps, 64 * WORDS):
-        signs = _signs(units, start // 64, seed)[:, : swaps - start]
+        signs = _signs(known, start // 64, seed)[:, : swaps - start]
         gaps = [[matrix @ signs for matrix in halves] for halves in matrices]
         part = sums[start : start + signs.shape[1]]
         for half in (0, 1):
@@ -68,9 +68,9 @@ def swapped_sums(
     return sums
 
 
-def _signs(units: Int[np.ndarray, " u"], word: int, seed: int) -> Float[np.ndarray, "u b"]:
-    """Return 128 random signs for each unit."""
-    number = units.astype(np.uint64)[:, None] * np.uint64(1 << 20)
+def _signs(pairs: Int[np.ndarray, " q"], word: int, seed: int) -> Float[np.ndarray, "q b"]:
+    """Return 128 random signs for each pair."""
+    number = pairs.astype(np.uint64)[:, None] * np.uint64(1 << 20)
     words = number + np.arange(word, word + WORDS, dtype=np.uint64)
     with np.errstate(over="ignore"):
         bits = _mixed(words ^ _mixed(np.array([seed], dtype=np.uint64) + _ODD))

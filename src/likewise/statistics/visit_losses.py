@@ -14,8 +14,8 @@ class VisitLosses:
     ----------
     after, before
         With the columns of the member of the other group, and of the own group.
-    pair, unit
-        Which pair visited (-1: no counterpart), and which independent unit of the pool it is in.
+    pair
+        Which pair visited; -1: no counterpart.
     own, other
         Everyone's group and the other groups, by number.
     loss
@@ -31,7 +31,6 @@ class VisitLosses:
     after: Float[np.ndarray, "n h m"]
     before: Float[np.ndarray, "n h m"]
     pair: Int[np.ndarray, "n h m"]
-    unit: Int[np.ndarray, "n h m"]
     own: Int[np.ndarray, " n"]
     other: Int[np.ndarray, "n h"]
     loss: Float[np.ndarray, " n"]
