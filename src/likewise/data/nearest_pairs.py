@@ -15,7 +15,7 @@ NUMBERS = 2_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class FoundPairs:
     """The nearest pairs of each person, and how far they are."""
 
     pair: Int[np.ndarray, "n k"]
@@ -54,10 +54,10 @@ class NearestPairs:
         first = stands.order[stands.start]
         return cls(ruler, people, person_cell, stands, pairs.codes[first])
 
-    def nearest(self, hash: UInt64[np.ndarray, " n"], k: int) -> Found:
+    def nearest(self, hash: UInt64[np.ndarray, " n"], k: int) -> FoundPairs:
         """Return the k nearest pairs of everyone."""
         n = len(self.people)
-        found = Found(np.zeros((n, k), int), np.zeros((n, k)), np.zeros((n, k), int))
+        found = FoundPairs(np.zeros((n, k), int), np.zeros((n, k)), np.zeros((n, k), int))
         size = int(max(self.person_cell.max(initial=0), self.stands.cell.max(initial=0))) + 1
         there = np.bincount(self.stands.cell, self.stands.count, size)[self.person_cell]
         for rows, place, squared, differing in (
@@ -130,7 +130,7 @@ class NearestPairs:
 
     def _fill(
         self,
-        found: Found,
+        found: FoundPairs,
         hash: UInt64[np.ndarray, " n"],
         rows: Int[np.ndarray, " r"],
         place: Int[np.ndarray, "r c"],

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 
 @dataclasses.dataclass(frozen=True)
-class Judged:
+class JudgedLosses:
     r"""Two losses a person, :math:`a_i` and :math:`b_i`, and what each visit adds to them.
 
     Parameters
@@ -25,7 +25,7 @@ class Judged:
     before_part: Float[np.ndarray, "n h m"]
 
 
-def honest(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]) -> Judged:
+def honest(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]) -> JudgedLosses:
     r"""Choose the other group that serves a person worst, and judge it on other visits.
 
     The visits are halved by alternating ranks. On one half the group with the largest mean of
@@ -34,7 +34,7 @@ def honest(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]
     averaged. Choosing and judging on the same visits would find harm in a coin.
     """
     n, groups, m = after.shape
-    total = Judged(np.zeros(n), np.zeros(n), np.zeros(after.shape), np.zeros(after.shape))
+    total = JudgedLosses(np.zeros(n), np.zeros(n), np.zeros(after.shape), np.zeros(after.shape))
     rows = np.arange(n)
     for half in (0, 1):
         choosing, judging = slice(half, m, 2), slice(1 - half, m, 2)
@@ -54,7 +54,9 @@ def honest(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]
     return total
 
 
-def pessimistic(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]) -> Judged:
+def pessimistic(
+    after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]
+) -> JudgedLosses:
     r"""Choose and judge the worst other group on all visits: too large, so fit for certifying.
 
     :math:`a_i^+ = b_i + \max(0, \max_h \text{mean}(a - b))`, with :math:`b_i` over all groups.
@@ -67,7 +69,7 @@ def pessimistic(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n 
     mean = before.mean(axis=(1, 2))
     own = (before - before.mean(axis=2)[:, :, None]) / (groups * m)
     added = (after - before - gain[:, :, None]) / m
-    return Judged(mean + largest, mean, own + np.where(chosen[:, :, None], added, 0.0), own)
+    return JudgedLosses(mean + largest, mean, own + np.where(chosen[:, :, None], added, 0.0), own)
 
 
 def inflation(m: int) -> tuple[float, float]:
