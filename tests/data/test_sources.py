@@ -162,6 +162,23 @@ def test_a_source_of_files_is_small_and_works_elsewhere(forms, tmp_path):
     assert written.survey().fingerprint == as_source(forms["arrow"], **ROLES).survey().fingerprint
 
 
+def test_people_in_memory_are_mapped_elsewhere_not_sent(forms, tmp_path):
+    source = as_source(forms["people"])
+    source = source.knowing(source.survey()).shared(tmp_path / "shared")
+    sent = pickle.dumps(source)
+    assert len(sent) < 10_000
+    for (_, one), (_, two) in zip(
+        everyone(pickle.loads(sent), 2048), everyone(source, 2048), strict=True
+    ):
+        assert_same_people(one, two)
+        assert one.table.equals(two.table)
+    content = bytearray(source.home.path.read_bytes())
+    content[20] ^= 1
+    source.home.path.write_bytes(content)
+    with pytest.raises(InvalidData, match="is not what was written there"):
+        pickle.loads(sent)
+
+
 def test_temporary_files_of_csv_go_with_the_last_source(forms):
     source = as_source(forms["csv"], **ROLES)
     path = source.plan.source.parts[0].path

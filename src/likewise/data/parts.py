@@ -16,6 +16,7 @@ from likewise.data.paths import Address, Place, reading
 from likewise.errors import InvalidData
 
 BATCH_ROWS = 32768
+BUFFER_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +192,8 @@ class _Cursor:
 
 
 def _parquet(path: Place) -> pq.ParquetFile:
-    options = {"pre_buffer": False, "page_checksum_verification": True}
     opened = path.open() if isinstance(path, Address) else path
-    return pq.ParquetFile(opened, **options)
+    # A buffer, or else Arrow holds the compressed columns of a whole row group.
+    return pq.ParquetFile(
+        opened, pre_buffer=False, buffer_size=BUFFER_BYTES, page_checksum_verification=True
+    )

@@ -19,6 +19,7 @@ from typing_extensions import override
 from likewise import fingerprints
 from likewise.data.encode import Encoder
 from likewise.data.roles import Names, Roles
+from likewise.data.shared import SharedFile
 from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, digests, joined, total
 from likewise.data.table import ReadPlan, plan_reading
 from likewise.errors import InvalidData, InvalidSettings
@@ -187,6 +188,7 @@ class PeopleSource(Source):
     people: AuditData = dataclasses.field(repr=False)
     places: Int[np.ndarray, " n"] = dataclasses.field(repr=False)
     total: int
+    home: SharedFile | None = None
 
     @classmethod
     def of(cls, people: AuditData) -> "PeopleSource":
@@ -220,7 +222,18 @@ class PeopleSource(Source):
 
     @override
     def shared(self, folder: Path) -> "PeopleSource":
-        return self
+        make_folder(folder)
+        home = SharedFile.write(folder / "people.shared", (self.people, self.places))
+        return dataclasses.replace(self, home=home)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | ({} if self.home is None else {"people": None, "places": None})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.home is not None:
+            people, places = self.home.read()
+            self.__dict__.update(people=people, places=places)
 
 
 def as_source(
