@@ -34,8 +34,8 @@ from skops import io as skops
 import likewise
 from likewise.data.encode import Encoder
 from likewise.errors import LikewiseError
-from likewise.inference.outcomes import Outcomes
 from likewise.models import Endpoint
+from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report.outputs import write_outputs
 from likewise.scale.journal import Journal

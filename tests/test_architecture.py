@@ -23,9 +23,9 @@ SAME_NAME = {
     # A command, and what it calls.
     *("compare", "monitor", "plan"),
     # To be renamed, or joined.
-    *("identity", "robust", "sensitivity", "files", "columns", "design", "flips", "score", "base"),
+    *("identity", "files", "columns", "base"),
     *("network", "saved", "words", "people", "journal", "choices"),
-    *("Survey", "Job", "Split", "Flips", "Plan", "Largest", "Reach", "Answer", "Journal", "Choice"),
+    *("Survey", "Job", "Split", "Plan", "Reach", "Answer", "Journal", "Choice"),
     *("Part", "survey", "Inline", "Processes"),
 }
 """Modules and public classes that share their name with another. Take names out; add none."""

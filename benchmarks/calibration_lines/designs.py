@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, RatioTest
+from likewise.outcomes import Outcomes
 
 COVERED = (Bar("coverage", low=0.93, high=0.97),)
 BASE = 0.19

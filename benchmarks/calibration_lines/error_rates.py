@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from calibration_lines import ALPHA, BEYOND, DELTA, Bar, Effort, Row, line
 from likewise.inference.midp import exact_p_value, mid_p_value
-from likewise.inference.score import score
+from likewise.inference.score_test import score
 
 SIZES = (100, 400, 1000)
 BASE_ERRORS = (0.01, 0.05, 0.19)

@@ -16,9 +16,9 @@ from sklearn.linear_model import LogisticRegression
 from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
 from likewise.data import adult
 from likewise.inference.estimate import Bounds
-from likewise.inference.estimators import mean_of_ratios
 from likewise.inference.hall import hall
 from likewise.inference.refits import Jackknife
+from likewise.inference.sampling import mean_of_ratios
 from likewise.metrics.learn import sensitive_subspace
 from likewise.people import AuditData
 

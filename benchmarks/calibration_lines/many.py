@@ -13,9 +13,10 @@ from calibration_lines.learned_metric import moved_margin
 from calibration_lines.loss_ratios import estimates
 from likewise.inference.by_group import GroupValue, by_group
 from likewise.inference.hall import Hall
-from likewise.inference.many import band
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.sequential import Game, Purse, play
+from likewise.inference.simultaneous import band
+from likewise.outcomes import Outcomes
+from likewise.statistics.tally import Tally
 
 TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0)
 MARGINS = {"sure of little": (1.0, 1.5), "sure of much": (3.0, 2.0)}
@@ -63,10 +64,10 @@ def _judged(ratios: np.ndarray, rng: np.random.Generator) -> list[bool]:
     single = estimates(ratios.T)
     terms = ratios - ratios.mean(axis=0)
     lower = [
-        band(TIMES, single, terms, rng=rng, interval=interval, draws=DRAWS).rejected
+        band(TIMES, single, terms.T @ terms, rng=rng, interval=interval, draws=DRAWS).rejected
         for interval in ("hall", "paper")
     ]
-    both = band(TIMES, single, terms, rng=rng, side="both", draws=DRAWS)
+    both = band(TIMES, single, terms.T @ terms, rng=rng, side="both", draws=DRAWS)
     return [
         any(lower[0]),
         any(lower[1]),
@@ -131,7 +132,7 @@ def groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         together, alone = [], []
         for _ in range(effort.inversions):
             people = _people(1 + (DELTA - 1) * draw(rng, 1000), rng)
-            lines = by_group(people, rng=rng, delta=DELTA, alpha=ALPHA, draws=DRAWS)
+            lines = by_group(Tally.of(people), rng=rng, delta=DELTA, alpha=ALPHA, draws=DRAWS)
             together.append(
                 (any(g.rejected for g in lines), all(g.lower <= DELTA <= g.upper for g in lines))
             )

@@ -7,8 +7,8 @@ import numpy as np
 from calibration_lines import ALPHA, BEYOND, DELTA, Bar, Effort, Row, line
 from calibration_lines.designs import outcomes_of
 from likewise.inference.mean_loss_ratio import MeanLossRatioTest
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.verdict import Verdict
+from likewise.outcomes import Outcomes
 
 SIZES = (100, 400, 1000)
 Draw = Callable[[np.random.Generator, int], np.ndarray]

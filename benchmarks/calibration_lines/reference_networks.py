@@ -11,7 +11,6 @@ import numpy as np
 from calibration_lines import ALPHA, DELTA, Effort, Row, line
 from likewise.data import adult
 from likewise.inference.loss_ratio import LossRatioTest
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.refits import with_refits
 from likewise.maps.base import UnfairMap
 from likewise.maps.flow import GradientFlow
@@ -21,6 +20,7 @@ from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.models import as_model
 from likewise.models.base import Model
+from likewise.outcomes import Outcomes
 from likewise.people import AuditData
 
 WEIGHTS = Path(__file__).resolve().parents[2].parent / "shared/reference/adult_split_98539.npz"
@@ -79,9 +79,9 @@ def _row(
     name: str, model: Model, people: AuditData, metric: ProjectionMetric, map: UnfairMap
 ) -> Row:
     test = LossRatioTest(DELTA, ALPHA)
-    evidence = test.evidence(moved(model, people, metric, map))
+    evidence = test.evidence_of(moved(model, people, metric, map))
     replicates = [
-        test.evidence(moved(model, people.take(metric.groups != g), refit, map))
+        test.evidence_of(moved(model, people.take(metric.groups != g), refit, map))
         for g, refit in enumerate(metric.refits)
     ]
     fixed, refitted = (

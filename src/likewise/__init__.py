@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from likewise.errors import LikewiseError as LikewiseError
     from likewise.errors import LikewiseWarning as LikewiseWarning
     from likewise.inference.monitor import Monitor as Monitor
-    from likewise.inference.outcomes import Outcomes as Outcomes
     from likewise.inference.ratio_tests import ErrorRateRatioTest as ErrorRateRatioTest
     from likewise.inference.ratio_tests import LossRatioTest as LossRatioTest
     from likewise.inference.ratio_tests import MeanLossRatioTest as MeanLossRatioTest
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from likewise.models import as_model as as_model
     from likewise.models import open_model as open_model
     from likewise.models import save_model as save_model
+    from likewise.outcomes import Outcomes as Outcomes
     from likewise.people import AuditData as AuditData
     from likewise.record import Record as Record
     from likewise.settings import Settings as Settings
@@ -60,7 +60,7 @@ _HOMES = {
     "Reach": "maps.search",
     "Flips": "maps.flips",
     "Worst": "maps.combine",
-    "Outcomes": "inference.outcomes",
+    "Outcomes": "outcomes",
     "LossRatioTest": "inference.ratio_tests",
     "ErrorRateRatioTest": "inference.ratio_tests",
     "MeanLossRatioTest": "inference.ratio_tests",

@@ -20,12 +20,12 @@ from likewise.checks.writing import signed, worst_cases, write
 from likewise.data.scales import warn_about_scales
 from likewise.errors import InvalidData, LikewiseWarning
 from likewise.files import write_whole
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import sensitive_subspace
 from likewise.models import as_model
+from likewise.outcomes import Outcomes
 from likewise.people import AuditData
 from likewise.record import Record, TestRecord, WorstCase
 from likewise.report.plots import Plots

@@ -13,7 +13,8 @@ import numpy as np
 
 from likewise import GradientFlow, LossRatioTest, Settings, audit, sensitive_subspace
 from likewise.errors import LikewiseWarning
-from likewise.inference.many import horizon_band
+from likewise.inference.simultaneous import horizon_band
+from likewise.statistics.tally import Tally
 from likewise_studies.study import Study, train
 from likewise_studies.text_tables import Table, csv_text, number
 
@@ -84,7 +85,7 @@ def run_path(
             threads=1,
         )
     outcomes = result.outcomes
-    band = horizon_band(outcomes, rng=np.random.default_rng(split), side="both")
+    band = horizon_band(Tally.of(outcomes), rng=np.random.default_rng(split), side="both")
     test = LossRatioTest(interval="paper")
     certificate = result.record.certificate
     path = Path(

@@ -23,8 +23,9 @@ from likewise import (
 )
 from likewise.data import Split
 from likewise.errors import LikewiseWarning
-from likewise.inference.group import group_metrics
+from likewise.inference.group_metrics import group_metrics
 from likewise.metrics.base import FairMetric
+from likewise.statistics.tally import Tally
 from likewise.training.base import TrainedClassifier
 
 
@@ -215,7 +216,7 @@ def train(model: TrainedClassifier, people: Split, seed: int) -> TrainedClassifi
 
 def performance(outcomes: Outcomes, privileged: Mapping[str, str]) -> dict[str, float]:
     """Return balanced accuracy and average odds differences before anybody is moved."""
-    metrics = group_metrics(outcomes, privileged=privileged)
+    metrics = group_metrics(Tally.of(outcomes), privileged=privileged)
     odds = {
         f"aod_{group.trait}": group.average_odds_difference.value
         for group in metrics.groups

@@ -13,6 +13,7 @@ from likewise.metrics.quadratic import QuadraticMetric, ignoring
 from likewise.models import as_model
 from likewise.people import AuditData
 from likewise.settings import Settings
+from likewise.statistics.tally import Tally
 
 SETTINGS = Settings()
 
@@ -38,7 +39,7 @@ def value(who, metric, flow):
 def test_the_ladder_equals_separate_runs(who, metric):
     flow = with_rungs(GradientFlow(steps=16))
     assert flow.horizons == (1.25, 2.5, 3.75, 5.0)
-    rungs = ladder(gather(who, metric, flow, threads=1).outcomes, SETTINGS)
+    rungs = ladder(Tally.of(gather(who, metric, flow, threads=1).outcomes), SETTINGS)
     assert [rung.time for rung in rungs] == [1.25, 2.5, 3.75, 5.0]
     for rung, steps in zip(rungs, (4, 8, 12, 16), strict=True):
         alone = GradientFlow(time=rung.time, steps=steps)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from likewise.checks.levels import as_levels
-from likewise.checks.trait_levels import TraitLevels
+from likewise.statistics.trait_levels import TraitLevels
 
 
 def test_missing_values_stay_missing_and_whole_numbers_look_whole():

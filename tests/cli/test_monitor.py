@@ -8,7 +8,7 @@ import pytest
 
 import helpers
 from likewise.inference.monitor import Monitor
-from likewise.inference.outcomes import Outcomes
+from likewise.outcomes import Outcomes
 
 run = functools.partial(helpers.run, "monitor")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import helpers
-from likewise.inference.outcomes import Outcomes
+from likewise.outcomes import Outcomes
 from likewise.settings import Settings
 
 run = functools.partial(helpers.run, "plan")

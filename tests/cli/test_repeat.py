@@ -9,8 +9,8 @@ import pytest
 import helpers
 from likewise.errors import InvalidFile, InvalidSample
 from likewise.inference.monitor import Monitor
-from likewise.inference.outcomes import Outcomes, Status
 from likewise.inference.plan import plan
+from likewise.outcomes import Outcomes, Status
 
 run = functools.partial(helpers.run, "test")
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.inference.outcomes import Outcomes
+from likewise.outcomes import Outcomes
 
 
 def outcomes_of(

@@ -6,10 +6,9 @@ from scipy import stats
 
 from likewise.inference import bootstrap_t as module
 from likewise.inference.bootstrap_t import BootstrapT, bootstrap_t
-from likewise.inference.design import Design
 from likewise.inference.estimate import Estimate, Unknown
-from likewise.inference.estimators import mean_of_ratios
 from likewise.inference.hall import Hall
+from likewise.inference.sampling import Design, mean_of_ratios
 
 
 def resampled(ratio, design, seed=1, repetitions=999):

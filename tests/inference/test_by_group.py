@@ -9,12 +9,12 @@ from scipy.stats import binom, norm, t
 from statsmodels.stats.multitest import multipletests
 
 from likewise.inference.by_group import by_group
-from likewise.inference.design import Design
-from likewise.inference.error_rates import ErrorTable
-from likewise.inference.estimators import mean_of_ratios, ratio_of_means
 from likewise.inference.hall import Hall, restored
 from likewise.inference.midp import MidP
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.sampling import Design, mean_of_ratios, ratio_of_means
+from likewise.outcomes import Outcomes
+from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.tally import Tally
 
 
 def audited(ratio, groups, errors=None, **extra):
@@ -46,7 +46,7 @@ def by_name(lines):
 
 def test_a_groups_value_is_that_of_the_audit_of_its_people(rng):
     outcomes = people(rng)
-    lines = by_name(by_group(outcomes, rng=rng))
+    lines = by_name(by_group(Tally.of(outcomes), rng=rng))
     own = outcomes.take(outcomes.groups["sex"] == "F")
     expected = mean_of_ratios(own.ratio)
     line = lines["sex: F"]
@@ -60,7 +60,7 @@ def test_a_groups_value_is_that_of_the_audit_of_its_people(rng):
 
 def test_everybody_is_in_one_line_of_each_trait_the_missing_included(rng):
     outcomes = people(rng)
-    lines = by_group(outcomes, rng=rng)
+    lines = by_group(Tally.of(outcomes), rng=rng)
     for trait in ("sex", "race", "sex × race"):
         assert sum(line.n for line in lines if line.trait == trait) == 900
     gone = sum(value is None for value in outcomes.groups["race"])
@@ -68,7 +68,7 @@ def test_everybody_is_in_one_line_of_each_trait_the_missing_included(rng):
 
 
 def test_holm_runs_over_all_groups(rng):
-    lines = by_group(people(rng), rng=rng, delta=1.3)
+    lines = by_group(Tally.of(people(rng)), rng=rng, delta=1.3)
     rejected, adjusted, *_ = multipletests([line.p_value for line in lines], 0.05, method="holm")
     assert [line.p_adjusted for line in lines] == pytest.approx(adjusted.tolist())
     assert [line.rejected for line in lines] == rejected.tolist()
@@ -76,7 +76,7 @@ def test_holm_runs_over_all_groups(rng):
 
 
 def test_large_groups_share_one_critical_value_below_bonferronis(rng):
-    lines = by_group(people(rng), rng=rng, interval="paper", draws=200_000)
+    lines = by_group(Tally.of(people(rng)), rng=rng, interval="paper", draws=200_000)
     large = [line for line in lines if line.n >= 30]
     widths = [(line.upper - line.estimate) / line.std_error for line in large]
     assert widths == pytest.approx([widths[0]] * len(large))
@@ -84,7 +84,7 @@ def test_large_groups_share_one_critical_value_below_bonferronis(rng):
 
 
 def test_small_groups_take_students_t_at_their_share_of_alpha(rng):
-    lines = by_group(people(rng), rng=rng)
+    lines = by_group(Tally.of(people(rng)), rng=rng)
     small = [line for line in lines if 2 < line.n < 30]
     assert small
     outcomes = people(np.random.default_rng(20210330))
@@ -101,7 +101,7 @@ def test_small_groups_take_students_t_at_their_share_of_alpha(rng):
 
 def test_error_ratios_have_mid_p_intervals_at_their_share_of_alpha(rng):
     outcomes = people(rng)
-    lines = by_group(outcomes, rng=rng)
+    lines = by_group(Tally.of(outcomes), rng=rng)
     own = outcomes.take(outcomes.groups["sex"] == "M")
     table = ErrorTable.of(own.error_before, own.error_after)
     line = by_name(lines)["sex: M"]
@@ -114,7 +114,7 @@ def test_few_errors_are_flagged(rng):
     wrong = np.zeros(100, bool)
     wrong[[0, 1, 2, 3, 60, 61, 62, 63, 64]] = True
     outcomes = audited(1 + rng.exponential(0.2, 100), groups, (wrong, wrong))
-    lines = by_name(by_group(outcomes, rng=rng))
+    lines = by_name(by_group(Tally.of(outcomes), rng=rng))
     assert lines["t: a"].flags == ("fewer than 5 errors",)
     assert lines["t: a"].small
     assert lines["t: b"].flags == ()
@@ -123,7 +123,7 @@ def test_few_errors_are_flagged(rng):
 def test_a_group_of_one_is_shown_and_says_nothing(rng):
     groups = {"t": ["a"] * 60 + ["b"]}
     outcomes = audited(1 + rng.exponential(0.2, 61), groups)
-    line = by_name(by_group(outcomes, rng=rng))["t: b"]
+    line = by_name(by_group(Tally.of(outcomes), rng=rng))["t: b"]
     assert line.n == 1
     assert line.estimate == outcomes.ratio[60]
     assert math.isnan(line.std_error)
@@ -137,7 +137,7 @@ def test_an_undefined_ratio_spoils_its_own_groups_only(rng):
     losses = outcomes.loss_after.copy()
     at = int(np.flatnonzero(outcomes.groups["sex"] == "F")[0])
     losses[at] = np.nan
-    lines = by_name(by_group(dataclasses.replace(outcomes, loss_after=losses), rng=rng))
+    lines = by_name(by_group(Tally.of(dataclasses.replace(outcomes, loss_after=losses)), rng=rng))
     assert math.isnan(lines["sex: F"].estimate)
     assert "somebody has no finite ratio" in lines["sex: F"].flags
     assert (lines["sex: F"].lower, lines["sex: F"].upper) == (0, math.inf)
@@ -148,7 +148,7 @@ def test_an_undefined_ratio_spoils_its_own_groups_only(rng):
 def test_weights_and_clusters_count_within_groups(rng):
     weight, cluster = rng.uniform(0.5, 3, 900), rng.integers(0, 300, 900)
     outcomes = people(rng, weight=weight, cluster=cluster)
-    line = by_name(by_group(outcomes, rng=rng))["sex: M"]
+    line = by_name(by_group(Tally.of(outcomes), rng=rng))["sex: M"]
     rows = outcomes.groups["sex"] == "M"
     design = Design.make(int(rows.sum()), weight[rows], cluster[rows])
     expected = mean_of_ratios(outcomes.ratio[rows], design)
@@ -163,7 +163,7 @@ def test_one_cluster_alone_has_no_standard_error(rng):
     groups = {"t": ["a"] * 60 + ["b"] * 40}
     cluster = np.concatenate([np.arange(60), np.full(40, 99)])
     outcomes = audited(1 + rng.exponential(0.2, 100), groups, cluster=cluster)
-    lines = by_name(by_group(outcomes, rng=rng))
+    lines = by_name(by_group(Tally.of(outcomes), rng=rng))
     assert math.isnan(lines["t: b"].std_error)
     assert lines["t: b"].upper == math.inf
     assert math.isfinite(lines["t: a"].upper)
@@ -172,7 +172,7 @@ def test_one_cluster_alone_has_no_standard_error(rng):
 def test_a_regression_has_ratios_of_mean_losses_and_no_errors(rng):
     outcomes = people(rng, about={"task": "regression"})
     outcomes = dataclasses.replace(outcomes, loss_before=rng.exponential(size=900) + 0.1)
-    line = by_name(by_group(outcomes, rng=rng))["sex: M"]
+    line = by_name(by_group(Tally.of(outcomes), rng=rng))["sex: M"]
     own = outcomes.take(outcomes.groups["sex"] == "M")
     expected = ratio_of_means(own.loss_before, own.loss_after).value
     assert line.estimate == pytest.approx(expected, rel=1e-12)
@@ -182,12 +182,12 @@ def test_a_regression_has_ratios_of_mean_losses_and_no_errors(rng):
 
 def test_the_same_seed_gives_the_same_lines(rng):
     outcomes = people(rng)
-    first, second = (by_group(outcomes, rng=np.random.default_rng(5)) for _ in range(2))
+    first, second = (by_group(Tally.of(outcomes), rng=np.random.default_rng(5)) for _ in range(2))
     assert repr(first) == repr(second)
 
 
 def test_no_traits_give_no_lines(rng):
-    assert by_group(audited(np.ones(5), {}), rng=rng) == ()
+    assert by_group(Tally.of(audited(np.ones(5), {})), rng=rng) == ()
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_all_groups_are_covered_together_and_rarely_accused():
             "race": rng.choice(["A", "B", "W"], 600, p=[0.08, 0.2, 0.72]),
         }
         outcomes = audited(1 + rng.exponential(0.25, 600), groups, about={"task": "regression"})
-        lines = by_group(outcomes, rng=rng, draws=2000)
+        lines = by_group(Tally.of(outcomes), rng=rng, draws=2000)
         covered += all(line.lower <= 1.25 <= line.upper for line in lines)
         accused += any(line.rejected for line in lines)
     assert covered >= binom.ppf(0.001, runs, 0.935)

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from likewise.inference.estimators import mean_of_ratios
+from likewise.inference.sampling import mean_of_ratios
 
 
 @pytest.fixture(scope="module")

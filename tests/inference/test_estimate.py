@@ -6,7 +6,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
 from likewise.inference.estimate import Estimate, Unknown, quantile, upper_tail
-from likewise.inference.estimators import mean_of_ratios
+from likewise.inference.sampling import mean_of_ratios
 
 
 def test_the_papers_interval_bounds_and_p_value_agree_with_statsmodels(rng):

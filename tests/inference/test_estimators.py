@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.errors import InvalidSample
-from likewise.inference.design import Design
-from likewise.inference.estimators import design_effect, mean_of_ratios, ratio_of_means
-from likewise.inference.ratio_of_sums import UnitSums
+from likewise.inference.estimators import ratio_of_sums
+from likewise.inference.loss_ratio import LossRatioTest
+from likewise.inference.sampling import Design, mean_of_ratios, ratio_of_means
+from likewise.statistics.unit_sums import UnitSums
 
 
 def test_the_mean_of_ratios_is_the_papers(rng):
@@ -108,27 +109,27 @@ def test_a_clustered_ratio_of_means_agrees_with_least_squares_through_the_origin
     assert estimate.std_error == pytest.approx(fit.bse[0], rel=1e-12)
     assert estimate.degrees == math.inf
     sums = UnitSums.of(design.totals(after), design.totals(before))
-    assert sums.estimate(300).std_error == pytest.approx(fit.bse[0], rel=1e-10)
+    assert ratio_of_sums(sums, 300).std_error == pytest.approx(fit.bse[0], rel=1e-10)
 
 
 def test_equal_weights_and_clusters_of_one_are_no_design():
     design = Design.make(5, np.full(5, 3.0), np.array(list("abcde")))
     assert design.simple
-    assert design.named("Hall") == "Hall"
-    assert design.notes == ()
+    assert design.sampling.named("Hall") == "Hall"
+    assert design.sampling.notes == ()
 
 
-def test_design_effects_say_what_weights_and_clusters_cost(rng):
+def test_design_effects_say_what_weights_and_clusters_cost(rng, outcomes_of):
     weight = np.array([1.0, 1.0, 2.0, 4.0])
     design = Design.make(4, weight)
-    assert design.kish == pytest.approx(4 * 22 / 64)
-    assert design.effective_n == pytest.approx(64 / 22)
+    assert design.sampling.kish == pytest.approx(4 * 22 / 64)
+    assert design.sampling.effective_n == pytest.approx(64 / 22)
     # Everybody twice, in clusters of two: twice the variance, but for the n - 1.
     once = 1 + rng.exponential(size=400)
     twice, cluster = np.repeat(once, 2), np.repeat(np.arange(400), 2)
-    estimate = mean_of_ratios(twice, Design.make(800, None, cluster))
-    assert design_effect(twice, estimate) == pytest.approx(2, rel=0.005)
-    assert Design.make(800, None, cluster).effective_n == 400
+    evidence = LossRatioTest().evidence_of(outcomes_of(twice, cluster=cluster))
+    assert evidence.details["design_effect"] == pytest.approx(2, rel=0.005)
+    assert evidence.estimate.effective_n == 400
 
 
 @pytest.mark.parametrize(

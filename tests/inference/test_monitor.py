@@ -11,8 +11,8 @@ from scipy.stats import binom, norm
 
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings
 from likewise.inference.monitor import Monitor
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.sequential import BETS, Game, Purse, lower_end, play
+from likewise.outcomes import Outcomes
 
 BOUNDARY = {
     "lognormal, sigma 0.5": lambda rng, n: 1.25 * rng.lognormal(-0.125, 0.5, n),

@@ -8,12 +8,12 @@ from scipy.stats import binom, norm
 from statsmodels.stats.power import NormalIndPower
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.error_rates import ErrorTable
 from likewise.inference.midp import MidP
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.plan import plan
 from likewise.inference.power import error_rows, mid_p_power
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
+from likewise.outcomes import Outcomes
+from likewise.statistics.error_table import ErrorTable
 
 
 def pilot(rng, n=600, *, monotone=True, **extra):
@@ -167,7 +167,7 @@ def test_the_power_is_there_when_the_audit_comes(kind):
     effect = 1.5 if kind == "loss" else 1.4  # the population's own
     rows = {row.test: row for row in plan(effect, test.delta, pilot=audited(20_000)).rows}
     row = rows[test.name]
-    p_values = [test.evidence(audited(row.n)).bounds.p_value(test.delta) for _ in range(250)]
+    p_values = [test.evidence_of(audited(row.n)).bounds.p_value(test.delta) for _ in range(250)]
     found = sum(p <= 0.05 for p in p_values)
     assert found / 250 == pytest.approx(0.8, abs=0.1)
 

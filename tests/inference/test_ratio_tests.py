@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.outcomes import Outcomes, Status
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, MeanLossRatioTest
 from likewise.inference.verdict import rows_to_certify
+from likewise.outcomes import Outcomes, Status
 from likewise.record import TestRecord
 
 EVERY_TEST = [

@@ -13,7 +13,7 @@ from likewise.inference.refits import Jackknife, Percentile, with_refits
 def delete_one_group(ratio, groups, test, outcomes_of):
     """Return the evidence without each of the groups; the metric never changes."""
     member = np.arange(len(ratio)) % groups
-    return [test.evidence(outcomes_of(ratio[member != g])) for g in range(groups)]
+    return [test.evidence_of(outcomes_of(ratio[member != g])) for g in range(groups)]
 
 
 def test_a_metric_that_never_changes_adds_no_uncertainty(rng, outcomes_of):
@@ -22,7 +22,7 @@ def test_a_metric_that_never_changes_adds_no_uncertainty(rng, outcomes_of):
     test, shares = LossRatioTest(), []
     for _ in range(200):
         ratio = 1 + rng.exponential(size=100)
-        evidence = test.evidence(outcomes_of(ratio))
+        evidence = test.evidence_of(outcomes_of(ratio))
         refitted = with_refits(evidence, delete_one_group(ratio, 10, test, outcomes_of))
         shares.append((refitted.estimate.std_error / evidence.estimate.std_error) ** 2)
     assert np.mean(shares) == pytest.approx(1, abs=0.14)
@@ -66,10 +66,10 @@ def test_bootstrap_refits_are_read_off_as_percentiles(rng):
 
 def test_a_verdict_with_refits_says_so_and_keeps_both_errors(rng, outcomes_of):
     test = LossRatioTest()
-    evidence = test.evidence(outcomes_of(1.3 + rng.exponential(0.3, size=500)))
+    evidence = test.evidence_of(outcomes_of(1.3 + rng.exponential(0.3, size=500)))
     assert evidence.verdict(1.25, 0.05).outcome == "evidence_of_unfairness"
     replicates = [
-        test.evidence(outcomes_of(1 + (0.3 + rng.exponential(0.3, size=450)) * factor))
+        test.evidence_of(outcomes_of(1 + (0.3 + rng.exponential(0.3, size=450)) * factor))
         for factor in np.linspace(0.3, 1.7, 10)
     ]
     refitted = with_refits(evidence, replicates)
@@ -90,8 +90,8 @@ def test_error_rates_can_be_refitted_too(outcomes_of):
     def errors(after):
         return outcomes_of(wrong_before=np.arange(200) < 30, wrong_after=np.arange(200) < after)
 
-    evidence = test.evidence(errors(45))
-    verdict = with_refits(evidence, [test.evidence(errors(40 + g)) for g in range(10)]).verdict(
+    evidence = test.evidence_of(errors(45))
+    verdict = with_refits(evidence, [test.evidence_of(errors(40 + g)) for g in range(10)]).verdict(
         1.25, 0.05
     )
     assert verdict.capped_upper_bound is None
@@ -100,7 +100,7 @@ def test_error_rates_can_be_refitted_too(outcomes_of):
 
 def test_refits_that_never_differ_tell_nothing(outcomes_of):
     test = LossRatioTest()
-    evidence = test.evidence(outcomes_of(np.array([1.0, 2.0, 3.0] * 40)))
+    evidence = test.evidence_of(outcomes_of(np.array([1.0, 2.0, 3.0] * 40)))
     refitted = with_refits(evidence, [evidence] * 10)
     assert refitted.bounds == Unknown()
     assert refitted.verdict(1.25, 0.05).outcome == "inconclusive"
@@ -108,8 +108,8 @@ def test_refits_that_never_differ_tell_nothing(outcomes_of):
 
 def test_an_undefined_refit_is_said(outcomes_of, rng):
     test = LossRatioTest()
-    evidence = test.evidence(outcomes_of(1 + rng.random(50)))
-    broken = test.evidence(outcomes_of(np.append(1 + rng.random(49), np.inf)))
+    evidence = test.evidence_of(outcomes_of(1 + rng.random(50)))
+    broken = test.evidence_of(outcomes_of(np.append(1 + rng.random(49), np.inf)))
     verdict = with_refits(evidence, [evidence, broken, evidence]).verdict(1.25, 0.05)
     assert verdict.outcome == "inconclusive"
     assert math.isnan(verdict.lower_bound)
@@ -117,6 +117,6 @@ def test_an_undefined_refit_is_said(outcomes_of, rng):
 
 
 def test_one_refit_is_not_enough(outcomes_of, rng):
-    evidence = LossRatioTest().evidence(outcomes_of(1 + rng.random(50)))
+    evidence = LossRatioTest().evidence_of(outcomes_of(1 + rng.random(50)))
     with pytest.raises(InvalidSample, match="too few"):
         with_refits(evidence, [evidence])

@@ -3,7 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from likewise.inference.tail import tail_of
+from likewise.inference.tail import tail_from
+from likewise.statistics.top_k import TopK, largest_needed
+
+
+def tail_of(ratio):
+    mean, largest = ratio.mean(), TopK.of(ratio, largest_needed(len(ratio))).values
+    return tail_from(largest, len(ratio), float(mean), float(np.square(ratio - mean).sum()))
 
 
 @pytest.mark.parametrize("index", [1.5, 2.5, 6.0])

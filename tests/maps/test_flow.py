@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.inference.outcomes import Status
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.metrics.quadratic import QuadraticMetric, ignoring
 from likewise.metrics.reach import Ellipsoid
 from likewise.models import as_model
 from likewise.models.base import Model
+from likewise.outcomes import Status
 
 from .conftest import network
 

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.inference.outcomes import Outcomes, Status
 from likewise.maps.base import Moved
 from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
 from likewise.metrics.quadratic import ignoring
 from likewise.models import as_model
+from likewise.outcomes import Outcomes, Status
 
 
 def stay(status=None, **more):

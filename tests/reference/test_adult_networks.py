@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from likewise.data import adult as read_adult
-from likewise.inference.outcomes import Outcomes
 from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.models import as_model
 from likewise.models.layers import FixedProjection
+from likewise.outcomes import Outcomes
 from likewise.scale.blocks import block_size, run_blocks
 
 Z = 1.6448536

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import run
 from likewise.checks.judge import judge
-from likewise.inference.outcomes import Outcomes
+from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report.junit import to_junit
 from likewise.report.markdown import to_markdown

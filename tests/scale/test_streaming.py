@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import likewise
 from likewise.checks import ladder, streamed
 from likewise.errors import CostWarning, InvalidSettings
-from likewise.inference.outcomes import Outcomes
+from likewise.outcomes import Outcomes
 from likewise.settings import Settings
 from likewise.streaming import Means, audit_stream
 

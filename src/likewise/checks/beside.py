@@ -1,8 +1,8 @@
 """The same outcomes by other methods: shown beside the verdict, never deciding it."""
 
 from likewise.checks.judge import as_record, error_rate_interval
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, RatioTest
+from likewise.outcomes import Outcomes
 from likewise.record import TestRecord
 from likewise.settings import Settings
 

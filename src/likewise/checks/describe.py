@@ -3,21 +3,21 @@
 import numpy as np
 
 from likewise.inference.by_group import by_group
-from likewise.inference.flips import flip_rates
-from likewise.inference.group import group_metrics
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.group_metrics import flip_rates, group_metrics
+from likewise.outcomes import Outcomes
 from likewise.record import GroupRecord, Measure
 from likewise.settings import Settings
+from likewise.statistics.tally import Tally
 
 BINS = 40
 
 
-def measures(outcomes: Outcomes, settings: Settings) -> tuple[Measure, ...]:
+def measures(tally: Tally, settings: Settings) -> tuple[Measure, ...]:
     """Return performance, group metrics and flip rates, with intervals."""
-    if outcomes.about.get("task") == "regression":
+    if tally.frame.regression:
         return ()
-    metrics = group_metrics(outcomes, alpha=settings.alpha)
-    flips = flip_rates(outcomes, settings.alpha)
+    metrics = group_metrics(tally, alpha=settings.alpha)
+    flips = flip_rates(tally, settings.alpha)
     named = [*metrics.items()]
     named += [
         (f"decisions_{name}", "", getattr(flips, name))
@@ -47,12 +47,12 @@ def distribution(outcomes: Outcomes) -> dict[str, tuple[float, ...]]:
     }
 
 
-def groups(outcomes: Outcomes, settings: Settings) -> tuple[GroupRecord, ...]:
+def groups(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
     """Return the audit value of every group, with simultaneous intervals."""
-    if not outcomes.groups:
+    if not tally.frame.traits:
         return ()
     found = by_group(
-        outcomes,
+        tally,
         rng=np.random.default_rng([settings.seed, 1]),
         delta=settings.delta,
         alpha=settings.alpha,

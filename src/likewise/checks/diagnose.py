@@ -18,11 +18,11 @@ from likewise.checks.robust import robust_measure
 from likewise.checks.second import disagreement, second_opinion
 from likewise.checks.sensitivity import sensitivity, theorem_a1_bound
 from likewise.errors import StatisticalWarning
-from likewise.inference.outcomes import troubles
 from likewise.maps.base import UnfairMap
 from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.outcomes import troubles
 from likewise.record import (
     GroupRecord,
     HorizonRecord,
@@ -31,6 +31,8 @@ from likewise.record import (
     TestRecord,
 )
 from likewise.settings import Settings
+from likewise.statistics.frame import Frame
+from likewise.statistics.tally import Tally
 
 SKIPPED = (
     "distributionally robust fairness",
@@ -84,12 +86,13 @@ def diagnose(
 ) -> Found:
     """Run the checks that the settings ask for."""
     outcomes = gathered.outcomes
+    tally = Tally.of(outcomes, Frame.of(outcomes, settings.cap))
     refitted, second = None, None
     tried: tuple[SensitivityRecord, ...] = ()
     robust: tuple[Measure, ...] = ()
     diagnostics = {"mean_fair_distance": float(np.mean(outcomes.fair_distance))}
     reasons = list(_reasons(gathered, certificate))
-    horizons = list(ladder(outcomes, settings))
+    horizons = list(ladder(tally, settings, outcomes))
     beside = list(other_methods(outcomes, settings))
     full = settings.checks.run == "full"
     deciding = map
@@ -132,8 +135,8 @@ def diagnose(
         judged=judged,
         refitted=refitted,
         beside=tuple(beside),
-        groups=describe.groups(outcomes, settings),
-        measures=describe.measures(outcomes, settings) + robust,
+        groups=describe.groups(tally, settings),
+        measures=describe.measures(tally, settings) + robust,
         sensitivity=tried,
         diagnostics=diagnostics,
         reasons=tuple(reasons),

@@ -9,10 +9,10 @@ from jaxtyping import Float
 
 from likewise.checks.introduce import Introduced
 from likewise.checks.levels import as_levels
-from likewise.inference.outcomes import Outcomes
 from likewise.maps.base import BoundMap, UnfairMap
 from likewise.maps.observe import observe
 from likewise.metrics.base import FairMetric
+from likewise.outcomes import Outcomes
 from likewise.scale.blocks import block_size, run_blocks
 
 KEPT = 100

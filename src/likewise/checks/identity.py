@@ -13,11 +13,11 @@ import numpy as np
 from likewise.checks.introduce import Introduced
 from likewise.checks.levels import as_levels
 from likewise.checks.refit import learned_from
-from likewise.inference.outcomes import Outcomes
 from likewise.losses import CLIP
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.saved import metric_fingerprint
+from likewise.outcomes import Outcomes
 from likewise.people import AuditData
 from likewise.record import DataRecord, MetricRecord, ModelRecord, OriginRecord
 

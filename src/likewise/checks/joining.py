@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import heapq
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,17 @@ from likewise.checks.gather import Case, Progress
 from likewise.checks.introduce import Introduced
 from likewise.checks.pieces import Piece, cases_of, read_piece, read_sums
 from likewise.checks.survey import Survey
-from likewise.checks.trait_levels import TraitLevels
 from likewise.checks.writing import SHOWN_CASES
 from likewise.errors import Untrustworthy
 from likewise.files import replacing
-from likewise.inference.outcomes import Outcomes, Status
+from likewise.outcomes import Outcomes
 from likewise.report.redact import redact_outcomes
-from likewise.scale.group_tally import GroupTally
-from likewise.scale.horizon_tally import HorizonTally
 from likewise.scale.journal import IF_FULL, Journal
-from likewise.scale.sketch import LogHistogram
-from likewise.scale.sums import Sums
 from likewise.settings import Settings
+from likewise.statistics.frame import Frame
+from likewise.statistics.quantile_sketch import QuantileSketch
+from likewise.statistics.tally import Tally
+from likewise.statistics.trait_levels import TraitLevels
 
 BINS = 40
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
@@ -40,31 +38,22 @@ class Joined:
 
     Parameters
     ----------
-    sums, tally, horizons
-        What the tests need, what tables by group need, and the tests at other times.
-    levels
-        The levels of each protected trait.
+    tally
+        The sums of everyone: all that the tests and the tables need.
     worst
         The people harmed most, and their outcomes in the same order.
-    fair_distance
-        The mean of it.
     distribution
         Quantiles (to one per cent) and the histogram of the loss ratios.
     """
 
     n: int
     about: Mapping[str, Any]
-    sums: Sums
-    tally: GroupTally
-    horizons: HorizonTally
-    levels: Mapping[str, TraitLevels]
-    counts: Mapping[str, int]
+    tally: Tally
     below_one: int
     clipped: int
     evaluations: int
     shift: Float[np.ndarray, " d"]
     absolute_shift: Float[np.ndarray, " d"]
-    fair_distance: float
     distribution: Mapping[str, tuple[float, ...]]
     worst: tuple[Case, ...]
     worst_outcomes: Outcomes
@@ -98,25 +87,19 @@ def join(
             "and begin again."
         )
     levels = {name: TraitLevels.of(counts) for name, counts in known.traits.items()}
-    regression = who.model.card.task == "regression"
-    mean_loss = sum(h["loss_before"] for h in heads) / sum(h["weight"] for h in heads)
-    sums = Sums(
-        n,
-        regression=regression,
-        weighted=known.weighted,
-        cap=settings.cap,
-        limit=settings.cap * mean_loss,
-    )
-    tally = GroupTally(
-        {name: known_levels.groups for name, known_levels in levels.items()},
+    weight = sum(head["weight"] for head in heads)
+    frame = Frame(
+        n=n,
+        task=who.model.card.task,
         classes=max(2, len(who.classes)),
-        regression=regression,
         weighted=known.weighted,
+        total_weight=weight,
+        cap=settings.cap,
+        limit=settings.cap * sum(head["loss_before"] for head in heads) / weight,
+        traits=levels,
     )
-    horizons = HorizonTally(sums)
-    edges, histogram, sketch = _edges(heads), np.zeros(BINS), LogHistogram()
-    counts: Counter[str] = Counter({status.name.lower(): 0 for status in Status})
-    fair_distance = 0.0
+    tallies: list[Tally] = []
+    edges, histogram = _edges(heads), np.zeros(BINS)
     worst = heapq.nlargest(
         SHOWN_CASES,
         (case for head in heads for case in cases_of(head)),
@@ -129,15 +112,18 @@ def join(
             piece = read_piece(book.path(number), levels)
             block = piece.outcomes
             about = block.about
-            sums.add(block)
-            tally.add(block, piece.levels)
-            horizons.add(block)
-            counts.update(block.counts())
-            fair_distance += float(block.fair_distance.sum())
+            if not tallies:
+                frame = dataclasses.replace(
+                    frame,
+                    monotone=block.monotone,
+                    clustered=block.cluster is not None,
+                    horizons=tuple(sorted(block.horizons)),
+                )
+            own = Tally.of(block, frame, piece.levels)
+            tallies = [tallies[0] + own] if tallies else [own]
             if edges is not None:
                 ratio = block.ratio
                 usable = ratio[np.isfinite(ratio) & (ratio > 0)]
-                sketch.add(usable)
                 histogram += np.histogram(np.log10(usable), edges)[0]
             for i in np.flatnonzero(np.isin(block.row, [case.row for case in worst])):
                 found[int(block.row[i])] = named(piece, levels).take(np.array([i]))
@@ -148,18 +134,13 @@ def join(
     return Joined(
         n=n,
         about=about,
-        sums=sums,
-        tally=tally,
-        horizons=horizons,
-        levels=levels,
-        counts=dict(counts),
+        tally=tallies[0],
         below_one=sum(head["below_one"] for head in heads),
         clipped=sum(head["clipped"] for head in heads),
         evaluations=max(head["evaluations"] for head in heads),
         shift=share @ np.array([head["shift"] for head in heads]),
         absolute_shift=share @ np.array([head["absolute_shift"] for head in heads]),
-        fair_distance=fair_distance / n,
-        distribution=_distribution(sketch, edges, histogram),
+        distribution=_distribution(tallies[0].spread, edges, histogram),
         worst=tuple(worst),
         worst_outcomes=Outcomes.concat([found[case.row] for case in worst]),
     )
@@ -175,7 +156,7 @@ def _edges(heads: list[dict[str, Any]]) -> Float[np.ndarray, " m"] | None:
 
 
 def _distribution(
-    sketch: LogHistogram,
+    sketch: QuantileSketch,
     edges: Float[np.ndarray, " m"] | None,
     histogram: Float[np.ndarray, " k"],
 ) -> dict[str, tuple[float, ...]]:

@@ -3,15 +3,15 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.delta_curve import delta_curve
 from likewise.inference.ratio_tests import (
     ErrorRateRatioTest,
     LossRatioTest,
     MeanLossRatioTest,
     RatioTest,
 )
-from likewise.inference.sensitivity import delta_curve
 from likewise.inference.verdict import Evidence, Verdict
+from likewise.outcomes import Outcomes
 from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord
 from likewise.settings import Settings
 
@@ -69,19 +69,24 @@ class Judged:
 
 def judge(outcomes: Outcomes, settings: Settings, tests: Sequence[RatioTest] = ()) -> Judged:
     """Run the tests on outcomes; by default those that the settings ask for."""
-    chosen = {test.name: test for test in tests or default_tests(outcomes, settings)}
-    evidence = {name: test.evidence(outcomes) for name, test in chosen.items()}
+    chosen = {test.name: test for test in tests or default_tests(task_of(outcomes), settings)}
+    evidence = {name: test.evidence_of(outcomes) for name, test in chosen.items()}
     decider = deciding_test(outcomes, settings)
     if decider not in chosen:
         decider = next(iter(chosen))
     return Judged(chosen, evidence, decider, str(outcomes.about.get("map", "flow")))
 
 
-def default_tests(outcomes: Outcomes, settings: Settings) -> tuple[RatioTest, ...]:
+def task_of(outcomes: Outcomes) -> str:
+    """Return what the model does: ``classification`` or ``regression``."""
+    return str(outcomes.about.get("task", "classification"))
+
+
+def default_tests(task: str, settings: Settings) -> tuple[RatioTest, ...]:
     """Return the tests for this task, with the settings' tolerance, level and interval."""
     delta, alpha = settings.delta, settings.alpha
     interval = settings.decide.interval
-    if outcomes.about.get("task") == "regression":
+    if task == "regression":
         method = "paper" if interval == "paper" else "hall"
         return (MeanLossRatioTest(delta, alpha, interval=method, cap=settings.cap),)
     return (

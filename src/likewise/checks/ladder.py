@@ -2,22 +2,25 @@
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
 from likewise.checks.certificate import Certificate, certify
 from likewise.checks.gather import gather
 from likewise.checks.introduce import Introduced
-from likewise.checks.judge import default_tests, judge
+from likewise.checks.judge import default_tests, judge, task_of
 from likewise.checks.sensitivity import some
-from likewise.inference.many import horizon_band
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.simultaneous import horizon_band
+from likewise.inference.verdict import Verdict
 from likewise.maps.base import UnfairMap
 from likewise.maps.combine import Worst
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.outcomes import Outcomes
 from likewise.record import HorizonRecord
 from likewise.settings import Settings
+from likewise.statistics.tally import Tally
 
 RUNGS = (0.25, 0.5, 0.75, 1.0)
 """Times at which people's places are kept, as shares of the horizon."""
@@ -58,22 +61,37 @@ def certified(
     return Worst(tuple(part for part, _ in parts)), worst
 
 
-def ladder(outcomes: Outcomes, settings: Settings) -> tuple[HorizonRecord, ...]:
-    """Return the statistics at every horizon, with a band that holds for all of them at once."""
-    if not outcomes.horizons:
+def ladder(
+    tally: Tally, settings: Settings, rows: Outcomes | None = None
+) -> tuple[HorizonRecord, ...]:
+    """Return the statistics at every horizon, with a band that holds for all of them at once.
+
+    Parameters
+    ----------
+    rows
+        Everyone's outcomes, for the bootstrap-t; without them Hall's interval takes its place.
+    """
+    if not tally.frame.horizons:
         return ()
+    if rows is None and settings.decide.interval == "bootstrap_t":
+        settings = settings.changed(decide__interval="hall")
     band = horizon_band(
-        outcomes,
+        tally,
         rng=np.random.default_rng([settings.seed, 5]),
         delta=settings.delta,
         alpha=settings.alpha,
         side="both",
         interval="paper" if settings.decide.interval == "paper" else "hall",
     )
-    return tuple(
-        _rung(outcomes.at(float(time)), float(time), settings, low, high)
-        for time, low, high in zip(band.labels, band.lower, band.upper, strict=True)
-    )
+    records = []
+    for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
+        then = None if rows is None else rows.at(time)
+        verdicts = [
+            test.evidence(tally.at(time), then).verdict(test.delta, test.alpha)
+            for test in default_tests(tally.frame.task, settings)
+        ]
+        records.append(_rung(verdicts, time, low, high))
+    return tuple(records)
 
 
 def doubled(
@@ -96,7 +114,8 @@ def doubled(
         schedule="constant",
     )
     outcomes = gather(some(who, PEOPLE, settings.seed), metric, longer, threads=threads).outcomes
-    return _rung(outcomes, longer.time, settings)
+    verdicts = [test(outcomes) for test in default_tests(task_of(outcomes), settings)]
+    return _rung(verdicts, longer.time)
 
 
 def free_only(
@@ -119,18 +138,16 @@ def free_only(
 
 
 def _rung(
-    outcomes: Outcomes,
+    verdicts: Sequence[Verdict],
     time: float,
-    settings: Settings,
     low: float = float("nan"),
     high: float = float("nan"),
 ) -> HorizonRecord:
-    verdicts = [test(outcomes) for test in default_tests(outcomes, settings)]
     first, last = verdicts[0], verdicts[-1]
     errors = last if len(verdicts) > 1 else None
     return HorizonRecord(
         time=time,
-        n=len(outcomes),
+        n=first.n,
         loss_ratio=first.estimate,
         lower_bound=first.lower_bound,
         error_rate_ratio=float("nan") if errors is None else errors.estimate,

@@ -3,11 +3,9 @@
 import numpy as np
 from jaxtyping import Shaped
 
-from likewise.inference.numerals import numerals, range_names
 from likewise.people import missing
-
-MANY = 12
-"""A numeric trait with more values than this (an age, say) is grouped into quarters."""
+from likewise.statistics.numerals import numerals, range_names
+from likewise.statistics.trait_levels import MANY
 
 
 def as_levels(column: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:

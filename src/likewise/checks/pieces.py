@@ -14,15 +14,15 @@ import torch
 from likewise.checks.gather import Case, Gathered, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.occurring import Swaps
-from likewise.checks.trait_levels import TraitLevels
 from likewise.checks.writing import SHOWN_CASES
 from likewise.errors import InvalidFile
-from likewise.inference.outcomes import Outcomes
 from likewise.losses import CLIP
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.models import as_model, check_conversion, open_model
+from likewise.outcomes import Outcomes
 from likewise.people import AuditData
+from likewise.statistics.trait_levels import TraitLevels
 
 META = b"likewise.piece"
 

@@ -11,7 +11,6 @@ from likewise.checks.gather import Progress, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged
 from likewise.errors import InvalidSettings, StatisticalWarning
-from likewise.inference.outcomes import Outcomes
 from likewise.inference.refits import with_refits
 from likewise.inference.verdict import Evidence
 from likewise.maps.base import UnfairMap
@@ -21,6 +20,7 @@ from likewise.maps.flow import GradientFlow
 from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import bootstrap_refits
 from likewise.metrics.quadratic import ProjectionMetric
+from likewise.outcomes import Outcomes
 from likewise.people import AuditData
 from likewise.record import RefitRecord
 from likewise.settings import Settings
@@ -99,7 +99,7 @@ def refit(
         _replicates(who, metric, map, settings, resampled, same_sample, threads), start=1
     ):
         for name, test in judged.tests.items():
-            replicates[name].append(test.evidence(outcomes))
+            replicates[name].append(test.evidence_of(outcomes))
         if progress is not None:
             progress("refitting the metric", done, total)
     return Refitted(

@@ -12,8 +12,8 @@ from torch import Tensor
 from likewise.checks.choices import reach_beside
 from likewise.checks.introduce import Introduced
 from likewise.checks.sensitivity import some
-from likewise.inference.design import Design
-from likewise.inference.robust import RobustValue, robust_fairness, tabulate
+from likewise.inference.robust_fairness import RobustValue, robust_fairness, tabulate
+from likewise.inference.sampling import Design
 from likewise.maps.candidates import NUMBERS, candidate_losses
 from likewise.maps.priced import uphill
 from likewise.maps.search import BoundReach

@@ -10,10 +10,10 @@ from likewise.checks.crossfit import move_everyone
 from likewise.checks.gather import Progress, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import Judged, judge
-from likewise.inference.outcomes import Outcomes
 from likewise.maps.flow import GradientFlow
 from likewise.maps.search import Reach
 from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.outcomes import Outcomes
 from likewise.record import TestRecord
 from likewise.settings import Settings
 

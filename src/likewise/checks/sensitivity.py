@@ -12,7 +12,7 @@ from torch import Tensor
 from likewise.checks.gather import Progress, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import judge
-from likewise.inference.sensitivity import metric_error_bound
+from likewise.inference.delta_curve import metric_error_bound
 from likewise.maps.base import UnfairMap
 from likewise.maps.combine import Worst
 from likewise.maps.field import loss_gradient

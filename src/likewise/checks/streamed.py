@@ -1,7 +1,6 @@
 """The record of an audit in pieces: verdicts from sums, checks from a sample."""
 
 import dataclasses
-import math
 
 import numpy as np
 
@@ -12,19 +11,18 @@ from likewise.checks.diagnose import Found, diagnose
 from likewise.checks.gather import Gathered, Progress, gather
 from likewise.checks.introduce import Introduced
 from likewise.checks.joining import Joined, named
-from likewise.checks.judge import Judged, as_record, deciding_test, default_tests
+from likewise.checks.judge import Judged, as_record, deciding_test, default_tests, task_of
 from likewise.checks.ladder import ladder
 from likewise.checks.pieces import read_piece
 from likewise.checks.survey import Survey
 from likewise.checks.writing import SHOWN_CASES, worst_cases, write
 from likewise.errors import InvalidSettings
-from likewise.inference.outcomes import Outcomes, troubles
-from likewise.inference.ratio_tests import LossRatioTest, RatioTest
+from likewise.inference.ratio_tests import RatioTest
 from likewise.inference.verdict import Evidence
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
-from likewise.record import DataRecord, GroupRecord, HorizonRecord, Measure, Record, TestRecord
-from likewise.scale.group_tables import group_records, measure_records
+from likewise.outcomes import Outcomes, troubles
+from likewise.record import DataRecord, Record, TestRecord
 from likewise.scale.journal import Journal
 from likewise.settings import Settings
 
@@ -97,7 +95,7 @@ def describe_joined(
     worst = worst_cases(small, who.data, SHOWN_CASES)
     return record.model_copy(
         update={
-            "rows": {"n": joined.n, **joined.counts, "below_one": joined.below_one},
+            "rows": {"n": joined.n, **joined.tally.status.counts(), "below_one": joined.below_one},
             "distribution": dict(joined.distribution),
             "worst": tuple(
                 shown.model_copy(update={"row": case.row})
@@ -115,16 +113,16 @@ def describe_joined(
 def _judge(joined: Joined, book: Journal, settings: Settings) -> Judged:
     """Run the tests on the sums of everyone."""
     about = dataclasses.replace(joined.worst_outcomes, about=joined.about)
-    tests = {test.name: test for test in default_tests(about, settings)}
+    tests = {test.name: test for test in default_tests(task_of(about), settings)}
     evidence = {name: _evidence(test, joined, book) for name, test in tests.items()}
     decider = deciding_test(about, settings)
     return Judged(tests, evidence, decider, str(joined.about.get("map", "flow")))
 
 
 def _evidence(test: RatioTest, joined: Joined, book: Journal) -> Evidence:
-    if isinstance(test, LossRatioTest) and test.interval == "bootstrap_t":
-        return test.evidence(_read_all(joined, book))
-    return joined.sums.evidence(test, monotone=bool(joined.about.get("monotone")))
+    if test.needs_rows:
+        return test.evidence(joined.tally, _read_all(joined, book))
+    return test.evidence(joined.tally)
 
 
 def _read_all(joined: Joined, book: Journal) -> Outcomes:
@@ -134,8 +132,10 @@ def _read_all(joined: Joined, book: Journal) -> Outcomes:
             f"The bootstrap-t resamples everyone, which is meant for up to {BOOTSTRAP_ROWS} people "
             f"(here {joined.n}). Use interval 'hall', which it agrees with at this size."
         )
-    pieces = [read_piece(book.path(number), joined.levels) for number in sorted(book.done())]
-    return Outcomes.concat([named(piece, joined.levels) for piece in pieces])
+    pieces = [
+        read_piece(book.path(number), joined.tally.frame.traits) for number in sorted(book.done())
+    ]
+    return Outcomes.concat([named(piece, joined.tally.frame.traits) for piece in pieces])
 
 
 def _rows(n: int, seed: int) -> np.ndarray:
@@ -164,71 +164,25 @@ def _about_everyone(
         )
     if joined.n > BOOTSTRAP_ROWS:
         skipped += (f"the bootstrap-t (for up to {BOOTSTRAP_ROWS} people)",)
-    groups, measures = _tables(joined, book, settings)
-    if groups is None:
-        skipped += (f"tables by group of clustered people (for up to {BOOTSTRAP_ROWS} people)",)
+    rows = None
+    if settings.decide.interval == "bootstrap_t" and joined.n <= BOOTSTRAP_ROWS:
+        rows = _read_all(joined, book)
+    tally = joined.tally
     return dataclasses.replace(
         found,
         beside=beside,
-        groups=groups or (),
-        horizons=_ladder(joined, book, settings) + found.horizons[len(joined.horizons.sums) :],
-        measures=measures + tuple(m for m in found.measures if m.name == robust.NAME),
-        diagnostics={**found.diagnostics, "mean_fair_distance": joined.fair_distance},
-        reasons=troubles(joined.counts)
+        groups=describe.groups(tally, settings),
+        horizons=ladder(tally, settings, rows) + found.horizons[len(tally.frame.horizons) :],
+        measures=describe.measures(tally, settings)
+        + tuple(m for m in found.measures if m.name == robust.NAME),
+        diagnostics={
+            **found.diagnostics,
+            "mean_fair_distance": float(tally.fair_distance.value[0]),
+        },
+        reasons=troubles(tally.status.counts())
         + tuple(reason for reason in found.reasons if reason not in of_sample),
         skipped=skipped,
     )
-
-
-def _tables(
-    joined: Joined, book: Journal, settings: Settings
-) -> tuple[tuple[GroupRecord, ...] | None, tuple[Measure, ...]]:
-    """Return tables by group; those of clusters need rows, and there may be too many."""
-    if joined.sums.clusters() is None:
-        return group_records(joined.tally, settings), measure_records(joined.tally, settings.alpha)
-    if joined.n > BOOTSTRAP_ROWS:
-        return None, ()
-    outcomes = _read_all(joined, book)
-    return describe.groups(outcomes, settings), describe.measures(outcomes, settings)
-
-
-def _ladder(joined: Joined, book: Journal, settings: Settings) -> tuple[HorizonRecord, ...]:
-    """Return the statistics at every time of the flow; the band of clusters needs rows."""
-    at, few = joined.horizons.sums, joined.n <= BOOTSTRAP_ROWS
-    if not at:
-        return ()
-    if few and (settings.decide.interval == "bootstrap_t" or joined.sums.clusters() is not None):
-        return ladder(_read_all(joined, book), settings)
-    interval = "hall" if settings.decide.interval == "bootstrap_t" else settings.decide.interval
-    about = dataclasses.replace(joined.worst_outcomes, about=joined.about)
-    tests = default_tests(about, settings.changed(decide__interval=interval))
-    monotone = bool(joined.about.get("monotone"))
-    found = {time: [sums.evidence(test, monotone=monotone) for test in tests]
-             for time, sums in at.items()}  # fmt: skip
-    unknown: tuple[float, ...] = (math.nan,) * len(at)
-    lower = upper = unknown
-    if joined.sums.clusters() is None and not any(sums.undefined for sums in at.values()):
-        together = joined.horizons.joint_band(
-            {time: evidence[0].estimate for time, evidence in found.items()}, settings
-        )
-        lower, upper = together.lower, together.upper
-    records = []
-    for time, low, high in zip(sorted(at), lower, upper, strict=True):
-        verdicts = [evidence.verdict(settings.delta, settings.alpha) for evidence in found[time]]
-        errors = verdicts[1] if len(verdicts) > 1 else None
-        records.append(
-            HorizonRecord(
-                time=time,
-                n=joined.n,
-                loss_ratio=verdicts[0].estimate,
-                lower_bound=verdicts[0].lower_bound,
-                error_rate_ratio=math.nan if errors is None else errors.estimate,
-                error_rate_lower_bound=math.nan if errors is None else errors.lower_bound,
-                band_lower=low,
-                band_upper=high,
-            )
-        )
-    return tuple(records)
 
 
 def _beside(joined: Joined, book: Journal, settings: Settings) -> tuple[TestRecord, ...]:
@@ -243,7 +197,7 @@ def _beside(joined: Joined, book: Journal, settings: Settings) -> tuple[TestReco
 
 
 def _data_record(record: DataRecord, joined: Joined, known: Survey, files: str) -> DataRecord:
-    clusters = joined.sums.cluster_count
+    clusters = joined.tally.clusters.count
     return record.model_copy(
         update={
             "n": joined.n,
@@ -254,7 +208,7 @@ def _data_record(record: DataRecord, joined: Joined, known: Survey, files: str) 
                 name: dict(
                     sorted(zip(levels.names, levels.counts, strict=True), key=lambda pair: -pair[1])
                 )
-                for name, levels in joined.levels.items()
+                for name, levels in joined.tally.frame.traits.items()
             },
             "missing": dict(known.gaps),
             "dropped": dict(known.dropped),

@@ -13,8 +13,8 @@ from likewise.checks.certificate import Certificate
 from likewise.checks.diagnose import Found
 from likewise.checks.gather import Case, Gathered
 from likewise.checks.introduce import Introduced
-from likewise.inference.outcomes import Outcomes
 from likewise.metrics.base import FairMetric
+from likewise.outcomes import Outcomes
 from likewise.people import AuditData
 from likewise.record import DecidedBy, FeatureShift, Record, WorstCase
 from likewise.report.words import sentence

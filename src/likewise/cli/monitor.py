@@ -40,7 +40,7 @@ def monitor(
     Example: likewise monitor monday.parquet tuesday.parquet --state state.json
     """
     from likewise.inference.monitor import Monitor
-    from likewise.inference.outcomes import Outcomes
+    from likewise.outcomes import Outcomes
 
     chosen = {"delta": delta, "alpha": alpha, "lo": lo, "planned": planned}
     given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}

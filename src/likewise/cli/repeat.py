@@ -20,7 +20,7 @@ def repeat(
     Example: likewise test outcomes.parquet --delta 1.1
     """
     from likewise.checks.judge import judge
-    from likewise.inference.outcomes import Outcomes, troubles
+    from likewise.outcomes import Outcomes, troubles
     from likewise.report.words import sentence, tests_table, wrap
 
     settings = options.settings_from(

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from likewise.inference.design import Design
 from likewise.inference.estimate import Bounds, Estimate, Unknown
+from likewise.inference.sampling import Design
 
 CELLS = 2**22
 """Resampled rows held at once, so that memory does not grow with the number of resamples."""

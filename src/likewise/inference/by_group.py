@@ -7,16 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from likewise.inference.cells import Cell, cells
-from likewise.inference.design import Design
-from likewise.inference.estimate import Bounds, Estimate
+from likewise.inference.error_rate_ratio import ErrorRateRatioTest
+from likewise.inference.estimate import Bounds, Estimate, check_alpha, check_delta
+from likewise.inference.group_sums import FEW_PEOPLE, GroupSums
 from likewise.inference.hall import hall
-from likewise.inference.level import check_alpha, check_delta
-from likewise.inference.many import after_and_before, audit_value, band, holm
-from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_tests import ErrorRateRatioTest
+from likewise.inference.simultaneous import band, holm
+from likewise.statistics.membership import groups_of
+from likewise.statistics.tally import Tally
 
-FEW_PEOPLE = 30
 FEW_ERRORS = 5
 
 
@@ -67,7 +65,7 @@ class GroupValue:
 
 
 def by_group(
-    outcomes: Outcomes,
+    tally: Tally,
     *,
     rng: np.random.Generator,
     delta: float = 1.25,
@@ -99,55 +97,38 @@ def by_group(
     """
     check_alpha(alpha)
     check_delta(delta)
-    groups = cells(outcomes, intersections)
+    groups = [
+        GroupSums.of(tally, group)
+        for group in groups_of(tally.groups.cells, tally.frame, intersections)
+    ]
     if not groups:
         return ()
-    bare = dataclasses.replace(outcomes, groups={}, horizons={})
-    members = [bare.take(cell.rows) for cell in groups]
-    estimates = [_estimate(own) for own in members]
-    ends = _intervals(outcomes, groups, estimates, alpha, interval, rng, draws)
+    estimates = [own.estimate() for own in groups]
+    ends = _intervals(tally, groups, estimates, alpha, interval, rng, draws)
     tests = holm(
         {
-            cell.name: _bounds(estimate, interval).p_value(delta)
-            for cell, estimate in zip(groups, estimates, strict=True)
+            own.group.label: _bounds(estimate, interval).p_value(delta)
+            for own, estimate in zip(groups, estimates, strict=True)
         },
         alpha,
     )
     return tuple(
         GroupValue(
-            trait=cell.trait,
-            group=cell.group,
-            n=len(own),
+            trait=own.group.trait,
+            group=own.group.name,
+            n=own.n,
             estimate=estimate.value,
             std_error=estimate.std_error,
             lower=lower,
             upper=upper,
-            p_value=tests.p_values[cell.name],
-            p_adjusted=tests.adjusted[cell.name],
-            rejected=tests.rejected[cell.name],
+            p_value=tests.p_values[own.group.label],
+            p_adjusted=tests.adjusted[own.group.label],
+            rejected=tests.rejected[own.group.label],
             flags=_flags(own, estimate),
             **_error_rates(own, alpha / len(groups)),
         )
-        for cell, own, estimate, (lower, upper) in zip(
-            groups, members, estimates, ends, strict=True
-        )
+        for own, estimate, (lower, upper) in zip(groups, estimates, ends, strict=True)
     )
-
-
-def _estimate(own: Outcomes) -> Estimate:
-    units = _units(own)
-    if units < 2:
-        after, before = after_and_before(own)
-        weight = np.ones(len(own)) if own.weight is None else own.weight
-        base = float(weight @ before)
-        return Estimate(float(weight @ after) / base if base else math.nan, math.nan, len(own))
-    estimate, _ = audit_value(own, Design.of(own))
-    degrees = min(estimate.degrees, units - 1.0 if units < FEW_PEOPLE else math.inf)
-    return dataclasses.replace(estimate, degrees=degrees)
-
-
-def _units(own: Outcomes) -> int:
-    return len(own) if own.cluster is None else len(set(own.cluster.tolist()))
 
 
 def _bounds(estimate: Estimate, interval: str) -> Bounds:
@@ -157,8 +138,8 @@ def _bounds(estimate: Estimate, interval: str) -> Bounds:
 
 
 def _intervals(
-    outcomes: Outcomes,
-    groups: Sequence[Cell],
+    tally: Tally,
+    groups: Sequence[GroupSums],
     estimates: Sequence[Estimate],
     alpha: float,
     interval: Literal["hall", "paper"],
@@ -170,16 +151,17 @@ def _intervals(
     large = [k for k, e in enumerate(estimates) if e.std_error > 0 and math.isinf(e.degrees)]
     if not large:
         return ends
-    design = Design.of(outcomes)
-    after, before = after_and_before(outcomes)
-    terms = [
-        design.totals(np.where(groups[k].rows, after - estimates[k].value * before, 0.0))
-        for k in large
-    ]
+    values = np.array([estimates[k].value for k in large])
+    if tally.clustered:
+        terms = np.stack([groups[k].terms(estimates[k].value) for k in large])
+        products = terms @ terms.T
+    else:
+        members = np.stack([groups[k].group.members for k in large]).astype(np.float64)
+        products = tally.groups.crossed_terms(members, values)
     together = band(
-        [groups[k].name for k in large],
+        [groups[k].group.label for k in large],
         [estimates[k] for k in large],
-        np.stack(terms, axis=1),
+        products,
         rng=rng,
         alpha=each * len(large),
         side="both",
@@ -191,28 +173,34 @@ def _intervals(
     return ends
 
 
-def _error_rates(own: Outcomes, alpha: float) -> dict[str, float]:
+def _error_rates(own: GroupSums, alpha: float) -> dict[str, float]:
     names = ("rate_before", "rate_after", "ratio", "lower", "upper")
-    if own.about.get("task") == "regression":
+    if own.tally.frame.regression:
         return {f"error_{name}": math.nan for name in names}
-    before, after = (
-        float(np.average(wrong, weights=own.weight))
-        for wrong in (own.error_before, own.error_after)
-    )
+    table, weights, sums, sampling = own.errors()
+    total = float(weights.sum())
+    before, after = (float(weights[0] + weights[k]) / total for k in (2, 1))
     lower, upper = 0.0, math.inf
-    bounds = ErrorRateRatioTest().evidence(own).bounds if _units(own) > 1 else None
-    if bounds is not None:
-        lower, upper = bounds.interval(alpha)
+    if own.units > 1:
+        test = ErrorRateRatioTest()
+        simple = sampling.simple
+        evidence = (
+            test.weigh(table, monotone=own.tally.frame.monotone)
+            if simple
+            else test.on_design(table, sums, weights, sampling)
+        )
+        if evidence.bounds is not None:
+            lower, upper = evidence.bounds.interval(alpha)
     ratio = after / before if before else (math.inf if after else math.nan)
     values = (before, after, ratio, lower, upper)
     return {f"error_{name}": value for name, value in zip(names, values, strict=True)}
 
 
-def _flags(own: Outcomes, estimate: Estimate) -> tuple[str, ...]:
+def _flags(own: GroupSums, estimate: Estimate) -> tuple[str, ...]:
     flags = []
-    if len(own) < FEW_PEOPLE:
+    if own.n < FEW_PEOPLE:
         flags.append(f"fewer than {FEW_PEOPLE} people")
-    if own.about.get("task") != "regression" and int(own.error_before.sum()) < FEW_ERRORS:
+    if not own.tally.frame.regression and own.errors()[0].before < FEW_ERRORS:
         flags.append(f"fewer than {FEW_ERRORS} errors")
     if math.isnan(estimate.value):
         flags.append("somebody has no finite ratio")

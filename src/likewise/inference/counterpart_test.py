@@ -16,8 +16,8 @@ from likewise.inference.counterpart_verdict import (
     TraitEvidence,
     WorstServed,
 )
-from likewise.inference.level import check_alpha, check_delta
-from likewise.inference.many import holm
+from likewise.inference.estimate import check_alpha, check_delta
+from likewise.inference.simultaneous import holm
 from likewise.inference.verdict import Outcome
 from likewise.statistics.donors import Donors
 

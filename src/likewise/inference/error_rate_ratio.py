@@ -3,19 +3,22 @@
 import dataclasses
 from typing import ClassVar, final
 
+import numpy as np
+from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.inference.design import Design
-from likewise.inference.design_score import design_bounds
-from likewise.inference.error_rates import ErrorTable
 from likewise.inference.estimate import Bounds, Unknown
-from likewise.inference.estimators import ratio_of_means
+from likewise.inference.estimators import error_rate_ratio, ratio_of_sums
 from likewise.inference.midp import Exact, MidP
-from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_test import RatioTest, check_interval
-from likewise.inference.score import Score
+from likewise.inference.ratio_test import RatioTest, check_interval, check_task
+from likewise.inference.sampling import Sampling
+from likewise.inference.score_test import Score, design_bounds
 from likewise.inference.verdict import Evidence
+from likewise.outcomes import Outcomes
+from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.tally import Tally
+from likewise.statistics.unit_sums import UnitSums
 
 
 @final
@@ -34,6 +37,7 @@ class ErrorRateRatioTest(RatioTest):
     """
 
     name: ClassVar[str] = "error_rate_ratio"
+    claim: ClassVar[str] = "the error rate of similar people over that of the people themselves"
 
     interval: str = "auto"
 
@@ -42,20 +46,42 @@ class ErrorRateRatioTest(RatioTest):
         check_interval(self.interval, ("auto", "midp", "exact", "score", "paper"))
 
     @override
-    def evidence(self, outcomes: Outcomes) -> Evidence:
-        if outcomes.about.get("task") == "regression":
-            raise InvalidSample("A regression has no error rates. Use the ratio of mean losses.")
-        design = Design.of(outcomes)
-        before, after = outcomes.error_before, outcomes.error_after
-        table = ErrorTable.of(before, after)
-        if design.simple:
-            return self.weigh(table, monotone=outcomes.monotone)
-        estimate = ratio_of_means(before, after, design)
+    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+        check_task(self, tally.frame)
+        stats, sampling = tally.ratio, Sampling.of(tally)
+        if sampling.simple:
+            return self.weigh(stats.errors, monotone=tally.frame.monotone)
+        sums = stats.pairs
+        if sampling.clusters is not None:
+            sums = UnitSums.of(tally.by_cluster("wrong_after"), tally.by_cluster("wrong_before"))
+        return self.on_design(stats.errors, sums, stats.error_weights, sampling)
+
+    def on_design(
+        self,
+        table: ErrorTable,
+        sums: UnitSums,
+        weights: Float[np.ndarray, "4"],
+        sampling: Sampling,
+    ) -> Evidence:
+        """Return the evidence of people with weights or in clusters.
+
+        Parameters
+        ----------
+        sums
+            Power sums of weighted errors after and before the map, over independent units.
+        weights
+            Weights of the people wrong both times, newly wrong, newly right and never.
+        """
+        estimate = dataclasses.replace(
+            ratio_of_sums(sums, table.n),
+            degrees=sampling.degrees,
+            effective_n=sampling.effective_n,
+        )
         paper = self.interval == "paper"
         bounds: Bounds | None = estimate if table.before else None
-        notes = _no_base_errors(table) + design.notes
+        notes = _no_base_errors(table) + sampling.notes
         if not paper:
-            bounds = design_bounds(before, after, design)
+            bounds = design_bounds(sums, weights, estimate, sampling.degrees)
         if self.interval in ("midp", "exact", "score"):
             notes += (
                 f"The {self.interval} test does not hold with weights or clusters; one that does "
@@ -63,18 +89,18 @@ class ErrorRateRatioTest(RatioTest):
             )
         return Evidence(
             test=self.name,
-            method=design.named("paper" if paper else "Hall and score"),
+            method=sampling.named("paper" if paper else "Hall and score"),
             estimate=estimate,
             bounds=bounds,
             spread=not paper or estimate.std_error > 0,
             notes=notes,
-            details={**table.details, "kish": design.kish},
+            details={**table.details, **sampling.details},
         )
 
     def weigh(self, table: ErrorTable, *, monotone: bool) -> Evidence:
         """Return the evidence of a table of errors; ``monotone``: wrong could not turn right."""
         interval, notes = self._chosen(table, monotone)
-        estimate = table.estimate()
+        estimate = error_rate_ratio(table)
         bounds: dict[str, Bounds | None] = {
             "midp": MidP(table),
             "exact": Exact(table),

@@ -8,6 +8,8 @@ from typing import final
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from typing_extensions import override
 
+from likewise.errors import InvalidSettings
+
 
 class Bounds(abc.ABC):
     r"""Confidence bounds and p-values for one unknown number :math:`\theta`.
@@ -125,3 +127,15 @@ def upper_tail(t: float, degrees: float = math.inf) -> float:
 def quantile(q: float, degrees: float = math.inf) -> float:
     """Return the q-quantile of Student's t, or of the normal."""
     return float(ndtri(q)) if math.isinf(degrees) else float(stdtrit(degrees, q))
+
+
+def check_alpha(alpha: float, most: float = 1.0) -> None:
+    """Refuse an error rate outside (0, 1), or above ``most``."""
+    if not 0 < alpha < 1 or alpha > most:
+        raise InvalidSettings(f"alpha must lie between 0 and {most:g} (got {alpha:g}).")
+
+
+def check_delta(delta: float) -> None:
+    """Refuse a tolerance below one: nobody's worst similar person fares better."""
+    if not 1 <= delta < math.inf:
+        raise InvalidSettings(f"delta must be a number of at least 1 (got {delta:g}).")

@@ -1,94 +1,128 @@
-"""From rows to estimates: the mean of ratios, and the ratio of means."""
+"""From sums to estimates: the mean of ratios, and the ratio of means."""
 
-import dataclasses
 import math
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 
-from likewise.inference.design import Design
+from likewise.errors import InvalidSample
 from likewise.inference.estimate import Estimate
+from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.moments import RatioMoments
+from likewise.statistics.unit_sums import UnitSums
+
+ROUNDING = 1e-12
+"""A spread of ratios below this, relative to them, is what rounding leaves of none."""
 
 
-def mean_of_ratios(ratio: Float[np.ndarray, " n"], design: Design | None = None) -> Estimate:
+def mean_of_moments(moments: RatioMoments) -> Estimate:
     r"""Estimate the audit value by the mean loss ratio, equation (13): :math:`S_n, V_n`.
 
-    With weights it is Hájek's mean :math:`S_w = \sum w R / \sum w`; with clusters its standard
-    error is the cluster-robust CR1,
-    :math:`\frac{G}{G-1} \sum_g (\sum_{i \in g} w_i (R_i - S_w))^2 / (\sum w)^2`.
-    Without either both are the paper's.
-
-    Parameters
-    ----------
-    ratio
-        :math:`\ell(f(\Phi(x_i, y_i)), y_i) / \ell(f(x_i), y_i)`, all finite.
-    design
-        Weights and clusters, if there are any.
+    With weights it is Hájek's mean :math:`S_w = \sum w R / \sum w`, and its standard error
+    :math:`\text{se}^2 = \frac{n}{n-1} \sum_i (w_i (R_i - S_w))^2 / (\sum w)^2`. Without, both are
+    the paper's.
     """
-    design = design or Design.make(len(ratio))
-    weights = design.total_weights
-    value = float(design.totals(ratio).sum() / weights.sum())
-    return from_terms(value, design.totals(ratio - value) * (len(weights) / weights.sum()), design)
+    n = moments.n
+    if n < 2:
+        raise InvalidSample(f"There are {n} people; a test needs at least 2.")
+    value, scale = float(moments.plain.mean), n / float(moments.plain.weight)
+    squares = float(moments.squared.about(value)[0]) * scale**2
+    cubes = float(moments.cubed.about(value)[1]) * scale**3
+    effective_n = float(moments.plain.weight**2 / moments.squared.weight)
+    return from_powers(value, n, n, squares, cubes, effective_n=effective_n)
 
 
-def ratio_of_means(
-    before: Shaped[np.ndarray, " n"],
-    after: Shaped[np.ndarray, " n"],
-    design: Design | None = None,
-) -> Estimate:
+def ratio_of_sums(sums: UnitSums, n: int, *, printed: bool = False) -> Estimate:
     r"""Estimate the ratio of error rates (or mean losses), equations (21)--(22): :math:`A_n/B_n`.
 
     The paper writes the variance with uncentred second moments :math:`\tilde V_n`. Centring would
     change nothing, since the gradient :math:`(B_n, -A_n)` is orthogonal to the means
-    :math:`(A_n, B_n)`; so we sum the squares of :math:`B_n a_i - A_n b_i`, which is exact and
-    cannot come out negative. With weights or clusters these terms are added up within units,
-    and the variance is CR1.
+    :math:`(A_n, B_n)`; so we take the squares of :math:`B_n a_i - A_n b_i`, which cannot come out
+    negative.
 
     Parameters
     ----------
-    before, after
-        Errors (or losses) of each person before and after the unfair map. With none before, the
-        ratio is infinite, or not defined, and has no standard error.
+    sums
+        Of people, or of whole clusters. With nothing before the map the ratio is infinite, or not
+        defined, and has no standard error.
+    n
+        Number of people.
+    printed
+        Whether to divide by n, as (22) does, where a variance would divide by n - 1.
     """
-    design = design or Design.make(len(before))
-    a, b = float(design.totals(after).sum()), float(design.totals(before).sum())
-    if b == 0:
-        return Estimate(math.inf if a else math.nan, math.nan, design.n)
-    value = a / b
-    terms = design.totals(after - value * before) * (design.units / b)
-    estimate = from_terms(value, terms, design)
-    if not design.simple:
-        return estimate
-    # (22) divides by n where a variance would divide by n - 1.
-    return dataclasses.replace(
-        estimate, std_error=float(np.sqrt(np.square(terms).sum()) / design.n)
-    )
+    before = sums.before
+    if not before > 0:
+        return Estimate(sums.ratio, math.nan, n)
+    _, squares, cubes = sums.moments(sums.ratio)
+    units = sums.units
+    scale = units / before
+    if printed:
+        squares *= (units - 1) / units
+    return from_powers(sums.ratio, n, units, squares * scale**2, cubes * scale**3)
 
 
-def from_terms(value: float, terms: Float[np.ndarray, " g"], design: Design) -> Estimate:
-    r"""Return the estimate whose error is the mean of ``terms``, one for each independent unit.
+def error_rate_ratio(table: ErrorTable) -> Estimate:
+    r"""Return the ratio of error rates with the standard error of (22), from four counts.
 
-    The terms are the :math:`u_g` of the linearised estimate: their mean is zero, their standard
-    deviation over :math:`\sqrt G` is the standard error, and their third moment says how skewed
-    the estimate is.
+    Of :math:`a_i - S b_i` a person wrong both times holds :math:`1 - S`, a newly wrong one 1 and a
+    newly right one :math:`-S`; its squares sum to (22) times :math:`B_n^2 n^2`.
     """
+    if table.before == 0:
+        return Estimate(table.ratio, math.nan, table.n)
+    s = table.ratio
+    squares = table.both * (1 - s) ** 2 + table.newly_wrong + table.newly_right * s**2
+    return Estimate(s, math.sqrt(squares) / table.before, table.n)
+
+
+def ratio_of_totals(
+    after: Float[np.ndarray, " g"],
+    before: Float[np.ndarray, " g"],
+    n: int,
+    degrees: float = math.inf,
+    effective_n: float = math.nan,
+) -> Estimate:
+    r"""Estimate a ratio of totals from those of each independent unit, by linearisation.
+
+    The terms :math:`u_g = (a_g - S b_g) G / \sum b` have mean zero; their standard deviation over
+    :math:`\sqrt G` is the standard error (CR1), and their third moment says how skewed the
+    estimate is. With weights in the place of ``before`` it is the weighted mean of ratios.
+    """
+    total = float(before.sum())
+    if not total > 0:
+        return Estimate(math.inf if after.sum() > 0 else math.nan, math.nan, n)
+    value = float(after.sum()) / total
+    terms = (after - value * before) * (len(before) / total)
+    return from_terms(value, terms, n, degrees, effective_n)
+
+
+def from_terms(
+    value: float,
+    terms: Float[np.ndarray, " g"],
+    n: int,
+    degrees: float = math.inf,
+    effective_n: float = math.nan,
+) -> Estimate:
+    """Return the estimate whose error is the mean of ``terms``, one for each independent unit."""
     squares, cubes = float(np.square(terms).sum()), float((terms**3).sum())
-    std_error, skewness = error_and_skewness(len(terms), squares, cubes)
-    return Estimate(
-        value, std_error, design.n, skewness, design.degrees, effective_n=design.effective_n
-    )
+    return from_powers(value, n, len(terms), squares, cubes, degrees, effective_n)
 
 
-def error_and_skewness(units: int, squares: float, cubes: float) -> tuple[float, float]:
-    r"""Return :math:`V/\sqrt G` and :math:`\gamma/\sqrt G` of terms that sum to zero."""
-    spread = math.sqrt(squares / (units - 1))
-    skewness = cubes / units / spread**3 / math.sqrt(units) if spread > 0 else 0.0
-    return spread / math.sqrt(units), skewness
+def from_powers(
+    value: float,
+    n: int,
+    units: int,
+    squares: float,
+    cubes: float,
+    degrees: float = math.inf,
+    effective_n: float = math.nan,
+) -> Estimate:
+    r"""Return the estimate whose terms, of mean zero, have these sums of squares and cubes.
 
-
-def design_effect(ratio: Float[np.ndarray, " n"], estimate: Estimate) -> float:
-    r"""Return how many times larger the variance is than that of as many independent people.
-
-    The total design effect, :math:`\text{se}^2 / (V^2/n)`: clustering and weights together.
+    Its standard error is :math:`V/\sqrt G` and its skewness :math:`\gamma/\sqrt G`. A spread that
+    rounding explains is none.
     """
-    return float(estimate.std_error**2 * len(ratio) / ratio.var(ddof=1))
+    spread = math.sqrt(max(squares, 0.0) / (units - 1))
+    if spread <= ROUNDING * abs(value):
+        return Estimate(value, 0.0, n, 0.0, degrees, effective_n)
+    skewness = cubes / units / spread**3 / math.sqrt(units)
+    return Estimate(value, spread / math.sqrt(units), n, skewness, degrees, effective_n)

@@ -10,6 +10,9 @@ from scipy.optimize import brentq
 from typing_extensions import override
 
 from likewise.inference.estimate import Bounds, quantile, upper_tail
+from likewise.inference.estimators import from_powers
+from likewise.inference.hall import transformed
+from likewise.statistics.unit_sums import UnitSums
 
 FARTHEST = 50.0
 """Ratios beyond exp(±50) count as infinite, or zero."""
@@ -54,6 +57,30 @@ class Inversion(Bounds):
 
 @final
 @dataclasses.dataclass(frozen=True)
+class Inverted(Inversion):
+    r"""Bounds for a ratio of totals, by asking which :math:`\delta` the units do not contradict.
+
+    At the true ratio :math:`D_g = a_g - \delta b_g` has mean zero, so
+    :math:`p(\delta) = \Phi(-g(t(\delta)))`, with Hall's g for the skewness of :math:`D_g`, and the
+    bounds are where p crosses the level (Fieller's way, which needs no division by a random
+    number).
+    """
+
+    sums: UnitSums
+    degrees: float = math.inf
+
+    @override
+    def pivot(self, theta: float) -> float:
+        return transformed(*standardised(self.sums, theta))
+
+    @property
+    @override
+    def centre(self) -> float:
+        return self.sums.ratio
+
+
+@final
+@dataclasses.dataclass(frozen=True)
 class Wider(Bounds):
     """The wider of two bounds on either side: it holds if one of the two does."""
 
@@ -93,3 +120,16 @@ def crossing(pivot: Callable[[float], float], z: float, centre: float) -> float:
             break
         near, step = far, 2 * step
     return math.exp(float(brentq(excess, near, far, xtol=1e-14, rtol=1e-14)))
+
+
+def standardised(sums: UnitSums, delta: float) -> tuple[float, float]:
+    r"""Return t and its skewness for :math:`D_g = a_g - \delta b_g`.
+
+    :math:`t = \sum D_g / \sqrt{\frac{G}{G-1} \sum (D_g - \bar D)^2}`; very small where the units do
+    not differ, since nothing is known then.
+    """
+    total, squares, cubes = sums.moments(delta)
+    if squares == 0:
+        return -1e6, 0.0
+    mean = from_powers(total / sums.units, sums.units, sums.units, squares, cubes)
+    return (mean.value / mean.std_error, mean.skewness) if mean.std_error > 0 else (-1e6, 0.0)

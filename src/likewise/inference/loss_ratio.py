@@ -1,20 +1,29 @@
 """The test of the mean loss ratio: the paper's audit value."""
 
 import dataclasses
+import math
 from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
 
+from likewise.errors import InvalidSample
 from likewise.inference.bootstrap_t import bootstrap_t
-from likewise.inference.design import Design
 from likewise.inference.estimate import Bounds, Estimate
-from likewise.inference.estimators import design_effect, mean_of_ratios
+from likewise.inference.estimators import mean_of_moments, ratio_of_totals
 from likewise.inference.hall import hall
-from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_test import RatioTest, check_cap, check_interval
-from likewise.inference.tail import tail_of
+from likewise.inference.ratio_test import (
+    RatioTest,
+    check_cap,
+    check_held,
+    check_interval,
+    check_task,
+)
+from likewise.inference.sampling import Design, Sampling
+from likewise.inference.tail import tail_from
 from likewise.inference.verdict import Evidence
+from likewise.outcomes import Outcomes
+from likewise.statistics.tally import Tally
 
 METHODS = {"hall": "Hall", "bootstrap_t": "bootstrap-t", "paper": "paper"}
 
@@ -37,6 +46,7 @@ class LossRatioTest(RatioTest):
     """
 
     name: ClassVar[str] = "loss_ratio"
+    claim: ClassVar[str] = "the mean loss ratio of similar people"
 
     interval: str = "hall"
     cap: float = 10.0
@@ -48,38 +58,44 @@ class LossRatioTest(RatioTest):
         check_interval(self.interval, tuple(METHODS))
         check_cap(self.cap, self.delta)
 
+    @property
     @override
-    def evidence(self, outcomes: Outcomes) -> Evidence:
-        ratio, design = outcomes.ratio, Design.of(outcomes)
-        undefined = int((~np.isfinite(ratio)).sum())
-        if undefined:
-            return self.without_ratios(undefined, design.n, design.named(METHODS[self.interval]))
-        held = np.minimum(ratio, self.cap)
-        estimate, capped = mean_of_ratios(ratio, design), mean_of_ratios(held, design)
-        tail = tail_of(ratio)
+    def needs_rows(self) -> bool:
+        return self.interval == "bootstrap_t"
+
+    @override
+    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+        check_task(self, tally.frame)
+        check_held(self.cap, tally.frame)
+        stats, sampling = tally.ratio, Sampling.of(tally)
+        method = sampling.named(METHODS[self.interval])
+        if stats.undefined:
+            note = (
+                f"{stats.undefined} of {stats.n} people have no finite loss ratio, so the mean is "
+                "not defined; nobody is left out."
+            )
+            return Evidence.undefined(self.name, method, stats.n, note, self.cap)
+        estimate, capped = (mean_ratio(tally, column) for column in ("ratio", "held"))
+        plain = stats.unweighted.plain
+        tail = tail_from(stats.largest.values, stats.n, float(plain.mean), float(plain.squares))
         details = {"hill_index": tail.hill_index, "top_share": tail.top_share}
-        if not design.simple:
-            details |= {"kish": design.kish, "design_effect": design_effect(ratio, estimate)}
+        if not sampling.simple:
+            variance = float(plain.squares) / (stats.n - 1)
+            effect = estimate.std_error**2 * stats.n / variance if variance > 0 else math.nan
+            details |= {**sampling.details, "design_effect": effect}
         evidence = dataclasses.replace(
             self.weigh(estimate, capped),
-            method=design.named(METHODS[self.interval]),
-            notes=_spread_note(estimate) + tail.notes + design.notes,
+            method=method,
+            notes=_spread_note(estimate) + tail.notes + sampling.notes,
             details=details,
         )
-        if self.interval != "bootstrap_t":
+        if not self.needs_rows:
             return evidence
-        rng = np.random.default_rng(self.seed)
-        resampled, resampled_capped = (
-            bootstrap_t(values, mean, design, rng, self.repetitions)
-            for values, mean in ((ratio, estimate), (held, capped))
-        )
-        return dataclasses.replace(evidence, bounds=resampled, capped=resampled_capped)
+        bounds, capped_bounds = self._resampled(rows, estimate, capped)
+        return dataclasses.replace(evidence, bounds=bounds, capped=capped_bounds)
 
     def weigh(self, estimate: Estimate, capped: Estimate) -> Evidence:
-        """Return the evidence of a mean ratio and a mean capped ratio: Hall's, or the paper's.
-
-        Both can come from rows or from merged sums; only the bootstrap needs rows.
-        """
+        """Return the evidence of a mean ratio and a mean capped ratio: Hall's, or the paper's."""
         return Evidence(
             test=self.name,
             method=METHODS[self.interval],
@@ -92,16 +108,35 @@ class LossRatioTest(RatioTest):
             notes=_spread_note(estimate),
         )
 
-    def without_ratios(self, undefined: int, n: int, method: str) -> Evidence:
-        """Return the evidence of people of whom some have no finite ratio."""
-        note = (
-            f"{undefined} of {n} people have no finite loss ratio, so the mean is not "
-            "defined; nobody is left out."
-        )
-        return Evidence.undefined(self.name, method, n, note, self.cap)
-
     def _bounds(self, estimate: Estimate) -> Bounds:
         return estimate if self.interval == "paper" else hall(estimate)
+
+    def _resampled(
+        self, rows: Outcomes | None, estimate: Estimate, capped: Estimate
+    ) -> tuple[Bounds, Bounds]:
+        if rows is None:
+            raise InvalidSample("The bootstrap-t resamples everyone's ratios; sums do not do.")
+        ratio, design = rows.ratio, Design.of(rows)
+        rng = np.random.default_rng(self.seed)
+        one, other = (
+            bootstrap_t(values, mean, design, rng, self.repetitions)
+            for values, mean in ((ratio, estimate), (np.minimum(ratio, self.cap), capped))
+        )
+        return one, other
+
+
+def mean_ratio(tally: Tally, column: str = "ratio") -> Estimate:
+    """Return the mean loss ratio (``ratio``), or that of ratios held down to the cap (``held``)."""
+    if not tally.clustered:
+        return mean_of_moments(tally.ratio.ratio if column == "ratio" else tally.ratio.held)
+    sampling = Sampling.of(tally)
+    return ratio_of_totals(
+        tally.by_cluster(column),
+        tally.by_cluster("weight"),
+        sampling.n,
+        sampling.degrees,
+        sampling.effective_n,
+    )
 
 
 def _spread_note(estimate: Estimate) -> tuple[str, ...]:

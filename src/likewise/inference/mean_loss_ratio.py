@@ -3,17 +3,23 @@
 import dataclasses
 from typing import ClassVar, final
 
-import numpy as np
 from typing_extensions import override
 
-from likewise.inference.design import Design
-from likewise.inference.estimate import Bounds
-from likewise.inference.estimators import ratio_of_means
-from likewise.inference.inversion import Wider
-from likewise.inference.outcomes import Outcomes
-from likewise.inference.ratio_of_sums import Inverted, UnitSums
-from likewise.inference.ratio_test import RatioTest, check_cap, check_interval
+from likewise.inference.estimate import Bounds, Estimate
+from likewise.inference.estimators import ratio_of_sums
+from likewise.inference.inversion import Inverted, Wider
+from likewise.inference.ratio_test import (
+    RatioTest,
+    check_cap,
+    check_held,
+    check_interval,
+    check_task,
+)
+from likewise.inference.sampling import Sampling
 from likewise.inference.verdict import Evidence
+from likewise.outcomes import Outcomes
+from likewise.statistics.tally import Tally
+from likewise.statistics.unit_sums import UnitSums
 
 
 @final
@@ -35,6 +41,9 @@ class MeanLossRatioTest(RatioTest):
     """
 
     name: ClassVar[str] = "mean_loss_ratio"
+    claim: ClassVar[str] = "the mean loss of similar people over that of the people themselves"
+
+    task: ClassVar[str] = "regression"
 
     interval: str = "hall"
     cap: float = 10.0
@@ -45,28 +54,27 @@ class MeanLossRatioTest(RatioTest):
         check_cap(self.cap, self.delta)
 
     @override
-    def evidence(self, outcomes: Outcomes) -> Evidence:
-        before, after, design = outcomes.loss_before, outcomes.loss_after, Design.of(outcomes)
-        undefined = int((~np.isfinite(before) | ~np.isfinite(after)).sum())
-        if undefined:
+    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+        check_task(self, tally.frame)
+        check_held(self.cap, tally.frame)
+        stats, sampling = tally.ratio, Sampling.of(tally)
+        if stats.undefined:
             note = (
-                f"{undefined} of {design.n} people have no finite loss, so the ratio of means is "
-                "not defined; nobody is left out."
+                f"{stats.undefined} of {stats.n} people have no finite loss, so the ratio of means "
+                "is not defined; nobody is left out."
             )
-            return Evidence.undefined(self.name, self.interval, design.n, note, self.cap)
-        totals = design.totals(before)
-        limit = self.cap * float(totals.sum() / design.total_weights.sum())
-        held = np.minimum(after, np.maximum(before, limit))
-        method = design.named("paper" if self.interval == "paper" else "Hall")
-        estimate, capped = (ratio_of_means(before, losses, design) for losses in (after, held))
-        if limit == 0:
+            return Evidence.undefined(self.name, self.interval, stats.n, note, self.cap)
+        method = sampling.named("paper" if self.interval == "paper" else "Hall")
+        if tally.frame.limit == 0:
             note = "Nobody has any loss before the map, so there is no ratio."
-            return Evidence.undefined(self.name, method, design.n, note, self.cap)
+            return Evidence.undefined(self.name, method, stats.n, note, self.cap)
+        pairs = [loss_sums(tally, column) for column in ("after", "held")]
+        estimate, capped = (mean_loss_ratio(p, sampling) for p in pairs)
         bounds: list[Bounds] = [estimate, capped]
         if self.interval == "hall":
             bounds = [
-                Wider(Inverted(UnitSums.of(design.totals(losses), totals), design.degrees), delta)
-                for losses, delta in ((after, estimate), (held, capped))
+                Wider(Inverted(sums, sampling.degrees), delta)
+                for sums, delta in zip(pairs, (estimate, capped), strict=True)
             ]
         return Evidence(
             test=self.name,
@@ -77,6 +85,19 @@ class MeanLossRatioTest(RatioTest):
             capped=bounds[1],
             cap=float(self.cap),
             spread=capped.std_error > 0,
-            notes=design.notes,
-            details={} if design.simple else {"kish": design.kish},
+            notes=sampling.notes,
+            details=sampling.details,
         )
+
+
+def loss_sums(tally: Tally, column: str = "after") -> UnitSums:
+    """Return power sums of losses ``after`` (or ``held``) and before, over independent units."""
+    if tally.clustered:
+        return UnitSums.of(tally.by_cluster(column), tally.by_cluster("before"))
+    return tally.ratio.pairs if column == "after" else tally.ratio.held_pairs
+
+
+def mean_loss_ratio(sums: UnitSums, sampling: Sampling) -> Estimate:
+    """Return the ratio of mean losses with the standard error of (22), or of the design."""
+    estimate = ratio_of_sums(sums, sampling.n, printed=sampling.simple)
+    return dataclasses.replace(estimate, degrees=sampling.degrees, effective_n=sampling.effective_n)

@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from scipy.special import betaincc, betaincinv
 from typing_extensions import override
 
-from likewise.inference.error_rates import ErrorTable
 from likewise.inference.estimate import Bounds
+from likewise.statistics.error_table import ErrorTable
 
 
 @final

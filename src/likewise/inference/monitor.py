@@ -14,9 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
-from likewise.inference.level import check_alpha, check_delta
+from likewise.inference.estimate import check_alpha, check_delta
 from likewise.inference.monitor_file import read_state, write_state
-from likewise.inference.outcomes import Outcomes, troubles
 from likewise.inference.sequential import (
     BETS,
     FIRST_LOOK,
@@ -26,6 +25,7 @@ from likewise.inference.sequential import (
     lower_end,
     play,
 )
+from likewise.outcomes import Outcomes, troubles
 
 FIXED = ("map", "output", "classes", "settings_hash", "model", "metric")
 """What pieces of one audit must agree on, as far as their outcomes say."""

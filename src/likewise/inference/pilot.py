@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from likewise.inference.design import Design, cluster_degrees
-from likewise.inference.error_rates import ErrorTable
 from likewise.inference.estimate import quantile
-from likewise.inference.ratio_of_sums import UnitSums
-from likewise.inference.score import score
+from likewise.inference.estimators import ratio_of_sums
+from likewise.inference.sampling import Design, cluster_degrees
+from likewise.inference.score_test import score
+from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.unit_sums import UnitSums
 
 MOST_UNITS = 100_000
 """A larger pilot is thinned at random: it would say the same, and take its time."""
@@ -71,7 +72,7 @@ class Pilot:
         """Standard deviation of one person's share in the estimate, the design included."""
         sums = UnitSums.of(self.after, self.before)
         people = sums.units * self.people
-        return sums.estimate(round(people)).std_error * math.sqrt(people)
+        return ratio_of_sums(sums, round(people)).std_error * math.sqrt(people)
 
     def power(
         self, n: int, delta: float, alpha: float, seed: int, repetitions: int = 2000

@@ -9,12 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.design import Design
-from likewise.inference.error_rates import ErrorTable
-from likewise.inference.estimators import ratio_of_means
-from likewise.inference.level import check_alpha, check_delta
-from likewise.inference.many import after_and_before
-from likewise.inference.outcomes import Outcomes, troubles
+from likewise.inference.estimate import check_alpha, check_delta
 from likewise.inference.pilot import Pilot, errors_with_effect, score_power
 from likewise.inference.power import (
     error_rows,
@@ -23,6 +18,9 @@ from likewise.inference.power import (
     normal_power,
     normal_rows,
 )
+from likewise.inference.sampling import Design, ratio_of_means
+from likewise.outcomes import Outcomes, troubles
+from likewise.statistics.error_table import ErrorTable
 
 FEW = 30
 """Fewer people than this say little, in a pilot or in an audit."""
@@ -216,8 +214,9 @@ def _from_pilot(
     if stuck := troubles(pilot.counts()):
         raise InvalidSample(f"The pilot's audit is not trustworthy: {stuck[0]}.")
     regression = pilot.about.get("task") == "regression"
-    tests = {"mean_loss_ratio" if regression else "loss_ratio": after_and_before(pilot)}
+    tests = {"mean_loss_ratio": (pilot.loss_after, pilot.loss_before)}
     if not regression:
+        tests = {"loss_ratio": (pilot.ratio, np.ones(len(pilot)))}
         wrong = pilot.error_after.astype(np.float64), pilot.error_before.astype(np.float64)
         tests["error_rate_ratio"] = wrong
     design, rows, notes = Design.of(pilot), [], []
@@ -268,7 +267,7 @@ def _pilot_row(
         method = "score, resampled"
         power_at = score_power(table, effect, goal.delta, goal.alpha, seed, repetitions)
     else:
-        method = design.named("Hall, resampled")
+        method = design.sampling.named("Hall, resampled")
         power_at = functools.partial(
             scaled.power, delta=goal.delta, alpha=goal.alpha, seed=seed, repetitions=repetitions
         )

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom
 
 from likewise.errors import InvalidSettings
 from likewise.inference.midp import mid_p_value
@@ -51,6 +50,8 @@ def mid_p_power(
     given M, the test rejects up to some number of people wrong before, who are
     Binomial(M, :math:`1/\theta`). Tables left out have a probability below 1e-12 together.
     """
+    from scipy.stats import binom  # takes long to import, and only plans need it
+
     share = min(effect * base_error, 1.0)
     low, high = binom.ppf(5e-13, n.min(), share), binom.isf(5e-13, n.max(), share)
     after = np.arange(int(low), int(high) + 1)

@@ -6,15 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, final
 
-from likewise.errors import InvalidSettings, nearest
-from likewise.inference.level import check_alpha, check_delta
-from likewise.inference.outcomes import Outcomes
+from likewise.errors import InvalidSample, InvalidSettings, nearest
+from likewise.inference.estimate import check_alpha, check_delta
 from likewise.inference.verdict import Evidence, Verdict
+from likewise.outcomes import Outcomes
+from likewise.statistics.frame import Frame
+from likewise.statistics.tally import Tally
 
 
 @dataclasses.dataclass(frozen=True)
 class RatioTest(abc.ABC):
     r"""A test of :math:`H_0`: some ratio of after to before is at most :math:`\delta`.
+
+    ``name`` is what the result file calls it, ``claim`` what it is about, in words, and ``task``
+    what kind of model it is for; its fields are its parameters.
 
     Parameters
     ----------
@@ -25,6 +30,8 @@ class RatioTest(abc.ABC):
     """
 
     name: ClassVar[str]
+    claim: ClassVar[str]
+    task: ClassVar[str] = "classification"
 
     delta: float = 1.25
     alpha: float = 0.05
@@ -33,14 +40,35 @@ class RatioTest(abc.ABC):
         check_alpha(self.alpha)
         check_delta(self.delta)
 
+    @property
+    def needs_rows(self) -> bool:
+        """Whether sums are not enough, and every person's outcome is needed."""
+        return False
+
     @abc.abstractmethod
-    def evidence(self, outcomes: Outcomes) -> Evidence:
-        """Return what the outcomes say, whatever tolerance and level they are held against."""
+    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+        """Return what the people say, whatever tolerance and level they are held against.
+
+        Parameters
+        ----------
+        tally
+            The sums of everyone.
+        rows
+            Everyone's outcomes, if the test `needs_rows`.
+        """
+
+    @final
+    def evidence_of(self, outcomes: Outcomes) -> Evidence:
+        """Return what the outcomes in memory say."""
+        frame = Frame.of(outcomes, getattr(self, "cap", 10.0)).bare()
+        if self.task == "regression":
+            frame = dataclasses.replace(frame, task=self.task)
+        return self.evidence(Tally.of(outcomes, frame), outcomes)
 
     @final
     def __call__(self, outcomes: Outcomes) -> Verdict:
         """Hold the outcomes of an audit against the tolerance."""
-        return self.evidence(outcomes).verdict(self.delta, self.alpha)
+        return self.evidence_of(outcomes).verdict(self.delta, self.alpha)
 
 
 def check_interval(interval: str, known: Sequence[str]) -> None:
@@ -56,3 +84,21 @@ def check_cap(cap: float, delta: float) -> None:
     """Refuse a cap at which nobody could ever be found outside the tolerance."""
     if not delta < cap < math.inf:
         raise InvalidSettings(f"cap must be a number above delta ({delta:g}); {cap:g} is not.")
+
+
+def check_task(test: RatioTest, frame: Frame) -> None:
+    """Refuse sums that were made for another task."""
+    if frame.task != test.task:
+        raise InvalidSample(
+            f"The {test.name.replace('_', ' ')} is tested in a {test.task}, and these people's "
+            f"outcomes are of a {frame.task}."
+        )
+
+
+def check_held(cap: float, frame: Frame) -> None:
+    """Refuse sums of ratios that were held down to another cap than the test's."""
+    if cap != frame.cap:
+        raise InvalidSample(
+            f"The sums were made with ratios capped at {frame.cap:g}, and the test caps them at "
+            f"{cap:g}."
+        )

@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.special import betaincinv
 
-from likewise.inference.design import FEW_CLUSTERS, Design
 from likewise.inference.estimate import quantile
+from likewise.inference.sampling import FEW_CLUSTERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,30 +53,71 @@ class Share:
     degrees
         Degrees of freedom of that standard error, if these people come in few clusters.
     terms
-        The linearised share, one for each independent unit; says how shares are correlated.
+        The linearised share, one for each independent unit; says how shares are correlated. None
+        for independent people: shares of different people are not.
     """
 
     value: float
     n: int
     effective_n: float
     degrees: float
-    terms: Float[np.ndarray, " g"]
+    terms: Float[np.ndarray, " g"] | None
 
     @classmethod
-    def of(
-        cls, hit: Bool[np.ndarray, " n"], among: Bool[np.ndarray, " n"], design: Design
+    def of_units(
+        cls,
+        hits: Float[np.ndarray, " g"],
+        weights: Float[np.ndarray, " g"],
+        n: int,
+        *,
+        clustered: bool,
     ) -> "Share":
-        """Return the share of those ``among`` all people for whom ``hit`` holds."""
-        weights = design.totals(among)
-        total, n = float(weights.sum()), int(among.sum())
+        """Return a share from totals of each independent unit of the whole sample.
+
+        Parameters
+        ----------
+        hits, weights
+            Weight of those of the n people for whom it holds, and of all of them, in each unit.
+        """
+        units, total = len(weights), float(weights.sum())
         if n == 0:
-            return cls(math.nan, 0, 0.0, math.inf, np.zeros(design.units))
-        value = float(design.totals(hit & among).sum()) / total
-        terms = design.totals((hit - value) * among) * (design.units / total)
-        clusters = int((weights > 0).sum())
-        few = design.unit is not None and clusters < FEW_CLUSTERS
-        degrees = clusters - 1.0 if few else math.inf
-        return cls(value, n, _effective_n(value, n, terms, weights, design), degrees, terms)
+            return cls(math.nan, 0, 0.0, math.inf, np.zeros(units))
+        value = float(hits.sum()) / total
+        terms = (hits - value * weights) * (units / total)
+        variance = float(np.square(terms).sum()) / (units * (units - 1))
+        occupied = int((weights > 0).sum())
+        few = clustered and occupied < FEW_CLUSTERS
+        effective = _effective_n(value, n, variance, float(np.square(weights).sum()), total)
+        return cls(value, n, effective, occupied - 1.0 if few else math.inf, terms)
+
+    @classmethod
+    def of_people(
+        cls,
+        hits: Float[np.ndarray, "3"],
+        among: Float[np.ndarray, "3"],
+        everybody: int,
+        *,
+        weighted: bool,
+    ) -> "Share":
+        """Return a share of independent people.
+
+        Parameters
+        ----------
+        hits, among
+            Number, weight and squared weight of those for whom it holds, and of all it could.
+        everybody
+            Number of people in the sample.
+        """
+        n, total, squared = (float(value) for value in among)
+        if n == 0:
+            return cls(math.nan, 0, 0.0, math.inf, None)
+        value = float(hits[1]) / total
+        if not weighted:
+            return cls(value, int(n), n, math.inf, None)
+        squares = float(hits[2]) * (1 - value) ** 2 + (squared - float(hits[2])) * value**2
+        variance = squares * everybody / (everybody - 1) / total**2
+        effective = _effective_n(value, int(n), variance, squared, total)
+        return cls(value, int(n), effective, math.inf, None)
 
     def wilson(self, alpha: float) -> Quantity:
         """Return the share with Wilson's score interval."""
@@ -165,21 +206,11 @@ def ratio(share: Share, base: Share, alpha: float) -> Quantity:
     )
 
 
-def _effective_n(
-    value: float,
-    n: int,
-    terms: Float[np.ndarray, " g"],
-    weights: Float[np.ndarray, " g"],
-    design: Design,
-) -> float:
-    if design.simple:
-        return float(n)
-    units = design.units
-    variance = float(np.square(terms).sum()) / (units * (units - 1))
+def _effective_n(value: float, n: int, variance: float, squared: float, total: float) -> float:
     if 0 < value < 1 and variance > 0:
         return min(float(n), value * (1 - value) / variance)
     # All alike: no spread to learn the design effect from, so Kish's, of whole units.
-    return float(weights.sum() ** 2 / np.square(weights).sum())
+    return total**2 / squared
 
 
 def _ends(shares: Sequence[Share], alpha: float) -> Float[np.ndarray, "3 k"]:
@@ -188,7 +219,9 @@ def _ends(shares: Sequence[Share], alpha: float) -> Float[np.ndarray, "3 k"]:
 
 
 def _correlation(shares: Sequence[Share]) -> Float[np.ndarray, "k k"]:
-    terms = np.stack([share.terms for share in shares])
+    if any(share.terms is None for share in shares):
+        return np.eye(len(shares))
+    terms = np.stack([share.terms for share in shares if share.terms is not None])
     length = np.sqrt(np.square(terms).sum(axis=1, keepdims=True))
     unit = np.divide(terms, length, out=np.zeros_like(terms), where=length > 0)
     correlation = unit @ unit.T

@@ -33,7 +33,7 @@ class Largest:
 
 
 def largest_error(
-    terms: Float[np.ndarray, "g m"],
+    products: Float[np.ndarray, "m m"],
     *,
     two_sided: bool = False,
     rng: np.random.Generator,
@@ -50,23 +50,24 @@ def largest_error(
 
     Parameters
     ----------
-    terms
-        The linearised estimates: one row an independent unit (weights and clusters summed up
-        within it), one column an estimate.
+    products
+        :math:`\sum_g u_{gj} u_{gk}`: products of the linearised estimates, summed over independent
+        units (weights and clusters summed up within them).
     degrees
         Degrees of freedom of the standard errors, if clusters are few: Student's t then.
     """
-    products = terms.T @ terms
-    length = np.sqrt(np.diag(products))
+    length = np.sqrt(np.maximum(np.diag(products), 0))
     scale = np.outer(length, length)
     correlation = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
     values, vectors = np.linalg.eigh(correlation)
-    root = vectors * np.sqrt(np.maximum(values, 0))
+    # The symmetric root: unlike eigenvectors it has no sign and no order, so that sums added up in
+    # another order draw the same errors.
+    root = (vectors * np.sqrt(np.where(values > 1e-12, values, 0.0))) @ vectors.T
     largest = np.empty(draws)
-    block = max(1, CELLS // terms.shape[1])
+    block = max(1, CELLS // len(products))
     for start in range(0, draws, block):
         size = min(block, draws - start)
-        errors = rng.standard_normal((size, terms.shape[1])) @ root.T
+        errors = rng.standard_normal((size, len(products))) @ root
         if math.isfinite(degrees):
             errors /= np.sqrt(rng.chisquare(degrees, (size, 1)) / degrees)
         largest[start : start + size] = (np.abs(errors) if two_sided else errors).max(axis=1)

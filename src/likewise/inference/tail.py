@@ -6,6 +6,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from likewise.statistics.top_k import hill_count, top_count
+
 
 @dataclasses.dataclass(frozen=True)
 class Tail:
@@ -43,44 +45,22 @@ class Tail:
         return ()
 
 
-def tail_of(ratio: Float[np.ndarray, " n"]) -> Tail:
-    r"""Return the tail diagnostics of finite loss ratios.
+def tail_from(largest: Float[np.ndarray, " m"], n: int, mean: float, squares: float) -> Tail:
+    r"""Return the tail diagnostics of n ratios from the largest of them.
 
     Hill (1975): one over the mean of :math:`\log(R_{(i)}/R_{(k+1)})` over the k largest; k is
     the larger of 10 and :math:`n^{1/2}`, at most a tenth of the sample.
-    """
-    n, mean = len(ratio), float(ratio.mean())
-    wanted = largest_needed(n)
-    largest = np.partition(ratio, n - wanted)[n - wanted :]
-    return tail_from(largest, n, mean, float(np.square(ratio - mean).sum()))
-
-
-def largest_needed(n: int) -> int:
-    """Return how many of the largest of n ratios the tail is judged by."""
-    return max(_hill_count(n) + 1, _top_count(n))
-
-
-def tail_from(largest: Float[np.ndarray, " m"], n: int, mean: float, squares: float) -> Tail:
-    """Return the tail diagnostics of n ratios from the largest of them, in whatever order.
 
     Parameters
     ----------
     largest
-        The `largest_needed` largest ratios.
+        The `largest_needed` largest ratios, largest first.
     mean, squares
         Of all ratios: their mean, and the sum of squared distances from it.
     """
-    ordered = np.sort(largest)[::-1]
-    k, threshold = _hill_count(n), float(ordered[_hill_count(n)])
-    excess = float(np.log(ordered[:k] / threshold).mean()) if threshold > 0 else 0.0
-    top = float(np.square(ordered[: _top_count(n)] - mean).sum())
+    k = hill_count(n)
+    threshold = float(largest[k])
+    excess = float(np.log(largest[:k] / threshold).mean()) if threshold > 0 else 0.0
+    top = float(np.square(largest[: top_count(n)] - mean).sum())
     index = 1 / excess if excess > 0 else math.inf
     return Tail(index, top / squares if squares else 0.0, k)
-
-
-def _hill_count(n: int) -> int:
-    return max(1, min(n // 10, max(10, round(math.sqrt(n)))))
-
-
-def _top_count(n: int) -> int:
-    return max(1, n // 100)

@@ -25,7 +25,7 @@ class Verdict:
     p_value
         Of :math:`H_0`: at most ``delta``.
     rejected
-        Whether the lower bound exceeds ``delta``.
+        Whether the lower bound exceeds ``delta``, and people differ at all.
     interval
         Two-sided, for reading; it does not decide.
     lower_bound, upper_bound
@@ -118,12 +118,16 @@ class Evidence:
             interval, p_value = self.bounds.interval(alpha), self.bounds.p_value(delta)
             capped_upper = None if self.capped is None else self.capped.upper_bound(alpha)
         deciding = upper if capped_upper is None else capped_upper
+        # Where nobody differs from anybody nothing is known, whatever a formula makes of it.
+        alike = self.estimate.std_error == 0
+        p_value = 1.0 if alike and self.bounds is not None else p_value
+        rejected = lower > delta and not alike
         needed = 0.0 if self.cap is None else rows_to_certify(delta, alpha, self.cap)
         enough = self.estimate.effective_n >= needed
         tolerable = deciding <= delta and self.spread
         outcome: Outcome = "inconclusive"
         notes = self.notes
-        if lower > delta:
+        if rejected:
             outcome = "evidence_of_unfairness"
         elif tolerable and enough:
             outcome = "within_tolerance"
@@ -140,7 +144,7 @@ class Evidence:
             std_error=self.estimate.std_error,
             statistic=lower,
             p_value=p_value,
-            rejected=lower > delta,
+            rejected=rejected,
             interval=interval,
             lower_bound=lower,
             upper_bound=upper,

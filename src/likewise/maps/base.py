@@ -22,7 +22,7 @@ class Moved:
     x
         :math:`\Phi(x_0, y)`, one row a person.
     status
-        One `likewise.inference.outcomes.Status` a person.
+        One `likewise.outcomes.Status` a person.
     evaluations
         Gradient (or model) evaluations spent on each person.
     horizons

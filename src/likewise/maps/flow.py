@@ -11,7 +11,6 @@ from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, InvalidSettings
-from likewise.inference.outcomes import Status
 from likewise.maps.base import BoundMap, Moved, UnfairMap, fallen
 from likewise.maps.coordinates import Coordinates, all_coordinates, free_coordinates
 from likewise.maps.entrance import Entrance, NetworkField, entrance
@@ -24,6 +23,7 @@ from likewise.ode.exponential import Exponential2, Exponential4
 from likewise.ode.integrate import Solution, integrate
 from likewise.ode.solvers import RK4, Euler, Field, Solver
 from likewise.ode.steps import Steps, constant, halved, partition, places, power_decay
+from likewise.outcomes import Status
 
 SolverName = Literal["auto", "euler", "rk4", "exponential2", "exponential4"]
 Precision = Literal["float64", "float32"]

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from likewise.inference.outcomes import AtHorizon, Outcomes, Status
 from likewise.losses import decide, probabilities, true_probability
 from likewise.maps.base import BoundMap, Moved
 from likewise.metrics.base import FairMetric
 from likewise.models.base import Model
+from likewise.outcomes import AtHorizon, Outcomes, Status
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from likewise.errors import InvalidSample
-from likewise.inference.many import holm
+from likewise.inference.simultaneous import holm
 from likewise.record import Measure, Record, TestRecord
 from likewise.report.escaping import for_terminal, on_one_line
 from likewise.report.words import TITLES, WIDTH, number, p_value, wrap

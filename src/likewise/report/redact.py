@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from likewise.inference.outcomes import AtHorizon, Outcomes
+from likewise.outcomes import AtHorizon, Outcomes
 from likewise.record import Record, WorstCase
 
 HIDDEN = "hidden"

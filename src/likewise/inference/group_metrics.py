@@ -9,14 +9,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
 
 from likewise.errors import InvalidSample, InvalidSettings, nearest
-from likewise.inference.cells import MISSING, Cell, cells
-from likewise.inference.design import Design
-from likewise.inference.level import check_alpha
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.estimate import check_alpha
 from likewise.inference.shares import Quantity, Share, combination, ratio
+from likewise.statistics.group_stats import cell_of, decisions_of
+from likewise.statistics.membership import Group, groups_of
+from likewise.statistics.tally import Tally
+from likewise.statistics.trait_levels import MISSING
 
 FEW = 30
 """Fewer people than this in a group are flagged."""
@@ -87,7 +88,7 @@ class GroupMetrics:
 
 
 def group_metrics(
-    outcomes: Outcomes,
+    tally: Tally,
     *,
     alpha: float = 0.05,
     positive: int = 1,
@@ -105,16 +106,12 @@ def group_metrics(
     privileged
         For each trait, the level that others are compared with; the largest group unless told.
     """
-    if outcomes.about.get("task") == "regression":
-        raise InvalidSample("A regression decides nothing, so it has no error or selection rates.")
     check_alpha(alpha)
-    design = Design.of(outcomes)
-    y, decided = outcomes.y, outcomes.decision_before
-    everybody = np.ones(len(outcomes), dtype=bool)
-    recalls = [Share.of(decided == c, y == c, design) for c in np.unique(y)]
-    by_trait: dict[str, list[Cell]] = {}
-    for cell in cells(outcomes, intersections=()):
-        by_trait.setdefault(cell.trait, []).append(cell)
+    table = _Decisions.of(tally)
+    recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
+    by_trait: dict[str, list[Group]] = {}
+    for group in groups_of(cell_of(table.kind, tally.frame), tally.frame, intersections=()):
+        by_trait.setdefault(group.trait, []).append(group)
     if unknown := [name for name in privileged if name not in by_trait]:
         raise InvalidSettings(
             f"There is no protected trait {unknown[0]!r} (there are: "
@@ -122,21 +119,93 @@ def group_metrics(
         )
     groups: list[GroupRates] = []
     for trait, members in by_trait.items():
-        better = _privileged(members, privileged.get(trait))
-        selected = decided == positive
-        groups += _rates(members, better, selected, y == positive, design, alpha)
+        better = _privileged(members, table, privileged.get(trait))
+        groups += _rates(members, better, positive, table, alpha)
     return GroupMetrics(
-        Share.of(decided == y, everybody, design).wilson(alpha),
+        table.share(table.before == table.y, table.everybody).wilson(alpha),
         combination([1 / len(recalls)] * len(recalls), recalls, alpha),
         tuple(groups),
     )
 
 
-def _privileged(members: list[Cell], wanted: str | None) -> Cell:
-    known = [cell for cell in members if cell.group != MISSING] or members
+@dataclasses.dataclass(frozen=True)
+class FlipRates:
+    """How often the worst similar person is decided differently.
+
+    Parameters
+    ----------
+    changed
+        Share of people whose decision changes at all.
+    newly_wrong, newly_right
+        Shares (of all people) whose right decision turns wrong, and the reverse.
+    """
+
+    changed: Quantity
+    newly_wrong: Quantity
+    newly_right: Quantity
+
+
+def flip_rates(tally: Tally, alpha: float = 0.05) -> FlipRates:
+    """Return how often decisions change under the unfair map, with Clopper--Pearson intervals.
+
+    With weights or clusters the intervals are Korn and Graubard's. Among more than two classes a
+    wrong decision may change and stay wrong, so the three shares need not add up.
+    """
+    check_alpha(alpha)
+    table = _Decisions.of(tally)
+    before, after = table.before != table.y, table.after != table.y
+    changed, newly_wrong, newly_right = (
+        table.share(hit, table.everybody).clopper_pearson(alpha)
+        for hit in (table.before != table.after, ~before & after, before & ~after)
+    )
+    return FlipRates(changed, newly_wrong, newly_right)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Decisions:
+    """How many people have each combination of groups, label and decisions (in each cluster)."""
+
+    tally: Tally
+    kind: Int[np.ndarray, " k"]
+    count: Float[np.ndarray, " k"]
+    y: Int[np.ndarray, " k"]
+    before: Int[np.ndarray, " k"]
+    after: Int[np.ndarray, " k"]
+
+    @classmethod
+    def of(cls, tally: Tally) -> "_Decisions":
+        if tally.frame.regression:
+            raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
+        kind, count = tally.groups.kinds, tally.groups.decisions[:, 0]
+        if tally.clustered:
+            kind, count = tally.clusters.table.kind, tally.clusters.table.sums[:, 0]
+        return cls(tally, kind, count, *decisions_of(kind, tally.frame))
+
+    @property
+    def everybody(self) -> Bool[np.ndarray, " k"]:
+        return np.ones(len(self.kind), dtype=bool)
+
+    def share(self, hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
+        """Return the share of those ``among`` all people for whom ``hit`` holds."""
+        if self.tally.clustered:
+            totals = self.tally.clusters.totals
+            n = int(self.count[among].sum())
+            hits, weights = totals("weight", hit & among), totals("weight", among)
+            return Share.of_units(hits, weights, n, clustered=True)
+        sums = self.tally.groups.decisions[:, :3]
+        return Share.of_people(
+            sums[hit & among].sum(axis=0),
+            sums[among].sum(axis=0),
+            self.tally.ratio.n,
+            weighted=self.tally.frame.weighted,
+        )
+
+
+def _privileged(members: list[Group], table: _Decisions, wanted: str | None) -> Group:
+    known = [group for group in members if group.name != MISSING] or members
     if wanted is None:
-        return max(known, key=lambda cell: int(cell.rows.sum()))
-    names = [cell.group for cell in known]
+        return max(known, key=lambda group: int(table.count[group.members].sum()))
+    names = [group.name for group in known]
     if wanted not in names:
         raise InvalidSettings(
             f"{members[0].trait!r} has no level {wanted!r} (it has: {', '.join(names)})."
@@ -145,26 +214,22 @@ def _privileged(members: list[Cell], wanted: str | None) -> Cell:
 
 
 def _rates(
-    members: list[Cell],
-    better: Cell,
-    selected: Bool[np.ndarray, " n"],
-    deserving: Bool[np.ndarray, " n"],
-    design: Design,
-    alpha: float,
+    members: list[Group], better: Group, positive: int, table: _Decisions, alpha: float
 ) -> Iterator[GroupRates]:
+    selected, deserving = table.before == positive, table.y == positive
     chosen, hits, alarms = (
-        {cell.group: Share.of(selected, cell.rows & who, design) for cell in members}
-        for who in (np.ones_like(deserving), deserving, ~deserving)
+        {group.name: table.share(selected, group.members & who) for group in members}
+        for who in (table.everybody, deserving, ~deserving)
     )
-    known = [cell.group for cell in members if cell.group != MISSING] or [MISSING]
+    known = [group.name for group in members if group.name != MISSING] or [MISSING]
     most = max(known, key=lambda group: chosen[group].value)
-    for cell in members:
-        own, base = cell.group, better.group
+    for group in members:
+        own, base = group.name, better.name
         odds = [hits[own], hits[base], alarms[own], alarms[base]]
-        n = int(cell.rows.sum())
+        n = int(table.count[group.members].sum())
         same = Quantity(0.0, 0.0, 0.0, n)
         yield GroupRates(
-            trait=cell.trait,
+            trait=group.trait,
             group=own,
             n=n,
             selection_rate=chosen[own].wilson(alpha),

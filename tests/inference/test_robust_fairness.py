@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.design import Design
-from likewise.inference.robust import robust_fairness, tabulate
+from likewise.inference.robust_fairness import robust_fairness, tabulate
+from likewise.inference.sampling import Design
 
 
 def linear(slope, loss, reach=math.inf):

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.design import Design
+from likewise.inference.estimate import check_alpha
 from likewise.inference.estimators import from_terms
 from likewise.inference.hall import hall
-from likewise.inference.level import check_alpha
+from likewise.inference.sampling import Design
 
 Table = Mapping[float, Float[np.ndarray, " n"]]
 """By λ, the c-transform of each person's loss."""
@@ -112,7 +112,7 @@ def robust_fairness(
     rise = table[lam] - loss
     mean = float(design.totals(rise).sum() / total)
     terms = design.totals(rise - mean) * (design.units / total)
-    estimate = from_terms(value, terms, design)
+    estimate = from_terms(value, terms, design.n, design.sampling.degrees)
     gap = _gap(lams, heights, epsilon)
     return RobustValue(
         value,

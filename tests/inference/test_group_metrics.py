@@ -10,8 +10,9 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from statsmodels.stats.proportion import proportion_confint
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.group import group_metrics
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.group_metrics import group_metrics
+from likewise.outcomes import Outcomes
+from likewise.statistics.tally import Tally
 
 
 def decided(y, decision, groups, **extra):
@@ -43,7 +44,7 @@ def test_rates_are_fairlearns_and_accuracies_scikit_learns(rng, weighted):
     weight = rng.uniform(0.2, 3, 2000) if weighted else None
     outcomes = people(rng, weight=weight)
     y, decision, sex = outcomes.y, outcomes.decision_before, outcomes.groups["sex"]
-    ours = group_metrics(outcomes)
+    ours = group_metrics(Tally.of(outcomes))
     rows = by_name(ours)
     measures = {
         "selection_rate": fairlearn.selection_rate,
@@ -78,7 +79,7 @@ def test_intervals_of_single_rates_are_wilsons(rng):
     outcomes = people(rng)
     female = outcomes.groups["sex"] == "Female"
     selected = int(outcomes.decision_before[female].sum())
-    got = by_name(group_metrics(outcomes, alpha=0.1))["sex", "Female"].selection_rate
+    got = by_name(group_metrics(Tally.of(outcomes), alpha=0.1))["sex", "Female"].selection_rate
     expected = proportion_confint(selected, int(female.sum()), alpha=0.1, method="wilson")
     assert (got.lower, got.upper) == pytest.approx(expected, rel=1e-12)
     assert got.n == female.sum()
@@ -90,7 +91,7 @@ def test_the_sign_is_that_of_the_papers_tables():
     y = np.tile([0, 1], 40)
     sex = ["Female"] * 30 + ["Male"] * 50
     outcomes = decided(y, np.repeat([0, 1], [30, 50]), {"sex": sex})
-    rows = by_name(group_metrics(outcomes))
+    rows = by_name(group_metrics(Tally.of(outcomes)))
     female, male = rows["sex", "Female"], rows["sex", "Male"]
     assert female.privileged == "Male"
     assert female.average_odds_difference.value == -1
@@ -101,8 +102,8 @@ def test_the_sign_is_that_of_the_papers_tables():
 
 def test_the_privileged_level_can_be_named(rng):
     outcomes = people(rng)
-    default = by_name(group_metrics(outcomes))
-    turned = by_name(group_metrics(outcomes, privileged={"sex": "Female"}))
+    default = by_name(group_metrics(Tally.of(outcomes)))
+    turned = by_name(group_metrics(Tally.of(outcomes), privileged={"sex": "Female"}))
     gap, back = default["sex", "Female"], turned["sex", "Male"]
     assert back.average_odds_difference.value == -gap.average_odds_difference.value
     assert back.average_odds_difference.upper == pytest.approx(-gap.average_odds_difference.lower)
@@ -112,7 +113,7 @@ def test_the_privileged_level_can_be_named(rng):
 
 def test_the_missing_are_a_group_of_their_own_and_never_the_yardstick(rng):
     outcomes = people(rng)
-    rows = by_name(group_metrics(outcomes))
+    rows = by_name(group_metrics(Tally.of(outcomes)))
     gone = sum(value is None for value in outcomes.groups["race"])
     assert rows["race", "missing"].n == gone > 0
     assert sum(rates.n for (trait, _), rates in rows.items() if trait == "race") == 2000
@@ -121,7 +122,7 @@ def test_the_missing_are_a_group_of_their_own_and_never_the_yardstick(rng):
 
 def test_groups_without_deserving_people_have_no_such_rate(rng):
     y, sex = np.array([0, 0, 0, 1, 0, 1] * 10), np.array(["a", "a", "a", "b", "b", "b"] * 10)
-    rows = by_name(group_metrics(decided(y, y, {"t": sex}), privileged={"t": "b"}))
+    rows = by_name(group_metrics(Tally.of(decided(y, y, {"t": sex})), privileged={"t": "b"}))
     nobody = rows["t", "a"].true_positive_rate
     assert math.isnan(nobody.value)
     assert (nobody.lower, nobody.upper, nobody.n) == (0, 1, 0)
@@ -129,13 +130,15 @@ def test_groups_without_deserving_people_have_no_such_rate(rng):
     assert math.isnan(aod.value)
     assert (aod.lower, aod.upper) == (-1, 1)
     assert not rows["t", "a"].small
-    assert by_name(group_metrics(decided(y[:40], y[:40], {"t": sex[:40]})))["t", "a"].small
+    assert by_name(group_metrics(Tally.of(decided(y[:40], y[:40], {"t": sex[:40]}))))[
+        "t", "a"
+    ].small
 
 
 def test_several_classes_are_one_against_the_rest(rng):
     y, decision = rng.integers(0, 3, 300), rng.integers(0, 3, 300)
     outcomes = decided(y, decision, {"t": rng.choice(["a", "b"], 300)})
-    metrics = group_metrics(outcomes, positive=2)
+    metrics = group_metrics(Tally.of(outcomes), positive=2)
     assert metrics.balanced_accuracy.value == pytest.approx(balanced_accuracy_score(y, decision))
     rows = by_name(metrics)
     a = outcomes.groups["t"] == "a"
@@ -143,7 +146,7 @@ def test_several_classes_are_one_against_the_rest(rng):
 
 
 def test_all_measures_can_be_listed(rng):
-    listed = list(group_metrics(people(rng)).items())
+    listed = list(group_metrics(Tally.of(people(rng))).items())
     assert listed[0][:2] == ("accuracy", "")
     assert ("impact_ratio", "sex: Female") in {entry[:2] for entry in listed}
     assert len(listed) == 2 + 5 * 6
@@ -151,11 +154,11 @@ def test_all_measures_can_be_listed(rng):
 
 def test_bad_input_is_a_sentence(rng):
     with pytest.raises(InvalidSettings, match=r"no protected trait 'sexe'.*Did you mean 'sex'"):
-        group_metrics(people(rng), privileged={"sexe": "Male"})
+        group_metrics(Tally.of(people(rng)), privileged={"sexe": "Male"})
     with pytest.raises(InvalidSettings, match=r"'sex' has no level 'male' \(it has: Female, Male"):
-        group_metrics(people(rng), privileged={"sex": "male"})
+        group_metrics(Tally.of(people(rng)), privileged={"sex": "male"})
     with pytest.raises(InvalidSample, match="regression"):
-        group_metrics(people(rng, about={"task": "regression"}))
+        group_metrics(Tally.of(people(rng, about={"task": "regression"})))
 
 
 @pytest.mark.slow
@@ -170,7 +173,7 @@ def test_average_odds_and_impact_are_covered_as_promised():
     for _ in range(runs):
         y = (rng.random(n) < 0.4).astype(int)
         decision = (rng.random(n) < chance[np.arange(n), y]).astype(int)
-        metrics = group_metrics(decided(y, decision, {"t": group}))
+        metrics = group_metrics(Tally.of(decided(y, decision, {"t": group})))
         a, b = metrics.groups
         # The yardstick is the group that happens to be selected most; the truth follows it.
         yardstick_b = a.most_selected == "b"

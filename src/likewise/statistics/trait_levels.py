@@ -1,4 +1,4 @@
-"""Levels of protected traits from counts of their values: what `as_levels` does to a column."""
+"""Levels of protected traits, and the groups they are pooled into, from counts of their values."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,11 +6,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
-from likewise.checks.levels import MANY
-from likewise.inference.cells import MISSING, MOST_LEVELS
-from likewise.inference.numerals import numerals, range_names
+from likewise.people import missing
+from likewise.statistics.numerals import numerals, range_names
+
+MISSING = "missing"
+"""The group of those whose trait is not known: counted, never left out."""
+
+MANY = 12
+"""A numeric trait with more values than this (an age, say) is grouped into quarters."""
+
+MOST_LEVELS = 20
+"""A trait with more levels is pooled: numbers into quarters, names into the rest."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +62,15 @@ class TraitLevels:
         table = np.array([self.code.get(v, -1) for v in encoded.dictionary.to_pylist()] + [-1])
         return table[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
 
+    def codes_of(self, names: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """Return the code of everyone's level, from a column of its names."""
+        place = {name: code for code, name in enumerate(self.names)}
+        gone = missing(names)
+        texts = np.where(gone, "", names.astype(str))
+        found, inverse = np.unique(texts, return_inverse=True)
+        codes = np.array([place.get(text, -1) for text in found.tolist()], dtype=np.int64)
+        return np.where(gone, -1, codes[inverse.reshape(-1)])
+
     def named(self, codes: Int[np.ndarray, " n"]) -> Any:
         """Return levels as an Arrow column of text, null where the trait is missing."""
         indices = pa.array(codes, mask=codes < 0)
@@ -84,7 +101,7 @@ def _by_range(
 
 
 def _pooled(names: tuple[str, ...], counts: list[int]) -> tuple[str, ...]:
-    """Pool levels that are too many, as `likewise.inference.cells` does."""
+    """Pool levels that are too many: numbers into quarters, of names the rarest."""
     if len(names) <= MOST_LEVELS:
         return names
     try:

@@ -14,13 +14,14 @@ import numpy as np
 from jaxtyping import Float
 
 from likewise.errors import InvalidSample
-from likewise.inference.design import Design
-from likewise.inference.estimate import Estimate
-from likewise.inference.estimators import from_terms
+from likewise.inference.estimate import Estimate, check_alpha
+from likewise.inference.estimators import ratio_of_sums
 from likewise.inference.hall import restored, transformed
-from likewise.inference.level import check_alpha
-from likewise.inference.outcomes import Outcomes
+from likewise.inference.loss_ratio import mean_ratio
+from likewise.inference.mean_loss_ratio import loss_sums
+from likewise.inference.sampling import Sampling
 from likewise.inference.sup_t import largest_error
+from likewise.statistics.tally import Tally
 
 Side = Literal["lower", "upper", "both"]
 
@@ -109,7 +110,7 @@ class Band:
 def band(
     labels: Sequence[float | str],
     estimates: Sequence[Estimate],
-    terms: Float[np.ndarray, "g m"],
+    products: Float[np.ndarray, "m m"],
     *,
     rng: np.random.Generator,
     delta: float = 1.25,
@@ -126,8 +127,8 @@ def band(
 
     Parameters
     ----------
-    terms
-        See `largest_error`; columns as ``estimates``.
+    products
+        See `largest_error`; in the order of ``estimates``.
     side
         ``lower`` to find unfairness (the most powerful), ``both`` to show a range.
     rng, draws
@@ -135,7 +136,7 @@ def band(
     """
     check_alpha(alpha)
     degrees = min(estimate.degrees for estimate in estimates)
-    law = largest_error(terms, two_sided=side == "both", rng=rng, draws=draws, degrees=degrees)
+    law = largest_error(products, two_sided=side == "both", rng=rng, draws=draws, degrees=degrees)
     critical = law.critical(alpha)
     skew = [estimate.skewness if interval == "hall" else 0.0 for estimate in estimates]
 
@@ -162,7 +163,7 @@ def band(
 
 
 def horizon_band(
-    outcomes: Outcomes,
+    tally: Tally,
     *,
     rng: np.random.Generator,
     delta: float = 1.25,
@@ -176,15 +177,26 @@ def horizon_band(
     The mean loss ratio at every time that the outcomes hold; the ratio of mean losses for a
     regression. Whatever horizon is chosen after looking, its bound holds.
     """
-    if not outcomes.horizons:
+    times = tally.frame.horizons
+    if not times:
         raise InvalidSample("There are no outcomes at other horizons to draw a band over.")
-    design = Design.of(outcomes)
-    times = sorted(outcomes.horizons)
-    estimates, terms = zip(*(audit_value(outcomes.at(time), design) for time in times), strict=True)
+    estimates = [audit_value(tally.at(time)) for time in times]
+    values = np.array([estimate.value for estimate in estimates])
+    known = np.isfinite(values)
+    values = np.where(known, values, 0.0)
+    if tally.clustered:
+        base = tally.by_cluster("before" if tally.frame.regression else "weight")
+        column = "after" if tally.frame.regression else "ratio"
+        terms = np.stack(
+            [tally.at(t).by_cluster(column) - v * base for t, v in zip(times, values, strict=True)]
+        )
+        products = terms @ terms.T
+    else:
+        products = tally.horizons.crossed_terms(values)
     return band(
         times,
         estimates,
-        np.stack(terms, axis=1),
+        products * np.outer(known, known),
         rng=rng,
         delta=delta,
         alpha=alpha,
@@ -194,27 +206,12 @@ def horizon_band(
     )
 
 
-def audit_value(outcomes: Outcomes, design: Design) -> tuple[Estimate, Float[np.ndarray, " g"]]:
-    """Return the audit value and its linearised terms, one for each independent unit.
-
-    Not a number, without terms, if somebody has no finite ratio: nobody is left out.
-    """
-    after, before = after_and_before(outcomes)
-    total = float(design.totals(before).sum())
-    if not (np.isfinite(after).all() and np.isfinite(before).all() and total > 0):
-        return Estimate(math.nan, math.nan, len(outcomes)), np.zeros(design.units)
-    value = float(design.totals(after).sum()) / total
-    terms = design.totals(after - value * before) * (design.units / total)
-    return from_terms(value, terms, design), terms
-
-
-def after_and_before(
-    outcomes: Outcomes,
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Return the two columns whose means have the audit value as their ratio.
-
-    Losses for a regression; loss ratios and ones otherwise.
-    """
-    if outcomes.about.get("task") == "regression":
-        return outcomes.loss_after, outcomes.loss_before
-    return outcomes.ratio, np.ones(len(outcomes))
+def audit_value(tally: Tally) -> Estimate:
+    """Return the audit value of everyone: not a number if somebody has no finite ratio."""
+    sampling = Sampling.of(tally)
+    if tally.ratio.undefined:
+        return Estimate(math.nan, math.nan, sampling.n)
+    if not tally.frame.regression:
+        return mean_ratio(tally)
+    estimate = ratio_of_sums(loss_sums(tally), sampling.n)
+    return dataclasses.replace(estimate, degrees=sampling.degrees, effective_n=sampling.effective_n)

@@ -9,10 +9,11 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar
 
-from likewise.inference.error_rates import ErrorTable
-from likewise.inference.estimators import ratio_of_means
+from likewise.inference.estimators import error_rate_ratio
 from likewise.inference.midp import Exact, MidP, exact_p_value, mid_p_value
-from likewise.inference.score import Score, score
+from likewise.inference.sampling import ratio_of_means
+from likewise.inference.score_test import Score, score
+from likewise.statistics.error_table import ErrorTable
 
 count = st.integers(0, 60)
 tables = st.builds(ErrorTable, count, count, count, st.integers(1, 300))
@@ -34,7 +35,7 @@ def test_a_table_says_what_its_rows_say(table):
     assert ErrorTable.of(before, after) == table
     assert (table.n, table.before, table.after) == (len(before), before.sum(), after.sum())
     assume(table.n >= 2 and table.before)
-    by_rows, by_table = ratio_of_means(before, after), table.estimate()
+    by_rows, by_table = ratio_of_means(before, after), error_rate_ratio(table)
     assert by_table.value == pytest.approx(by_rows.value, rel=1e-14)
     assert by_table.std_error == pytest.approx(by_rows.std_error, rel=1e-10, abs=1e-15)
 

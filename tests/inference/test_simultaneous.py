@@ -12,12 +12,12 @@ from scipy.stats import binom, multivariate_normal, multivariate_t, norm
 from statsmodels.stats.multitest import multipletests
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.design import Design
-from likewise.inference.estimators import mean_of_ratios, ratio_of_means
 from likewise.inference.hall import Hall
-from likewise.inference.many import band, holm, horizon_band
-from likewise.inference.outcomes import AtHorizon, Outcomes
+from likewise.inference.sampling import Design, mean_of_ratios, ratio_of_means
+from likewise.inference.simultaneous import band, holm, horizon_band
 from likewise.inference.sup_t import largest_error
+from likewise.outcomes import AtHorizon, Outcomes
+from likewise.statistics.tally import Tally
 
 TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0)
 
@@ -78,7 +78,7 @@ def test_a_test_that_could_not_be_made_has_to_be_counted():
 
 
 def test_one_estimate_has_the_normal_quantile(rng):
-    law = largest_error(rng.normal(size=(50, 1)), rng=rng, draws=200_000)
+    law = largest_error(np.ones((1, 1)), rng=rng, draws=200_000)
     # Monte-Carlo error .005; false alarms once in 10 000.
     assert law.critical(0.05) == pytest.approx(norm.ppf(0.95), abs=0.02)
     assert law.p_value(norm.ppf(0.95)) == pytest.approx(0.05, abs=0.002)
@@ -87,8 +87,8 @@ def test_one_estimate_has_the_normal_quantile(rng):
 
 def test_unrelated_estimates_have_sidaks_quantile(rng):
     terms = np.kron(np.eye(6), np.array([[1.0], [-1.0]]))
-    one = largest_error(terms, rng=rng, draws=200_000).critical(0.05)
-    two = largest_error(terms, two_sided=True, rng=rng, draws=200_000).critical(0.05)
+    one = largest_error(terms.T @ terms, rng=rng, draws=200_000).critical(0.05)
+    two = largest_error(terms.T @ terms, two_sided=True, rng=rng, draws=200_000).critical(0.05)
     assert one == pytest.approx(norm.ppf(0.95 ** (1 / 6)), abs=0.02)
     assert two == pytest.approx(norm.ppf((1 + 0.95 ** (1 / 6)) / 2), abs=0.02)
 
@@ -97,7 +97,7 @@ def test_unrelated_estimates_have_sidaks_quantile(rng):
 def test_the_critical_value_is_the_equicoordinate_quantile_of_scipy(rng, degrees):
     terms = rng.normal(size=(40, 4)) @ rng.normal(size=(4, 4))
     terms -= terms.mean(axis=0)
-    c = largest_error(terms, rng=rng, draws=200_000, degrees=degrees).critical(0.05)
+    c = largest_error(terms.T @ terms, rng=rng, draws=200_000, degrees=degrees).critical(0.05)
     corr = np.corrcoef(terms.T)
     if math.isinf(degrees):
         inside = multivariate_normal(cov=corr).cdf(np.full(4, c))
@@ -112,16 +112,16 @@ def test_drawing_from_the_correlations_is_the_multiplier_bootstrap(rng):
     terms -= terms.mean(axis=0)
     unit = terms / np.sqrt((terms**2).sum(axis=0))
     by_hand = np.quantile((rng.normal(size=(100_000, 200)) @ unit).max(axis=1), 0.95)
-    ours = largest_error(terms, rng=rng, draws=100_000).critical(0.05)
+    ours = largest_error(terms.T @ terms, rng=rng, draws=100_000).critical(0.05)
     # Two Monte-Carlo errors of .007 each; false alarms once in 10 000.
     assert ours == pytest.approx(by_hand, abs=0.04)
 
 
 def test_memory_stays_bounded_and_blocks_do_not_matter(monkeypatch):
     terms = np.random.default_rng(1).normal(size=(30, 3))
-    whole = largest_error(terms, rng=np.random.default_rng(7), draws=1000)
+    whole = largest_error(terms.T @ terms, rng=np.random.default_rng(7), draws=1000)
     monkeypatch.setattr("likewise.inference.sup_t.CELLS", 60)
-    pieces = largest_error(terms, rng=np.random.default_rng(7), draws=1000)
+    pieces = largest_error(terms.T @ terms, rng=np.random.default_rng(7), draws=1000)
     # The same numbers up to how a matrix product is cut.
     np.testing.assert_allclose(whole.draws, pieces.draws, rtol=1e-12, atol=1e-15)
 
@@ -129,20 +129,18 @@ def test_memory_stays_bounded_and_blocks_do_not_matter(monkeypatch):
 def test_a_band_over_one_horizon_is_halls_bound(rng):
     ratio = rng.lognormal(0.3, 0.8, 300)
     estimate = mean_of_ratios(ratio)
-    only = band(
-        ["T"], [estimate], (ratio - ratio.mean())[:, None], rng=rng, side="both", draws=400_000
-    )
+    only = band(["T"], [estimate], np.ones((1, 1)), rng=rng, side="both", draws=400_000)
     low, high = Hall(estimate).interval(0.05)
     # The critical value is known to .005 standard errors.
     assert only.lower[0] == pytest.approx(low, abs=0.02 * estimate.std_error)
     assert only.upper[0] == pytest.approx(high, abs=0.03 * estimate.std_error)
-    alone = band(["T"], [estimate], (ratio - ratio.mean())[:, None], rng=rng, draws=400_000)
+    alone = band(["T"], [estimate], np.ones((1, 1)), rng=rng, draws=400_000)
     assert alone.p_values[0] == pytest.approx(Hall(estimate).p_value(1.25), abs=0.004)
 
 
 def test_a_band_is_the_papers_bound_with_a_larger_critical_value(rng):
     outcomes = with_horizons(at_the_tolerance(rng, 500))
-    drawn = horizon_band(outcomes, rng=rng, interval="paper", side="lower")
+    drawn = horizon_band(Tally.of(outcomes), rng=rng, interval="paper", side="lower")
     assert drawn.labels == TIMES
     assert norm.ppf(0.95) < drawn.critical < norm.ppf(1 - 0.05 / 7)
     for estimate, low in zip(drawn.estimates, drawn.lower, strict=True):
@@ -154,7 +152,7 @@ def test_a_band_is_the_papers_bound_with_a_larger_critical_value(rng):
 
 def test_an_upper_band_mirrors_a_lower_one(rng):
     outcomes = with_horizons(at_the_tolerance(rng, 500))
-    upper = horizon_band(outcomes, rng=rng, interval="paper", side="upper")
+    upper = horizon_band(Tally.of(outcomes), rng=rng, interval="paper", side="upper")
     assert set(upper.lower) == {0.0}
     widths = [
         (high - e.value) / e.std_error for e, high in zip(upper.estimates, upper.upper, strict=True)
@@ -165,7 +163,7 @@ def test_an_upper_band_mirrors_a_lower_one(rng):
 def test_estimates_of_a_band_know_weights_and_clusters(rng):
     ratios = at_the_tolerance(rng, 400)
     weight, cluster = rng.uniform(0.5, 2, 400), np.repeat(np.arange(40), 10)
-    drawn = horizon_band(with_horizons(ratios, weight=weight, cluster=cluster), rng=rng)
+    drawn = horizon_band(Tally.of(with_horizons(ratios, weight=weight, cluster=cluster)), rng=rng)
     design = Design.make(400, weight, cluster)
     for k, estimate in enumerate(drawn.estimates):
         expected = mean_of_ratios(ratios[:, k], design)
@@ -173,14 +171,14 @@ def test_estimates_of_a_band_know_weights_and_clusters(rng):
         assert estimate.std_error == pytest.approx(expected.std_error, rel=1e-12)
     # 40 clusters: Student's t, so wider than the same people counted as independent.
     assert drawn.estimates[0].degrees == 39
-    assert drawn.critical > horizon_band(with_horizons(ratios), rng=rng).critical
+    assert drawn.critical > horizon_band(Tally.of(with_horizons(ratios)), rng=rng).critical
 
 
 def test_a_regression_has_the_ratio_of_mean_losses(rng):
     before = rng.exponential(size=200)
     after = before[:, None] * at_the_tolerance(rng, 200)
     outcomes = with_horizons(after, about={"task": "regression"})
-    drawn = horizon_band(dataclasses.replace(outcomes, loss_before=before), rng=rng)
+    drawn = horizon_band(Tally.of(dataclasses.replace(outcomes, loss_before=before)), rng=rng)
     expected = ratio_of_means(before, after[:, 2])
     assert drawn.estimates[2].value == pytest.approx(expected.value, rel=1e-12)
     # (22) divides by n, a variance by n - 1.
@@ -193,7 +191,7 @@ def test_a_horizon_where_nobody_moved_says_nothing_and_spoils_nothing(rng):
     ratios = at_the_tolerance(rng, 300)
     still = ratios.copy()
     still[:, 0] = 1.0
-    drawn = horizon_band(with_horizons(still), rng=rng, side="both")
+    drawn = horizon_band(Tally.of(with_horizons(still)), rng=rng, side="both")
     assert (drawn.lower[0], drawn.upper[0], drawn.p_values[0]) == (0.0, math.inf, 1.0)
     assert 1 < drawn.lower[1] < drawn.upper[1]
 
@@ -201,7 +199,7 @@ def test_a_horizon_where_nobody_moved_says_nothing_and_spoils_nothing(rng):
 def test_a_horizon_with_an_undefined_ratio_is_not_known_and_drops_nobody(rng):
     ratios = at_the_tolerance(rng, 50)
     ratios[3, 2] = np.inf
-    drawn = horizon_band(with_horizons(ratios), rng=rng, side="both")
+    drawn = horizon_band(Tally.of(with_horizons(ratios)), rng=rng, side="both")
     assert math.isnan(drawn.estimates[2].value)
     assert (drawn.lower[2], drawn.upper[2], drawn.p_values[2]) == (0.0, math.inf, 1.0)
     assert drawn.estimates[1].n == 50
@@ -211,9 +209,9 @@ def test_a_horizon_with_an_undefined_ratio_is_not_known_and_drops_nobody(rng):
 def test_bad_input_is_a_sentence(rng):
     ratios = at_the_tolerance(rng, 50)
     with pytest.raises(InvalidSample, match="other horizons"):
-        horizon_band(with_horizons(ratios).at(1.0), rng=rng)
+        horizon_band(Tally.of(with_horizons(ratios).at(1.0)), rng=rng)
     with pytest.raises(InvalidSettings, match="alpha"):
-        horizon_band(with_horizons(ratios), rng=rng, alpha=1.0)
+        horizon_band(Tally.of(with_horizons(ratios)), rng=rng, alpha=1.0)
 
 
 @pytest.mark.slow
@@ -229,7 +227,7 @@ def test_the_best_of_seven_horizons_is_rejected_alpha_of_the_time_under_the_band
         estimates = [mean_of_ratios(column, design) for column in ratios.T]
         terms = ratios - ratios.mean(axis=0)
         for k, interval in enumerate(("hall", "paper")):
-            drawn = band(TIMES, estimates, terms, rng=rng, interval=interval, draws=3000)
+            drawn = band(TIMES, estimates, terms.T @ terms, rng=rng, interval=interval, draws=3000)
             alarms[k] += any(drawn.rejected)
         alarms[2] += any(Hall(e).lower_bound(0.05) > 1.25 for e in estimates)
     hall, paper, naive = alarms

@@ -6,11 +6,11 @@ import math
 import numpy as np
 from jaxtyping import Bool
 
-from likewise.inference.estimate import Estimate
+from likewise.statistics.additive import Additive
 
 
 @dataclasses.dataclass(frozen=True)
-class ErrorTable:
+class ErrorTable(Additive):
     """Counts of people by whether they are decided wrongly before and after the map.
 
     Tables of parts of a sample add up to the table of the whole.
@@ -21,10 +21,10 @@ class ErrorTable:
         Wrong both times (n11), only after (n10), only before (n01), and never (n00).
     """
 
-    both: int
-    newly_wrong: int
-    newly_right: int
-    neither: int
+    both: int = 0
+    newly_wrong: int = 0
+    newly_right: int = 0
+    neither: int = 0
 
     @classmethod
     def of(cls, before: Bool[np.ndarray, " n"], after: Bool[np.ndarray, " n"]) -> "ErrorTable":
@@ -33,10 +33,6 @@ class ErrorTable:
         wrong_before, wrong_after = int(before.sum()), int(after.sum())
         neither = len(before) - wrong_before - wrong_after + both
         return cls(both, wrong_after - both, wrong_before - both, neither)
-
-    def __add__(self, other: "ErrorTable") -> "ErrorTable":
-        mine, theirs = dataclasses.astuple(self), dataclasses.astuple(other)
-        return ErrorTable(*(a + b for a, b in zip(mine, theirs, strict=True)))
 
     @property
     def n(self) -> int:
@@ -64,15 +60,3 @@ class ErrorTable:
     def details(self) -> dict[str, float]:
         """The four counts by name."""
         return {name: float(count) for name, count in dataclasses.asdict(self).items()}
-
-    def estimate(self) -> Estimate:
-        r"""Return the ratio with the standard error of (22): not a number without base errors.
-
-        Of :math:`a_i - S b_i` a person wrong both times holds :math:`1 - S`, a newly wrong one
-        1 and a newly right one :math:`-S`; its squares sum to (22) times :math:`B_n^2 n^2`.
-        """
-        if self.before == 0:
-            return Estimate(self.ratio, math.nan, self.n)
-        s = self.ratio
-        squares = self.both * (1 - s) ** 2 + self.newly_wrong + self.newly_right * s**2
-        return Estimate(s, math.sqrt(squares) / self.before, self.n)

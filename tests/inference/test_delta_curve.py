@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from likewise.errors import InvalidSettings
+from likewise.inference.delta_curve import delta_curve, metric_error_bound
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
-from likewise.inference.sensitivity import delta_curve, metric_error_bound
 
 
 @pytest.fixture
@@ -17,9 +17,9 @@ def evidences(rng, outcomes_of):
     )
     few = outcomes_of(ratio[:120])
     return [
-        LossRatioTest().evidence(outcomes),
-        LossRatioTest(interval="paper").evidence(few),
-        ErrorRateRatioTest().evidence(outcomes),
+        LossRatioTest().evidence_of(outcomes),
+        LossRatioTest(interval="paper").evidence_of(few),
+        ErrorRateRatioTest().evidence_of(outcomes),
     ]
 
 
@@ -49,11 +49,11 @@ def test_the_turning_points_are_where_the_verdict_turns(evidences):
 
 
 def test_nothing_is_tolerable_where_nothing_is_known(outcomes_of):
-    curve = delta_curve(LossRatioTest().evidence(outcomes_of(np.full(200, 1.5))), 0.05)
+    curve = delta_curve(LossRatioTest().evidence_of(outcomes_of(np.full(200, 1.5))), 0.05)
     assert curve.tolerable_from == math.inf
     assert {point.outcome for point in curve.points} == {"inconclusive"}
     undefined = delta_curve(
-        LossRatioTest().evidence(outcomes_of([1.0, math.inf])), 0.05, [1.0, 2.0]
+        LossRatioTest().evidence_of(outcomes_of([1.0, math.inf])), 0.05, [1.0, 2.0]
     )
     assert undefined.tolerable_from == math.inf
     assert len(undefined.points) == 2

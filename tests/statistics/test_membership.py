@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from likewise.errors import InvalidSettings
-from likewise.inference.cells import cells
-from likewise.inference.outcomes import Outcomes
+from likewise.outcomes import Outcomes
+from likewise.statistics.frame import Frame
+from likewise.statistics.membership import groups_of
+from likewise.statistics.tally import Tally
 
 
 def grouped(**groups):
@@ -15,8 +17,14 @@ def grouped(**groups):
     return Outcomes(codes, codes, ones, ones, codes, codes, ones, ones, ones, codes, groups=columns)
 
 
+def groups_in(outcomes, *arguments):
+    tally = Tally.of(outcomes)
+    return tally, groups_of(tally.groups.cells, tally.frame, *arguments)
+
+
 def counts(*arguments, **groups):
-    return {c.name: int(c.rows.sum()) for c in cells(grouped(**groups), *arguments)}
+    tally, found = groups_in(grouped(**groups), *arguments)
+    return {group.label: int(tally.groups.count[group.members].sum()) for group in found}
 
 
 SEX = ["F", "F", "M", "M", "M", None]
@@ -40,12 +48,12 @@ def test_everybody_is_in_one_group_of_each_trait_and_of_their_intersection():
 
 def test_intersections_are_pairs_unless_told_otherwise():
     three = {"a": ["x"] * 4, "b": ["y"] * 4, "c": ["z"] * 4}
-    traits = [cell.trait for cell in cells(grouped(**three))]
+    traits = [group.trait for group in groups_in(grouped(**three))[1]]
     assert traits == ["a", "b", "c", "a × b", "a × c", "b × c"]
-    assert [c.trait for c in cells(grouped(**three), [("a", "b", "c")])][3:] == ["a × b × c"]
-    assert len(cells(grouped(**three), ())) == 3
+    assert [g.trait for g in groups_in(grouped(**three), [("a", "b", "c")])[1]][3:] == ["a × b × c"]
+    assert len(groups_in(grouped(**three), ())[1]) == 3
     with pytest.raises(InvalidSettings, match=r"'d' to cross \(there are: a, b, c\)"):
-        cells(grouped(**three), [("a", "d")])
+        groups_in(grouped(**three), [("a", "d")])
 
 
 def test_numbers_with_many_levels_are_cut_into_quarters():
@@ -79,4 +87,4 @@ def test_of_many_names_the_rarest_are_pooled():
 
 
 def test_no_traits_make_no_groups():
-    assert cells(grouped()) == ()
+    assert groups_of(np.array([0]), Frame(n=5)) == ()

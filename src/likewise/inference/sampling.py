@@ -1,0 +1,213 @@
+"""How the people were sampled: their weights, and the clusters they came in."""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from likewise.errors import InvalidSample
+from likewise.inference.estimate import Estimate
+from likewise.inference.estimators import ratio_of_totals
+from likewise.outcomes import Outcomes
+from likewise.people import missing
+from likewise.statistics.tally import Tally
+
+FEW_CLUSTERS = 50
+"""Below this many clusters, Student's t takes the place of the normal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    r"""How some people were sampled, as far as the tests need to know.
+
+    Parameters
+    ----------
+    n
+        Number of people.
+    kish
+        Kish's design effect of unequal weights, :math:`n \sum w^2 / (\sum w)^2`; ``None`` if all
+        count alike.
+    clusters
+        Number of clusters; ``None`` if people are independent.
+    effective_n
+        Number of units of equal weight that are worth as much, :math:`(\sum W)^2/\sum W^2`.
+    """
+
+    n: int
+    kish: float | None
+    clusters: int | None
+    effective_n: float
+
+    @classmethod
+    def of(cls, tally: Tally) -> "Sampling":
+        """Return how the people of a tally were sampled."""
+        stats = tally.ratio
+        effective = stats.weight**2 / stats.squared_weight
+        kish = stats.n / effective if tally.frame.weighted else None
+        if not tally.clustered:
+            return cls(stats.n, kish, None, effective)
+        weights = tally.by_cluster("weight")
+        return cls(stats.n, kish, len(weights), _effective(weights))
+
+    @property
+    def simple(self) -> bool:
+        """Whether people are independent and count alike, as in the paper."""
+        return self.kish is None and self.clusters is None
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of a standard error."""
+        return math.inf if self.clusters is None else cluster_degrees(self.clusters)
+
+    @property
+    def details(self) -> dict[str, float]:
+        """The design effect of the weights, for the record; nothing if there is no design."""
+        return {} if self.simple else {"kish": 1.0 if self.kish is None else self.kish}
+
+    def named(self, method: str) -> str:
+        """Return the name of a method on this design."""
+        return (
+            method
+            + ("" if self.kish is None else ", weighted")
+            + ("" if self.clusters is None else f", {self.clusters} clusters")
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about weights and clusters, in sentences."""
+        notes: tuple[str, ...] = ()
+        if self.kish is not None:
+            notes += (f"People count by their weights (Kish's design effect {self.kish:.2f}).",)
+        if self.clusters is not None:
+            few = math.isfinite(self.degrees)
+            law = f"; there are few, so Student's t with {self.clusters - 1} degrees" if few else ""
+            notes += (f"Standard errors allow for {self.clusters} clusters of people alike{law}.",)
+        return notes
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """The independent units of people in memory, for methods that need every row.
+
+    Parameters
+    ----------
+    n
+        Number of people.
+    weight
+        Sampling weight of each person; ``None`` if all count alike.
+    unit
+        Number of the cluster each person is in, 0, 1, …; ``None`` if people are independent.
+    """
+
+    n: int
+    weight: Float[np.ndarray, " n"] | None = None
+    unit: Int[np.ndarray, " n"] | None = None
+
+    @classmethod
+    def make(
+        cls,
+        n: int,
+        weight: Float[np.ndarray, " n"] | None = None,
+        cluster: Shaped[np.ndarray, " n"] | None = None,
+    ) -> "Design":
+        """Return the design of ``n`` people; equal weights and clusters of one count as none."""
+        if n < 2:
+            raise InvalidSample(f"There are {n} people; a test needs at least 2.")
+        bad = 0 if weight is None else int((~((weight > 0) & np.isfinite(weight))).sum())
+        if bad:
+            raise InvalidSample(f"{bad} of {n} weights are not positive numbers.")
+        if weight is not None and np.ptp(weight) == 0:
+            weight = None
+        unit = None if cluster is None else _numbered(cluster)
+        if unit is not None and unit.max() == 0:
+            raise InvalidSample("All people are in one cluster; a standard error needs two.")
+        if unit is not None and unit.max() == n - 1:
+            unit = None
+        return cls(n, weight, unit)
+
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> "Design":
+        """Return the design of an audit's outcomes."""
+        return cls.make(len(outcomes), outcomes.weight, outcomes.cluster)
+
+    @property
+    def simple(self) -> bool:
+        """Whether people are independent and count alike, as in the paper."""
+        return self.weight is None and self.unit is None
+
+    @functools.cached_property
+    def units(self) -> int:
+        """Number of independent units G."""
+        return self.n if self.unit is None else int(self.unit.max()) + 1
+
+    def totals(self, values: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " g"]:
+        r"""Return :math:`\sum_{i \in g} w_i v_i` for every unit g."""
+        weighted = values * self.weight if self.weight is not None else values.astype(np.float64)
+        if self.unit is None:
+            return weighted
+        return np.bincount(self.unit, weights=weighted, minlength=self.units)
+
+    @functools.cached_property
+    def total_weights(self) -> Float[np.ndarray, " g"]:
+        """The weight of every unit."""
+        return self.totals(np.ones(self.n))
+
+    @property
+    def sampling(self) -> Sampling:
+        """What the tests need to know of it."""
+        kish = None
+        if self.weight is not None:
+            kish = float(self.n * np.square(self.weight).sum() / self.weight.sum() ** 2)
+        clusters = None if self.unit is None else self.units
+        return Sampling(self.n, kish, clusters, _effective(self.total_weights))
+
+
+def mean_of_ratios(ratio: Float[np.ndarray, " n"], design: Design | None = None) -> Estimate:
+    r"""Estimate the audit value from everyone's loss ratio: :math:`\sum w R / \sum w`, CR1."""
+    design = design or Design.make(len(ratio))
+    return _of_totals(design.totals(ratio), design.total_weights, design)
+
+
+def ratio_of_means(
+    before: Shaped[np.ndarray, " n"],
+    after: Shaped[np.ndarray, " n"],
+    design: Design | None = None,
+) -> Estimate:
+    """Estimate the ratio of error rates (or mean losses) from everyone's, after and before."""
+    design = design or Design.make(len(before))
+    estimate = _of_totals(design.totals(after), design.totals(before), design)
+    if not design.simple:
+        return estimate
+    # (22) divides by n where a variance would divide by n - 1.
+    printed = estimate.std_error * math.sqrt(1 - 1 / design.n)
+    return dataclasses.replace(estimate, std_error=printed)
+
+
+def _of_totals(
+    after: Float[np.ndarray, " g"], before: Float[np.ndarray, " g"], design: Design
+) -> Estimate:
+    sampling = design.sampling
+    return ratio_of_totals(after, before, sampling.n, sampling.degrees, sampling.effective_n)
+
+
+def cluster_degrees(clusters: int) -> float:
+    """Return the degrees of freedom of a standard error from clusters: G - 1 if they are few."""
+    return clusters - 1.0 if clusters < FEW_CLUSTERS else math.inf
+
+
+def _effective(weights: Float[np.ndarray, " g"]) -> float:
+    return float(weights.sum() ** 2 / np.square(weights).sum())
+
+
+def _numbered(cluster: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    gaps = int(missing(cluster).sum())
+    if gaps:
+        raise InvalidSample(
+            f"{gaps} of {len(cluster)} people have no cluster. Give each one, if need be their own."
+        )
+    if cluster.dtype.kind == "O":
+        numbers = {value: k for k, value in enumerate(dict.fromkeys(cluster.tolist()))}
+        return np.array([numbers[value] for value in cluster.tolist()], dtype=np.int64)
+    return np.unique(cluster, return_inverse=True)[1].reshape(-1)

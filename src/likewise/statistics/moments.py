@@ -1,0 +1,155 @@
+"""Moments that merge: means, squares and cubes about the mean, of blocks as of all rows."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from likewise.statistics.additive import Additive
+
+Numbers = Any
+"""A float, or an array of floats: one a cell."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    r"""Total weight, mean, and sums of weighted squares and cubes about the mean.
+
+    Merged by the updates of Chan, Golub and LeVeque (1979) and Pébay (2008), which never subtract
+    large numbers that nearly agree. Each field is a number, or an array with one number a cell of
+    people.
+    """
+
+    weight: Numbers = 0.0
+    mean: Numbers = 0.0
+    squares: Numbers = 0.0
+    cubes: Numbers = 0.0
+
+    @classmethod
+    def of(
+        cls, values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None
+    ) -> "Moments":
+        """Return the moments of a block of values."""
+        if not len(values):
+            return cls()
+        total = float(len(values)) if weight is None else float(weight.sum())
+        weighted = values if weight is None else values * weight
+        mean = float(weighted.sum()) / total
+        distance = values - mean
+        squares = distance**2 if weight is None else weight * distance**2
+        return cls(total, mean, float(squares.sum()), float((squares * distance).sum()))
+
+    @classmethod
+    def by_cell(
+        cls,
+        values: Float[np.ndarray, " n"],
+        cell: Int[np.ndarray, " n"],
+        cells: int,
+        weight: Float[np.ndarray, " n"] | None = None,
+    ) -> "Moments":
+        """Return the moments of every cell of a block; nobody's cell is all zeros."""
+        each = np.ones(len(values)) if weight is None else weight
+        total = np.bincount(cell, weights=each, minlength=cells)
+        mean = np.bincount(cell, weights=each * values, minlength=cells) / np.where(
+            total > 0, total, 1.0
+        )
+        distance = values - mean[cell]
+        squares = each * distance**2
+        return cls(
+            total,
+            mean,
+            np.bincount(cell, weights=squares, minlength=cells),
+            np.bincount(cell, weights=squares * distance, minlength=cells),
+        )
+
+    def __add__(self, other: "Moments") -> "Moments":
+        a, b = self.weight, other.weight
+        total, gap = a + b, other.mean - self.mean
+        safe = np.where(total > 0, total, 1.0)[()]
+        return Moments(
+            total,
+            # Not mean + gap b / total: what was nobody's has no mean to start from.
+            np.where(a > 0, self.mean + gap * b / safe, other.mean)[()],
+            self.squares + other.squares + gap**2 * a * b / safe,
+            self.cubes
+            + other.cubes
+            + gap**3 * a * b * (a - b) / safe**2
+            + 3 * gap * (a * other.squares - b * self.squares) / safe,
+        )
+
+    def about(self, centre: float) -> tuple[Numbers, Numbers]:
+        """Return the sums of weighted squares and cubes about another centre."""
+        gap = self.mean - centre
+        squares = self.squares + self.weight * gap**2
+        return squares, self.cubes + 3 * gap * self.squares + self.weight * gap**3
+
+    def of_cells(self, members: Any) -> "Moments":
+        """Return the moments of some cells together."""
+        parts = Moments(*(field[members] for field in dataclasses.astuple(self)))
+        weight = float(parts.weight.sum())
+        mean = float(parts.weight @ parts.mean) / weight if weight else 0.0
+        squares, cubes = parts.about(mean)
+        return Moments(weight, mean, float(squares.sum()), float(cubes.sum()))
+
+    def spread_to(self, places: Int[np.ndarray, " m"], cells: int) -> "Moments":
+        """Return the same cells at other places among more of them."""
+        fields = []
+        for field in dataclasses.astuple(self):
+            fields.append(np.zeros(cells))
+            fields[-1][places] = field
+        return Moments(*fields)
+
+
+@dataclasses.dataclass(frozen=True)
+class RatioMoments(Additive):
+    r"""All that the paper's interval and Hall's need to know of (weighted) loss ratios.
+
+    Terms of the weighted mean are :math:`w_i (R_i - S)`, so their squares need moments with the
+    weights :math:`w^2`, and their cubes with :math:`w^3`.
+    """
+
+    n: int = 0
+    plain: Moments = Moments()
+    squared: Moments = Moments()
+    cubed: Moments = Moments()
+
+    @classmethod
+    def of(
+        cls, ratio: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None
+    ) -> "RatioMoments":
+        """Return the moments of a block of finite loss ratios (capped or not)."""
+        if weight is None:
+            return cls(len(ratio), *[Moments.of(ratio)] * 3)
+        return cls(len(ratio), *(Moments.of(ratio, weight**power) for power in (1, 2, 3)))
+
+
+@dataclasses.dataclass(frozen=True)
+class CoMoments:
+    r"""Weighted means of several columns, and the sums of their products about the means."""
+
+    weight: float
+    mean: Float[np.ndarray, " k"]
+    products: Float[np.ndarray, "k k"]
+
+    @classmethod
+    def of(cls, columns: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"]) -> "CoMoments":
+        """Return the moments of a block of rows."""
+        total = float(weight.sum())
+        mean = weight @ columns / (total or 1.0)
+        distance = columns - mean
+        return cls(total, mean, (distance * weight[:, None]).T @ distance)
+
+    def __add__(self, other: "CoMoments") -> "CoMoments":
+        a, b = self.weight, other.weight
+        if not (a and b):
+            return other if b else self
+        gap = other.mean - self.mean
+        between = np.outer(gap, gap) * (a * b / (a + b))
+        mean = self.mean + gap * (b / (a + b))
+        return CoMoments(a + b, mean, self.products + other.products + between)
+
+    def of_combinations(self, coefficients: Float[np.ndarray, "k m"]) -> Float[np.ndarray, "m m"]:
+        """Return the sums of products, about zero, of linear combinations of the columns."""
+        mean = coefficients.T @ self.mean
+        return coefficients.T @ self.products @ coefficients + self.weight * np.outer(mean, mean)

@@ -1,0 +1,94 @@
+"""Sketches, the largest and levels: what is kept of numbers too many to keep."""
+
+import functools
+import operator
+from collections import Counter
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+
+from likewise.checks.levels import as_levels
+from likewise.statistics.quantile_sketch import QuantileSketch
+from likewise.statistics.top_k import TopK, WorstCases
+from likewise.statistics.trait_levels import TraitLevels
+
+
+@hypothesis.given(
+    values=st.lists(st.floats(1e-250, 1e250), min_size=1, max_size=200),
+    share=st.floats(0, 1),
+)
+@hypothesis.settings(max_examples=40)
+def test_quantiles_of_the_sketch_are_within_one_per_cent(values, share):
+    sketch = QuantileSketch.of(np.array(values[::2])) + QuantileSketch.of(np.array(values[1::2]))
+    assert sketch.n == len(values)
+    ordered = np.sort(values)
+    place = share * (len(values) - 1)
+    low, high = ordered[int(np.floor(place))], ordered[int(np.ceil(place))]
+    assert low * 0.99 <= sketch.quantile(share) <= high * 1.01
+    assert sketch.quantile(0) == ordered[0]
+    assert sketch.quantile(1) == ordered[-1]
+
+
+@hypothesis.given(
+    values=st.lists(st.floats(-1e9, 1e9), min_size=5, max_size=100), wanted=st.integers(1, 5)
+)
+@hypothesis.settings(max_examples=30)
+def test_the_largest_are_kept(values, wanted):
+    parts = [TopK.of(part, wanted) for part in np.array_split(np.array(values), 4)]
+    for kept in (
+        functools.reduce(operator.add, parts),
+        parts[3] + (parts[1] + parts[0]) + parts[2],
+    ):
+        np.testing.assert_array_equal(kept.values, np.sort(values)[::-1][:wanted])
+
+
+def test_a_histogram_of_the_sketch_counts_everyone(rng):
+    values = rng.lognormal(0.2, 1.0, 5000)
+    edges, counts = QuantileSketch.of(values).histogram(40)
+    assert counts.sum() == 5000
+    exact, _ = np.histogram(values, edges * np.r_[1 - 1e-12, np.ones(39), 1 + 1e-12])
+    # Bins are 20 % wide, and nobody is more than 1 % from where they are counted.
+    assert np.abs(counts - exact).max() < 0.1 * exact.max()
+
+
+@hypothesis.given(st.lists(st.integers(0, 5), min_size=4, max_size=40), st.integers(1, 6))
+@hypothesis.settings(max_examples=30)
+def test_the_worst_cases_do_not_depend_on_the_grouping(harms, wanted):
+    harm, row = np.array(harms, dtype=float), np.arange(len(harms))[::-1].copy()
+    place = row[:, None].astype(float)
+
+    def cases(rows):
+        return WorstCases.of(harm[rows], row[rows], place[rows], -place[rows], wanted)
+
+    parts = [cases(rows) for rows in np.array_split(np.arange(len(harms)), 3)]
+    for found in (parts[0] + parts[1] + parts[2], parts[2] + (parts[1] + parts[0])):
+        expected = sorted(range(len(harms)), key=lambda i: (-harm[i], row[i]))[:wanted]
+        assert found.row.tolist() == row[expected].tolist()
+        np.testing.assert_array_equal(found.after, -place[expected])
+
+
+@hypothesis.given(
+    st.one_of(
+        st.lists(st.integers(0, 60), min_size=1, max_size=300),
+        st.lists(st.floats(-5, 5).map(lambda v: round(v, 1) + 0.0), min_size=1, max_size=300),
+        st.lists(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), min_size=1, max_size=300),
+        st.lists(st.integers(0, 40).map(str), min_size=1, max_size=300),
+        st.lists(st.booleans(), min_size=1, max_size=50),
+    )
+)
+@hypothesis.settings(max_examples=40)
+def test_levels_from_counts_are_the_levels_of_the_column(values):
+    is_text = isinstance(values[0], str)
+    column = np.array(values, dtype=object if is_text else None)
+    expected = as_levels(column)
+    counts = {value: values.count(value) for value in values}
+    levels = TraitLevels.of(counts)
+    found = [levels.names[levels.code[value]] for value in values]
+    assert found == expected.tolist()
+    # Codes of a column of names are those of its values.
+    codes = levels.codes_of(expected)
+    assert [levels.names[code] for code in codes] == expected.tolist()
+    assert levels.codes_of(np.array([None], dtype=object)).tolist() == [-1]
+    again = TraitLevels.of(Counter(expected.tolist()))
+    assert [again.groups[c] for c in again.codes_of(expected)] == [levels.groups[c] for c in codes]
