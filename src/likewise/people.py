@@ -163,7 +163,7 @@ class AuditData:
             protected={name: column[index] for name, column in self.protected.items()},
             weight=None if self.weight is None else self.weight[index],
             cluster=None if self.cluster is None else self.cluster[index],
-            table=None if self.table is None else self.table.take(pa.array(index)),
+            table=None if self.table is None else self.table.take(_indices(index)),
             row=self.row[index],
         )
 
@@ -199,6 +199,12 @@ def _bytes(column: Shaped[np.ndarray, "..."]) -> bytes:
         # Whole numbers are read as floats where one of their block is missing.
         return np.ascontiguousarray(column, dtype="<f8").tobytes()
     return "".join(f"{value}\x1f" for value in column.tolist()).encode()
+
+
+def _indices(index: Int[np.ndarray, " m"]) -> Any:
+    """Return indices in Arrow; `pyarrow.array` would import pandas to ask whether it knows them."""
+    content = pa.py_buffer(np.ascontiguousarray(index, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(index), [None, content])
 
 
 def missing(column: Column) -> Bool[np.ndarray, " n"]:
