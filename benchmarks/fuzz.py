@@ -1,49 +1,57 @@
-"""Whatever a file holds, the answer is a result or one sentence: 100 000 damaged inputs.
+"""Whatever a file holds, the answer is a result or one sentence.
 
-python benchmarks/fuzz.py [INPUTS] [TARGET ...]
+python benchmarks/fuzz.py --count 100000 [--target NAME ...] [--seed 0]
+python benchmarks/fuzz.py --target NAME --only INDEX     # one input again, with its traceback
 
-Every target takes damaged or invented input and may raise nothing but a `LikewiseError`. Each runs
-in a process of its own, so that a crash inside a library is seen as one.
+Every target takes damaged or invented input (`mutations.py`) and may raise nothing but a
+`LikewiseError`, within 10 seconds and 2 GB. Each runs in a process of its own, so that a crash
+inside a library is seen as one. An input is made from the seed, the target's name and its number
+alone, so that it can be made again.
 """
 
+import argparse
+import contextlib
 import dataclasses
+import faulthandler
+import functools
 import http.server
 import io
 import json
-import subprocess
+import logging
+import multiprocessing
+import random
+import resource
 import sys
 import tempfile
 import threading
 import time
+import tomllib
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import hypothesis
-import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-import torch
-from skl2onnx import to_onnx
-from sklearn.linear_model import LogisticRegression
-from skops import io as skops
 
 import likewise
+import mutations
 from likewise.data.encode import Encoder
 from likewise.errors import LikewiseError
-from likewise.models import Endpoint
+from likewise.inference.monitor import Monitor
+from likewise.models import Endpoint, check
 from likewise.outcomes import Outcomes
+from likewise.printable import UNPRINTABLE
 from likewise.record import Record
-from likewise.report.outputs import write_outputs
-from likewise.scale.journal import Journal
 from likewise.settings import Settings, make_settings
 from likewise.settings_file import read_settings, write_settings
 
-INPUTS = 100_000
-MARK = "<img src=x onerror=alert(1)>"
+SECONDS = 10
+BYTES = 2 * 2**30
+
+Make = Callable[[random.Random], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,46 +60,21 @@ class Target:
 
     Parameters
     ----------
-    inputs
-        Where inputs come from.
+    make
+        Makes an input.
     run
         Reads one; returns or raises a `LikewiseError`.
     share
-        Its share of all inputs.
+        Its part of all inputs, relative to the other targets.
     """
 
-    inputs: st.SearchStrategy[Any]
+    make: Make
     run: Callable[[Any], object]
-    share: float
-
-
-def damaged(good: bytes) -> st.SearchStrategy[bytes]:
-    """Return versions of a file with bytes changed, cut off, put in, or repeated."""
-
-    def damage(
-        edits: list[tuple[float, int]], cut: float, extra: bytes, where: float, twice: bool
-    ) -> bytes:
-        content = bytearray(good)
-        for place, value in edits:
-            content[int(place * (len(content) - 1))] = value
-        at = int(where * len(content))
-        content[at:at] = extra
-        if twice:
-            content += content[at:]
-        return bytes(content[: len(content) - int(cut * len(content))])
-
-    share = st.floats(0, 1)
-    return st.builds(
-        damage,
-        st.lists(st.tuples(share, st.integers(0, 255)), max_size=6),
-        st.one_of(st.just(0.0), share),
-        st.one_of(st.just(b""), st.binary(max_size=8)),
-        share,
-        st.booleans(),
-    )
+    share: float = 1.0
 
 
 def people(n: int = 60) -> pa.Table:
+    """Return a small table."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 3))
     job = rng.choice(["cook", "judge"], n)
@@ -100,26 +83,35 @@ def people(n: int = 60) -> pa.Table:
     )
 
 
-def targets(folder: Path) -> dict[str, Target]:
-    """Return all targets; their files go into a folder."""
-    table = people()
-    sink = io.BytesIO()
-    pyarrow.csv.write_csv(table, sink)
-    csv = sink.getvalue()
-    pq.write_table(table, folder / "good.parquet")
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
-    likewise.save_model(net, folder / "good.safetensors", classes=(0, 1))
-    metric = likewise.ignoring(torch.tensor([[1.0, 0.5, 0.0]], dtype=torch.float64))
-    likewise.save_metric(metric, folder / "metric.safetensors")
-    encoder = Encoder.fit(table, label="y", protected="g").to_json().encode()
-    data = likewise.read(table, label="y", protected="g")
-    result = likewise.audit(net, data, metric=metric, settings=Settings(checks="core"), threads=1)
-    result.outcomes.save(folder / "good_outcomes.parquet")
-    record = result.record
+@dataclasses.dataclass(frozen=True)
+class Kit:
+    """Good files to be damaged, in a folder."""
 
-    def file(name: str, read: Callable[[str], object]) -> Callable[[bytes], object]:
-        path = folder / name
+    folder: Path
+    table: pa.Table
+    logistic: Any
+    metric: Any
+    record: Record
+    outcomes: Outcomes
+
+    @classmethod
+    def of(cls, folder: Path) -> "Kit":
+        """Make them."""
+        from sklearn.linear_model import LogisticRegression
+
+        table = people()
+        logistic = LogisticRegression().fit(np.column_stack([table[c] for c in "abc"]), table["y"])
+        data = likewise.read(table, label="y", protected="g")
+        metric = likewise.sensitive_subspace(data)
+        likewise.save_metric(metric, folder / "metric.safetensors")
+        settings = Settings(checks="core")
+        result = likewise.audit(logistic, data, metric=metric, settings=settings, threads=1)
+        result.outcomes.save(folder / "good_outcomes.parquet")
+        return cls(folder, table, logistic, metric, result.record, result.outcomes)
+
+    def file(self, name: str, read: Callable[[str], object]) -> Callable[[bytes], object]:
+        """Return what writes bytes to a file and reads it."""
+        path = self.folder / name
 
         def run(content: bytes) -> object:
             path.write_bytes(content)
@@ -127,193 +119,353 @@ def targets(folder: Path) -> dict[str, Target]:
 
         return run
 
-    def read_table(path: str) -> object:
-        return likewise.read(path, label="y", protected="g")
+    def bytes(self, name: str) -> bytes:
+        """Return what a good file holds."""
+        return (self.folder / name).read_bytes()
 
-    def model(path: str) -> object:
-        opened = likewise.as_model(likewise.open_model(path))
-        return opened(torch.zeros(2, opened.card.n_features or 3, dtype=torch.float64))
 
-    def report(text: str) -> None:
-        found = Record.from_json(text)
-        write_outputs(
-            found,
-            html=folder / "r.html",
-            junit=folder / "r.xml",
-            csv=folder / "r.csv",
-            markdown=folder / "r.md",
-        )
-        assert MARK not in (folder / "r.html").read_text(encoding="utf-8")
+def run_model(path: str) -> object:
+    """Open a model without trust, and ask it about two people."""
+    model = likewise.as_model(likewise.open_model(path))
+    width = model.card.n_features or 3
+    return check(model, np.zeros((2, width))) if width <= 10_000 else None
+
+
+def read_table(path: str) -> object:
+    """Read people from a file."""
+    return likewise.read(path, label="y", protected="g")
+
+
+def everything(record: Record, folder: Path) -> None:
+    """Write a result in every form, and look for what must not be in any."""
+    from likewise.report.compare import compare, words
+    from likewise.report.compare_page import comparison_page
+    from likewise.report.details import details
+    from likewise.report.escaping import for_terminal
+    from likewise.report.outputs import write_outputs
+    from likewise.report.redact import redact
+    from likewise.report.words import summary
+
+    names = {"html": "r.html", "junit": "r.xml", "csv": "r.csv", "markdown": "r.md", "json": "r.js"}
+    write_outputs(record, **{kind: folder / name for kind, name in names.items()})
+    write_outputs(redact(record), html=folder / "h.html")
+    comparison = compare({"one": record, mutations.MARK: record})
+    shown = comparison_page(comparison) + (folder / "r.html").read_text(encoding="utf-8")
+    assert mutations.MARK not in shown
+    said = words(comparison) + for_terminal(summary(record, details(record)))
+    assert not UNPRINTABLE.search(shown + said + (folder / "r.md").read_text(encoding="utf-8"))
+    assert Record.read(folder / "r.js")
+
+
+def result_targets(kit: Kit) -> dict[str, Target]:
+    """Return what reads results, outcomes, settings and states."""
+    from likewise.scale.journal import Journal
+
+    record = json.loads(kit.record.to_json())
+    settings = tomllib.loads(write_settings(Settings()))
+    outcomes = kit.outcomes.to_arrow()
+    encoder = json.loads(Encoder.fit(kit.table, label="y", protected="g").to_json())
+    monitor = Monitor(1.25, 0.05)
+    monitor.update(kit.outcomes)
+    monitor.save(kit.folder / "monitor.json")
+    state = json.loads(kit.bytes("monitor.json"))
+
+    def parquet(rng: random.Random) -> bytes:
+        sink = io.BytesIO()
+        pq.write_table(mutations.table(rng, outcomes), sink)
+        content = sink.getvalue()
+        return mutations.octets(rng, content) if rng.random() < 0.3 else content
+
+    def judged(path: str) -> object:
+        from likewise.checks.judge import judge
+
+        return judge(Outcomes.read(path), Settings())
 
     def journal(content: bytes) -> object:
-        place = folder / "journal"
+        place = kit.folder / "journal"
         place.mkdir(exist_ok=True)
         (place / "identity.json").write_bytes(content)
-        return Journal.open(place, {"settings": "1"}, resume=True)
+        return Journal.open(place, {"settings": "1", "rows of a piece": "5"}, resume=True)
 
-    logistic = LogisticRegression().fit(np.column_stack([table[c] for c in "abc"]), table["y"])
-    graph = to_onnx(logistic, np.zeros((1, 3), np.float32), options={"zipmap": False})
-    onnx = graph.SerializeToString()
-    mlflow = folder / "mlflow"
-    mlflow.mkdir(exist_ok=True)
-    (mlflow / "model.onnx").write_bytes(onnx)
-    listing = b"flavors:\n  onnx:\n    data: model.onnx\n    onnx_version: 1.19.0\n"
-
-    def mlflow_folder(content: bytes) -> object:
-        (mlflow / "MLmodel").write_bytes(content)
-        return model(str(mlflow))
-
-    choices = st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from([*Settings.model_fields, "lam", "time", "label", "map", "x"]),
-                inner,
-                max_size=4,
-            )
-        ),
-        max_leaves=8,
-    )
-    named = st.dictionaries(st.sampled_from([*Settings.model_fields, "x"]), choices, max_size=5)
-    words = st.one_of(st.text(max_size=30), st.sampled_from([MARK, "=1+1", "@x", "\x00", "\ud800"]))
     return {
         "settings (text)": Target(
-            damaged(write_settings(Settings()).encode()), file("s.toml", read_settings), 0.15
+            lambda rng: mutations.toml_file(rng, settings), kit.file("s.toml", read_settings), 2
         ),
-        "settings (values)": Target(named, make_settings, 0.15),
-        "CSV": Target(damaged(csv), file("t.csv", read_table), 0.1),
-        "Parquet": Target(
-            damaged((folder / "good.parquet").read_bytes()), file("t.parquet", read_table), 0.1
-        ),
-        "model file": Target(
-            damaged((folder / "good.safetensors").read_bytes()), file("m.safetensors", model), 0.1
-        ),
-        "ONNX": Target(damaged(onnx), file("m.onnx", model), 0.04),
-        "skops": Target(damaged(skops.dumps(logistic)), file("m.skops", model), 0.02),
-        "MLflow folder": Target(damaged(listing), mlflow_folder, 0.02),
-        "endpoint": Target(
-            damaged(b'{"predictions": [[0.25, 0.75], [1.0, 0.0]]}'), answered(), 0.02
-        ),
-        "metric file": Target(
-            damaged((folder / "metric.safetensors").read_bytes()),
-            file("d.safetensors", likewise.load_metric),
-            0.05,
-        ),
-        "encoder": Target(damaged(encoder), file("e.json", Encoder.load), 0.05),
-        "outcomes": Target(
-            damaged((folder / "good_outcomes.parquet").read_bytes()),
-            file("o.parquet", Outcomes.read),
-            0.05,
+        "settings (values)": Target(
+            lambda rng: mutations.tree(rng, Settings().model_dump(mode="json")),
+            lambda tree: make_settings(tree),
+            2,
         ),
         "result file": Target(
-            damaged(record.to_json().encode()), file("r.json", Record.read), 0.05
+            lambda rng: mutations.json_file(rng, record), kit.file("r.json", Record.read), 2
         ),
-        "report": Target(st.builds(lambda w: _with_words(record, w), words), report, 0.02),
-        "journal": Target(damaged(b'{"settings": "1"}'), journal, 0.08),
+        "report": Target(
+            lambda rng: mutations.json_file(rng, record),
+            kit.file("r.json", lambda path: everything(Record.read(path), kit.folder)),
+        ),
+        "outcomes": Target(parquet, kit.file("o.parquet", Outcomes.read)),
+        "test on outcomes": Target(parquet, kit.file("o.parquet", judged), 0.3),
+        "encoder": Target(
+            lambda rng: mutations.json_file(rng, encoder), kit.file("e.json", Encoder.load), 2
+        ),
+        "monitor": Target(
+            lambda rng: mutations.json_file(rng, state), kit.file("m.json", Monitor.load), 2
+        ),
+        "journal": Target(
+            lambda rng: mutations.json_file(rng, {"settings": "1", "rows of a piece": "5"}), journal
+        ),
     }
 
 
-def answered() -> Callable[[bytes], object]:
-    """Return what asks a server on this machine about two people, and is given these bytes."""
-    answers: list[bytes] = []
+def table_targets(kit: Kit) -> dict[str, Target]:
+    """Return what reads people."""
+    sink = io.BytesIO()
+    pyarrow.csv.write_csv(kit.table, sink)
+    text = sink.getvalue().decode()
+
+    def parquet(rng: random.Random) -> bytes:
+        sink = io.BytesIO()
+        pq.write_table(mutations.table(rng, kit.table), sink)
+        content = sink.getvalue()
+        return mutations.octets(rng, content) if rng.random() < 0.4 else content
+
+    def arrays(rng: random.Random) -> Any:
+        good = {"x": [[0.0, 1.0]] * 6, "y": [0, 1] * 3, "protected": {"g": ["a", "b"] * 3}}
+        return mutations.tree(rng, {**good, "weight": [1.0] * 6, "cluster": [1, 2, 3] * 2})
+
+    def from_arrays(given: Any) -> object:
+        given = given if isinstance(given, dict) else {"x": given}
+        named = {name: given.get(name) for name in ("x", "y", "protected", "weight", "cluster")}
+        x, y = named.pop("x"), named.pop("y")
+        return likewise.AuditData.from_arrays(x, y, **named)
+
+    def audited(table: pa.Table) -> object:
+        data = likewise.read(table, label="y", protected="g", ignore=())
+        return likewise.audit(
+            kit.logistic, data, metric=kit.metric, settings=Settings(checks="core"), threads=1
+        )
+
+    return {
+        "CSV": Target(lambda rng: mutations.csv_file(rng, text), kit.file("t.csv", read_table)),
+        "Parquet": Target(parquet, kit.file("t.parquet", read_table)),
+        "Arrow table": Target(
+            lambda rng: mutations.table(rng, kit.table),
+            lambda table: likewise.read(table, label="y", protected="g"),
+        ),
+        "arrays": Target(arrays, from_arrays),
+        "audit": Target(lambda rng: mutations.table(rng, kit.table), audited, 0.03),
+    }
+
+
+def model_targets(kit: Kit) -> dict[str, Target]:
+    """Return what opens models and metrics."""
+    from skl2onnx import to_onnx
+    from skops import io as skops
+
+    likewise.save_model(kit.logistic, kit.folder / "good.safetensors")
+    model, metric = kit.bytes("good.safetensors"), kit.bytes("metric.safetensors")
+    graph = to_onnx(kit.logistic, np.zeros((1, 3), np.float32), options={"zipmap": False})
+    packed = skops.dumps(kit.logistic)
+    mlflow = kit.folder / "mlflow"
+    mlflow.mkdir(exist_ok=True)
+    (mlflow / "model.onnx").write_bytes(graph.SerializeToString())
+    listing = "flavors:\n  onnx:\n    data: model.onnx\n    onnx_version: 1.19.0\n"
+
+    def mlflow_folder(content: str) -> object:
+        (mlflow / "MLmodel").write_text(content, encoding="utf-8", errors="replace")
+        return likewise.models.mlflow_folder.model_file(mlflow)
+
+    def untrusted(given: tuple[str, bytes]) -> object:
+        suffix, content = given
+        path = kit.folder / f"m{suffix}"
+        path.write_bytes(content)
+        likewise.open_model(str(path))
+        raise AssertionError(f"{suffix} was opened without trust")
+
+    suffixes = [".pkl", ".pickle", ".joblib", ".pt", ".pth", ".pt2", ".ubj", ".json", ".lgb"]
+
+    def asked(given: tuple[int, bytes, int]) -> object:
+        endpoint, answers = answered()
+        answers.append(given)
+        return endpoint(np.zeros((2, 3)))
+
+    def answer(rng: random.Random) -> tuple[int, bytes, int]:
+        content = mutations.json_file(rng, {"predictions": [[0.25, 0.75], [1.0, 0.0]]})
+        code = rng.choice([200] * 8 + [201, 204, 206, 302, 400, 404, 418])
+        return code, content, len(content) + rng.choice([0] * 9 + [-1])
+
+    return {
+        "metric file": Target(
+            lambda rng: mutations.safetensors_file(rng, metric),
+            kit.file("d.safetensors", likewise.load_metric),
+            2,
+        ),
+        "model file": Target(
+            lambda rng: mutations.safetensors_file(rng, model), kit.file("m.safetensors", run_model)
+        ),
+        "ONNX": Target(
+            lambda rng: mutations.message(rng, graph), kit.file("m.onnx", run_model), 0.05
+        ),
+        "skops": Target(
+            lambda rng: mutations.zip_file(rng, packed), kit.file("m.skops", run_model), 0.05
+        ),
+        "MLflow folder": Target(lambda rng: mutations.text(rng, listing), mlflow_folder),
+        "files that need trust": Target(
+            lambda rng: (rng.choice(suffixes), mutations.octets(rng, packed)), untrusted, 0.5
+        ),
+        "endpoint": Target(answer, asked, 0.5),
+    }
+
+
+@functools.cache
+def answered() -> tuple[Endpoint, list[tuple[int, bytes, int]]]:
+    """Return an endpoint on this machine, and the list whose last entry it answers with."""
+    answers: list[tuple[int, bytes, int]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(answers[-1])))
+            code, content, length = answers[-1]
+            self.send_response(code)
+            self.send_header("Content-Length", str(max(length, 0)))
             self.end_headers()
-            self.wfile.write(answers[-1])
+            self.wfile.write(content)
 
         def log_message(self, *args: object) -> None:
             pass
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = Endpoint(f"http://127.0.0.1:{server.server_port}/predict")
-
-    def run(content: bytes) -> object:
-        answers.append(content)
-        return endpoint(np.zeros((2, 3)))
-
-    return run
+    url = f"http://127.0.0.1:{server.server_port}/predict?key=abc"
+    return Endpoint(url, retries=0, pause=0.001, timeout=2, max_calls=10**9), answers
 
 
-def _with_words(record: Record, word: str) -> str:
-    """Put a word wherever a user's own text may stand."""
-    raw = json.loads(record.to_json())
-    raw["data"]["source"] = raw["command"] = raw["sentence"] = word
-    raw["data"]["features"] = [word, *raw["data"]["features"][1:]]
-    raw["warnings"] = [word]
-    for group in raw["groups"]:
-        group["group"] = word
-    for case in raw["worst"]:
-        case["groups"] = {word: word}
-        case["before"] = {word: word}
-        case["label"] = word
-    return json.dumps(raw)
+def command_targets(kit: Kit) -> dict[str, Target]:
+    """Return the command line itself: no options may end in an internal error."""
+    from typer.testing import CliRunner
+
+    from likewise.cli import app
+
+    (kit.folder / "good.json").write_text(kit.record.to_json(), encoding="utf-8")
+    good, rows = str(kit.folder / "good.json"), str(kit.folder / "good_outcomes.parquet")
+    commands = [
+        ["report", good],
+        ["report", good, "--redact", "--verbose"],
+        ["compare", good, rows],
+        ["test", rows, "--delta", "1.25", "--alpha", "0.05"],
+        ["plan", "--effect", "1.4", "--sd", "0.9", "--base-error", "0.2", "--power", "0.8"],
+        ["plan", "--effect", "1.4", "--delta", "1.25", "--alpha", "0.05", "--pilot", rows],
+        ["monitor", "--state", str(kit.folder / "new.json"), rows],
+        ["audit", good, rows, "--label", "y", "--protected", "g"],
+    ]
+    runner = CliRunner()
+
+    def typed(rng: random.Random) -> list[str]:
+        found = mutations.tree(rng, {"typed": rng.choice(commands)})
+        words = found.get("typed") if isinstance(found, dict) else None
+        return [str(word)[:300] for word in words] if isinstance(words, list) else ["--help"]
+
+    def run(words: list[str]) -> object:
+        done = runner.invoke(app, words)
+        assert done.exit_code in (0, 1, 2, 3), (words, done.exit_code, done.output)
+        assert not UNPRINTABLE.search(done.output), words
+        return done
+
+    return {"command line": Target(typed, run, 0.3)}
 
 
-def attack(target: Target, count: int, seed: int = 0) -> tuple[int, int]:
-    """Run a target on so many inputs; return how many ran, and how many were refused."""
-    ran = refused = 0
+def targets(folder: Path) -> dict[str, Target]:
+    """Return all targets; their files go into a folder."""
+    kit = Kit.of(folder)
+    return {
+        **result_targets(kit),
+        **table_targets(kit),
+        **model_targets(kit),
+        **command_targets(kit),
+    }
 
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
-        max_examples=count,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(hypothesis.HealthCheck),
-        phases=[hypothesis.Phase.generate],
-    )
-    @hypothesis.given(target.inputs)
-    def run(value: Any) -> None:
-        nonlocal ran, refused
-        ran += 1
+
+def attack(name: str, target: Target, first: int, count: int, seed: int) -> dict[str, float]:
+    """Run a target on so many inputs; say how many were refused, and what the worst one took."""
+    refused, slowest = 0, 0.0
+    for index in range(first, first + count):
+        value = target.make(random.Random(f"{seed} {name} {index}"))
+        faulthandler.dump_traceback_later(SECONDS, exit=True)  # sees hangs inside libraries too
+        began = time.perf_counter()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 target.run(value)
         except LikewiseError:
             refused += 1
+        except BaseException:
+            shown = ascii(value)
+            print(f"input {index}: {shown[:1500]}", file=sys.stderr)
+            raise
+        slowest = max(slowest, time.perf_counter() - began)
+        faulthandler.cancel_dump_traceback_later()
+        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > BYTES:
+            raise MemoryError(f"input {index} took more than {BYTES:,} bytes")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"refused": refused, "slowest": slowest, "megabytes": most}
 
-    run()
-    return ran, refused
+
+def one(name: str, target: Target, first: int, count: int, seed: int, to: Any) -> None:
+    """Attack one target in this process."""
+    logging.disable(logging.CRITICAL)
+    resource.setrlimit(resource.RLIMIT_AS, (16 * 2**30, 16 * 2**30))
+    to.send(attack(name, target, first, count, seed))
 
 
-def main(inputs: int, wanted: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        names = wanted or list(targets(Path(name)))
-    print(f"{'target':<20}{'inputs':>10}{'refused':>10}{'seconds':>10}")
-    total = 0
-    for name in names:
-        began = time.perf_counter()
-        command = [sys.executable, __file__, "--one", name, str(inputs)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(done.stderr[-4000:])
-            raise SystemExit(f"{name}: an input that is neither read nor refused")
-        ran, refused = map(int, done.stdout.split()[-2:])
-        total += ran
-        print(f"{name:<20}{ran:>10,}{refused:>10,}{time.perf_counter() - began:>10.0f}", flush=True)
+def main() -> None:
+    """Attack all targets, each in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=10_000, help="inputs in all")
+    parser.add_argument("--target", action="append", help="only this one")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="only the input of this number")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        known = targets(Path(folder))
+        wanted = {name: known[name] for name in asked.target or known}
+        everyone = sum(target.share for target in wanted.values())
+        print(f"{'target':<22}{'inputs':>9}{'refused':>9}{'slowest':>9}{'memory':>9}{'seconds':>9}")
+        total, failed = 0, []
+        for name, target in wanted.items():
+            count = max(1, round(asked.count * target.share / everyone))
+            first, count = (0, count) if asked.only is None else (asked.only, 1)
+            began = time.perf_counter()
+            found = apart(name, target, first, count, asked.seed)
+            spent = time.perf_counter() - began
+            if found is None:
+                failed.append(name)
+                print(f"{name}: an input that is neither read nor refused", flush=True)
+                continue
+            total += count
+            print(
+                f"{name:<22}{count:>9,}{found['refused']:>9,}{found['slowest']:>7.2f} s"
+                f"{found['megabytes']:>6.0f} MB{spent:>9.0f}",
+                flush=True,
+            )
+    if failed:
+        raise SystemExit(f"{len(failed)} targets failed: {', '.join(failed)}")
     print(f"{total:,} inputs, each read or refused in a sentence")
 
 
-def one(name: str, inputs: int) -> None:
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        target = targets(Path(folder))[name]
-        ran = refused = seed = 0
-        # Hypothesis grows slow with the examples it remembers, so they come in batches.
-        while ran < target.share * inputs:
-            more, no = attack(target, min(1000, round(target.share * inputs) - ran), seed)
-            ran, refused, seed = ran + more, refused + no, seed + 1
-    print(ran, refused)
+def apart(name: str, target: Target, first: int, count: int, seed: int) -> dict[str, Any] | None:
+    """Attack one target in a process of its own; None if that does not end well."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=one, args=(name, target, first, count, seed, there))
+    process.start()
+    there.close()
+    try:
+        found: dict[str, Any] | None = here.recv()
+    except EOFError:
+        found = None
+    process.join()
+    return found
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], int(sys.argv[3]))
-    else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else INPUTS, sys.argv[2:])
+    main()

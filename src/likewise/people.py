@@ -84,6 +84,8 @@ class AuditData:
             **self.protected,
         }
         for name, column in columns.items():
+            if column is not None and np.ndim(column) == 0:
+                raise InvalidData(f"{name!r} is one value, not one a row.")
             if column is not None and len(column) != n:
                 raise InvalidData(f"{name!r} has {len(column)} values for {n} rows of features.")
         if self.weight is not None and not (

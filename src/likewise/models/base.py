@@ -127,8 +127,11 @@ def label_classes(
 ) -> tuple[Any, ...]:
     """Return the classes behind the labels, in the order of the model's columns."""
     found = sorted(set(y.tolist()), key=lambda v: (str(type(v)), v))
-    if len(found) < 2:
-        raise InvalidData(f"The label has one class only ({found[0]!r}). An audit needs two.")
+    if len(found) < 2 and len(known) < 2:
+        raise InvalidData(
+            f"The label has one class only ({found[0]!r}), and the model does not say which others "
+            "there are."
+        )
     if known:
         classes = tuple(_match(value, found) for value in known)
         _check_positive(positive, known)

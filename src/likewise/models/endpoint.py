@@ -239,7 +239,7 @@ def _matrix(content: bytes, n: int, url: str) -> Float[np.ndarray, "n k"]:
         answer = next((answer[name] for name in ANSWERS if name in answer), None)
     try:
         matrix = np.array(answer if isinstance(answer, list) else None, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidModel(f"{url} answers with something other than numbers.") from None
     if matrix.ndim not in (1, 2) or not matrix.size:
         raise InvalidModel(

@@ -1,0 +1,79 @@
+"""Opens a stranger's model in a process of its own first, within limits of memory and time.
+
+A graph can ask for all the memory there is, and a library that reads it can crash. Here that
+happens to a process that has nothing to lose; what it opens in peace is then opened for good.
+"""
+
+import multiprocessing
+import subprocess
+import sys
+
+import numpy as np
+
+from likewise.errors import InvalidFile, LikewiseError, MissingExtra, TrustRequired, in_short
+
+SECONDS = 60
+BYTES = 4 * 2**30
+"""Address space of the process, libraries included; and as much again as a large file needs."""
+
+REFUSED = 2
+
+
+def try_out(content: bytes, source: str, suffix: str) -> None:
+    """Refuse a file that cannot be opened, and asked about two people, within limits."""
+    if multiprocessing.parent_process() is not None:
+        return  # a worker: the process that started it has tried the file
+    command = [sys.executable, "-m", "likewise.models.trial", suffix, source, str(BYTES)]
+    try:
+        done = subprocess.run(
+            command, input=content, capture_output=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InvalidFile(f"{source!r} takes more than {SECONDS} seconds to open.") from None
+    if done.returncode == REFUSED:
+        raise InvalidFile(done.stdout.decode("utf-8", "replace"))
+    if done.returncode:
+        raise InvalidFile(
+            f"{source!r} takes more than {BYTES // 2**30} GB of memory to open and run on two "
+            "people, or crashes what reads it."
+        )
+
+
+def _limit(most: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows: the time is limited all the same
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+def main(suffix: str, source: str, most: int) -> int:
+    """Open what comes in on stdin, ask it about two people, and return the exit code."""
+    from likewise.models.behaviour import check_rows
+    from likewise.models.open import read_safe
+    from likewise.models.recognise import as_model
+
+    content = sys.stdin.buffer.read()
+    _limit(most + 4 * len(content))
+    try:
+        opened = read_safe(content, source, suffix)
+    except (TrustRequired, MissingExtra):
+        return 0  # for the caller to say
+    except LikewiseError as error:
+        sys.stdout.buffer.write(str(error).encode("utf-8", "replace"))
+        return REFUSED
+    try:
+        model = as_model(opened)
+        check_rows(model, np.zeros((2, model.card.n_features or 1)))
+    except LikewiseError as error:  # more may have to be known than the file says
+        return int("alloc" in str(error).lower())
+    except Exception as error:  # an estimator whose numbers do not go together
+        said = f"{source!r} is damaged: it cannot be run ({in_short(error)})."
+        sys.stdout.buffer.write(said.encode("utf-8", "replace"))
+        return 1 if isinstance(error, MemoryError) else REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
