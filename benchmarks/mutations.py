@@ -79,7 +79,7 @@ def _edit(rng: random.Random, known: list[tuple[Any, Any]], inner: Any, key: Any
     elif kind == 4 and isinstance(value, str):
         inner[key] = text(rng, value)
     elif kind == 5 and isinstance(value, int | float):
-        inner[key] = rng.choice([-value, value + 1, value - 1, value * 1e6, str(value), [value]])
+        inner[key] = rng.choice([-value, value + 1, value - 1, value * 10**6, str(value), [value]])
     elif kind == 6 and isinstance(value, list):
         rng.shuffle(value)
     else:

@@ -126,7 +126,7 @@ class AuditData:
         matrix = _numbers("x", x)
         if matrix.ndim != 2:
             raise InvalidData(f"x must have two dimensions (people, features), not {matrix.ndim}.")
-        labels = np.asarray(y).reshape(-1)
+        labels = _values("y", y).reshape(-1)
         if count := int(missing(labels).sum()):
             raise InvalidData(f"{count} of {len(labels)} labels are missing. Leave those rows out.")
         return cls(
@@ -135,7 +135,7 @@ class AuditData:
             protected=_named(protected),
             features=tuple(features),
             weight=None if weight is None else _numbers("weight", weight),
-            cluster=None if cluster is None else np.asarray(cluster),
+            cluster=None if cluster is None else _values("cluster", cluster),
         )
 
     def __len__(self) -> int:
@@ -221,16 +221,25 @@ def missing(column: Column) -> Bool[np.ndarray, " n"]:
 def _numbers(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidData(f"{name} holds something that is not a number.") from None
+
+
+def _values(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError):
+        raise InvalidData(f"{name} is no column: its rows are not of one length.") from None
 
 
 def _named(protected: Any) -> dict[str, Column]:
     if protected is None:
         return {}
     if isinstance(protected, Mapping):
-        return {str(name): np.asarray(column).reshape(-1) for name, column in protected.items()}
-    array = np.asarray(protected)
+        return {str(name): _values(name, column).reshape(-1) for name, column in protected.items()}
+    array = _values("protected", protected)
     if array.ndim == 1:
         return {"protected": array}
+    if array.ndim != 2:
+        raise InvalidData(f"protected has {array.ndim} dimensions; give one column a trait.")
     return {f"protected{j}": array[:, j] for j in range(array.shape[1])}

@@ -172,3 +172,10 @@ def test_an_estimator_that_knows_its_module_is_checked_against_its_own_probabili
     assert (model.card.kind, model.card.classes) == ("Trained", ("no", "yes"))
     with pytest.raises(InvalidModel, match="The Trained was not converted exactly"):
         check(as_model(Trained(1.1)), x)
+
+
+def test_people_of_one_class_are_judged_by_a_model_that_knows_its_classes(rng):
+    x = rng.normal(size=(60, 3))
+    model = as_model(LogisticRegression().fit(x, np.where(x[:, 0] > 0, "yes", "no")))
+    y, classes = model.targets(np.array(["yes"] * 5))
+    assert (y.tolist(), classes) == ([1] * 5, ("no", "yes"))

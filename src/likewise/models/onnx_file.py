@@ -15,8 +15,9 @@ from likewise.errors import InvalidFile, MissingExtra, in_short
 from likewise.models.base import ModelCard
 from likewise.models.black_box import BlackBox
 from likewise.models.decoded import ColumnReader
-from likewise.models.onnx_graph import Answers, find_answers
+from likewise.models.onnx_graph import Answers, allocates, find_answers
 from likewise.models.opened import Opened
+from likewise.models.trial import try_out
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -97,8 +98,8 @@ class Graph:
         return np.concatenate(parts)
 
 
-def read_bytes(content: bytes, source: str) -> Opened:
-    """Open the bytes of an ONNX file."""
+def read_bytes(content: bytes, source: str, *, tried: bool = False) -> Opened:
+    """Open the bytes of an ONNX file; one that can take any memory is tried out elsewhere first."""
     try:
         import onnx
         import onnxruntime  # noqa: F401
@@ -108,6 +109,8 @@ def read_bytes(content: bytes, source: str) -> Opened:
         ) from None
     try:
         proto = onnx.load_model_from_string(content)
+        if not tried and allocates(proto.graph):
+            try_out(content, source)
         if any(tensor.data_location for tensor in _tensors(proto)):
             raise InvalidFile("it keeps weights in other files; save it as one")
         answers = find_answers(proto)

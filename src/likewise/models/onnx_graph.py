@@ -9,6 +9,21 @@ from likewise.losses import Output
 FLOATS = (1, 10, 11)  # float, float16, double, in ONNX's numbering
 PROBABILITIES = ("Softmax", "Sigmoid", "LinearClassifier", "TreeEnsembleClassifier")
 VALUES = ("LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor")
+MODEST = frozenset(
+    (
+        *("Abs", "Add", "And", "ArgMax", "ArrayFeatureExtractor", "BatchNormalization", "Cast"),
+        *("Clip", "Concat", "Constant", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp"),
+        *("FeatureVectorizer", "Flatten", "Gemm", "Greater", "HardSigmoid", "Identity", "Imputer"),
+        *("LabelEncoder", "LayerNormalization", "LeakyRelu", "Less", "LinearClassifier"),
+        *("LinearRegressor", "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Normalizer", "Not"),
+        *("OneHotEncoder", "Or", "Pow", "Reciprocal", "ReduceMean", "ReduceSum", "Relu", "Reshape"),
+        *("SVMClassifier", "SVMRegressor", "Scaler", "Selu", "Sigmoid", "Sign", "Slice", "Softmax"),
+        *("Softplus", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose"),
+        *("TreeEnsembleClassifier", "TreeEnsembleRegressor", "Unsqueeze", "Where", "ZipMap"),
+    )
+)
+"""Operators whose results are no larger than their inputs and the file make them."""
+
 PASSING = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten")
 
 
@@ -32,6 +47,23 @@ class Answers:
     output: Output
     classes: tuple[Any, ...] = ()
     declared: bool = True
+
+
+def allocates(graph: Any) -> bool:
+    """Tell whether a graph can take more memory than rows and weights need.
+
+    So it can if it has an operator that makes large things of small ones (`Expand`, loops), or
+    computes with constants alone, which may be long in one direction each.
+    """
+    constant = {tensor.name for tensor in graph.initializer} | {""}
+    for node in graph.node:
+        if node.op_type not in MODEST:
+            return True
+        if node.op_type == "Constant":
+            constant |= set(node.output)
+        elif constant.issuperset(node.input):
+            return True
+    return False
 
 
 def find_answers(proto: Any) -> Answers:

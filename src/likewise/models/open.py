@@ -8,7 +8,6 @@ from likewise.errors import InvalidFile, TrustRequired, nearest
 from likewise.files import read_whole
 from likewise.models import boosted, endpoint, mlflow_folder, onnx_file, pickled, saved, skops_file
 from likewise.models.opened import Opened
-from likewise.models.trial import try_out
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -20,9 +19,6 @@ BOOSTED: dict[str, Callable[[bytes, str], Opened]] = {
     **dict.fromkeys((".ubj", ".xgb", ".json"), boosted.read_xgboost),
     **dict.fromkeys((".lgb", ".txt"), boosted.read_lightgbm),
 }
-ALLOCATING = (".onnx", ".skops")
-"""Files whose readers can be made to take any memory: without trust they are tried out first."""
-
 LARGEST = 4_000_000_000
 """Bytes of a model file that are read."""
 
@@ -68,18 +64,9 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
         raise InvalidFile(f"{spec!r} is empty.")
     if suffix in pickled.READERS:
         return pickled.read_bytes(content, spec, suffix)
-    if suffix in BOOSTED:
-        return BOOSTED[suffix](content, spec)
-    if suffix in ALLOCATING and not trust:
-        try_out(content, spec, suffix)
-    return read_safe(content, spec, suffix, trust=trust)
-
-
-def read_safe(content: bytes, source: str, suffix: str, *, trust: bool = False) -> Opened:
-    """Open the bytes of a file that runs no code, in this process."""
     if suffix == ".skops":
-        return skops_file.read_bytes(content, source, trust)
-    return SAFE[suffix](content, source)
+        return skops_file.read_bytes(content, spec, trust)
+    return (SAFE | BOOSTED)[suffix](content, spec)
 
 
 def _ask(why: str, trust: bool) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import pyarrow as pa
 from torch import nn
 
-from likewise.errors import ConversionWarning, InvalidModel, InvalidSettings
+from likewise.errors import (
+    ConversionWarning,
+    InvalidModel,
+    InvalidSettings,
+    LikewiseError,
+    in_short,
+)
 from likewise.losses import LossName, Output
 from likewise.models import black_box, decoded, endpoint, pipeline, scikit, torch_module
 from likewise.models.base import Model
@@ -107,7 +113,12 @@ class _Recogniser:
         inner = dataclasses.replace(
             self, output=self.output or file.output, classes=self.classes or file.classes
         )
-        found = inner.model(file.content)
+        try:
+            found = inner.model(file.content)
+        except LikewiseError:
+            raise
+        except Exception as error:  # an estimator whose numbers do not go together
+            raise InvalidModel(f"The model is damaged: {in_short(error)}.") from None
         return _with_card(found, fingerprint=file.fingerprint or found.card.fingerprint)
 
     def trained(self, estimator: Any) -> Model:

@@ -22,6 +22,9 @@ from likewise.tensors import read_tensors
 
 FORMAT = 1
 KEY = "likewise.model"
+MOST_LAYERS = 1000
+"""Layers of a network that are read."""
+
 LARGEST = 1_000_000
 """Characters of metadata that are read; a thousand layers need a tenth of it."""
 
@@ -124,6 +127,8 @@ def _network(layers: Any, tensors: Mapping[str, Tensor]) -> tuple[nn.Sequential,
         isinstance(entry, dict) and isinstance(entry.get("layer"), str) for entry in layers
     ):
         raise InvalidFile("its layers are not a list of named layers")
+    if len(layers) > MOST_LAYERS:
+        raise InvalidFile(f"it has {len(layers)} layers, more than {MOST_LAYERS}")
     for name, tensor in tensors.items():
         if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
             raise InvalidFile(f"its weights {name[:40]!r} are not finite numbers")

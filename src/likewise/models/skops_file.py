@@ -2,7 +2,10 @@
 
 import hashlib
 import io
+import math
 import zipfile
+
+import numpy as np
 
 from likewise.errors import InvalidFile, MissingExtra, TrustRequired, in_short
 from likewise.models.opened import Opened
@@ -41,6 +44,7 @@ def read_bytes(content: bytes, source: str, trust: bool) -> Opened:
         size = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(content)).infolist())
         if size > max(LARGEST, 100 * len(content)):
             raise InvalidFile(f"it unpacks to {size:.3g} bytes")
+        _check_arrays(content)
         unknown = skops.get_untrusted_types(data=content)
         strange = sorted(set(unknown) - REVIEWED)
         if strange and not trust:
@@ -56,3 +60,18 @@ def read_bytes(content: bytes, source: str, trust: bool) -> Opened:
     except Exception as error:  # a damaged file can fail in any way
         raise InvalidFile(f"{source!r} is damaged or no skops file ({in_short(error)}).") from None
     return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
+
+
+def _check_arrays(content: bytes) -> None:
+    """Refuse an array that claims to be larger than what is there, before room is made for it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for part in archive.infolist():
+            if not part.filename.endswith(".npy"):
+                continue
+            with archive.open(part) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0
+                read = read if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+            if math.prod(shape) * dtype.itemsize > part.file_size and not dtype.hasobject:
+                raise InvalidFile(f"an array of shape {shape} has {part.file_size} bytes")

@@ -10,32 +10,28 @@ import sys
 
 import numpy as np
 
-from likewise.errors import InvalidFile, LikewiseError, MissingExtra, TrustRequired, in_short
+from likewise.errors import InvalidFile, LikewiseError
 
 SECONDS = 60
 BYTES = 4 * 2**30
 """Address space of the process, libraries included; and as much again as a large file needs."""
 
-REFUSED = 2
 
-
-def try_out(content: bytes, source: str, suffix: str) -> None:
+def try_out(content: bytes, source: str) -> None:
     """Refuse a file that cannot be opened, and asked about two people, within limits."""
     if multiprocessing.parent_process() is not None:
         return  # a worker: the process that started it has tried the file
-    command = [sys.executable, "-m", "likewise.models.trial", suffix, source, str(BYTES)]
+    command = [sys.executable, "-m", "likewise.models.trial", source, str(BYTES)]
     try:
         done = subprocess.run(
             command, input=content, capture_output=True, timeout=SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise InvalidFile(f"{source!r} takes more than {SECONDS} seconds to open.") from None
-    if done.returncode == REFUSED:
-        raise InvalidFile(done.stdout.decode("utf-8", "replace"))
+        raise InvalidFile(f"it takes more than {SECONDS} seconds to open") from None
     if done.returncode:
         raise InvalidFile(
-            f"{source!r} takes more than {BYTES // 2**30} GB of memory to open and run on two "
-            "people, or crashes what reads it."
+            f"it takes more than {BYTES // 2**30} GB of memory to open and run on two people, or "
+            "crashes what reads it"
         )
 
 
@@ -48,32 +44,24 @@ def _limit(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
-def main(suffix: str, source: str, most: int) -> int:
+def main(source: str, most: int) -> int:
     """Open what comes in on stdin, ask it about two people, and return the exit code."""
     from likewise.models.behaviour import check_rows
-    from likewise.models.open import read_safe
+    from likewise.models.onnx_file import read_bytes
     from likewise.models.recognise import as_model
 
     content = sys.stdin.buffer.read()
     _limit(most + 4 * len(content))
     try:
-        opened = read_safe(content, source, suffix)
-    except (TrustRequired, MissingExtra):
-        return 0  # for the caller to say
-    except LikewiseError as error:
-        sys.stdout.buffer.write(str(error).encode("utf-8", "replace"))
-        return REFUSED
-    try:
-        model = as_model(opened)
+        model = as_model(read_bytes(content, source, tried=True))
         check_rows(model, np.zeros((2, model.card.n_features or 1)))
-    except LikewiseError as error:  # more may have to be known than the file says
-        return int("alloc" in str(error).lower())
-    except Exception as error:  # an estimator whose numbers do not go together
-        said = f"{source!r} is damaged: it cannot be run ({in_short(error)})."
-        sys.stdout.buffer.write(said.encode("utf-8", "replace"))
-        return 1 if isinstance(error, MemoryError) else REFUSED
+    except MemoryError:
+        return 1
+    except LikewiseError as error:
+        # Anything but a lack of memory is for the caller to find and to say.
+        return int("alloc" in f"{error} {error.__context__}".lower())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))
