@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
@@ -150,9 +151,21 @@ class NearestPairs:
         before = pick(until - count, slot, axis=1)
         count, tie = pick(count, slot, axis=1), pick(tie, slot, axis=1)
         turn = (mixed(tie) % count.astype(np.uint64)).astype(np.int64)
-        offset = (np.arange(k) - before + turn) % count
+        offset = ((np.arange(k) - before) * _stride(mixed(mixed(tie)), count) + turn) % count
         start = self.stands.start[pick(place, slot, axis=1)]
         found.pair[rows] = self.stands.order[start + offset]
         chosen = pick(order, slot, axis=1)
         found.squared[rows] = pick(squared, chosen, axis=1)
         found.differing[rows] = pick(differing, chosen, axis=1)
+
+
+def _stride(bits: UInt64[np.ndarray, "n k"], count: Int[np.ndarray, "n k"]) -> Any:
+    """Return random steps that visit everyone on a circle of ``count`` before anyone twice.
+
+    Not steps of one: people at one place would then share all their visitors or none, and what
+    happens to one would happen to all.
+    """
+    step = (bits % count.astype(np.uint64)).astype(np.int64)
+    while (common := np.gcd(step, count) > 1).any():
+        step = np.where(common, step + 1, step)
+    return step

@@ -55,9 +55,9 @@ def find_visits(people: pa.Table, pairs: Pairs, pool: pa.Table, m: int = 20) -> 
     """Find, for each person and each other group, the m nearest pairs of the two groups.
 
     Nearest: fewest categories that differ, then the distance from the person to the midpoint of
-    the pair. Among pairs at one place the person takes neighbours on a circle of pairs, laid out
-    by their hashes, from a point set by the hash of the person: so no pair is favoured, and
-    nothing depends on the order of rows or blocks. A person who may be a member (the same values
+    the pair. Among pairs at one place, laid out on a circle by their hashes, the person takes
+    those at a start and a step set by the hash of the person: so no pair is favoured, and nothing
+    depends on the order of rows or blocks. A person who may be a member (the same values
     in all shared columns but the trait) does not take the first pair in which that is so.
     """
     names = places_among(group_names(people, pairs.trait), pairs.groups)

@@ -139,7 +139,22 @@ def counterpart_evidence(
     )
     if not len(weight) or before.sum() <= 0 or worst_before.sum() <= 0:
         return bare
-    fair = TwoWay(after, before, pairs[0], pairs[1], honest_inflation, clustered, pair_cluster)
+    swapped = donors.swapped.sum(axis=0)
+    # An exchange that leaves no loss to compare with counts against the evidence.
+    ratios = np.divide(
+        swapped[:, 0], swapped[:, 1], out=np.full(len(swapped), np.inf), where=swapped[:, 1] > 0
+    )
+    swapped_sd = float(ratios.std(ddof=1)) if np.isfinite(ratios).all() else math.nan
+    fair = TwoWay(
+        after,
+        before,
+        pairs[0],
+        pairs[1],
+        honest_inflation,
+        clustered,
+        pair_cluster,
+        least=0.0 if math.isnan(swapped_sd) else swapped_sd**2,
+    )
     worst = TwoWay(
         worst_after, worst_before, pairs[2], pairs[3], worst_inflation, clustered, pair_cluster
     )
@@ -148,11 +163,6 @@ def counterpart_evidence(
     ones = np.ones(len(ratio))
     capped, counted = donors.cluster_totals(np.minimum(ratio, cap), ones)
     nothing = np.zeros(1)
-    swapped = donors.swapped.sum(axis=0)
-    # An exchange that leaves no loss to compare with counts against the evidence.
-    ratios = np.divide(
-        swapped[:, 0], swapped[:, 1], out=np.full(len(swapped), np.inf), where=swapped[:, 1] > 0
-    )
     people_error, pairs_error = fair.std_errors
     near = ~person["far"]
     return dataclasses.replace(
@@ -167,7 +177,7 @@ def counterpart_evidence(
         capped_bounds=two_way(TwoWay(capped, counted, nothing, nothing, 1.0, clustered)),
         swap_p_value=float((1 + (ratios >= fair.centre * (1 - TIED)).sum()) / (1 + len(ratios))),
         swapped_mean=float(ratios.mean()),
-        swapped_sd=float(ratios.std(ddof=1)) if np.isfinite(ratios).all() else math.nan,
+        swapped_sd=swapped_sd,
         near_estimate=_ratio(weight[near], person["after"][near], person["before"][near]),
     )
 

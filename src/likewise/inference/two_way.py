@@ -43,6 +43,9 @@ class TwoWay(Inversion):
         Whether the first two are totals of clusters.
     pair_cluster
         The clusters of the two members of each pair, if the pool has clusters.
+    least
+        Least variance due to pairs, of the ratio itself: that under random exchanges of members,
+        which holds what the choice of the worst group adds (the sums over pairs leave it out).
     """
 
     after: Float[np.ndarray, " c"]
@@ -52,6 +55,7 @@ class TwoWay(Inversion):
     inflation: float
     clustered: bool = False
     pair_cluster: Int[np.ndarray, "q 2"] | None = None
+    least: float = 0.0
 
     @property
     @override
@@ -70,7 +74,8 @@ class TwoWay(Inversion):
         if self.pair_cluster is not None:
             totals = self._by_cluster(u)
             pairs = max(pairs, float(totals @ totals) - pairs)
-        return people, self.inflation * pairs, float((d**3).sum())
+        least = self.least * float(self.before.sum()) ** 2
+        return people, max(self.inflation * pairs, least), float((d**3).sum())
 
     def _by_cluster(self, u: Float[np.ndarray, " q"]) -> Float[np.ndarray, " k"]:
         """Add up pairs over clusters; a pair within one cluster counts there once."""
