@@ -25,6 +25,7 @@ from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.metrics.learn import sensitive_subspace
 from likewise.models import as_model
+from likewise.models.drift import Remembered
 from likewise.outcomes import Outcomes
 from likewise.people import AuditData
 from likewise.record import Record, TestRecord, WorstCase
@@ -154,6 +155,7 @@ def audit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LikewiseWarning)
         who, metric, chosen, settings = get_ready(model, data, metric, map, settings)
+        remembered = Remembered.of(who.model, who.data.x)
         chosen, certificate = certified(chosen, who, metric, seed=settings.seed, threads=threads)
         gathered = move_everyone(who, metric, chosen, settings, threads=threads, progress=progress)
         judged = judge(gathered.outcomes, settings, tests)
@@ -168,6 +170,8 @@ def audit(
             threads=threads,
             progress=progress,
         )
+        # An endpoint, say, may have been replaced meanwhile.
+        found = dataclasses.replace(found, reasons=(*found.reasons, *remembered.reasons()))
     said = tuple(str(w.message) for w in caught if issubclass(w.category, LikewiseWarning))
     for warning in caught:
         warnings.warn(warning.message, stacklevel=2)

@@ -2,6 +2,7 @@ import json
 import pickle
 import threading
 import time
+import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -307,3 +308,27 @@ def test_half_an_answer_is_refused(code, server, x):
 def test_an_address_that_cannot_be_sent_is_refused_at_once(url):
     with pytest.raises(InvalidSettings, match="is not an address such as"):
         Endpoint(url)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_an_endpoint_that_changes_during_the_audit_gives_no_result_to_use(late, server, rng):
+    import likewise
+
+    x = rng.normal(size=(60, 3))
+    asked = iter(range(10**6))
+
+    def behave(handler, rows):
+        drift = 0.2 if late and next(asked) > 12 else 0.0
+        handler.answer([0.3 + 0.4 * (row[0] > 0) + drift for row in rows])
+
+    server.behave = behave
+    people = likewise.AuditData.from_arrays(x, x[:, 0] > 0, {"g": x[:, 1] > 0})
+    settings = likewise.Settings(checks="core")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = likewise.audit(
+            Endpoint(server.url).model((False, True)), people, settings=settings, threads=1
+        )
+    changed = [why for why in result.record.reasons if "changed during the audit" in why]
+    assert bool(changed) is late
+    assert result.record.trustworthy is not late

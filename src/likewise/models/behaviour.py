@@ -225,3 +225,8 @@ def _spread(x: Float[np.ndarray, "n d"]) -> Float[Tensor, "m d"]:
 
 def _places(n: int) -> Int[np.ndarray, " m"]:
     return np.unique(np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64))
+
+
+def answers_about_some(model: Model, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m k"]:
+    """Return what a model says about a few of the people, evenly spread over all."""
+    return np.asarray(_run(model, _spread(x)), dtype=np.float64)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from likewise.record import Record, TestRecord
 
@@ -198,10 +197,14 @@ def _about(record: Record) -> list[tuple[str, str]]:
 def map_numbers(record: Record) -> tuple[float, float, int]:
     """Return λ and the time of the flow, and the calls of the search, as they were run."""
     chosen = record.settings.map
-    params: dict[str, Any] = {"lam": 50.0, "time": 5.0, "budget": 60}
-    for part in (chosen.params, *chosen.get("maps", ())):
-        params |= part
-    return float(params["lam"]), float(params["time"]), int(params["budget"])
+    several = chosen.get("maps", ())
+    known = {"lam": 50.0, "time": 5.0, "budget": 60.0}
+    for part in (chosen.params, *(several if isinstance(several, list | tuple) else ())):
+        given = part if isinstance(part, Mapping) else {}
+        # A map of one's own may call other things by these names.
+        numbers = {k: v for k, v in given.items() if isinstance(v, int | float)}
+        known |= {k: v for k, v in numbers.items() if k in known and math.isfinite(v)}
+    return known["lam"], known["time"], int(known["budget"])
 
 
 def _people(record: Record) -> list[tuple[str, str]]:
