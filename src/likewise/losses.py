@@ -7,9 +7,9 @@ ratio of zeros says nothing. The margin form is right to the last digit.
 import dataclasses
 from typing import Literal
 
-import torch
-from jaxtyping import Float, Shaped
-from torch import Tensor
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+from scipy.special import expit
 
 Output = Literal["logits", "probabilities", "values"]
 LossName = Literal["cross_entropy", "squared", "absolute"]
@@ -34,45 +34,105 @@ class Loss:
     name: LossName
     output: Output
 
-    def __call__(self, out: Float[Tensor, "n k"], y: Shaped[Tensor, " n"]) -> Float[Tensor, " n"]:
+    def __call__(
+        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
         """Return one loss a person."""
-        if self.name == "squared":
-            return (out[:, 0] - y).square()
-        if self.name == "absolute":
-            return (out[:, 0] - y).abs()
-        if self.output == "probabilities":
-            return -torch.log(true_probability(out, y).clamp(CLIP, 1 - CLIP))
-        # Not softplus: torch's turns linear at 20, and its gradient jumps there.
-        return -torch.nn.functional.logsigmoid(margin(out, y))
+        with np.errstate(all="ignore"):  # whoever diverged is counted, and warned of, elsewhere
+            if self.name == "squared":
+                return (out[:, 0] - y) ** 2
+            if self.name == "absolute":
+                return np.abs(out[:, 0] - y)
+            if self.output == "probabilities":
+                return -np.log(np.clip(true_probability(out, y), CLIP, 1 - CLIP))
+            return np.logaddexp(0, -margin(out, y))
+
+    def gradient(
+        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n k"]:
+        r"""Return :math:`\partial\ell/\partial f`, row by row: how losses change with the outputs."""
+        with np.errstate(all="ignore"):
+            if self.name == "squared":
+                return _only(0, 2 * (out[:, 0] - y), out)
+            if self.name == "absolute":
+                return _only(0, np.sign(out[:, 0] - y), out)
+            if self.output == "probabilities":
+                return _probability_slope(out, y)
+            wrong = expit(-margin(out, y))
+            if out.shape[1] == 1:
+                return ((1 - 2 * y) * wrong)[:, None]
+            slope = _softmax(_others(out, y)) * wrong[:, None]
+            slope[np.arange(len(y)), y] = -wrong
+            return slope
 
 
-def margin(logits: Float[Tensor, "n k"], y: Shaped[Tensor, " n"]) -> Float[Tensor, " n"]:
+def margin(
+    logits: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
     """Return the true logit minus the log-sum-exp of the others: the loss is -log sigmoid of it."""
     if logits.shape[1] == 1:
         return (2 * y - 1) * logits[:, 0]
     if logits.shape[1] == 2:
         return (2 * y - 1) * (logits[:, 1] - logits[:, 0])
-    true = logits.gather(1, y[:, None])[:, 0]
-    others = logits.scatter(1, y[:, None], -torch.inf)
-    return true - others.logsumexp(dim=1)
+    others = _others(logits, y)
+    top = others.max(axis=1)
+    sums = np.log(np.exp(others - top[:, None]).sum(axis=1))
+    return logits[np.arange(len(y)), y] - (top + sums)
 
 
-def true_probability(p: Float[Tensor, "n k"], y: Shaped[Tensor, " n"]) -> Float[Tensor, " n"]:
+def true_probability(
+    p: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
     """Probability of the true class; a single column is the probability of class 1."""
     if p.shape[1] == 1:
-        return torch.where(y == 1, p[:, 0], 1 - p[:, 0])
-    return p.gather(1, y[:, None])[:, 0]
+        return np.where(y == 1, p[:, 0], 1 - p[:, 0])
+    return p[np.arange(len(y)), y]
 
 
-def decide(out: Float[Tensor, "n k"], output: Output) -> Shaped[Tensor, " n"]:
+def decide(out: Float[np.ndarray, "n k"], output: Output) -> Int[np.ndarray, " n"]:
     """Class decided for each person: the largest, or one half as the threshold of one column."""
     if out.shape[1] == 1:
-        return (out[:, 0] > (0 if output == "logits" else 0.5)).long()
-    return out.argmax(dim=1)
+        return (out[:, 0] > (0 if output == "logits" else 0.5)).astype(np.int64)
+    return out.argmax(axis=1)
 
 
-def probabilities(out: Float[Tensor, "n k"], output: Output) -> Float[Tensor, "n c"]:
+def probabilities(out: Float[np.ndarray, "n k"], output: Output) -> Float[np.ndarray, "n c"]:
     """Class probabilities, always with one column a class."""
     if output == "logits":
-        out = torch.sigmoid(out) if out.shape[1] == 1 else torch.softmax(out, dim=1)
-    return torch.cat([1 - out, out], dim=1) if out.shape[1] == 1 else out
+        out = expit(out) if out.shape[1] == 1 else _softmax(out)
+    return np.hstack([1 - out, out]) if out.shape[1] == 1 else out
+
+
+def _others(
+    logits: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+) -> Float[np.ndarray, "n k"]:
+    """Return the logits with the true class left out."""
+    others = logits.copy()
+    others[np.arange(len(y)), y] = -np.inf
+    return others
+
+
+def _softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+def _probability_slope(
+    p: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+) -> Float[np.ndarray, "n k"]:
+    true = true_probability(p, y)
+    slope = np.where((true >= CLIP) & (true <= 1 - CLIP), -1 / true, 0.0)
+    if p.shape[1] == 1:  # the column is the probability of class 1
+        return (np.where(y == 1, 1, -1) * slope)[:, None]
+    return _only(y, slope, p)
+
+
+def _only(
+    column: int | Shaped[np.ndarray, " n"],
+    slope: Float[np.ndarray, " n"],
+    out: Float[np.ndarray, "n k"],
+) -> Float[np.ndarray, "n k"]:
+    """Return a gradient that is zero in all columns but one."""
+    full = np.zeros_like(out)
+    full[np.arange(len(out)), column] = slope
+    return full

@@ -1,16 +1,22 @@
 """Models of any kind, as functions of rows."""
 
+from typing import TYPE_CHECKING, Any
+
+from likewise.extras import need
 from likewise.models.base import Front, Model, ModelCard
 from likewise.models.behaviour import check, check_conversion, check_rows
 from likewise.models.black_box import BlackBox
 from likewise.models.decoded import ColumnReader
 from likewise.models.endpoint import Endpoint
-from likewise.models.layers import FixedProjection, MeanOfSigmoids
+from likewise.models.layered import LayeredModel
 from likewise.models.open import open_model
 from likewise.models.opened import Opened
 from likewise.models.recognise import as_model
 from likewise.models.saved import save_model
-from likewise.models.torch_module import TorchModel
+
+if TYPE_CHECKING:
+    from likewise.models.torch_layers import FixedProjection, MeanOfSigmoids
+    from likewise.models.torch_module import TorchModel
 
 __all__ = [
     "BlackBox",
@@ -18,6 +24,7 @@ __all__ = [
     "Endpoint",
     "FixedProjection",
     "Front",
+    "LayeredModel",
     "MeanOfSigmoids",
     "Model",
     "ModelCard",
@@ -30,3 +37,16 @@ __all__ = [
     "open_model",
     "save_model",
 ]
+
+_TORCH = {
+    "FixedProjection": "likewise.models.torch_layers",
+    "MeanOfSigmoids": "likewise.models.torch_layers",
+    "TorchModel": "likewise.models.torch_module",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs torch only when it is asked for."""
+    if name not in _TORCH:
+        raise AttributeError(f"module 'likewise.models' has no attribute {name!r}")
+    return getattr(need(_TORCH[name], "torch", name), name)

@@ -7,15 +7,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 
-from likewise.errors import InvalidData
+from likewise.errors import InvalidData, InvalidModel
 from likewise.losses import Loss, LossName, Output
+from likewise.models.network import Network
 
 Task = Literal["classification", "regression"]
 Reference = Callable[[np.ndarray], np.ndarray]
+Pullback = Callable[[np.ndarray], np.ndarray]
+"""From gradients in the outputs (n × k) to gradients in the rows (n × d)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,15 +87,36 @@ class Model(abc.ABC):
     reference: Reference | None = None
     """The user's own probabilities (or predictions), if this model is a conversion of theirs."""
 
-    dtype: torch.dtype = torch.float64
+    dtype: np.dtype[Any] = np.dtype(np.float64)
     """What it computes in, so that checks know its rounding."""
 
     declared: bool = True
     """Whether someone said what the outputs mean, or they are taken for logits."""
 
     @abc.abstractmethod
-    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Return outputs, row by row: logits, probabilities or values (see `ModelCard.output`)."""
+
+    def outputs_and_pullback(
+        self, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+        r"""Return outputs, and the map :math:`g \mapsto g J_f(x)` from gradients in them to rows.
+
+        Only models whose card says ``differentiable`` have it.
+        """
+        raise InvalidModel(f"The {self.card.kind} gives answers only, no gradients.")
+
+    @property
+    def network(self) -> Network | None:
+        """The model as a plain network, if it is one: its gradients are then written out."""
+        return None
+
+    def loss_gradient(
+        self, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n d"]:
+        r"""Return :math:`\nabla_x \ell(f(x), y)`, row by row."""
+        out, pullback = self.outputs_and_pullback(x)
+        return pullback(self.loss.gradient(out, y))
 
     @property
     def loss(self) -> Loss:
@@ -104,7 +126,7 @@ class Model(abc.ABC):
 
     def targets(
         self, y: Shaped[np.ndarray, " n"], *, positive: Any = None
-    ) -> tuple[Shaped[Tensor, " n"], tuple[Any, ...]]:
+    ) -> tuple[Shaped[np.ndarray, " n"], tuple[Any, ...]]:
         """Turn labels into class indices (or float targets), and say which classes they stand for.
 
         The model's own classes count if it knows them; else the sorted values of the labels;
@@ -112,14 +134,14 @@ class Model(abc.ABC):
         """
         if self.card.task == "regression":
             try:
-                return torch.from_numpy(np.asarray(y, dtype=np.float64)), ()
+                return np.asarray(y, dtype=np.float64), ()
             except ValueError:
                 raise InvalidData(
                     "The model predicts a number, but the label column holds text."
                 ) from None
         classes = label_classes(y, self.card.classes, positive)
         place = {value: index for index, value in enumerate(classes)}
-        return torch.tensor([place[v] for v in y.tolist()], dtype=torch.long), classes
+        return np.array([place[v] for v in y.tolist()], dtype=np.int64), classes
 
 
 def label_classes(

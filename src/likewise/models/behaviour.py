@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 
 from likewise.errors import InvalidData, InvalidModel, LikewiseError, NoAnswer, in_short
 from likewise.losses import probabilities
@@ -46,7 +44,7 @@ def check(
     check_rows(model, x)
     if model.card.differentiable:
         _check_gradient(model, rows)
-    check_conversion(model, x if model.card.differentiable else rows.numpy())
+    check_conversion(model, x if model.card.differentiable else rows)
 
 
 def check_rows(model: Model, x: Float[np.ndarray, "n d"]) -> None:
@@ -58,10 +56,10 @@ def check_rows(model: Model, x: Float[np.ndarray, "n d"]) -> None:
     rows = _spread(x)
     first = _run(model, rows)
     # Rounding depends on the shape of a product, so nothing is compared to the last bit.
-    rounding = 1e-9 if model.dtype == torch.float64 else 1e-4
+    rounding = 1e-9 if model.dtype == np.float64 else 1e-4
 
-    def gap(other: Tensor) -> float:
-        return float(((other - first).abs() / (1 + first.abs())).max())
+    def gap(other: np.ndarray) -> float:
+        return float((np.abs(other - first) / (1 + np.abs(first))).max())
 
     if gap(_run(model, rows)) > rounding:
         raise InvalidModel(
@@ -71,10 +69,10 @@ def check_rows(model: Model, x: Float[np.ndarray, "n d"]) -> None:
     if len(rows) == 1:
         return
     half = len(rows) // 2
-    other_ways: dict[str, Callable[[], Tensor]] = {
-        "in reverse order": lambda: _run(model, rows.flip(0)).flip(0),
-        "in two halves": lambda: torch.cat([_run(model, rows[:half]), _run(model, rows[half:])]),
-        "with one of them alone": lambda: torch.cat([_run(model, rows[:1]), first[1:]]),
+    other_ways: dict[str, Callable[[], np.ndarray]] = {
+        "in reverse order": lambda: _run(model, rows[::-1])[::-1],
+        "in two halves": lambda: np.concatenate([_run(model, rows[:half]), _run(model, rows[half:])]),
+        "with one of them alone": lambda: np.concatenate([_run(model, rows[:1]), first[1:]]),
     }
     for way, run in other_ways.items():
         try:
@@ -97,7 +95,7 @@ def check_conversion(model: Model, x: Float[np.ndarray, "n d"]) -> None:
     """Refuse a model that does not answer as the one it was converted from, on any row."""
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
-        out = _run(model, torch.from_numpy(np.ascontiguousarray(block)), start)
+        out = _run(model, block, start)
         if model.reference is not None:
             theirs = np.asarray(model.reference(block), dtype=np.float64)
             _compare(model, out, theirs, "converted exactly", start)
@@ -112,25 +110,25 @@ def check_cut(model: Model, whole: Callable[[pa.Table], Any], table: pa.Table) -
     known = np.isfinite(x).all(axis=1)  # a gap in the data is for others to report
     if known.any():
         theirs = np.asarray(whole(some), dtype=np.float64)[known]
-        _compare(model, _run(model, torch.from_numpy(x[known])), theirs, "cut as it should be")
+        _compare(model, _run(model, x[known]), theirs, "cut as it should be")
 
 
 def _compare(
     model: Model,
-    out: Float[Tensor, "n k"],
+    out: Float[np.ndarray, "n k"],
     theirs: Float[np.ndarray, "n ..."],
     how: str,
     start: int = 0,
 ) -> None:
     numbers = model.card.task == "regression"
     ours = out if numbers else probabilities(out, model.card.output)
-    other = torch.from_numpy(theirs).reshape(len(ours), -1)
+    other = theirs.reshape(len(ours), -1)
     if other.shape != ours.shape:
         raise InvalidModel(
             f"The {model.card.kind} gives {other.shape[1]} columns, its conversion {ours.shape[1]}."
         )
     # Predictions may be in any unit, so a difference between them is relative.
-    gap = ((ours - other).abs() / (1 + other.abs() if numbers else 1)).max(dim=1).values
+    gap = (np.abs(ours - other) / (1 + np.abs(other) if numbers else 1)).max(axis=1)
     if not gap.max() <= CONVERSION:
         raise InvalidModel(
             f"The {model.card.kind} was not {how}: row {start + int(gap.argmax())} differs by "
@@ -156,7 +154,7 @@ def _check_width(model: Model, given: int, features: tuple[str, ...]) -> None:
         )
 
 
-def _check_outputs(model: Model, out: Float[Tensor, "n k"], classes: tuple[Any, ...]) -> None:
+def _check_outputs(model: Model, out: Float[np.ndarray, "n k"], classes: tuple[Any, ...]) -> None:
     width = out.shape[1]
     if model.card.task == "regression":
         if width != 1:
@@ -168,9 +166,9 @@ def _check_outputs(model: Model, out: Float[Tensor, "n k"], classes: tuple[Any, 
             f"({', '.join(map(repr, classes[:6]))})."
         )
     # How far from probabilities: rounded or in single precision, they are off by a little.
-    excess = float(torch.maximum(-out, out - 1).max())
+    excess = float(np.maximum(-out, out - 1).max())
     if width > 1:
-        excess = max(excess, float((out.sum(dim=1) - 1).abs().max()))
+        excess = max(excess, float(np.abs(out.sum(axis=1) - 1).max()))
     if model.card.output == "probabilities" and excess > 1e-3:
         raise InvalidModel(
             "The model's outputs are said to be probabilities, but they leave [0, 1] or do not "
@@ -184,31 +182,24 @@ def _check_outputs(model: Model, out: Float[Tensor, "n k"], classes: tuple[Any, 
         )
 
 
-def _check_gradient(model: Model, rows: Float[Tensor, "n d"]) -> None:
-    x = rows.clone().requires_grad_()
-    try:
-        (gradient,) = torch.autograd.grad(model(x).sum(), x)
-    except RuntimeError as error:
-        raise InvalidModel(
-            f"The model has no gradient with respect to its inputs ({in_short(error)})."
-        ) from None
-    if not torch.isfinite(gradient).all():
+def _check_gradient(model: Model, rows: Float[np.ndarray, "n d"]) -> None:
+    out, pullback = model.outputs_and_pullback(rows)
+    if not np.isfinite(pullback(np.ones_like(out))).all():
         raise InvalidModel("The model's gradient is NaN or infinite for some of the rows.")
 
 
-def _run(model: Model, rows: Float[Tensor, "n d"], start: int | None = None) -> Tensor:
+def _run(model: Model, rows: Float[np.ndarray, "n d"], start: int | None = None) -> np.ndarray:
     try:
-        with torch.no_grad():
-            out = model(rows)
+        out = model(rows)
     except LikewiseError:
         raise
     except Exception as error:
         raise InvalidModel(
             f"The model cannot be run on rows of {rows.shape[1]} features: {in_short(error)}."
         ) from None
-    bad = (~torch.isfinite(out)).any(dim=1)
+    bad = (~np.isfinite(out)).any(axis=1)
     if bad.any():
-        first = "" if start is None else f", first row {start + int(bad.nonzero()[0, 0])}"
+        first = "" if start is None else f", first row {start + int(bad.argmax())}"
         raise InvalidModel(
             f"The model returns NaN or infinite numbers for {int(bad.sum())} of {len(out)} rows "
             f"tried{first}."
@@ -216,11 +207,11 @@ def _run(model: Model, rows: Float[Tensor, "n d"], start: int | None = None) -> 
     return out
 
 
-def _spread(x: Float[np.ndarray, "n d"]) -> Float[Tensor, "m d"]:
+def _spread(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
     """Return a few rows, evenly spread over all."""
     if len(x) == 0:
         raise InvalidData("There are no rows to try the model on.")
-    return torch.from_numpy(x[_places(len(x))])
+    return x[_places(len(x))]
 
 
 def _places(n: int) -> Int[np.ndarray, " m"]:

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, LikewiseError, in_short
@@ -37,14 +35,14 @@ class BlackBox(Model):
 
     card: ModelCard
     function: Function
-    dtype: torch.dtype = torch.float64
+    dtype: np.dtype[Any] = np.dtype(np.float64)
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
 
     @override
-    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        rows = x.detach().to(torch.float64).numpy()
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        rows = x.astype(np.float64, copy=False)
         try:
             answer = np.asarray(self.function(rows), dtype=np.float64)
         except LikewiseError:
@@ -67,7 +65,7 @@ class BlackBox(Model):
                 f"The {self.card.kind} returns NaN or infinite numbers for {bad} of {len(rows)} "
                 "rows."
             )
-        return torch.from_numpy(answer)
+        return answer
 
 
 def from_callable(

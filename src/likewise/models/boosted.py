@@ -6,14 +6,14 @@ bring the process down. So they need trust, like trees in skops files.
 
 import dataclasses
 import hashlib
-import importlib
 import json
 from typing import Any
 
 from jaxtyping import Float
 from numpy import ndarray
 
-from likewise.errors import InvalidFile, MissingExtra, in_short
+from likewise.errors import InvalidFile, in_short
+from likewise.extras import need
 from likewise.losses import Output
 from likewise.models.black_box import from_callable
 from likewise.models.opened import Opened
@@ -35,7 +35,7 @@ class XgboostRows:
 
 def read_xgboost(content: bytes, source: str) -> Opened:
     """Open what XGBoost's ``save_model`` wrote (JSON or UBJ)."""
-    xgboost = _library("xgboost", "xgboost-cpu", source)
+    xgboost = need("xgboost", "xgboost", repr(source))
     try:
         booster = xgboost.Booster(model_file=bytearray(content))
         objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
@@ -47,7 +47,7 @@ def read_xgboost(content: bytes, source: str) -> Opened:
 
 def read_lightgbm(content: bytes, source: str) -> Opened:
     """Open what LightGBM's ``save_model`` wrote (text)."""
-    lightgbm = _library("lightgbm", "lightgbm", source)
+    lightgbm = need("lightgbm", "lightgbm", repr(source))
     try:
         text = content.decode()
         # LightGBM ends the process when it is given half a file.
@@ -80,15 +80,6 @@ def _opened(
     card = dataclasses.replace(box.card, n_features=width, features=names)
     fingerprint = hashlib.sha256(content).hexdigest()
     return Opened(dataclasses.replace(box, card=card), fingerprint=fingerprint)
-
-
-def _library(name: str, package: str, source: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MissingExtra(
-            f"{source!r} needs {name}, which is not installed: pip install {package}."
-        ) from None
 
 
 def _damaged(source: str, kind: str, error: Exception) -> InvalidFile:

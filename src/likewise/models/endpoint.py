@@ -13,7 +13,6 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-import torch
 from jaxtyping import Float
 from typing_extensions import override
 
@@ -123,7 +122,7 @@ class Endpoint:
         """Return the model that is given rows of features."""
         box = from_callable(self, output=self.output, classes=classes, kind="HTTP endpoint")
         # How many digits it computes with, and how many it sends, nobody knows.
-        return dataclasses.replace(box, dtype=torch.float32, declared=False)
+        return dataclasses.replace(box, dtype=np.dtype(np.float32), declared=False)
 
     def reader(self, columns: tuple[str, ...] = ()) -> ColumnReader:
         """Return the model that is given original columns, one object a person."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from jaxtyping import Float
 
 from likewise.errors import InvalidFile, MissingExtra, in_short
@@ -138,7 +137,7 @@ def _model(graph: Graph, inputs: tuple[Input, ...], answers: Answers) -> BlackBo
     if any(i.type is np.object_ for i in inputs):
         return ColumnReader(card, tuple(i.name for i in inputs), graph.table)
     exact = all(i.type is np.float64 for i in inputs)
-    dtype = torch.float64 if exact else torch.float32
+    dtype = np.dtype(np.float64 if exact else np.float32)
     return BlackBox(card, graph.matrix, dtype, declared=answers.declared)
 
 

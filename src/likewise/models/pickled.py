@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import InvalidFile, InvalidModel, in_short, nearest
+from likewise.errors import InvalidFile, InvalidModel, MissingExtra, in_short, nearest
+from likewise.extras import need
 from likewise.models.opened import Opened
 
 
@@ -18,6 +19,8 @@ def read_bytes(content: bytes, source: str, suffix: str) -> Opened:
     """Unpickle a file, whatever that does."""
     try:
         found = READERS[suffix](content)
+    except MissingExtra:
+        raise
     except ModuleNotFoundError as error:
         raise InvalidFile(
             f"{source!r} needs the package {error.name!r}, which is not installed."
@@ -64,15 +67,15 @@ def _joblib(content: bytes) -> Any:
 
 
 def _torch(content: bytes) -> Any:
-    import torch
-
-    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
+    return _torch_reader().read_pickle(content)
 
 
 def _export(content: bytes) -> Any:
-    import torch
+    return _torch_reader().read_export(content)
 
-    return torch.export.load(io.BytesIO(content)).module()
+
+def _torch_reader() -> Any:
+    return need("likewise.models.torch_module", "torch", "A file written by torch")
 
 
 READERS: dict[str, Callable[[bytes], Any]] = {

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from torch import nn
 
 from likewise.errors import (
     ConversionWarning,
@@ -16,7 +15,8 @@ from likewise.errors import (
     in_short,
 )
 from likewise.losses import LossName, Output
-from likewise.models import black_box, decoded, endpoint, pipeline, scikit, torch_module
+from likewise.extras import need
+from likewise.models import black_box, decoded, endpoint, layered, pipeline, scikit
 from likewise.models.base import Model
 from likewise.models.behaviour import check_cut
 from likewise.models.opened import Opened
@@ -78,6 +78,12 @@ def as_model(
     return _with_card(found, loss=loss)
 
 
+def is_torch(given: Any) -> bool:
+    """Tell whether an object is a torch module, without importing torch."""
+    base = ("torch.nn.modules.module", "Module")
+    return any((kind.__module__, kind.__qualname__) == base for kind in type(given).__mro__)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Recogniser:
     output: Output | None
@@ -95,8 +101,10 @@ class _Recogniser:
             return given.model(self.classes)
         if isinstance(given, decoded.ColumnReader):
             return decoded.through(given, self.encoder)
-        if isinstance(given, nn.Module):
-            return torch_module.from_module(given, output=self.output, classes=self.classes)
+        if isinstance(given, layered.Chain):
+            return layered.from_chain(given, output=self.output, classes=self.classes)
+        if is_torch(given):
+            return _torch().from_module(given, output=self.output, classes=self.classes)
         if isinstance(given, type):
             raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
         if hasattr(given, "to_torch"):
@@ -106,7 +114,7 @@ class _Recogniser:
         if callable(given):
             if self.output is None:
                 return black_box.from_callable(given, classes=self.classes)
-            return torch_module.from_function(given, output=self.output, classes=self.classes)
+            return _torch().from_function(given, output=self.output, classes=self.classes)
         raise InvalidModel(f"A {type(given).__name__} is not a model.")
 
     def opened(self, file: Opened) -> Model:
@@ -121,11 +129,11 @@ class _Recogniser:
             raise InvalidModel(f"The model is damaged: {in_short(error)}.") from None
         return _with_card(found, fingerprint=file.fingerprint or found.card.fingerprint)
 
-    def trained(self, estimator: Any) -> Model:
+    def trained(self, estimator: Any) -> Any:
         """Convert an estimator that knows its torch module; ``output_`` says what that returns."""
         output = self.output or getattr(estimator, "output_", "logits")
         module, classes = estimator.to_torch(), scikit.classes_of(estimator)
-        found = torch_module.from_module(module, output=output, classes=classes)
+        found = _torch().from_module(module, output=output, classes=classes)
         card = dataclasses.replace(
             found.card, kind=type(estimator).__name__, features=scikit.features_of(estimator)
         )
@@ -166,6 +174,10 @@ class _Recogniser:
             found = _given_sparse(found, last)
             check_cut(found, answer, table)
         return found
+
+
+def _torch() -> Any:
+    return need("likewise.models.torch_module", "torch", "A function of tensors")
 
 
 def _given_sparse(model: black_box.BlackBox, last: Any) -> black_box.BlackBox:

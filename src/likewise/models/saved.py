@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from likewise.errors import InvalidFile, InvalidModel
 from likewise.files import write_whole
 from likewise.losses import Output
-from likewise.models.chain import chain
-from likewise.models.layers import Written, read_layer, write_layer
+from likewise.models.layered import Chain, LayeredModel, probe_rows
+from likewise.models.layers import SAVED, Layer, check_layer, unsaved
+from likewise.models.base import Model
 from likewise.models.opened import Opened
-from likewise.models.recognise import as_model
-from likewise.models.torch_module import TorchModel
+from likewise.models.recognise import as_model, is_torch
 from likewise.tensors import read_tensors
 
 FORMAT = 1
@@ -46,25 +44,22 @@ def save_model(
     output
         What the outputs are, unless logits or known from the estimator.
     """
-    from safetensors.torch import save
+    from safetensors.numpy import save
 
     converted = as_model(model, output=output, classes=classes)
-    if not isinstance(converted, TorchModel) or not isinstance(converted.module, nn.Module):
-        raise InvalidModel(f"A {converted.card.kind} has no layers that could be saved.")
+    layers = _layers(converted)
     if converted.front is not None:
         raise InvalidModel("A pipeline cannot be saved as layers. Save its last step alone.")
-    written = [write_layer(layer) for layer in chain(converted.module)]
-    classes, output = converted.card.classes, converted.card.output
     about = {
         "format": FORMAT,
-        "output": output,
-        "classes": [_plain(value) for value in classes],
-        "layers": [{"layer": layer.name, **layer.options} for layer in written],
+        "output": converted.card.output,
+        "classes": [_plain(value) for value in converted.card.classes],
+        "layers": [{"layer": layer.name, **layer.options} for layer in layers],
     }
     tensors = {
-        f"{index}.{name}": tensor.cpu().contiguous().clone()
-        for index, layer in enumerate(written)
-        for name, tensor in layer.tensors.items()
+        f"{index}.{name}": np.ascontiguousarray(array)
+        for index, layer in enumerate(layers)
+        for name, array in layer.arrays.items()
     }
     content = save(tensors, {KEY: json.dumps(about, allow_nan=False)})
     _check_again(read_bytes(content, str(path)).content, converted)
@@ -81,7 +76,7 @@ def read_bytes(content: bytes, source: str) -> Opened:
         )
     try:
         about = _about(written[KEY])
-        network, width = _network(about["layers"], tensors)
+        chain, width = _chain(about["layers"], tensors)
         classes = _classes(about["classes"], about["output"], width)
     except (InvalidFile, InvalidModel) as error:
         problem = str(error).removesuffix(".")
@@ -89,18 +84,32 @@ def read_bytes(content: bytes, source: str) -> Opened:
             f"{source!r} is damaged or was not written by likewise: {problem}."
         ) from None
     return Opened(
-        network,
+        chain,
         classes=classes,
         output=about["output"],
         fingerprint=hashlib.sha256(content).hexdigest(),
     )
 
 
-def _check_again(network: nn.Sequential, model: TorchModel) -> None:
+def _layers(model: Model) -> tuple[Layer, ...]:
+    if isinstance(model, LayeredModel):
+        layers = model.chain.layers
+    elif is_torch(getattr(model, "module", None)):
+        from likewise.models.torch_layers import read_layers
+
+        layers = read_layers(model.module)  # type: ignore[attr-defined]
+    else:
+        raise InvalidModel(f"A {model.card.kind} has no layers that could be saved.")
+    for layer in layers:
+        if layer.name not in SAVED:
+            raise unsaved(layer.name)
+    return layers
+
+
+def _check_again(chain: Chain, model: Model) -> None:
     """Refuse to write what would not give the same numbers when it is read."""
-    width = model.card.n_features or 1
-    x = torch.linspace(-2, 2, 16 * width, dtype=torch.float64).reshape(width, 16).T
-    if not torch.allclose(network(x), model(x), rtol=1e-12, atol=1e-12):
+    x = probe_rows(model.card.n_features or 1)
+    if not np.allclose(chain(x), model(x), rtol=1e-12, atol=1e-12):
         raise InvalidModel("The model does something that its layers alone do not say.")
 
 
@@ -122,7 +131,7 @@ def _about(text: str) -> dict[str, Any]:
     return about
 
 
-def _network(layers: Any, tensors: Mapping[str, Tensor]) -> tuple[nn.Sequential, int]:
+def _chain(layers: Any, tensors: Mapping[str, np.ndarray]) -> tuple[Chain, int]:
     if not isinstance(layers, list) or not all(
         isinstance(entry, dict) and isinstance(entry.get("layer"), str) for entry in layers
     ):
@@ -130,9 +139,9 @@ def _network(layers: Any, tensors: Mapping[str, Tensor]) -> tuple[nn.Sequential,
     if len(layers) > MOST_LAYERS:
         raise InvalidFile(f"it has {len(layers)} layers, more than {MOST_LAYERS}")
     for name, tensor in tensors.items():
-        if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
+        if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
             raise InvalidFile(f"its weights {name[:40]!r} are not finite numbers")
-    own: list[dict[str, Tensor]] = [{} for _ in layers]
+    own: list[dict[str, np.ndarray]] = [{} for _ in layers]
     for name, tensor in tensors.items():
         index, _, key = name.partition(".")
         if not (index.isascii() and index.isdigit() and len(index) < 6 and int(index) < len(own)):
@@ -141,11 +150,12 @@ def _network(layers: Any, tensors: Mapping[str, Tensor]) -> tuple[nn.Sequential,
     built, width = [], None
     for entry, weights in zip(layers, own, strict=True):
         options = {key: value for key, value in entry.items() if key != "layer"}
-        layer, width = read_layer(Written(entry["layer"], options, weights), width)
+        layer = Layer(entry["layer"], options, weights)
+        width = check_layer(layer, width)
         built.append(layer)
     if width is None:
         raise InvalidFile("it has no weights")
-    return nn.Sequential(*built).eval(), width
+    return Chain(tuple(built)), width
 
 
 def _classes(labels: Any, output: Output, width: int) -> tuple[Any, ...]:

@@ -1,20 +1,18 @@
-"""Scikit-learn's linear models and networks, converted exactly to torch, in float64."""
+"""Scikit-learn's linear models and networks, read exactly as layers, in float64."""
 
 import dataclasses
 import importlib.util
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import nn
-from typing_extensions import override
 
 from likewise.errors import InvalidModel
 from likewise.losses import Output
-from likewise.models.torch_module import TorchModel, from_module
+from likewise.models.layered import Chain, LayeredModel, from_chain
+from likewise.models.layers import Layer, linear
 
-_ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}
+_ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid"}
 
 
 def is_scikit(model: Any) -> bool:
@@ -22,8 +20,8 @@ def is_scikit(model: Any) -> bool:
     return any(kind.__module__.partition(".")[0] == "sklearn" for kind in type(model).__mro__)
 
 
-def convert(estimator: Any) -> TorchModel | None:
-    """Convert a fitted estimator to torch, or return None if its kind is not known."""
+def convert(estimator: Any) -> LayeredModel | None:
+    """Read a fitted estimator as layers, or return None if its kind is not known."""
     from sklearn import linear_model, neural_network
 
     linear_regressors = (
@@ -51,10 +49,13 @@ def convert(estimator: Any) -> TorchModel | None:
         layers = _network(estimator) if hasattr(estimator, "coefs_") else [_line(estimator)]
     else:
         return None
-    model = from_module(nn.Sequential(*layers), output=output, classes=classes_of(estimator))
-    card = dataclasses.replace(
-        model.card, kind=type(estimator).__name__, features=features_of(estimator)
+    model = from_chain(
+        Chain(tuple(layers)),
+        output=output,
+        classes=classes_of(estimator),
+        kind=type(estimator).__name__,
     )
+    card = dataclasses.replace(model.card, features=features_of(estimator))
     return dataclasses.replace(model, card=card, reference=Answer.of(estimator))
 
 
@@ -117,54 +118,39 @@ def features_of(estimator: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in getattr(estimator, "feature_names_in_", ()))
 
 
-def _linear(weight: Any, bias: Any) -> nn.Linear:
-    matrix = np.atleast_2d(np.asarray(weight, dtype=np.float64))
-    layer = nn.Linear(matrix.shape[1], matrix.shape[0], dtype=torch.float64)
-    offset = np.broadcast_to(np.asarray(bias, dtype=np.float64), matrix.shape[:1])
-    with torch.no_grad():
-        layer.weight.copy_(torch.tensor(matrix))
-        layer.bias.copy_(torch.tensor(offset))
-    return layer
-
-
-def _line(estimator: Any) -> nn.Linear:
+def _line(estimator: Any) -> Layer:
     if np.ndim(estimator.coef_) == 2 and len(estimator.coef_) > 1:
         raise InvalidModel(
             f"The {type(estimator).__name__} predicts {len(estimator.coef_)} numbers a person; "
             "an audit needs one."
         )
-    return _linear(estimator.coef_, estimator.intercept_)
+    return linear(estimator.coef_, estimator.intercept_)
 
 
-def _logistic(estimator: Any) -> list[nn.Module]:
-    linear = _linear(estimator.coef_, estimator.intercept_)
+def _logistic(estimator: Any) -> list[Layer]:
     # scikit-learn before 1.8 had two more readings of the same coefficients.
     kind = getattr(estimator, "multi_class", "auto")
+    scores = linear(estimator.coef_, estimator.intercept_)
     if len(estimator.classes_) == 2:
         if kind == "multinomial":  # softmax of (-d, d)
-            return [_linear(2 * estimator.coef_, 2 * estimator.intercept_)]
-        return [linear]
+            return [linear(2 * estimator.coef_, 2 * estimator.intercept_)]
+        return [scores]
     one_versus_rest = kind == "ovr" or (kind != "multinomial" and estimator.solver == "liblinear")
     # Probabilities are then sigmoids divided by their sum: the softmax of log-sigmoids.
-    return [linear, nn.LogSigmoid()] if one_versus_rest else [linear]
+    return [scores, Layer("LogSigmoid")] if one_versus_rest else [scores]
 
 
-def _network(estimator: Any) -> list[nn.Module]:
+def _network(estimator: Any) -> list[Layer]:
     if estimator.n_outputs_ > 1 and not hasattr(estimator, "classes_"):
         raise InvalidModel(
             f"The MLPRegressor predicts {estimator.n_outputs_} numbers a person; an audit needs "
             "one."
         )
-    layers: list[nn.Module] = []
+    layers: list[Layer] = []
     for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True):
-        layers += [_linear(weight.T, bias), _ACTIVATIONS[estimator.activation]()]
-    layers[-1] = Exponential() if estimator.out_activation_ == "exp" else nn.Identity()
+        if layers and estimator.activation in _ACTIVATIONS:
+            layers.append(Layer(_ACTIVATIONS[estimator.activation]))
+        layers.append(linear(weight.T, bias))
+    if estimator.out_activation_ == "exp":  # the inverse of the log link, for counts
+        layers.append(Layer("Exponential"))
     return layers
-
-
-class Exponential(nn.Module):
-    """The inverse of the log link, for networks fitted to counts."""
-
-    @override
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.exp()

@@ -1,12 +1,15 @@
-"""Torch modules, and functions of tensors, as models."""
+"""Torch modules, and functions of tensors, as models: where arrays become tensors, and back."""
 
 import copy
 import dataclasses
+import functools
 import hashlib
+import io
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -14,7 +17,10 @@ from typing_extensions import override
 
 from likewise.errors import InvalidModel, in_short
 from likewise.losses import Output
-from likewise.models.base import Front, Model, ModelCard, Reference
+from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
+from likewise.models.layered import Chain, probe_rows
+from likewise.models.network import Network, plain_network
+from likewise.models.torch_layers import read_layers
 
 Function = Callable[[Tensor], Any]
 
@@ -30,7 +36,7 @@ class TorchModel(Model):
         What is known of it.
     module
         A private copy of the user's module, or a function from tensors to tensors.
-    dtype
+    precision
         What it is run in.
     declared
         Whether someone said what the outputs mean. If nobody did, outputs that look like
@@ -39,14 +45,68 @@ class TorchModel(Model):
 
     card: ModelCard
     module: Function
-    dtype: torch.dtype = torch.float64
+    precision: torch.dtype = torch.float64
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
 
+    @property
     @override
-    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        return columns(self.module(x.to(self.dtype)), len(x)).to(torch.float64)
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        double = self.precision == torch.float64
+        return np.dtype(np.float64 if double else np.float32)
+
+    @override
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        with torch.no_grad():
+            return columns(self.module(self._tensor(x)), len(x)).double().numpy()
+
+    @override
+    def outputs_and_pullback(
+        self, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+        rows = self._tensor(x).detach().requires_grad_()
+        try:
+            with torch.enable_grad():
+                out = columns(self.module(rows), len(x)).double()
+        except RuntimeError as error:
+            raise _no_gradient(error) from None
+
+        def pullback(g: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n d"]:
+            try:
+                (slope,) = torch.autograd.grad(
+                    out, rows, torch.from_numpy(g).double(), retain_graph=True
+                )
+            except RuntimeError as error:
+                raise _no_gradient(error) from None
+            return slope.double().numpy()
+
+        return out.detach().numpy(), pullback
+
+    @functools.cached_property
+    @override
+    def network(self) -> Network | None:
+        if not isinstance(self.module, nn.Module) or self.card.n_features is None:
+            return None
+        try:
+            chain = Chain(read_layers(self.module))
+        except InvalidModel:
+            return None
+        x = probe_rows(self.card.n_features)
+        # A hook, for one, is in no list of layers.
+        same = np.allclose(chain(x), self(x), rtol=1e-9, atol=1e-9)
+        return plain_network(chain.layers) if same else None
+
+    def _tensor(self, x: Float[np.ndarray, "n d"]) -> Tensor:
+        """Return rows as a tensor on the same memory, if it can be one."""
+        plain = x.flags.writeable and all(stride >= 0 for stride in x.strides)
+        return torch.from_numpy(x if plain else x.copy()).to(self.precision)
+
+
+def _no_gradient(error: Exception) -> InvalidModel:
+    return InvalidModel(
+        f"The model has no gradient with respect to its inputs ({in_short(error)})."
+    )
 
 
 def columns(out: Any, n: int) -> Tensor:
@@ -105,6 +165,16 @@ def from_function(
     name = getattr(function, "__name__", type(function).__name__)
     card = _card(f"function {name}", output, classes)
     return TorchModel(card, _Either(function, function, torch.get_default_dtype()))
+
+
+def read_pickle(content: bytes) -> Any:
+    """Unpickle what ``torch.save`` wrote, whatever that does."""
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
+
+
+def read_export(content: bytes) -> Any:
+    """Open an archive of ``torch.export``."""
+    return torch.export.load(io.BytesIO(content)).module()
 
 
 def private_copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:

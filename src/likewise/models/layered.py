@@ -1,0 +1,115 @@
+"""Networks of known layers, run in NumPy: saved networks, linear models, scikit-learn's networks."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from likewise.losses import Output
+from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
+from likewise.models.forward import run, run_and_pull
+from likewise.models.layers import Layer
+from likewise.models.network import Network, plain_network
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chain:
+    """Layers that feed each other, with float64 arrays: a network before anyone asks it anything.
+
+    Parameters
+    ----------
+    layers
+        In the order they are run.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(layer.double() for layer in self.layers))
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """Return the outputs, row by row."""
+        return run(self.layers, x)
+
+    @property
+    def width(self) -> int | None:
+        """How many inputs the first layer with weights takes."""
+        sizes = (array.shape[-1] for layer in self.layers for array in layer.arrays.values())
+        return next(sizes, None)
+
+    @property
+    def fingerprint(self) -> str:
+        """A sha256 of the layers and their weights."""
+        digest = hashlib.sha256()
+        for layer in self.layers:
+            digest.update(json.dumps([layer.name, dict(layer.options)], sort_keys=True).encode())
+            for name, array in sorted(layer.arrays.items()):
+                digest.update(f"{name} {array.shape}".encode() + array.tobytes())
+        return digest.hexdigest()
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class LayeredModel(Model):
+    """A network of known layers, run in float64.
+
+    Parameters
+    ----------
+    card
+        What is known of it.
+    chain
+        Its layers.
+    declared
+        Whether someone said what the outputs mean.
+    """
+
+    card: ModelCard
+    chain: Chain
+    declared: bool = True
+    reference: Reference | None = None
+    front: Front | None = None
+
+    @override
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        return run(self.chain.layers, x.astype(np.float64, copy=False))
+
+    @override
+    def outputs_and_pullback(
+        self, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+        return run_and_pull(self.chain.layers, x.astype(np.float64, copy=False))
+
+    @functools.cached_property
+    @override
+    def network(self) -> Network | None:
+        return plain_network(self.chain.layers)
+
+
+def from_chain(
+    chain: Chain,
+    *,
+    output: Output | None = None,
+    classes: tuple[Any, ...] = (),
+    kind: str = "network",
+) -> LayeredModel:
+    """Turn layers into a model."""
+    card = ModelCard(
+        kind=kind,
+        task="regression" if output == "values" else "classification",
+        output=output or "logits",
+        classes=classes,
+        n_features=chain.width,
+        fingerprint=chain.fingerprint,
+    )
+    return LayeredModel(card, chain, declared=output is not None)
+
+
+def probe_rows(width: int) -> Float[np.ndarray, "16 d"]:
+    """Return a few rows to compare a network with what was read of it."""
+    return np.ascontiguousarray(np.linspace(-2, 2, 16 * width).reshape(width, 16).T)
