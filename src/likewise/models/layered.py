@@ -67,6 +67,8 @@ class LayeredModel(Model):
         Its layers.
     declared
         Whether someone said what the outputs mean.
+    says
+        What a file says it returns, if its last softmax or sigmoid was left out to read logits.
     """
 
     card: ModelCard
@@ -74,6 +76,7 @@ class LayeredModel(Model):
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
+    says: Output | None = None
 
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:

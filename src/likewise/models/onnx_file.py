@@ -1,4 +1,7 @@
-"""ONNX files, run by onnxruntime. A graph of numeric operators: opening one runs no code."""
+"""ONNX files: a graph of numeric operators, so that opening one runs no code.
+
+Chains of layers are read as such; whatever else is in a graph, onnxruntime runs.
+"""
 
 import dataclasses
 import functools
@@ -11,9 +14,12 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from likewise.errors import InvalidFile, MissingExtra, in_short
+from likewise.losses import probabilities
 from likewise.models.base import ModelCard
 from likewise.models.black_box import BlackBox
 from likewise.models.decoded import ColumnReader
+from likewise.models.layered import LayeredModel, from_chain, probe_rows
+from likewise.models.onnx_chain import read_chain
 from likewise.models.onnx_graph import Answers, allocates, find_answers
 from likewise.models.opened import Opened
 from likewise.models.trial import try_out
@@ -115,12 +121,38 @@ def read_bytes(content: bytes, source: str, *, tried: bool = False) -> Opened:
         answers = find_answers(proto)
         graph = Graph(proto.SerializeToString(), answers.name)
         inputs = graph.inputs
+        network = _network(proto, graph, answers)
     except InvalidFile as error:
         raise InvalidFile(f"{source!r} cannot be audited: {error}.") from None
     except Exception as error:  # the runtime has an exception of its own for everything
         raise InvalidFile(f"{source!r} is damaged or no ONNX model ({in_short(error)}).") from None
     fingerprint = hashlib.sha256(content).hexdigest()
-    return Opened(_model(graph, inputs, answers), fingerprint=fingerprint)
+    return Opened(network or _model(graph, inputs, answers), fingerprint=fingerprint)
+
+
+def _network(proto: Any, graph: Graph, answers: Answers) -> LayeredModel | None:
+    """Return the graph as a network, if it is a chain and answers alike."""
+    if len(graph.inputs) > 1 or graph.inputs[0].type not in (np.float32, np.float64):
+        return None
+    link = answers.output == "probabilities"
+    chain = read_chain(proto, answers.name, link=link)
+    if chain is None or chain.width != graph.inputs[0].width:
+        return None
+    x = probe_rows(graph.inputs[0].width)
+    theirs = np.asarray(graph.matrix(x), dtype=np.float64).reshape(len(x), -1)
+    ours = probabilities(chain(x), "logits") if link else chain(x)
+    ours = ours[:, -theirs.shape[1] :]  # the graph may give the second of two classes alone
+    # Graphs compute in single precision as a rule, with as many roundings as there are inputs.
+    if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-4, atol=1e-4):
+        return None
+    model = from_chain(
+        chain,
+        output="logits" if link else answers.output,
+        classes=answers.classes,
+        kind="ONNX network",
+    )
+    says = answers.output if link else None
+    return dataclasses.replace(model, declared=answers.declared, says=says)
 
 
 def _model(graph: Graph, inputs: tuple[Input, ...], answers: Answers) -> BlackBox | ColumnReader:

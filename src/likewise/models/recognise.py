@@ -64,13 +64,14 @@ def as_model(
                 "others cannot be given to it."
             )
         found = _with_card(found, classes=tuple(classes))
-    if output is not None and found.card.output != output:
-        if isinstance(found, black_box.BlackBox) and not found.declared:
+    said = getattr(found, "says", None) or found.card.output
+    if output is not None and said != output:
+        if not found.declared:
             task = "regression" if output == "values" else "classification"
             found = _with_card(found, output=output, task=task)
             found = dataclasses.replace(found, declared=True)  # type: ignore[type-var]
         else:
-            raise InvalidModel(f"The {found.card.kind} returns {found.card.output}, not {output}.")
+            raise InvalidModel(f"The {found.card.kind} returns {said}, not {output}.")
     if loss is None:
         return found
     if (loss == "cross_entropy") != (found.card.task == "classification"):
