@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from likewise.checks.choices import resolve
 from likewise.checks.gather import Progress
@@ -199,15 +198,15 @@ def _introduce(model: Any, known: Survey, metric: FairMetric, settings: Settings
     check_belongs(metric, people.features)
     if model.front is None and people.encoder is None:
         warn_about_scales(people.x, people.features, settings.map.get("lam", 50.0))
-    x = torch.from_numpy(np.ascontiguousarray(people.x, dtype=np.float64))
-    return Introduced(model, people, x, torch.from_numpy(_targets(y, classes)), classes)
+    x = np.ascontiguousarray(people.x, dtype=np.float64)
+    return Introduced(model, people, x, _targets(y, classes), classes)
 
 
 def _targets(y: Any, classes: tuple[Any, ...]) -> Any:
     """Return labels as indices of classes, or as numbers for a regression."""
     if not classes:
         try:
-            return np.array(y, dtype=np.float64)  # a copy that torch may own
+            return np.array(y, dtype=np.float64)
         except ValueError:
             raise InvalidData(
                 "The model predicts a number, but the label column holds text."

@@ -5,9 +5,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int, Shaped
-from torch import Tensor
 
 from likewise.checks.certified_people import Drawn, Some
 from likewise.maps.flow import EXPLICIT, SOLVERS, GradientFlow, SolverName
@@ -97,8 +95,8 @@ def certify(
     flow: GradientFlow,
     model: Model,
     metric: FairMetric,
-    x: Float[Tensor, "n d"],
-    y: Shaped[Tensor, " n"],
+    x: Float[np.ndarray, "n d"],
+    y: Shaped[np.ndarray, " n"],
     *,
     n: int | None = None,
     seed: int = 0,
@@ -280,8 +278,8 @@ def _theorem_2_2(flow: GradientFlow, metric: FairMetric) -> str:
     return f"Theorem 2.2's own bound has the factor exp(LT) > 10^{power:.0f} and says nothing."
 
 
-def _some(n: int, people: int, seed: int) -> Int[Tensor, " m"]:
+def _some(n: int, people: int, seed: int) -> Int[np.ndarray, " m"]:
     if n <= people:
-        return torch.arange(n)
+        return np.arange(n)
     rng = np.random.default_rng([seed, 4])
-    return torch.from_numpy(np.sort(rng.choice(n, people, replace=False)))
+    return np.sort(rng.choice(n, people, replace=False))

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int, Shaped
-from torch import Tensor
 
 from likewise.maps.flow import GradientFlow, Precision
 from likewise.metrics.base import FairMetric
@@ -28,8 +26,8 @@ class Some:
 
     model: Model
     metric: FairMetric
-    x: Float[Tensor, "m d"]
-    y: Shaped[Tensor, " m"]
+    x: Float[np.ndarray, "m d"]
+    y: Shaped[np.ndarray, " m"]
     total: int
     threads: int
 
@@ -57,12 +55,12 @@ class Some:
         """Everyone's loss where they are."""
         return self._losses(lambda x, y: x)
 
-    def _losses(self, move: Callable[[Tensor, Tensor], Tensor]) -> Float[np.ndarray, " m"]:
+    def _losses(
+        self, move: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> Float[np.ndarray, " m"]:
         def block(rows: slice) -> Float[np.ndarray, " b"]:
             x, y = self.x[rows], self.y[rows]
-            at = move(x, y)
-            with torch.no_grad():
-                return self.model.loss(self.model(at), y).numpy()
+            return self.model.loss(self.model(move(x, y)), y)
 
         # Twice as large as those of the audit, since float32 takes half the room.
         size = 2 * block_size(self.x.shape[1])

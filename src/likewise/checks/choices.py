@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator, Sequence
 
-import torch
+import numpy as np
 
 from likewise.checks.introduce import Introduced
 from likewise.checks.judge import error_rate_interval
@@ -107,7 +107,7 @@ def reach_beside(settings: Settings, who: Introduced, metric: QuadraticForm) -> 
         search = _knowing(who, dataclasses.replace(search, feasible=True))
     if getattr(metric, "reach", None) is not None:
         return search
-    within = Ellipsoid.of(who.data.x @ metric.free.numpy().T, who.data.weight)
+    within = Ellipsoid.of(who.data.x @ metric.free.T, who.data.weight)
     return dataclasses.replace(search, within=within)
 
 
@@ -198,7 +198,7 @@ def _reaches(map: UnfairMap) -> Iterator[Ellipsoid]:
 
 def _same(one: Ellipsoid, other: Ellipsoid) -> bool:
     return (
-        torch.equal(one.mean, other.mean)
-        and torch.equal(one.covariance, other.covariance)
+        np.array_equal(one.mean, other.mean)
+        and np.array_equal(one.covariance, other.covariance)
         and one.radius == other.radius
     )

@@ -119,13 +119,10 @@ def _observe_block(who: Introduced, metric: FairMetric, bound: BoundMap, rows: s
     return Gathered(
         outcomes=outcomes,
         worst=tuple(
-            Case(
-                float(harm[i]), rows.start + int(i), x0[i].numpy().copy(), moved.x[i].numpy().copy()
-            )
-            for i in top
+            Case(float(harm[i]), rows.start + int(i), x0[i].copy(), moved.x[i].copy()) for i in top
         ),
-        shift=delta.mean(0).numpy(),
-        absolute_shift=delta.abs().mean(0).numpy(),
+        shift=delta.mean(axis=0),
+        absolute_shift=np.abs(delta).mean(axis=0),
         evaluations=moved.evaluations,
         below_one=observed.below_one,
         search={calls: float(loss.mean()) for calls, loss in moved.trace.items()},

@@ -1,5 +1,6 @@
 """Who and what was audited, with hashes, so that an audit can be repeated and checked."""
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
@@ -65,7 +66,7 @@ def data_record(who: Introduced, label: str) -> DataRecord:
 
 def metric_record(metric: FairMetric, data: AuditData) -> MetricRecord:
     """Describe the fair metric."""
-    free = metric.free.numpy() if isinstance(metric, QuadraticForm) else np.zeros((0, 1))
+    free = metric.free if isinstance(metric, QuadraticForm) else np.zeros((0, 1))
     origin = metric.origin if isinstance(metric, ProjectionMetric) else None
     return MetricRecord(
         kind=type(metric).__name__,
@@ -98,11 +99,12 @@ def counts(column: np.ndarray) -> dict[str, int]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what computed the result."""
-    names = ("likewise", "torch", "numpy", "scipy", "scikit-learn")
-    return {"python": platform.python_version()} | {
-        name: importlib.metadata.version(name) for name in names
-    }
+    """Return the versions of what computed the result, as far as it is installed."""
+    found = {"python": platform.python_version()}
+    for name in ("likewise", "numpy", "scipy", "scikit-learn", "torch"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def now() -> str:

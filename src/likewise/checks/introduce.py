@@ -4,9 +4,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int, Shaped
-from torch import Tensor
 
 from likewise.data.table import numeric_traits, with_inputs
 from likewise.errors import InvalidData
@@ -24,16 +22,13 @@ class Introduced:
 
     model: Model
     data: AuditData
-    x: Float[Tensor, "n d"]
-    y: Shaped[Tensor, " n"]
+    x: Float[np.ndarray, "n d"]
+    y: Shaped[np.ndarray, " n"]
     classes: tuple[Any, ...]
 
     def take(self, rows: Int[np.ndarray, " m"]) -> "Introduced":
         """Return the same model with some of the people."""
-        index = torch.from_numpy(rows)
-        return dataclasses.replace(
-            self, data=self.data.take(rows), x=self.x[index], y=self.y[index]
-        )
+        return dataclasses.replace(self, data=self.data.take(rows), x=self.x[rows], y=self.y[rows])
 
 
 def meet(model: Model, data: AuditData) -> AuditData:
@@ -56,5 +51,5 @@ def introduce(model: Model, data: AuditData, metric: FairMetric, settings: Setti
     y, classes = model.targets(data.y, positive=settings.columns.positive)
     check(model, data.x, features=data.features, classes=classes)
     check_belongs(metric, data.features)
-    x = torch.from_numpy(np.ascontiguousarray(data.x, dtype=np.float64))
+    x = np.ascontiguousarray(data.x, dtype=np.float64)
     return Introduced(model, data, x, y, classes)

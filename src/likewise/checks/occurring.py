@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from jaxtyping import Float
 
 from likewise.checks.choices import choose_map
@@ -115,10 +114,7 @@ def _observed(
             found[k] = _distinct(np.concatenate([found[k], x[:, list(groups[k])]]))
             if len(found[k]) > most:
                 del found[k]
-    return [
-        Choice(tuple(groups[k]), torch.from_numpy(np.unique(values, axis=0)))
-        for k, values in found.items()
-    ]
+    return [Choice(tuple(groups[k]), np.unique(values, axis=0)) for k, values in found.items()]
 
 
 def _distinct(x: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "m c"]:

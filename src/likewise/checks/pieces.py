@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from likewise.checks.gather import Case, Gathered, gather
 from likewise.checks.introduce import Introduced
@@ -69,9 +68,9 @@ class MoveJob:
                 data = dataclasses.replace(data, x=x, features=tuple(features), table=None)
             if model.reference is not None:
                 check_conversion(model, data.x)
-            x0 = torch.from_numpy(np.ascontiguousarray(data.x, dtype=np.float64))
+            x0 = np.ascontiguousarray(data.x, dtype=np.float64)
             plain = dataclasses.replace(data, protected={})
-            who = Introduced(model, plain, x0, torch.from_numpy(data.y.copy()), self.classes)
+            who = Introduced(model, plain, x0, data.y, self.classes)
             map = self.map.over(table, front) if isinstance(self.map, Swaps) else self.map
             return pack(gather(who, self.metric, map, threads=self.threads), data)
 

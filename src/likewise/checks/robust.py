@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from likewise.checks.choices import reach_beside
 from likewise.checks.introduce import Introduced
@@ -78,8 +76,8 @@ class Ways:
 
     around: Surroundings
     metric: QuadraticForm
-    best: Float[Tensor, "n d"]
-    units: Float[Tensor, "n d"]
+    best: Float[np.ndarray, "n d"]
+    units: Float[np.ndarray, "n d"]
 
     @classmethod
     def find(cls, bound: BoundReach, who: Introduced) -> "Ways":
@@ -87,21 +85,21 @@ class Ways:
         around = bound.surroundings(who.x, who.y)
         best = bound.search(around)
         way = uphill(around, best, bound.metric, bound.map.budget)
-        length = bound.metric.squared_distance(way, torch.zeros_like(way)).sqrt()[:, None]
-        units = torch.where(length > 0, way / length.clamp(min=1e-300), 0.0)
+        length = np.sqrt(bound.metric.squared_distance(way, np.zeros_like(way)))[:, None]
+        units = np.where(length > 0, way / np.maximum(length, 1e-300), 0.0)
         return cls(around, bound.metric, best.x, units)
 
     def look(self, far: Float[np.ndarray, "n m"]) -> Candidates:
         """Return what happens at some distances along the way, and at home."""
         x0 = self.around.x0
-        x = self.best[:, None] + torch.from_numpy(far)[:, :, None] * self.units[:, None]
+        x = self.best[:, None] + far[:, :, None] * self.units[:, None]
         x = x if self.around.snap is None else self.around.snap(x, x0)
-        x = torch.cat([x0[:, None], x], dim=1)
+        x = np.concatenate([x0[:, None], x], axis=1)
         n, m, d = x.shape
         loss = candidate_losses(self.around.model, x, self.around.y)
-        cost = self.metric.squared_distance(x.reshape(n * m, d), x0.repeat_interleave(m, dim=0))
+        cost = self.metric.squared_distance(x.reshape(n * m, d), np.repeat(x0, m, axis=0))
         home = np.zeros((n, 1))
-        return Candidates(np.hstack([home, far]), loss.numpy(), cost.reshape(n, m).numpy())
+        return Candidates(np.hstack([home, far]), loss, cost.reshape(n, m))
 
 
 def robust_measure(who: Introduced, metric: FairMetric, settings: Settings) -> tuple[Measure, ...]:

@@ -5,9 +5,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from likewise.checks.gather import Progress, gather
 from likewise.checks.introduce import Introduced
@@ -15,7 +13,6 @@ from likewise.checks.judge import judge
 from likewise.inference.delta_curve import metric_error_bound
 from likewise.maps.base import UnfairMap
 from likewise.maps.combine import Worst
-from likewise.maps.field import loss_gradient
 from likewise.maps.flips import Flips
 from likewise.maps.flow import GradientFlow
 from likewise.maps.search import Reach
@@ -89,7 +86,7 @@ def _others(
                     turned = ProjectionMetric(free, metric.features, reach=metric.reach)
                     yield f"direction {i + 1}", f"turned by {angle}°", turned, map
             if len(metric.free) > 1:
-                rest = torch.cat([metric.free[:i], metric.free[i + 1 :]])
+                rest = np.delete(metric.free, i, axis=0)
                 fewer = ProjectionMetric(rest, metric.features, reach=_cut(metric.reach, i))
                 yield f"direction {i + 1}", "dropped", fewer, _fitting(map, i)
     if isinstance(map, GradientFlow) and not map.free_only:
@@ -99,28 +96,27 @@ def _others(
             yield "λ", f"{factor * map.lam:g}", metric, other
 
 
-def _priced_direction(who: Introduced, metric: ProjectionMetric) -> Float[Tensor, " d"] | None:
+def _priced_direction(who: Introduced, metric: ProjectionMetric) -> Float[np.ndarray, " d"] | None:
     """Return the direction off the free ones along which the model's loss changes most.
 
     A metric that is off by some angle is off towards *something*; this is where it matters.
     Without gradients it is the direction in which people differ most.
     """
-    rows = who.x.double()
     if who.model.card.differentiable:
-        rows = loss_gradient(who.model, who.x, who.y).double()
+        rows = who.model.loss_gradient(who.x, who.y).astype(np.float64, copy=False)
     else:
-        rows = rows - rows.mean(0)
+        rows = who.x - who.x.mean(axis=0)
     priced = rows - (rows @ metric.free.T) @ metric.free
     # What is left of nothing is rounding.
-    if float(priced.norm()) <= 1e-9 * float(rows.norm()):
+    if np.linalg.norm(priced) <= 1e-9 * np.linalg.norm(rows):
         return None
-    return torch.linalg.svd(priced, full_matrices=False).Vh[0]
+    return np.linalg.svd(priced, full_matrices=False).Vh[0]
 
 
 def _turned(
-    free: Float[Tensor, "k d"], i: int, towards: Float[Tensor, " d"], angle: float
-) -> Float[Tensor, "k d"]:
-    turned = free.clone()
+    free: Float[np.ndarray, "k d"], i: int, towards: Float[np.ndarray, " d"], angle: float
+) -> Float[np.ndarray, "k d"]:
+    turned = free.copy()
     radians = math.radians(angle)
     turned[i] = math.cos(radians) * free[i] + math.sin(radians) * towards
     return turned
@@ -159,20 +155,23 @@ def theorem_a1_bound(who: Introduced, metric: FairMetric, map: UnfairMap, degree
     if not who.model.card.differentiable or not len(metric.free):
         return math.nan
     sample = some(who, PEOPLE, 0)
-    gradient = loss_gradient(sample.model, sample.x, sample.y)
-    with torch.no_grad():
-        losses = sample.model.loss(sample.model(sample.x), sample.y)
-    apart = (sample.x - sample.x.roll(1, 0)).norm(dim=1).clamp(min=1e-12)
-    curvature = float(((gradient - gradient.roll(1, 0)).norm(dim=1) / apart).max())
+    gradient = sample.model.loss_gradient(sample.x, sample.y)
+    losses = sample.model.loss(sample.model(sample.x), sample.y)
+    apart = np.maximum(_lengths(sample.x - np.roll(sample.x, 1, axis=0)), 1e-12)
+    curvature = float((_lengths(gradient - np.roll(gradient, 1, axis=0)) / apart).max())
     try:
         return metric_error_bound(
             lam=map.lam,
             time=map.time,
             metric_error=2 * math.sin(math.radians(degrees)),
             lipschitz=2 * map.lam + curvature,
-            loss_lipschitz=float(gradient.norm(dim=1).max()),
-            diameter=2 * float((sample.x - sample.x.mean(0)).norm(dim=1).max()),
+            loss_lipschitz=float(_lengths(gradient).max()),
+            diameter=2 * float(_lengths(sample.x - sample.x.mean(axis=0)).max()),
             smallest_loss=max(float(losses.min()), 1e-300),
         )
     except OverflowError:
         return math.inf
+
+
+def _lengths(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    return np.linalg.norm(rows, axis=1)

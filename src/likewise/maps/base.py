@@ -5,9 +5,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar, Protocol, runtime_checkable
 
-import torch
+import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
-from torch import Tensor
 
 from likewise.metrics.base import FairMetric
 from likewise.models.base import Model
@@ -34,19 +33,19 @@ class Moved:
         what more calls bought (for maps that search).
     """
 
-    x: Float[Tensor, "n d"]
-    status: Int[Tensor, " n"]
+    x: Float[np.ndarray, "n d"]
+    status: Int[np.ndarray, " n"]
     evaluations: int
-    horizons: Mapping[float, Float[Tensor, "n d"]] = dataclasses.field(default_factory=dict)
+    horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
     below_one: int = 0
-    trace: Mapping[int, Float[Tensor, " n"]] = dataclasses.field(default_factory=dict)
+    trace: Mapping[int, Float[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
 
 
 @runtime_checkable
 class BoundMap(Protocol):
     """A map made ready for one model and one metric: a pure function of the rows it is given."""
 
-    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         ...
 
@@ -69,9 +68,11 @@ class UnfairMap(abc.ABC):
 
 
 def fallen(
-    model: Model, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"], x: Float[Tensor, "n d"]
-) -> Bool[Tensor, " n"]:
+    model: Model,
+    x0: Float[np.ndarray, "n d"],
+    y: Shaped[np.ndarray, " n"],
+    x: Float[np.ndarray, "n d"],
+) -> Bool[np.ndarray, " n"]:
     """Tell whose loss is lower at ``x`` than at ``x0``, or not a number."""
-    with torch.no_grad():
-        before = model.loss(model(x0), y)
-        return ~(model.loss(model(x), y) >= before)
+    before = model.loss(model(x0), y)
+    return ~(model.loss(model(x), y) >= before)

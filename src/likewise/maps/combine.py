@@ -3,9 +3,8 @@
 import dataclasses
 from typing import ClassVar, final
 
-import torch
+import numpy as np
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
@@ -50,16 +49,16 @@ class BoundWorst:
     model: Model
     maps: tuple[BoundMap, ...]
 
-    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         moved = [map(x0, y) for map in self.maps]
         # A row that diverged in one map is reported as such, wherever the others took it.
-        status = torch.stack([part.status for part in moved]).amax(dim=0)
-        x = torch.stack([x0, *(torch.where(part.x.isfinite(), part.x, x0) for part in moved)], 1)
+        status = np.max([part.status for part in moved], axis=0)
+        x = np.stack([x0, *(np.where(np.isfinite(part.x), part.x, x0) for part in moved)], axis=1)
         loss = candidate_losses(self.model, x, y)
         place, moves = worse(loss[:, 0], loss)
         return Moved(
-            x=torch.where(moves[:, None], x[torch.arange(len(x)), place], x0),
+            x=np.where(moves[:, None], x[np.arange(len(x)), place], x0),
             status=status,
             evaluations=sum(part.evaluations for part in moved) + len(moved) + 1,
         )

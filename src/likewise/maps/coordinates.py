@@ -8,22 +8,22 @@ import abc
 import dataclasses
 from typing import final
 
-import torch
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
+from numpy.typing import DTypeLike
 from typing_extensions import override
 
 from likewise.metrics.base import QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 
-Rows = Float[Tensor, "n d"]
-States = Float[Tensor, "n r"]
+Rows = Float[np.ndarray, "n d"]
+States = Float[np.ndarray, "n r"]
 
 
 class Coordinates(abc.ABC):
     """A linear change of coordinates between displacements and the states of a solver."""
 
-    rates: Float[Tensor, " r"]
+    rates: Float[np.ndarray, " r"]
     r"""How fast the penalty pulls each coordinate back: :math:`2\lambda` × its eigenvalue."""
 
     free: slice
@@ -47,19 +47,19 @@ class Split(Coordinates):
     d × d matrix.
     """
 
-    rates: Float[Tensor, " r"]
-    directions: Float[Tensor, "k d"]
+    rates: Float[np.ndarray, " r"]
+    directions: Float[np.ndarray, "k d"]
     free: slice
 
     @override
     def lower(self, v: Rows) -> States:
         along = v @ self.directions.T
-        return torch.cat([v - along @ self.directions, along], dim=1)
+        return np.hstack([v - along @ self.directions, along])
 
     @override
     def lift(self, state: States) -> Rows:
         d = self.directions.shape[1]
-        return torch.addmm(state[:, :d], state[:, d:], self.directions)
+        return state[:, :d] + state[:, d:] @ self.directions
 
 
 @final
@@ -67,8 +67,8 @@ class Split(Coordinates):
 class Rotated(Coordinates):
     """Orthonormal directions, one a coordinate: all eigenvectors, or the free ones alone."""
 
-    rates: Float[Tensor, " r"]
-    directions: Float[Tensor, "r d"]
+    rates: Float[np.ndarray, " r"]
+    directions: Float[np.ndarray, "r d"]
     free: slice
 
     @override
@@ -80,23 +80,24 @@ class Rotated(Coordinates):
         return state @ self.directions
 
 
-def free_coordinates(metric: QuadraticForm, dtype: torch.dtype) -> Coordinates:
+def free_coordinates(metric: QuadraticForm, dtype: DTypeLike) -> Coordinates:
     r"""Return the free directions alone, where nothing pulls back (:math:`\lambda \to \infty`)."""
-    directions = metric.free.to(dtype)
-    return Rotated(torch.zeros(len(directions), dtype=dtype), directions, slice(None))
+    directions = metric.free.astype(dtype)
+    return Rotated(np.zeros(len(directions), dtype=dtype), directions, slice(None))
 
 
-def all_coordinates(metric: QuadraticForm, lam: float, d: int, dtype: torch.dtype) -> Coordinates:
+def all_coordinates(metric: QuadraticForm, lam: float, d: int, dtype: DTypeLike) -> Coordinates:
     """Return coordinates of all directions, those that cost and those that do not."""
     if isinstance(metric, ProjectionMetric):
         k = len(metric.free)
-        rates = torch.cat([torch.full((d,), 2 * lam), torch.zeros(k)])
-        return Split(rates.to(dtype), metric.free.to(dtype), slice(d, None))
+        rates = np.array([2 * lam] * d + [0.0] * k, dtype=dtype)
+        return Split(rates, metric.free.astype(dtype), slice(d, None))
     if isinstance(metric, QuadraticMetric):
         values, vectors = metric.eigenvalues, metric.eigenvectors
     else:
-        identity = torch.eye(d, dtype=torch.float64)
-        values, vectors = torch.linalg.eigh(metric.function(lambda s: s, identity))
+        values, vectors = np.linalg.eigh(metric.function(lambda s: s, np.eye(d)))
     # Eigenvalues ascend, so the free directions come first, in the order of ``metric.free``.
     free = slice(0, len(metric.free))
-    return Rotated((2 * lam * values).to(dtype), vectors.T.contiguous().to(dtype), free)
+    return Rotated(
+        (2 * lam * values).astype(dtype), np.ascontiguousarray(vectors.T, dtype=dtype), free
+    )

@@ -8,14 +8,13 @@ gradient with respect to h. No n × d matrix is touched on the way.
 import dataclasses
 from typing import final
 
-import torch
+import numpy as np
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.maps.coordinates import Coordinates, Split
 from likewise.maps.field import FlowField
-from likewise.maps.network import Network
+from likewise.maps.passage import Ascent
 
 
 @final
@@ -43,21 +42,21 @@ class Entrance:
         Whether gradients include the weights of a single output; if not, ``rows`` do.
     """
 
-    network: Network
-    rates: Float[Tensor, " r"]
+    network: Ascent
+    rates: Float[np.ndarray, " r"]
     free: slice
-    into: Float[Tensor, "m r"]
-    back: Float[Tensor, "q m"]
+    into: Float[np.ndarray, "m r"]
+    back: Float[np.ndarray, "q m"]
     coordinates: Coordinates
-    rows: Float[Tensor, "r d"] | None = None
+    rows: Float[np.ndarray, "r d"] | None = None
     scaled: bool = True
 
-    def lift(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
+    def lift(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
         """Turn a state into a displacement."""
         return self.coordinates.lift(state) if self.rows is None else state @ self.rows
 
 
-def entrance(network: Network, coordinates: Coordinates) -> Entrance:
+def entrance(network: Ascent, coordinates: Coordinates) -> Entrance:
     r"""Return how states in ``coordinates`` enter ``network``, by the shorter of two ways.
 
     What costs can be kept as a displacement v, or as weights a of the rows of the first layer:
@@ -68,19 +67,19 @@ def entrance(network: Network, coordinates: Coordinates) -> Entrance:
     m, d = network.layers[0].weight.shape
     into = coordinates.lower(network.layers[0].weight)
     if not isinstance(coordinates, Split) or m >= 2 * d:
-        rates, free, back = coordinates.rates, coordinates.free, into.T.contiguous()
+        rates, free, back = coordinates.rates, coordinates.free, np.ascontiguousarray(into.T)
         return Entrance(network, rates, free, into, back, coordinates)
     costly, along = into[:, :d], into[:, d:]
     single = len(network.layers) == 2 and len(network.layers[1].bias) == 1
-    factor = network.layers[1].weight[0] if single else into.new_ones(m)
+    factor = network.layers[1].weight[0] if single else np.ones(m, dtype=into.dtype)
     return Entrance(
         network,
-        rates=torch.cat([coordinates.rates[:1].expand(m), coordinates.rates[d:]]),
+        rates=np.concatenate([np.repeat(coordinates.rates[:1], m), coordinates.rates[d:]]),
         free=slice(m, None),
-        into=torch.cat([costly @ costly.T * factor, along], dim=1),
+        into=np.hstack([costly @ costly.T * factor, along]),
         back=along.T * factor,
         coordinates=coordinates,
-        rows=torch.cat([costly * factor[:, None], coordinates.directions]),
+        rows=np.concatenate([costly * factor[:, None], coordinates.directions]),
         scaled=not single,
     )
 
@@ -89,30 +88,32 @@ def entrance(network: Network, coordinates: Coordinates) -> Entrance:
 class NetworkField(FlowField):
     """The field for a plain network."""
 
-    def __init__(self, way: Entrance, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> None:
+    def __init__(
+        self, way: Entrance, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    ) -> None:
         self.way, self.n = way, len(x0)
         self.rates, self.free = way.rates, way.free
         self.h0 = way.network.enter(x0)
         self.passage = way.network.passage(len(x0), y, scaled=way.scaled)
-        self.slope = torch.empty_like(self.h0) if way.rows is None else None
+        self.slope = np.empty_like(self.h0) if way.rows is None else None
         self.width = len(self.h0)
 
     @override
-    def start(self) -> Float[Tensor, "n r"]:
-        return self.rates.new_zeros(len(self.rates), self.n).T
+    def start(self) -> Float[np.ndarray, "n r"]:
+        return np.zeros((len(self.rates), self.n), dtype=self.rates.dtype).T
 
     @override
-    def displacement(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
+    def displacement(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
         return self.way.lift(state)
 
     @override
-    def nonlinear(self, x: Float[Tensor, "n r"], out: Float[Tensor, "n r"]) -> None:
-        velocity, slope = out.T, self.slope
-        torch.addmm(self.h0, self.way.into, x.T, out=self.passage.entry)
+    def nonlinear(self, x: Float[np.ndarray, "n r"], out: Float[np.ndarray, "n r"]) -> None:
+        velocity, slope, entry = out.T, self.slope, self.passage.entry
+        np.add(np.matmul(self.way.into, x.T, out=entry), self.h0, out=entry)
         if slope is not None:
             self.passage.gradient(slope)
-            torch.mm(self.way.back, slope, out=velocity)
+            np.matmul(self.way.back, slope, out=velocity)
         else:
             slope, along = velocity[: self.width], velocity[self.width :]
             self.passage.gradient(slope)
-            torch.mm(self.way.back, slope, out=along)
+            np.matmul(self.way.back, slope, out=along)

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from likewise.errors import InvalidData
 
@@ -26,25 +24,24 @@ class Choice:
     """
 
     columns: tuple[int, ...]
-    values: Float[Tensor, "m c"]
+    values: Float[np.ndarray, "m c"]
 
     @classmethod
     def of(cls, x: Float[np.ndarray, "n d"], columns: Sequence[int]) -> "Choice":
         """Return the combinations that occur in a sample, sorted."""
         values = np.unique(x[:, list(columns)], axis=0)
-        return cls(tuple(columns), torch.from_numpy(values))
+        return cls(tuple(columns), values)
 
-    def nearest(self, x: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+    def nearest(self, x: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Return the combination nearest to each row; of two equally near, the first."""
-        values = self.values.to(x)
+        values = self.values.astype(x.dtype, copy=False)
         if values.shape[1] == 1:
-            sorted_values = values[:, 0].contiguous()
-            right = torch.searchsorted(sorted_values, x[:, 0].contiguous())
-            high = sorted_values[right.clamp(max=len(values) - 1)]
-            low = sorted_values[(right - 1).clamp(min=0)]
-            return torch.where(x[:, 0] - low <= high - x[:, 0], low, high)[:, None]
+            right = np.searchsorted(values[:, 0], x[:, 0])
+            high = values[np.minimum(right, len(values) - 1), 0]
+            low = values[np.maximum(right - 1, 0), 0]
+            return np.where(x[:, 0] - low <= high - x[:, 0], low, high)[:, None]
         # |x − v|² without |x|², which is the same for all combinations.
-        return values[(values.square().sum(1) - 2 * x @ values.T).argmin(dim=1)]
+        return values[(np.square(values).sum(axis=1) - 2 * x @ values.T).argmin(axis=1)]
 
 
 @final
@@ -81,16 +78,16 @@ class Feasible:
         return cls(tuple(c for c in choices if len(c.columns) > 1 or 2 * len(c.values) <= n))
 
     def nearest(
-        self, x: Float[Tensor, "n m d"], x0: Float[Tensor, "n d"]
-    ) -> Float[Tensor, "n m d"]:
+        self, x: Float[np.ndarray, "n m d"], x0: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n m d"]:
         """Move places to the nearest feasible ones; what a person has now is feasible too."""
-        x = x.clone()
+        x = x.copy()
         for choice in self.choices:
             columns = list(choice.columns)
             part, own = x[:, :, columns], x0[:, None, columns]
             near = choice.nearest(part.reshape(-1, len(columns))).reshape(part.shape)
-            stay = (part - own).square().sum(2) <= (part - near).square().sum(2)
-            x[:, :, columns] = torch.where(stay[:, :, None], own, near)
+            stay = np.square(part - own).sum(axis=2) <= np.square(part - near).sum(axis=2)
+            x[:, :, columns] = np.where(stay[:, :, None], own, near)
         return x
 
 

@@ -4,27 +4,14 @@ import abc
 import dataclasses
 from typing import final
 
-import torch
+import numpy as np
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.maps.coordinates import Coordinates
 from likewise.metrics.base import FairMetric
 from likewise.models.base import Model
 from likewise.ode.solvers import SemilinearField
-
-
-def loss_gradient(
-    model: Model, x: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]
-) -> Float[Tensor, "n d"]:
-    r"""Return :math:`\nabla_x \ell(f(x), y)`, row by row."""
-    x = x.detach().requires_grad_()
-    with torch.enable_grad():
-        # Sum, never mean: a row's path must not depend on who shares its block.
-        total = model.loss(model(x), y).sum()
-        (gradient,) = torch.autograd.grad(total, x)
-    return gradient
 
 
 class FlowField(SemilinearField):
@@ -37,11 +24,11 @@ class FlowField(SemilinearField):
     """Where the k free coordinates stand in a state."""
 
     @abc.abstractmethod
-    def start(self) -> Float[Tensor, "n r"]:
+    def start(self) -> Float[np.ndarray, "n r"]:
         """Return the states of people who have not moved."""
 
     @abc.abstractmethod
-    def displacement(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
+    def displacement(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
         """Return how far from the start a state stands for."""
 
 
@@ -53,24 +40,24 @@ class GeneralField(FlowField):
         self,
         model: Model,
         coordinates: Coordinates,
-        x0: Float[Tensor, "n d"],
-        y: Shaped[Tensor, " n"],
+        x0: Float[np.ndarray, "n d"],
+        y: Shaped[np.ndarray, " n"],
     ) -> None:
         self.model, self.coordinates, self.x0, self.y = model, coordinates, x0, y
         self.rates, self.free = coordinates.rates, coordinates.free
 
     @override
-    def start(self) -> Float[Tensor, "n r"]:
-        return self.x0.new_zeros(len(self.x0), len(self.rates))
+    def start(self) -> Float[np.ndarray, "n r"]:
+        return np.zeros((len(self.rates), len(self.x0)), dtype=self.x0.dtype).T
 
     @override
-    def displacement(self, state: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
+    def displacement(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
         return self.coordinates.lift(state)
 
     @override
-    def nonlinear(self, x: Float[Tensor, "n r"], out: Float[Tensor, "n r"]) -> None:
-        gradient = loss_gradient(self.model, self.x0 + self.coordinates.lift(x), self.y)
-        out.copy_(self.coordinates.lower(gradient))
+    def nonlinear(self, x: Float[np.ndarray, "n r"], out: Float[np.ndarray, "n r"]) -> None:
+        gradient = self.model.loss_gradient(self.x0 + self.coordinates.lift(x), self.y)
+        np.copyto(out, self.coordinates.lower(gradient))
 
 
 @final
@@ -81,14 +68,10 @@ class PenalisedField:
     model: Model
     metric: FairMetric
     lam: float
-    x0: Float[Tensor, "n d"]
-    y: Shaped[Tensor, " n"]
+    x0: Float[np.ndarray, "n d"]
+    y: Shaped[np.ndarray, " n"]
 
-    def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Return the velocity of each row."""
-        x = x.detach().requires_grad_()
-        with torch.enable_grad():
-            loss = self.model.loss(self.model(x), self.y).sum()
-            price = self.metric.squared_distance(x, self.x0).sum()
-            (gradient,) = torch.autograd.grad(loss - self.lam * price, x)
-        return gradient
+        uphill = self.model.loss_gradient(x, self.y)
+        return uphill - self.lam * self.metric.gradient(x, self.x0)

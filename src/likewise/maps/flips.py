@@ -8,9 +8,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 import pyarrow as pa
-import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, nearest
@@ -28,7 +26,7 @@ MOST = 1000
 SLICES = 11
 """Values that stand for a numeric trait: its quantiles."""
 
-Alternatives = Callable[[Float[Tensor, "n d"]], Float[Tensor, "n m d"]]
+Alternatives = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n m d"]]
 """The same people with every combination of protected values."""
 
 
@@ -149,7 +147,7 @@ class BoundFlips:
     map: Flips
     model: Model
 
-    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         size = max(1, NUMBERS // (x0.shape[1] * (self.map.combinations + 1)))
         parts = [
@@ -157,16 +155,18 @@ class BoundFlips:
             for start in range(0, max(len(x0), 1), size)
         ]
         return Moved(
-            x=torch.cat(parts),
-            status=torch.zeros(len(x0), dtype=torch.long),
+            x=np.concatenate(parts),
+            status=np.zeros(len(x0), dtype=np.int64),
             evaluations=self.map.combinations + 1,
         )
 
-    def _move(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Float[Tensor, "n d"]:
-        x = torch.cat([x0[:, None], self.map.alternatives(x0)], dim=1)
+    def _move(
+        self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n d"]:
+        x = np.concatenate([x0[:, None], self.map.alternatives(x0)], axis=1)
         loss = candidate_losses(self.model, x, y)
         place, moves = worse(loss[:, 0], loss)
-        return torch.where(moves[:, None], x[torch.arange(len(x)), place], x0)
+        return np.where(moves[:, None], x[np.arange(len(x)), place], x0)
 
 
 @final
@@ -176,14 +176,14 @@ class _Swapped:
 
     choices: tuple[Choice, ...]
 
-    def __call__(self, x0: Float[Tensor, "n d"]) -> Float[Tensor, "n m d"]:
+    def __call__(self, x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m d"]:
         rows = []
         for combination in itertools.product(*(choice.values for choice in self.choices)):
-            x = x0.clone()
+            x = x0.copy()
             for choice, value in zip(self.choices, combination, strict=True):
-                x[:, list(choice.columns)] = value.to(x0)
+                x[:, list(choice.columns)] = value
             rows.append(x)
-        return torch.stack(rows, dim=1)
+        return np.stack(rows, axis=1)
 
 
 @final
@@ -198,23 +198,23 @@ class _LookedUp:
     ) -> None:
         self.table, self.encode, self.combinations = table, encode, combinations
         self.place: dict[bytes, int] = {}
-        for i, row in enumerate(_encoded(encode, table).numpy()):
+        for i, row in enumerate(_encoded(encode, table)):
             # People with the same features have the same swaps: their first row will do.
             self.place.setdefault(row.tobytes(), i)
 
-    def __call__(self, x0: Float[Tensor, "n d"]) -> Float[Tensor, "n m d"]:
+    def __call__(self, x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m d"]:
         try:
-            rows = [self.place[row.tobytes()] for row in np.ascontiguousarray(x0.numpy())]
+            rows = [self.place[row.tobytes()] for row in np.ascontiguousarray(x0)]
         except KeyError:
             raise InvalidData(
                 "Some people are not in the table whose columns are swapped. Swap the columns of "
                 "the very people audited."
             ) from None
         if not rows:
-            return x0[:, None].expand(-1, len(self.combinations), -1)
+            return np.repeat(x0[:, None], len(self.combinations), axis=1)
         people = self.table.take(pa.array(rows))
         swapped = [_encoded(self.encode, _with(people, values)) for values in self.combinations]
-        return torch.stack(swapped, dim=1)
+        return np.stack(swapped, axis=1)
 
 
 def _places(data: AuditData, name: str) -> list[int]:
@@ -229,7 +229,7 @@ def _few(choice: Choice) -> Choice:
     """Let quantiles stand for a number that has many values."""
     if len(choice.columns) > 1 or len(choice.values) <= 2 * SLICES:
         return choice
-    places = torch.linspace(0, len(choice.values) - 1, SLICES).round().long()
+    places = np.linspace(0, len(choice.values) - 1, SLICES).round().astype(int)
     return Choice(choice.columns, choice.values[places])
 
 
@@ -255,7 +255,7 @@ def _with(table: pa.Table, values: Mapping[str, Any]) -> pa.Table:
     return table
 
 
-def _encoded(encode: Callable[[pa.Table], Any], table: pa.Table) -> Float[Tensor, "n d"]:
+def _encoded(encode: Callable[[pa.Table], Any], table: pa.Table) -> Float[np.ndarray, "n d"]:
     found = encode(table)
     x = found[0] if isinstance(found, tuple) else found
-    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float64))
+    return np.ascontiguousarray(x, dtype=np.float64)

@@ -5,9 +5,8 @@ import math
 from collections.abc import Callable
 from typing import ClassVar, Literal, final
 
-import torch
+import numpy as np
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, InvalidSettings
@@ -15,7 +14,7 @@ from likewise.maps.base import BoundMap, Moved, UnfairMap, fallen
 from likewise.maps.coordinates import Coordinates, all_coordinates, free_coordinates
 from likewise.maps.entrance import Entrance, NetworkField, entrance
 from likewise.maps.field import FlowField, GeneralField, PenalisedField
-from likewise.maps.network import read_network
+from likewise.maps.passage import Ascent
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
@@ -174,13 +173,13 @@ class GradientFlow(UnfairMap):
             )
         if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
             self._refuse_unstable(metric, max(steps))
-        dtype, d = getattr(torch, self.precision), metric.free.shape[1]
+        dtype, d = np.dtype(self.precision), metric.free.shape[1]
         coordinates = (
             free_coordinates(metric, dtype)
             if self.free_only
             else all_coordinates(metric, self.lam, d, dtype)
         )
-        network = read_network(model, dtype)
+        network = Ascent.of(model, dtype)
         way = None if network is None else entrance(network, coordinates)
         return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, way)
 
@@ -213,55 +212,52 @@ class BoundFlow:
     coordinates: Coordinates | None = None
     way: Entrance | None = None
 
-    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
-        start = x0.to(getattr(torch, self.flow.precision))
+        start = x0.astype(self.flow.precision, copy=False)
         if self.coordinates is None:
             field = PenalisedField(self.model, self.metric, self.flow.lam, start, y)
             path = self._solve(field, start, None)
-            stops = {time: x.to(x0) for time, x in path.kept.items()}
-            x = path.x.to(x0)
+            stops = {time: x.astype(x0.dtype) for time, x in path.kept.items()}
+            x = path.x.astype(x0.dtype)
         else:
-            # Nothing is differentiated on the way through a network with gradients of its own.
-            with torch.inference_mode(self.way is not None):
-                flow: FlowField = (
-                    GeneralField(self.model, self.coordinates, start, y)
-                    if self.way is None
-                    else NetworkField(self.way, start, y)
-                )
-                path = self._solve(flow, flow.start(), self._confine(start, flow.free))
-            stops = {time: x0 + flow.displacement(s).to(x0) for time, s in path.kept.items()}
-            x = x0 + flow.displacement(path.x).to(x0)
+            flow: FlowField = (
+                GeneralField(self.model, self.coordinates, start, y)
+                if self.way is None
+                else NetworkField(self.way, start, y)
+            )
+            path = self._solve(flow, flow.start(), self._confine(start, flow.free))
+            stops = {time: x0 + flow.displacement(s) for time, s in path.kept.items()}
+            x = x0 + flow.displacement(path.x)
         below_one = 0
         if self.flow.keeps_start:
             stops = {time: self._kept(x0, y, at)[0] for time, at in stops.items()}
             x, below_one = self._kept(x0, y, x)
-        status = torch.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
+        status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
         return Moved(x, status, path.evaluations, stops, below_one)
 
     def _solve(
-        self, field: Field, start: Tensor, confine: Callable[[Tensor], Tensor] | None
+        self, field: Field, start: np.ndarray, confine: Callable[[np.ndarray], np.ndarray] | None
     ) -> Solution:
         horizons = self.flow.horizons
         return integrate(field, start, self.steps, self.solver, horizons, confine=confine)
 
-    def _confine(self, x0: Tensor, free: slice) -> Callable[[Tensor], Tensor] | None:
+    def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray] | None:
         """Return what keeps the free coordinates within reach after every step."""
         reach = self.flow.reach
         if reach is None or not isinstance(self.metric, QuadraticForm):
             return None
-        own = x0 @ self.metric.free.to(x0).T
+        own = x0 @ self.metric.free.astype(x0.dtype, copy=False).T
 
-        def confine(state: Tensor) -> Tensor:
-            state = state.clone()
+        def confine(state: np.ndarray) -> np.ndarray:
             state[:, free] = reach.project(own + state[:, free]) - own
             return state
 
         return confine
 
-    def _kept(self, x0: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, int]:
+    def _kept(self, x0: np.ndarray, y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, int]:
         fell = fallen(self.model, x0, y, x)
-        return torch.where(fell[:, None], x0, x), int(fell.sum())
+        return np.where(fell[:, None], x0, x), int(fell.sum())
 
 
 def _largest(metric: FairMetric) -> float:

@@ -3,9 +3,7 @@
 import dataclasses
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from torch import Tensor
 
 from likewise.losses import decide, probabilities, true_probability
 from likewise.maps.base import BoundMap, Moved
@@ -40,8 +38,8 @@ def observe(
     model: Model,
     bound: BoundMap,
     metric: FairMetric,
-    x0: Float[Tensor, "n d"],
-    y: Shaped[Tensor, " n"],
+    x0: Float[np.ndarray, "n d"],
+    y: Shaped[np.ndarray, " n"],
     *,
     row: Int[np.ndarray, " n"] | None = None,
 ) -> Observed:
@@ -54,38 +52,35 @@ def observe(
     """
     moved = bound(x0, y)
     before, after = _see(model, x0, y), _see(model, moved.x, y)
-    with torch.no_grad():
-        fair_distance = metric.squared_distance(moved.x, x0).numpy()
     outcomes = Outcomes(
         row=np.arange(len(x0)) if row is None else row,
-        y=y.numpy(),
+        y=y,
         loss_before=before.loss,
         loss_after=after.loss,
         decision_before=before.decision,
         decision_after=after.decision,
         probability_before=before.probability,
         probability_after=after.probability,
-        fair_distance=fair_distance,
-        status=moved.status.numpy(),
+        fair_distance=metric.squared_distance(moved.x, x0),
+        status=moved.status,
         horizons={time: _at(model, x, y) for time, x in moved.horizons.items()},
     )
-    lost = ~moved.x.isfinite().all(dim=1).numpy()
+    lost = ~np.isfinite(moved.x).all(axis=1)
     status = _status(outcomes, lost, ratios=model.card.task == "classification")
     fell = int((after.loss < before.loss).sum())
     return Observed(dataclasses.replace(outcomes, status=status), moved, moved.below_one + fell)
 
 
-def _see(model: Model, x: Tensor, y: Tensor) -> _Seen:
-    with torch.no_grad():
-        out = model(x).to(torch.float64)
-        loss = model.loss(out, y).numpy()
-        if model.card.task == "regression":
-            return _Seen(loss, out[:, 0].numpy(), np.full(len(x), np.nan))
-        probability = true_probability(probabilities(out, model.card.output), y).numpy()
-        return _Seen(loss, decide(out, model.card.output).numpy(), probability)
+def _see(model: Model, x: np.ndarray, y: np.ndarray) -> _Seen:
+    out = model(x).astype(np.float64, copy=False)
+    loss = model.loss(out, y)
+    if model.card.task == "regression":
+        return _Seen(loss, out[:, 0], np.full(len(x), np.nan))
+    probability = true_probability(probabilities(out, model.card.output), y)
+    return _Seen(loss, decide(out, model.card.output), probability)
 
 
-def _at(model: Model, x: Tensor, y: Tensor) -> AtHorizon:
+def _at(model: Model, x: np.ndarray, y: np.ndarray) -> AtHorizon:
     seen = _see(model, x, y)
     return AtHorizon(seen.loss, seen.decision)
 

@@ -1,9 +1,7 @@
 """A step off the free directions, at a price: the gradient, or an estimate of it."""
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 
 from likewise.maps.candidates import candidate_losses, worse
 from likewise.maps.surroundings import Best, Surroundings
@@ -29,15 +27,15 @@ def step_outside(
     if calls < 1 or budget < len(SHARES) + 1:
         return best
     step = uphill(around, best, metric, calls) / (2 * price)
-    x = best.x[:, None] + step[:, None] * torch.tensor(SHARES, dtype=step.dtype)[:, None]
+    x = best.x[:, None] + step[:, None] * np.array(SHARES, dtype=step.dtype)[:, None]
     x = x if around.snap is None else around.snap(x, around.x0)
     loss = candidate_losses(around.model, x, around.y)
     n, m, d = x.shape
-    start = around.x0.repeat_interleave(m, dim=0)
+    start = np.repeat(around.x0, m, axis=0)
     cost = price * metric.squared_distance(x.reshape(n * m, d), start).reshape(n, m)
     own_cost = price * metric.squared_distance(best.x, around.x0)
     place, _ = worse(best.loss, loss - cost)
-    row = torch.arange(n)
+    row = np.arange(n)
     gains = (loss - cost)[row, place] > (best.loss - own_cost) + 1e-9 * best.loss
     # A person whose place was made feasible has paid already, and must not lose by paying less.
     moves = gains & (loss[row, place] > best.loss)
@@ -46,7 +44,7 @@ def step_outside(
 
 def uphill(
     around: Surroundings, best: Best, metric: QuadraticForm, calls: int
-) -> Float[Tensor, "n d"]:
+) -> Float[np.ndarray, "n d"]:
     r"""Return :math:`\Sigma^{+} g`: where loss rises most for the fair distance it costs.
 
     Parameters
@@ -59,14 +57,14 @@ def uphill(
     return metric.function(_inverse, slope)
 
 
-def _inverse(eigenvalues: Tensor) -> Tensor:
-    return torch.where(eigenvalues > 0, 1 / eigenvalues.clamp(min=1e-300), 0.0)
+def _inverse(eigenvalues: np.ndarray) -> np.ndarray:
+    return np.where(eigenvalues > 0, 1 / np.maximum(eigenvalues, 1e-300), 0.0)
 
 
-def _estimated(around: Surroundings, best: Best, calls: int) -> Float[Tensor, "n d"]:
+def _estimated(around: Surroundings, best: Best, calls: int) -> Float[np.ndarray, "n d"]:
     """Estimate the gradient from differences along fixed random directions."""
     d = best.x.shape[1]
     drawn = np.random.default_rng(0).normal(size=(calls, d))
-    units = torch.from_numpy(drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).to(best.x)
+    units = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     loss = candidate_losses(around.model, best.x[:, None] + PROBE * units, around.y)
     return (loss - best.loss[:, None]) / PROBE @ units * (d / calls)

@@ -3,9 +3,8 @@
 import dataclasses
 from typing import ClassVar, final
 
-import torch
+import numpy as np
 from jaxtyping import Float, Shaped
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric, InvalidSettings
@@ -101,7 +100,7 @@ class BoundReach:
     metric: QuadraticForm
     within: Ellipsoid
 
-    def __call__(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Moved:
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         size = max(1, NUMBERS // (x0.shape[1] * self.map.budget))
         parts = [
@@ -109,11 +108,12 @@ class BoundReach:
             for start in range(0, max(len(x0), 1), size)
         ]
         return Moved(
-            x=torch.cat([part.x for part in parts]),
-            status=torch.zeros(len(x0), dtype=torch.long),
+            x=np.concatenate([part.x for part in parts]),
+            status=np.zeros(len(x0), dtype=np.int64),
             evaluations=parts[0].calls,
             trace={
-                calls: torch.cat([part.trace[calls] for part in parts]) for calls in parts[0].trace
+                calls: np.concatenate([part.trace[calls] for part in parts])
+                for calls in parts[0].trace
             },
         )
 
@@ -137,12 +137,14 @@ class BoundReach:
             return best
         return step_outside(around, best, self.metric, self.map.price, outside)
 
-    def surroundings(self, x0: Float[Tensor, "n d"], y: Shaped[Tensor, " n"]) -> Surroundings:
+    def surroundings(
+        self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    ) -> Surroundings:
         """Return what is within reach of a block of people."""
-        free = self.metric.free.to(x0)
-        axes = self.within.axes.to(x0) @ free
+        free = self.metric.free
+        axes = self.within.axes @ free
         # Axes have no direction of their own: give them one that any basis of the subspace gives.
-        sign = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
+        sign = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1))
         u0 = self.within.whiten(x0 @ free.T) * sign.T
         feasible = self.map.feasible
         snap = feasible.nearest if isinstance(feasible, Feasible) else None

@@ -4,8 +4,11 @@ import abc
 import html
 from collections.abc import Callable
 
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
+from typing_extensions import override
+
+from likewise.errors import InvalidMetric
 
 
 class FairMetric(abc.ABC):
@@ -16,9 +19,18 @@ class FairMetric(abc.ABC):
 
     @abc.abstractmethod
     def squared_distance(
-        self, x: Float[Tensor, "n d"], x0: Float[Tensor, "n d"]
-    ) -> Float[Tensor, " n"]:
+        self, x: Float[np.ndarray, "n d"], x0: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, " n"]:
         r"""Return :math:`d_x^2(x, x_0)`, row by row."""
+
+    def gradient(
+        self, x: Float[np.ndarray, "n d"], x0: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        r"""Return :math:`\nabla_x d_x^2(x, x_0)`, row by row: how fast moving gets dearer."""
+        raise InvalidMetric(
+            f"A {type(self).__name__} has no gradient, which the flow needs. Write one, or write "
+            "the distance in torch (likewise.metrics.torch_metric.TorchMetric)."
+        )
 
 
 class QuadraticForm(FairMetric):
@@ -31,7 +43,7 @@ class QuadraticForm(FairMetric):
     features: tuple[str, ...]
     """Names of the features it was made for; empty if it does not say."""
 
-    free: Float[Tensor, "k d"]
+    free: Float[np.ndarray, "k d"]
     """Orthonormal rows that span the free directions."""
 
     @property
@@ -41,9 +53,15 @@ class QuadraticForm(FairMetric):
 
     @abc.abstractmethod
     def function(
-        self, f: Callable[[Tensor], Tensor], v: Float[Tensor, "n d"]
-    ) -> Float[Tensor, "n d"]:
+        self, f: Callable[[np.ndarray], np.ndarray], v: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
         r"""Return :math:`f(\Sigma)\,v`, row by row, for a function ``f`` of the eigenvalues."""
+
+    @override
+    def gradient(
+        self, x: Float[np.ndarray, "n d"], x0: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        return 2 * self.function(lambda eigenvalues: eigenvalues, x - x0)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
@@ -194,14 +193,14 @@ def _learn(
     for name, places in sample.inputs.items():
         rows.extend(np.eye(1, d, j)[0] for j in places)
         labels.extend(f"{sample.data.features[j]} (the trait {name} itself)" for j in places)
-    directions = torch.from_numpy(np.array(rows).reshape(len(rows), d))
+    directions = np.array(rows).reshape(len(rows), d)
     free = span(directions, SAME_DIRECTION)
     metric = ProjectionMetric(
         free,
         sample.data.features,
         directions=directions,
         labels=tuple(labels),
-        reach=Ellipsoid.of(sample.data.x @ free.numpy().T, weight),
+        reach=Ellipsoid.of(sample.data.x @ free.T, weight),
     )
     return _Learned(metric, fits)
 
@@ -249,7 +248,7 @@ def _deal(sample: _Sample, groups: int, rng: np.random.Generator) -> Int[np.ndar
 
 
 def _origin(sample: _Sample, learned: _Learned, seed: int) -> Origin:
-    data, free = sample.data, learned.metric.free.numpy()
+    data, free = sample.data, learned.metric.free
     left = Standardised.of(data.x - (data.x @ free.T) @ free)
     traits = []
     for trait in sample.traits:

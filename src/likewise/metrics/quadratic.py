@@ -1,15 +1,12 @@
 """Quadratic fair metrics: a matrix, or a few directions that cost nothing."""
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import CostWarning, InvalidMetric, nearest
@@ -40,11 +37,11 @@ class QuadraticMetric(QuadraticForm):
         Names of the features, where known.
     """
 
-    sigma: Float[Tensor, "d e"]  # square, which __post_init__ says in a sentence
+    sigma: Float[np.ndarray, "d e"]  # square, which __post_init__ says in a sentence
     features: tuple[str, ...] = ()
-    free: Float[Tensor, "k d"] = dataclasses.field(init=False)
-    eigenvalues: Float[Tensor, " d"] = dataclasses.field(init=False)
-    eigenvectors: Float[Tensor, "d d"] = dataclasses.field(init=False)
+    free: Float[np.ndarray, "k d"] = dataclasses.field(init=False)
+    eigenvalues: Float[np.ndarray, " d"] = dataclasses.field(init=False)
+    eigenvectors: Float[np.ndarray, "d d"] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         sigma = _matrix(self.sigma, "sigma")
@@ -52,8 +49,8 @@ class QuadraticMetric(QuadraticForm):
         if sigma.shape != (d, d):
             raise InvalidMetric(f"sigma must be square, not {d} × {sigma.shape[1]}.")
         _check_names(self.features, d)
-        size = sigma.abs().max().item()
-        asymmetry = (sigma - sigma.T).abs().max().item()
+        size = float(np.abs(sigma).max())
+        asymmetry = float(np.abs(sigma - sigma.T).max())
         if asymmetry > 1e-8 * size:
             raise InvalidMetric(
                 f"sigma is not symmetric (entries differ by up to {asymmetry:.3g}), so it is not "
@@ -67,39 +64,40 @@ class QuadraticMetric(QuadraticForm):
                 CostWarning,
                 stacklevel=3,
             )
-        values, vectors = torch.linalg.eigh((sigma + sigma.T) / 2)
-        if values[0].item() < -1e-8 * size:
+        values, vectors = np.linalg.eigh((sigma + sigma.T) / 2)
+        if values[0] < -1e-8 * size:
             raise InvalidMetric(
-                f"sigma has a negative eigenvalue ({values[0].item():.3g}), so it is not a "
+                f"sigma has a negative eigenvalue ({values[0]:.3g}), so it is not a "
                 "metric. Pass a positive semi-definite matrix."
             )
-        zero = values <= RANK_TOLERANCE * values[-1].abs()
+        zero = values <= RANK_TOLERANCE * abs(values[-1])
         for name, value in {
             "sigma": sigma,
-            "eigenvalues": values.masked_fill(zero, 0.0),
+            "eigenvalues": np.where(zero, 0.0, values),
             "eigenvectors": vectors,
-            "free": vectors[:, zero].T.contiguous(),
+            "free": np.ascontiguousarray(vectors[:, zero].T),
         }.items():
             object.__setattr__(self, name, value)
 
     @override
     def squared_distance(
-        self, x: Float[Tensor, "n d"], x0: Float[Tensor, "n d"]
-    ) -> Float[Tensor, " n"]:
+        self, x: Float[np.ndarray, "n d"], x0: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, " n"]:
         v = x - x0
-        return ((v @ self.eigenvectors.to(v)).square() * self.eigenvalues.to(v)).sum(1)
+        along = v @ self.eigenvectors.astype(v.dtype, copy=False)
+        return (np.square(along) * self.eigenvalues.astype(v.dtype, copy=False)).sum(axis=1)
 
     @property
     @override
     def largest_eigenvalue(self) -> float:
-        return self.eigenvalues[-1].item()
+        return float(self.eigenvalues[-1])
 
     @override
     def function(
-        self, f: Callable[[Tensor], Tensor], v: Float[Tensor, "n d"]
-    ) -> Float[Tensor, "n d"]:
-        vectors = self.eigenvectors.to(v)
-        return ((v @ vectors) * f(self.eigenvalues.to(v))) @ vectors.T
+        self, f: Callable[[np.ndarray], np.ndarray], v: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        vectors = self.eigenvectors.astype(v.dtype, copy=False)
+        return ((v @ vectors) * f(self.eigenvalues.astype(v.dtype, copy=False))) @ vectors.T
 
     def __repr__(self) -> str:
         return describe("Quadratic fair metric", len(self.free), self.free, self.features)
@@ -134,10 +132,10 @@ class ProjectionMetric(QuadraticForm):
         Texts saved in the same file, by name: the encoder that leads to ``features``, say.
     """
 
-    free: Float[Tensor, "k d"]
+    free: Float[np.ndarray, "k d"]
     features: tuple[str, ...] = ()
     _: dataclasses.KW_ONLY
-    directions: Float[Tensor, "m d"] | None = None
+    directions: Float[np.ndarray, "m d"] | None = None
     labels: tuple[str, ...] = ()
     origin: Origin | None = None
     reach: Ellipsoid | None = None
@@ -153,7 +151,7 @@ class ProjectionMetric(QuadraticForm):
                 f"The reach has {len(self.reach.mean)} coordinates for {k} free directions."
             )
         _check_names(self.features, d)
-        slip = (free @ free.T - torch.eye(k, dtype=free.dtype)).abs().max().item() if k else 0.0
+        slip = float(np.abs(free @ free.T - np.eye(k)).max(initial=0.0))
         if slip > 1e-8:
             raise InvalidMetric(
                 f"The free directions are not orthonormal (off by {slip:.3g}). "
@@ -163,10 +161,10 @@ class ProjectionMetric(QuadraticForm):
 
     @override
     def squared_distance(
-        self, x: Float[Tensor, "n d"], x0: Float[Tensor, "n d"]
-    ) -> Float[Tensor, " n"]:
+        self, x: Float[np.ndarray, "n d"], x0: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, " n"]:
         # Not |v|² − |Qv|²: that cancels, even below zero, after a long move along Q.
-        return self._priced(x - x0).square().sum(1)
+        return np.square(self._priced(x - x0)).sum(axis=1)
 
     @property
     @override
@@ -176,13 +174,13 @@ class ProjectionMetric(QuadraticForm):
 
     @override
     def function(
-        self, f: Callable[[Tensor], Tensor], v: Float[Tensor, "n d"]
-    ) -> Float[Tensor, "n d"]:
-        at_zero, at_one = f(torch.tensor([0.0, 1.0]).to(v))
+        self, f: Callable[[np.ndarray], np.ndarray], v: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        at_zero, at_one = f(np.array([0.0, 1.0], dtype=v.dtype))
         return at_one * v + (at_zero - at_one) * (v - self._priced(v))
 
-    def _priced(self, v: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        free = self.free.to(v)
+    def _priced(self, v: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        free = self.free.astype(v.dtype, copy=False)
         return v - (v @ free.T) @ free
 
     def with_reach(
@@ -192,7 +190,7 @@ class ProjectionMetric(QuadraticForm):
 
         For metrics that were given rather than learned. Their refits are left behind.
         """
-        reach = Ellipsoid.of(x @ self.free.numpy().T, weight)
+        reach = Ellipsoid.of(x @ self.free.T, weight)
         return dataclasses.replace(self, reach=reach, refits=(), groups=None)
 
     def __repr__(self) -> str:
@@ -222,22 +220,23 @@ def ignoring(directions: Any, features: Sequence[str] = ()) -> ProjectionMetric:
 
     Examples
     --------
-    >>> ignoring([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]).free.abs()
-    tensor([[1., 0., 0.]], dtype=torch.float64)
+    >>> abs(ignoring([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]).free)
+    array([[1., 0., 0.]])
     """
     return ProjectionMetric(span(_matrix(directions, "directions")), tuple(features))
 
 
 def span(
-    directions: Float[Tensor, "m d"], tolerance: float = RANK_TOLERANCE
-) -> Float[Tensor, "k d"]:
+    directions: Float[np.ndarray, "m d"], tolerance: float = RANK_TOLERANCE
+) -> Float[np.ndarray, "k d"]:
     """Orthonormal rows that span ``directions``; each counts by its direction, not its length."""
-    lengths = directions.norm(dim=1, keepdim=True)
-    units = (directions / lengths)[lengths[:, 0] > 0]
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    some = lengths[:, 0] > 0
+    units = directions[some] / lengths[some]
     if not len(units):
         return units
-    _, singular, basis = torch.linalg.svd(units, full_matrices=False)
-    return basis[singular > tolerance * singular[0]].contiguous()
+    _, singular, basis = np.linalg.svd(units, full_matrices=False)
+    return basis[singular > tolerance * singular[0]]
 
 
 def free_columns(features: Sequence[str], names: Sequence[str] | str) -> ProjectionMetric:
@@ -260,24 +259,25 @@ def free_columns(features: Sequence[str], names: Sequence[str] | str) -> Project
             hint = nearest(name, {*features, *originals})
             raise InvalidMetric(f"There is no feature {name!r} to set free.{hint}")
         chosen.update(found)
-    free = torch.zeros(len(chosen), len(features), dtype=torch.float64)
-    free[range(len(chosen)), sorted(chosen)] = 1.0
+    free = np.zeros((len(chosen), len(features)))
+    free[np.arange(len(chosen)), sorted(chosen)] = 1.0
     return ProjectionMetric(free, tuple(features))
 
 
-def _matrix(values: Any, what: str) -> Float[Tensor, "m d"]:
+def _matrix(values: Any, what: str) -> Float[np.ndarray, "m d"]:
     """Return a finite float64 matrix, or say what is wrong with ``values``."""
     try:
-        matrix = torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
-        matrix = matrix.detach().to("cpu", torch.float64)
+        # A torch tensor that keeps its history says no to NumPy.
+        plain = values.detach().cpu() if hasattr(values, "detach") else values
+        matrix = np.asarray(plain, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidMetric(f"{what} is not a matrix of numbers: {error}.") from None
     matrix = matrix[None, :] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         shape = " × ".join(map(str, matrix.shape))
         raise InvalidMetric(f"{what} must be a matrix with a column for each feature, not {shape}.")
-    if not matrix.isfinite().all():
-        bad = math.prod(matrix.shape) - int(matrix.isfinite().sum())
+    if not np.isfinite(matrix).all():
+        bad = int((~np.isfinite(matrix)).sum())
         raise InvalidMetric(f"{what} has {bad} entries that are not finite numbers.")
     return matrix
 

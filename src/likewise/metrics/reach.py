@@ -8,9 +8,7 @@ import dataclasses
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
 
 from likewise.errors import InvalidMetric
 
@@ -37,30 +35,30 @@ class Ellipsoid:
         That share.
     """
 
-    mean: Float[Tensor, " k"]
-    covariance: Float[Tensor, "k k"]
+    mean: Float[np.ndarray, " k"]
+    covariance: Float[np.ndarray, "k k"]
     radius: float
     coverage: float = 0.99
-    axes: Float[Tensor, "r k"] = dataclasses.field(init=False, repr=False)
+    axes: Float[np.ndarray, "r k"] = dataclasses.field(init=False, repr=False)
     """Half axes, longest first: the ellipsoid is μ + u·axes for all u in the unit ball."""
-    inverse: Float[Tensor, "k r"] = dataclasses.field(init=False, repr=False)
+    inverse: Float[np.ndarray, "k r"] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        finite = self.mean.isfinite().all() and self.covariance.isfinite().all()
+        finite = np.isfinite(self.mean).all() and np.isfinite(self.covariance).all()
         if not (finite and 0 <= self.radius < float("inf") and 0 < self.coverage <= 1):
             raise InvalidMetric(
                 f"A reach needs a finite mean and covariance, a radius ≥ 0 (here {self.radius:g}) "
                 f"and a coverage within (0, 1] (here {self.coverage:g})."
             )
-        values, vectors = torch.linalg.eigh((self.covariance + self.covariance.T) / 2)
-        largest = values.abs().max().item() if len(values) else 0.0
-        if len(values) and values[0].item() < -1e-8 * largest:
+        values, vectors = np.linalg.eigh((self.covariance + self.covariance.T) / 2)
+        largest = float(np.abs(values).max(initial=0.0))
+        if len(values) and values[0] < -1e-8 * largest:
             raise InvalidMetric(
-                f"The covariance of a reach has a negative eigenvalue ({values[0].item():.3g})."
+                f"The covariance of a reach has a negative eigenvalue ({values[0]:.3g})."
             )
         varies = (values > DEGENERATE * largest) & (self.radius > 0)
-        lengths = self.radius * values[varies].sqrt().flip(0)
-        units = vectors[:, varies].flip(1)
+        lengths = self.radius * np.sqrt(values[varies])[::-1]
+        units = vectors[:, varies][:, ::-1]
         object.__setattr__(self, "axes", units.T * lengths[:, None])
         object.__setattr__(self, "inverse", units / lengths)
 
@@ -77,36 +75,38 @@ class Ellipsoid:
         mean = share @ coordinates
         centred = coordinates - mean
         covariance = np.atleast_2d((centred * share[:, None]).T @ centred)
-        shape = cls(torch.from_numpy(mean), torch.from_numpy(covariance), 1.0)
-        distance = shape.distance(torch.from_numpy(coordinates)).numpy()
+        shape = cls(mean, covariance, 1.0)
+        distance = shape.distance(coordinates)
         order = np.argsort(distance, kind="stable")
         # The smallest radius that holds the share; rounding must not ask for one person more.
         held = np.cumsum(share[order]) >= coverage - 1e-12
         return cls(shape.mean, shape.covariance, float(distance[order][held][0]), coverage)
 
-    def whiten(self, c: Float[Tensor, "n k"]) -> Float[Tensor, "n r"]:
+    def whiten(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n r"]:
         """Coordinates in which the ellipsoid is the unit ball around zero."""
-        return (c - self.mean.to(c)) @ self.inverse.to(c)
+        return (c - self.mean.astype(c.dtype)) @ self.inverse.astype(c.dtype)
 
-    def colour(self, u: Float[Tensor, "n r"], c0: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    def colour(
+        self, u: Float[np.ndarray, "n r"], c0: Float[np.ndarray, "n k"]
+    ) -> Float[np.ndarray, "n k"]:
         """Undo `whiten` for people at ``c0``, who keep what the sample does not vary in."""
-        return c0 + (u - self.whiten(c0)) @ self.axes.to(c0)
+        return c0 + (u - self.whiten(c0)) @ self.axes.astype(c0.dtype)
 
-    def distance(self, c: Float[Tensor, "n k"]) -> Float[Tensor, " n"]:
+    def distance(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
         """Distance from the centre as a share of the way to the rim: at most 1 within reach."""
-        return self.whiten(c).norm(dim=1)
+        return lengths(self.whiten(c))[:, 0]
 
-    def contains(self, c: Float[Tensor, "n k"]) -> Bool[Tensor, " n"]:
+    def contains(self, c: Float[np.ndarray, "n k"]) -> Bool[np.ndarray, " n"]:
         """Tell who is within reach, up to rounding."""
         return self.distance(c) <= 1 + 1e-9
 
-    def clip(self, c: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    def clip(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         """Bring those outside to the rim, on the straight line to the centre."""
         u = self.whiten(c)
-        length = u.norm(dim=1, keepdim=True)
-        return torch.where(length > 1, self.colour(u / length.clamp(min=1), c), c)
+        length = lengths(u)
+        return np.where(length > 1, self.colour(u / np.maximum(length, 1), c), c)
 
-    def project(self, c: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    def project(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         r"""Bring those outside to the nearest point of the ellipsoid, by the ordinary distance.
 
         The nearest point has whitened coordinates :math:`u_j = a_j^2 w_j / (a_j^2 + t)`, where
@@ -115,18 +115,24 @@ class Ellipsoid:
         its root and never passes it.
         """
         w = self.whiten(c)
-        square = self.axes.to(c).square().sum(1)
-        t = torch.zeros(len(c), 1, dtype=c.dtype)
+        square = np.square(self.axes.astype(c.dtype)).sum(axis=1)
+        tiny = np.finfo(c.dtype).tiny
+        t = np.zeros((len(c), 1), dtype=c.dtype)
         for _ in range(60):
             u = w * square / (square + t)
-            length = u.norm(dim=1, keepdim=True)
+            length = lengths(u)
             # |u|⁻¹ is nearly linear in t, so Newton on it takes a handful of steps.
-            slope = -(u.square() / (square + t)).sum(1, keepdim=True) / length.clamp(min=1e-300)
-            step = (length - 1) * length / -slope.clamp(max=-1e-300)
+            slope = -(u * u / (square + t)).sum(axis=1, keepdims=True) / np.maximum(length, tiny)
+            step = (length - 1) * length / -np.minimum(slope, -tiny)
             # Each row stops by itself, so that its result does not depend on the others.
-            t = t + torch.where(length > 1 + 1e-15, step, torch.zeros_like(step))
-            if bool((length <= 1 + 1e-15).all()):
+            t = t + np.where(length > 1 + 1e-15, step, 0)
+            if (length <= 1 + 1e-15).all():
                 break
         u = w * square / (square + t)
-        outside = w.norm(dim=1, keepdim=True) > 1
-        return torch.where(outside, self.colour(u, c), c)
+        outside = lengths(w) > 1
+        return np.where(outside, self.colour(u, c), c)
+
+
+def lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
+    """Length of each row."""
+    return np.sqrt(np.square(u).sum(axis=1, keepdims=True))

@@ -9,9 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pydantic
-import torch
 from pydantic import ConfigDict
-from torch import Tensor
 
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
@@ -113,7 +111,7 @@ def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
 
 
 def _to_bytes(metric: FairMetric, attached: Mapping[str, str] | None) -> bytes:
-    from safetensors.torch import save
+    from safetensors.numpy import save
 
     if isinstance(metric, QuadraticMetric):
         tensors = {"sigma": metric.sigma}
@@ -126,12 +124,12 @@ def _to_bytes(metric: FairMetric, attached: Mapping[str, str] | None) -> bytes:
         attached = getattr(metric, "attached", {})
     about |= {"format": FORMAT, "features": metric.features, "attached": dict(attached)}
     described = _About.model_validate(about).model_dump_json()
-    return save({name: t.contiguous().clone() for name, t in tensors.items()}, {KEY: described})
+    return save({name: np.ascontiguousarray(t) for name, t in tensors.items()}, {KEY: described})
 
 
-def _flatten(metric: ProjectionMetric) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _flatten(metric: ProjectionMetric) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     parts = {"": metric, **{f"refit.{g}.": refit for g, refit in enumerate(metric.refits)}}
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, np.ndarray] = {}
     for prefix, part in parts.items():
         tensors[f"{prefix}free"] = part.free
         if part.directions is not None and part is metric:
@@ -140,7 +138,7 @@ def _flatten(metric: ProjectionMetric) -> tuple[dict[str, Tensor], dict[str, Any
             tensors[f"{prefix}reach.mean"] = part.reach.mean
             tensors[f"{prefix}reach.covariance"] = part.reach.covariance
     if metric.groups is not None:
-        tensors["groups"] = torch.from_numpy(metric.groups.astype(np.int16))
+        tensors["groups"] = metric.groups.astype(np.int16)
     radii = [
         None if p.reach is None else {"radius": p.reach.radius, "coverage": p.reach.coverage}
         for p in parts.values()
@@ -162,15 +160,15 @@ def _read_about(text: str) -> _About:
     return _About.model_validate_json(text)
 
 
-def _build(about: _About, tensors: Mapping[str, Tensor]) -> QuadraticMetric | ProjectionMetric:
+def _build(about: _About, tensors: Mapping[str, np.ndarray]) -> QuadraticMetric | ProjectionMetric:
     for name, tensor in tensors.items():
-        if tensor.dtype != (torch.int16 if name == "groups" else torch.float64):
+        if tensor.dtype != (np.int16 if name == "groups" else np.float64):
             raise ValueError(f"its numbers {name[:40]!r} are of another type")
     if about.kind == "quadratic":
         return QuadraticMetric(_matrix(tensors["sigma"]), about.features)
     if (len(about.refits) > 0) != ("groups" in tensors):
         raise ValueError("its refits and its groups do not go together")
-    groups = tensors["groups"].numpy() if about.refits else None
+    groups = tensors["groups"] if about.refits else None
     if groups is not None and not (
         groups.ndim == 1
         and about.origin is not None
@@ -202,7 +200,9 @@ def _build(about: _About, tensors: Mapping[str, Tensor]) -> QuadraticMetric | Pr
     )
 
 
-def _reach(tensors: Mapping[str, Tensor], prefix: str, about: _Radius | None) -> Ellipsoid | None:
+def _reach(
+    tensors: Mapping[str, np.ndarray], prefix: str, about: _Radius | None
+) -> Ellipsoid | None:
     if about is None:
         return None
     mean, covariance = tensors[f"{prefix}reach.mean"], tensors[f"{prefix}reach.covariance"]
@@ -211,7 +211,7 @@ def _reach(tensors: Mapping[str, Tensor], prefix: str, about: _Radius | None) ->
     return Ellipsoid(mean, covariance, about.radius, about.coverage)
 
 
-def _matrix(tensor: Tensor) -> Tensor:
+def _matrix(tensor: np.ndarray) -> np.ndarray:
     if tensor.ndim != 2:
         raise ValueError("its directions are not a matrix")
     return tensor

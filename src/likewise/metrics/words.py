@@ -4,8 +4,8 @@ import math
 import textwrap
 from collections.abc import Sequence
 
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
 from likewise.metrics.origin import Origin
 
@@ -16,7 +16,7 @@ SHOWN = 12
 def describe(
     title: str,
     dimension: int,
-    directions: Float[Tensor, "m d"],
+    directions: Float[np.ndarray, "m d"],
     features: Sequence[str],
     labels: Sequence[str] = (),
 ) -> str:
@@ -52,15 +52,15 @@ def tell_origin(origin: Origin) -> str:
 
 
 def nearest_axes(
-    direction: Float[Tensor, " d"], features: Sequence[str], top: int = 4
+    direction: Float[np.ndarray, " d"], features: Sequence[str], top: int = 4
 ) -> list[str]:
     """Name the ``top`` coordinate axes nearest to a direction, with the angle to each."""
-    length = direction.norm()
+    length = np.linalg.norm(direction)
     if length == 0:
         return ["no direction: nothing predicts it"]
-    cosines = (direction / length).abs()
-    order = cosines.argsort(descending=True)[:top].tolist()
-    return [f"{features[j]} {angle(cosines[j].item()):.0f}°" for j in order]
+    cosines = np.abs(direction / length)
+    order = np.argsort(-cosines, kind="stable")[:top].tolist()
+    return [f"{features[j]} {angle(float(cosines[j])):.0f}°" for j in order]
 
 
 def angle(cosine: float) -> float:

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float
-from torch import Tensor
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.ode.solvers import Field, SemilinearField, Solver, State, Step, Turns
+from likewise.ode.diagonal import Diagonal, State
+from likewise.ode.solvers import Field, SemilinearField, Solver, Step, Turns
 
 
 def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
@@ -49,13 +48,13 @@ class Exponential2(Solver):
     @override
     def stepper(self, field: Field, x: State, h: float) -> Step:
         nonlinear, (decay, full, correction) = _semilinear(field, h, x, _weights2)
-        n1, n2, ends = torch.empty_like(x), torch.empty_like(x), Turns(x)
+        n1, n2, room, ends = *(np.empty_like(x) for _ in range(3)), Turns(x)
 
-        def step(x: Tensor) -> Tensor:
+        def step(x: State) -> State:
             nonlinear(x, n1)
-            a = torch.mul(x, decay, out=ends.other(x)).addcmul_(full, n1)
+            a = full.add(n1, decay.times(x, ends.other(x)), room)
             nonlinear(a, n2)
-            return a.addcmul_(correction, n2.sub_(n1))
+            return correction.add(np.subtract(n2, n1, out=n2), a, room)
 
         return step
 
@@ -76,21 +75,23 @@ class Exponential4(Solver):
     def stepper(self, field: Field, x: State, h: float) -> Step:
         nonlinear, weights = _semilinear(field, h, x, _weights4)
         decay, half, a21, a31, a32, a41, a42, a51, a52, a54, b1, b4, b5 = weights
-        n1, n2, n3, n4, middle = (torch.empty_like(x) for _ in range(5))
+        n1, n2, n3, n4, middle, room = (np.empty_like(x) for _ in range(6))
         ends = Turns(x)
 
-        def step(x: Tensor) -> Tensor:
-            end = torch.mul(x, decay, out=ends.other(x))
-            torch.mul(x, half, out=middle)
+        def step(x: State) -> State:
+            end = decay.times(x, ends.other(x))
+            half.times(x, middle)
             nonlinear(x, n1)
-            nonlinear(torch.addcmul(middle, a21, n1, out=n2), n2)
-            nonlinear(torch.addcmul(middle, a31, n1, out=n3).addcmul_(a32, n2), n3)
-            n23 = n2.add_(n3)
-            nonlinear(torch.addcmul(end, a41, n1, out=n4).addcmul_(a42, n23), n4)
-            middle.addcmul_(a51, n1).addcmul_(a52, n23).addcmul_(a54, n4)
+            nonlinear(np.add(middle, a21.times(n1, n2), out=n2), n2)
+            np.add(middle, a31.times(n1, n3), out=n3)
+            nonlinear(a32.add(n2, n3, room), n3)
+            n23 = np.add(n2, n3, out=n2)
+            np.add(end, a41.times(n1, n4), out=n4)
+            nonlinear(a42.add(n23, n4, room), n4)
+            a54.add(n4, a52.add(n23, a51.add(n1, middle, room), room), room)
             n5 = n3
             nonlinear(middle, n5)
-            return end.addcmul_(b1, n1).addcmul_(b4, n4).addcmul_(b5, n5)
+            return b5.add(n5, b4.add(n4, b1.add(n1, end, room), room), room)
 
         return step
 
@@ -125,22 +126,21 @@ def _weights4(h: float, z: Float[np.ndarray, " d"]) -> Weights:
 
 
 @functools.lru_cache(maxsize=64)
-def _tensors(
-    weights: Callable[..., Weights], h: float, rates: bytes, dtype: torch.dtype
-) -> tuple[Tensor, ...]:
-    """Return weights as tensors; all blocks of people have the same."""
+def _diagonals(
+    weights: Callable[..., Weights], h: float, rates: bytes, dtype: np.dtype
+) -> tuple[Diagonal, ...]:
+    """Return weights in some precision; all blocks of people have the same."""
     z = -h * np.frombuffer(rates)
-    with torch.inference_mode(False):
-        return tuple(torch.from_numpy(weight).to(dtype) for weight in weights(h, z))
+    return tuple(Diagonal(weight.astype(dtype)) for weight in weights(h, z))
 
 
 def _semilinear(
     field: Field, h: float, x: State, weights: Callable[..., Weights]
-) -> tuple[Callable[[Tensor, Tensor], None], tuple[Tensor, ...]]:
+) -> tuple[Callable[[np.ndarray, np.ndarray], None], tuple[Diagonal, ...]]:
     """Return N, and the weights of a step in the state's precision."""
     if not isinstance(field, SemilinearField):
         raise InvalidSettings(
             "An exponential solver needs a field whose linear part is known. Use RK4."
         )
-    rates = field.rates.double().numpy().tobytes()
-    return field.nonlinear, _tensors(weights, h, rates, x.dtype)
+    rates = field.rates.astype(np.float64).tobytes()
+    return field.nonlinear, _diagonals(weights, h, rates, x.dtype)

@@ -4,9 +4,8 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-import torch
+import numpy as np
 from jaxtyping import Bool, Float
-from torch import Tensor
 
 from likewise.ode.solvers import Euler, Field, Solver
 from likewise.ode.steps import Steps, places
@@ -28,20 +27,20 @@ class Solution:
         Evaluations of the field.
     """
 
-    x: Float[Tensor, "n d"]
-    finite: Bool[Tensor, " n"]
-    kept: Mapping[float, Float[Tensor, "n d"]]
+    x: Float[np.ndarray, "n d"]
+    finite: Bool[np.ndarray, " n"]
+    kept: Mapping[float, Float[np.ndarray, "n d"]]
     evaluations: int
 
 
 def integrate(
     field: Field,
-    x0: Float[Tensor, "n d"],
+    x0: Float[np.ndarray, "n d"],
     steps: Steps,
     solver: Solver = Euler(),  # noqa: B008 (it has no state)
     keep: Iterable[float] = (),
     *,
-    confine: Callable[[Tensor], Tensor] | None = None,
+    confine: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Solution:
     r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, row by row.
 
@@ -53,8 +52,8 @@ def integrate(
         Applied after every step: brings rows back to where they may be.
     """
     wanted = places(steps, keep)
-    kept: dict[float, Tensor] = {}
-    finite = torch.ones(len(x0), dtype=torch.bool)
+    kept: dict[float, np.ndarray] = {}
+    finite = np.ones(len(x0), dtype=bool)
     lost = False
     x, before, step = x0, math.nan, None
     for number, h in enumerate(steps, start=1):
@@ -62,11 +61,11 @@ def integrate(
             before, step = h, solver.stepper(field, x, h)
         after = step(x) if confine is None else confine(step(x))
         # One sum is far cheaper than asking every number; it is finite unless some row is not.
-        if lost or not math.isfinite(after.sum().item()):
-            finite &= after.isfinite().all(dim=1)
-            lost = not bool(finite.all())
-            after = torch.where(finite[:, None], after, x)
+        if lost or not math.isfinite(after.sum()):
+            finite &= np.isfinite(after).all(axis=1)
+            lost = not finite.all()
+            np.copyto(after, x, where=~finite[:, None])
         x = after
         if number in wanted:
-            kept[wanted[number]] = x.clone()  # the solver uses its memory again
+            kept[wanted[number]] = x.copy()  # the solver uses its memory again
     return Solution(x, finite, kept, len(steps) * solver.evaluations)

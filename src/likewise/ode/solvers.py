@@ -4,13 +4,13 @@ import abc
 from collections.abc import Callable
 from typing import ClassVar, final
 
-import torch
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 from typing_extensions import override
 
-State = Float[Tensor, "n d"]
-Step = Callable[[Tensor], Tensor]
+from likewise.ode.diagonal import Diagonal, State
+
+Step = Callable[[np.ndarray], np.ndarray]
 
 
 class SemilinearField(abc.ABC):
@@ -19,20 +19,15 @@ class SemilinearField(abc.ABC):
     The linear part is diagonal; whoever has another one turns to coordinates in which it is.
     """
 
-    rates: Float[Tensor, " d"]
+    rates: Float[np.ndarray, " d"]
     """The rates :math:`a \\ge 0`, one a coordinate."""
 
     @abc.abstractmethod
     def nonlinear(self, x: State, out: State) -> None:
         """Write :math:`N(x)` to ``out``, row by row; ``out`` may be ``x``."""
 
-    def velocity(self, x: State, out: State) -> None:
-        """Write the velocity of each row to ``out``."""
-        self.nonlinear(x, out)
-        out.addcmul_(self.rates, x, value=-1)
 
-
-Field = SemilinearField | Callable[[Tensor], Tensor]
+Field = SemilinearField | Callable[[np.ndarray], np.ndarray]
 """The right-hand side of x' = g(x): the velocity of each row."""
 
 
@@ -67,11 +62,16 @@ class Euler(Solver):
 
     @override
     def stepper(self, field: Field, x: State, h: float) -> Step:
-        velocity, k1, ends = writer(field), torch.empty_like(x), Turns(x)
+        k1, room, ends = np.empty_like(x), np.empty_like(x), Turns(x)
+        rates, speed = np.zeros(x.shape[1], dtype=x.dtype), writer(field, x)
+        if isinstance(field, SemilinearField):
+            rates, speed = field.rates, field.nonlinear
+        # x + h (N − a x), with the linear part taken together.
+        left, ahead = Diagonal(1 - h * rates), Diagonal(np.full_like(rates, h))
 
-        def step(x: Tensor) -> Tensor:
-            velocity(x, k1)
-            return torch.add(x, k1, alpha=h, out=ends.other(x))
+        def step(x: State) -> State:
+            speed(x, k1)
+            return ahead.add(k1, left.times(x, ends.other(x)), room)
 
         return step
 
@@ -85,38 +85,44 @@ class RK4(Solver):
 
     @override
     def stepper(self, field: Field, x: State, h: float) -> Step:
-        velocity, ends = writer(field), Turns(x)
-        k1, k2, k3, k4, stage = (torch.empty_like(x) for _ in range(5))
+        velocity, ends = writer(field, x), Turns(x)
+        k1, k2, k3, k4, stage = (np.empty_like(x) for _ in range(5))
 
-        def step(x: Tensor) -> Tensor:
+        def ahead(x: State, time: float, k: State, out: State) -> State:
+            return np.add(x, np.multiply(k, time, out=out), out=out)
+
+        def step(x: State) -> State:
             velocity(x, k1)
-            velocity(torch.add(x, k1, alpha=h / 2, out=stage), k2)
-            velocity(torch.add(x, k2, alpha=h / 2, out=stage), k3)
-            velocity(torch.add(x, k3, alpha=h, out=stage), k4)
-            mean = k1.add_(k2, alpha=2).add_(k3, alpha=2).add_(k4)
-            return torch.add(x, mean, alpha=h / 6, out=ends.other(x))
+            velocity(ahead(x, h / 2, k1, stage), k2)
+            velocity(ahead(x, h / 2, k2, stage), k3)
+            velocity(ahead(x, h, k3, stage), k4)
+            np.multiply(np.add(k2, k3, out=k2), 2, out=k2)
+            np.add(np.add(k1, k2, out=k1), k4, out=k1)
+            return ahead(x, h / 6, k1, ends.other(x))
 
         return step
 
 
 @final
 class Turns:
-    """Two tensors that hold the last state and the next one in turns."""
+    """Two arrays that hold the last state and the next one in turns."""
 
     def __init__(self, x: State) -> None:
-        self.pair = torch.empty_like(x), torch.empty_like(x)
+        self.pair = np.empty_like(x), np.empty_like(x)
 
     def other(self, x: State) -> State:
         """Return the one that is not ``x``."""
         return self.pair[1] if x is self.pair[0] else self.pair[0]
 
 
-def writer(field: Field) -> Callable[[Tensor, Tensor], None]:
-    """Return what writes the velocity of its first argument to the second."""
-    if isinstance(field, SemilinearField):
-        return field.velocity
+def writer(field: Field, x: State) -> Callable[[np.ndarray, np.ndarray], None]:
+    """Return what writes the velocity of a state like ``x`` to its second argument."""
+    if not isinstance(field, SemilinearField):
+        return lambda x, out: np.copyto(out, field(x))
+    pull, room = Diagonal(-field.rates), np.empty_like(x)
 
-    def write(x: Tensor, out: Tensor) -> None:
-        out.copy_(field(x))
+    def write(x: State, out: State) -> None:
+        field.nonlinear(x, out)
+        pull.add(x, out, room)
 
     return write

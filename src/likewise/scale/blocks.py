@@ -2,10 +2,11 @@
 
 import concurrent.futures
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import torch
+from threadpoolctl import threadpool_limits
 
 from likewise.errors import InvalidSettings
 
@@ -37,9 +38,9 @@ def run_blocks(
 ) -> list[T]:
     """Return ``function(rows)`` for consecutive blocks of rows, in their order.
 
-    Blocks begin at row 0 and have ``size`` rows, but for the last. Each runs on one torch thread;
-    the process's own setting is restored afterwards. The first exception ends the run: blocks
-    under way finish, the others are never begun.
+    Blocks begin at row 0 and have ``size`` rows, but for the last. BLAS (and torch, where it is in
+    use) runs each on one thread; the process's own setting is restored afterwards. The first
+    exception ends the run: blocks under way finish, the others are never begun.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def run_blocks(
     if size < 1 or threads < 1:
         raise InvalidSettings(f"Blocks need a size and threads (here {size} and {threads}).")
     blocks = [slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
-    with _one_torch_thread():
+    with _one_thread_each():
         if threads == 1 or len(blocks) < 2:
             return _in_turn(function, blocks, progress)
         return _in_threads(function, blocks, min(threads, len(blocks)), progress)
@@ -73,7 +74,7 @@ def _in_threads(
     progress: Callable[[int], None] | None,
 ) -> list[T]:
     pool = concurrent.futures.ThreadPoolExecutor(
-        threads, thread_name_prefix="likewise", initializer=torch.set_num_threads, initargs=(1,)
+        threads, thread_name_prefix="likewise", initializer=_calm_torch
     )
     try:
         futures = {pool.submit(function, rows): rows for rows in blocks}
@@ -91,10 +92,21 @@ def _in_threads(
 
 
 @contextlib.contextmanager
-def _one_torch_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _one_thread_each() -> Iterator[None]:
+    """Have BLAS, and torch if the model brought it, use one thread for a while."""
+    torch: Any = sys.modules.get("torch")
+    before = 1 if torch is None else torch.get_num_threads()
+    with threadpool_limits(1):
+        _calm_torch()
+        try:
+            yield
+        finally:
+            if before > 1:
+                torch.set_num_threads(before)
+
+
+def _calm_torch() -> None:
+    """Have torch use one thread in this thread; it counts them for each apart."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)

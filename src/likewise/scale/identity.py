@@ -5,7 +5,7 @@ import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
 
-LIBRARIES = ("likewise", "torch", "numpy")
+LIBRARIES = ("likewise", "numpy", "scipy", "torch")
 
 
 def files_digest(paths: Sequence[str | Path]) -> str:
@@ -24,4 +24,11 @@ def text_digest(text: str) -> str:
 
 def library_versions() -> str:
     """Return the versions of what computes rows."""
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
+    return ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"

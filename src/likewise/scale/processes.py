@@ -1,4 +1,4 @@
-"""Workers as processes of this machine: one torch thread each, replaced when they die."""
+"""Workers as processes of this machine: one thread each, replaced when they die."""
 
 import contextlib
 import multiprocessing
@@ -8,7 +8,6 @@ import signal
 from collections.abc import Iterator
 from typing import Any, final
 
-import torch
 from typing_extensions import override
 
 from likewise.errors import LikewiseError, in_short
@@ -21,7 +20,7 @@ class _Worker:
     """A process, the pipe to it, and the number of the task it has."""
 
     def __init__(self, job: Job) -> None:
-        # Spawned, never forked: a fork would copy torch's threads half-dead.
+        # Spawned, never forked: a fork would copy the threads of libraries half-dead.
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, job), daemon=True)
@@ -88,7 +87,6 @@ def _serve(pipe: Any, job: Job) -> None:
     """Answer tasks until the other end is gone."""
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
     refusal: LikewiseError | None = None
     failure = ""
     try:

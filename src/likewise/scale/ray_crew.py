@@ -29,9 +29,6 @@ class _Actor:
     """What runs in a Ray worker: the job, begun once."""
 
     def __init__(self, job: Job) -> None:
-        import torch
-
-        torch.set_num_threads(1)
         self._work = job.begin()
 
     def process(self) -> int:
@@ -61,7 +58,7 @@ class RayCrew(Crew):
 
     def __init__(self, job: Job, size: int | None, address: str) -> None:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        # Torch's own threads are one for each actor; Ray must not pin them elsewhere.
+        # Libraries have one thread in each actor; Ray must not pin them elsewhere.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         ray: Any = importlib.import_module("ray")
         self._ray = ray
