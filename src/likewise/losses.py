@@ -50,7 +50,7 @@ class Loss:
     def gradient(
         self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
-        r"""Return :math:`\partial\ell/\partial f`, row by row: how losses change with the outputs."""
+        r"""Return :math:`\partial\ell/\partial f`: how each loss changes with the outputs."""
         with np.errstate(all="ignore"):
             if self.name == "squared":
                 return _only(0, 2 * (out[:, 0] - y), out)

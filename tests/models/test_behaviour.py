@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -76,7 +77,7 @@ def test_single_precision_rounding_is_no_mixing(rng):
             return self.layers(x.float())
 
     model = as_model(Wide())
-    assert model.dtype == torch.float32
+    assert model.dtype == np.float32
     check(model, rng.normal(size=(500, 300)))
 
 

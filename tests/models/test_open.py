@@ -3,6 +3,7 @@ import pickle
 import sys
 
 import joblib
+import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -64,11 +65,11 @@ def test_pickles_open_with_trust(fitted, tmp_path, rng):
     joblib.dump(fitted, tmp_path / "a.joblib", compress=3)
     joblib.dump(fitted, tmp_path / "b.pkl")
     (tmp_path / "c.pickle").write_bytes(pickle.dumps(fitted))
-    x = torch.from_numpy(rng.normal(size=(9, 3)))
+    x = rng.normal(size=(9, 3))
     expected = as_model(fitted)(x)
     for name in ("a.joblib", "b.pkl", "c.pickle"):
         model = as_model(open_model(str(tmp_path / name), trust=True))
-        assert torch.equal(model(x), expected)
+        assert np.array_equal(model(x), expected)
         assert len(model.card.fingerprint) == 64
 
 
@@ -90,9 +91,9 @@ def test_an_exported_program_opens_with_trust(tmp_path, rng):
     model = as_model(open_model(str(tmp_path / "m.pt2"), trust=True))
     x = rng.normal(size=(50, 3))
     check(model, x)
-    expected = module(torch.from_numpy(x).float()).double()
+    expected = module(torch.from_numpy(x).float()).detach().numpy()
     # The archive is run in float64 where the module ran in float32.
-    assert torch.allclose(model(torch.from_numpy(x)), expected, atol=1e-6)
+    assert np.allclose(model(x), expected, atol=1e-6)
 
 
 def test_an_export_of_one_batch_size_is_explained(tmp_path, rng):

@@ -15,6 +15,7 @@ from likewise.models.network import Network
 
 Task = Literal["classification", "regression"]
 Reference = Callable[[np.ndarray], np.ndarray]
+DOUBLE = np.dtype(np.float64)
 Pullback = Callable[[np.ndarray], np.ndarray]
 """From gradients in the outputs (n × k) to gradients in the rows (n × d)."""
 
@@ -87,7 +88,7 @@ class Model(abc.ABC):
     reference: Reference | None = None
     """The user's own probabilities (or predictions), if this model is a conversion of theirs."""
 
-    dtype: np.dtype[Any] = np.dtype(np.float64)
+    dtype: np.dtype[Any] = DOUBLE
     """What it computes in, so that checks know its rounding."""
 
     declared: bool = True

@@ -71,7 +71,9 @@ def check_rows(model: Model, x: Float[np.ndarray, "n d"]) -> None:
     half = len(rows) // 2
     other_ways: dict[str, Callable[[], np.ndarray]] = {
         "in reverse order": lambda: _run(model, rows[::-1])[::-1],
-        "in two halves": lambda: np.concatenate([_run(model, rows[:half]), _run(model, rows[half:])]),
+        "in two halves": lambda: np.concatenate(
+            [_run(model, rows[:half]), _run(model, rows[half:])]
+        ),
         "with one of them alone": lambda: np.concatenate([_run(model, rows[:1]), first[1:]]),
     }
     for way, run in other_ways.items():

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidModel, LikewiseError, in_short
 from likewise.losses import Output
-from likewise.models.base import Front, Model, ModelCard, Reference
+from likewise.models.base import DOUBLE, Front, Model, ModelCard, Reference
 from likewise.models.scikit import Answer, classes_of, features_of, fitted, is_scikit
 
 Function = Callable[[np.ndarray], Any]
@@ -35,7 +35,7 @@ class BlackBox(Model):
 
     card: ModelCard
     function: Function
-    dtype: np.dtype[Any] = np.dtype(np.float64)
+    dtype: np.dtype[Any] = DOUBLE
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None

@@ -35,7 +35,7 @@ class XgboostRows:
 
 def read_xgboost(content: bytes, source: str) -> Opened:
     """Open what XGBoost's ``save_model`` wrote (JSON or UBJ)."""
-    xgboost = need("xgboost", "xgboost", repr(source))
+    xgboost = need("xgboost", "boosted", repr(source))
     try:
         booster = xgboost.Booster(model_file=bytearray(content))
         objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
@@ -47,7 +47,7 @@ def read_xgboost(content: bytes, source: str) -> Opened:
 
 def read_lightgbm(content: bytes, source: str) -> Opened:
     """Open what LightGBM's ``save_model`` wrote (text)."""
-    lightgbm = need("lightgbm", "lightgbm", repr(source))
+    lightgbm = need("lightgbm", "boosted", repr(source))
     try:
         text = content.decode()
         # LightGBM ends the process when it is given half a file.

@@ -1,4 +1,4 @@
-"""Networks of known layers, run in NumPy: saved networks, linear models, scikit-learn's networks."""
+"""Networks of known layers, run in NumPy: saved networks, scikit-learn's, and linear models."""
 
 import dataclasses
 import functools

@@ -11,7 +11,7 @@ from likewise.errors import InvalidFile, InvalidModel
 
 PLAIN = ("ReLU", "Tanh", "Sigmoid")
 SAVED = (*PLAIN, "GELU", "Linear", "FixedProjection", "MeanOfSigmoids", "LayerNorm", "BatchNorm1d")
-"""Layers that files hold. `likewise.models.forward` knows a few more, of scikit-learn's networks."""
+"""Layers that files hold; `likewise.models.forward` knows a few more, of scikit-learn's."""
 
 
 @final

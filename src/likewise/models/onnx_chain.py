@@ -154,9 +154,9 @@ class _Reader:
         bias = np.asarray(options.get("intercepts", [0.0]), np.float64)
         weight = np.asarray(options["coefficients"], np.float64).reshape(len(bias), -1)
         after = options.get("post_transform", b"NONE")
-        if kind == "LinearRegressor" and after == b"NONE" and len(bias) == 1:
-            layers.linear(weight, bias)
-        elif kind == "LinearClassifier" and after == b"SOFTMAX" and len(bias) > 1:
+        if (kind == "LinearRegressor" and after == b"NONE" and len(bias) == 1) or (
+            kind == "LinearClassifier" and after == b"SOFTMAX" and len(bias) > 1
+        ):
             layers.linear(weight, bias)
         elif (
             kind == "LinearClassifier"

@@ -14,8 +14,8 @@ from likewise.errors import (
     LikewiseError,
     in_short,
 )
-from likewise.losses import LossName, Output
 from likewise.extras import need
+from likewise.losses import LossName, Output
 from likewise.models import black_box, decoded, endpoint, layered, pipeline, scikit
 from likewise.models.base import Model
 from likewise.models.behaviour import check_cut
