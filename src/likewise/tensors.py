@@ -13,13 +13,14 @@ _TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int
 
 def read_tensors(content: bytes, source: str) -> tuple[Mapping[str, np.ndarray], Mapping[str, str]]:
     """Return the arrays of a safetensors file, and what is written about them."""
-    from safetensors import SafetensorError, deserialize
+    import safetensors
 
+    read: Any = safetensors.deserialize
     try:
-        tensors = {name: _array(view) for name, view in deserialize(content)}
+        tensors = {name: _array(view) for name, view in read(content)}
         # The library returns metadata for a path only; the header has been checked by now.
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    except (SafetensorError, ValueError, RecursionError) as error:
+    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
         raise InvalidFile(
             f"{source!r} is damaged or no safetensors file ({in_short(error)})."
         ) from None

@@ -80,17 +80,15 @@ def test_what_the_outputs_are_is_kept(tmp_path):
     ("module", "words"),
     [
         (
-            nn.Sequential(nn.Linear(3, 2, dtype=torch.float64), nn.Softmax(dim=1)),
+            nn.Sequential(nn.Linear(3, 2), nn.Softmax(dim=1)),
             "Softmax layer cannot be saved",
         ),
         (
-            nn.Sequential(nn.Linear(3, 2, dtype=torch.float64), nn.ELU()),
+            nn.Sequential(nn.Linear(3, 2), nn.ELU()),
             "ELU layer cannot be saved",
         ),
         (
-            nn.Sequential(
-                nn.Linear(3, 2, dtype=torch.float64), nn.BatchNorm1d(2, track_running_stats=False)
-            ),
+            nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)),
             "BatchNorm",
         ),
         (nn.Sequential(nn.ReLU()), "no layers that could be saved"),
@@ -148,14 +146,14 @@ def test_a_network_that_is_no_chain_of_layers_is_not_saved(forward, words, tmp_p
 
 
 def test_what_hooks_do_is_not_lost_in_silence(tmp_path):
-    module = nn.Sequential(nn.Linear(3, 2, dtype=torch.float64))
+    module = nn.Sequential(nn.Linear(3, 2))
     module[0].register_forward_hook(lambda module, given, out: 2 * out)
     with pytest.raises(InvalidModel, match="layers alone do not say"):
         save_model(module, tmp_path / "m.safetensors")
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
-    module = nn.Linear(3, 2, dtype=torch.float64)
+    module = nn.Linear(3, 2)
     module.weight.data[0, 0] = torch.nan
     with pytest.raises(LikewiseError, match="not finite"):
         save_model(module, tmp_path / "m.safetensors")
@@ -163,20 +161,18 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
 
 def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
     with pytest.raises(InvalidFile, match="cannot be written: No such file"):
-        save_model(nn.Linear(3, 2, dtype=torch.float64), tmp_path / "nowhere" / "m.safetensors")
+        save_model(nn.Linear(3, 2), tmp_path / "nowhere" / "m.safetensors")
 
 
 def test_classes_and_outputs_must_agree(tmp_path):
     with pytest.raises(LikewiseError, match="3 classes for 2 outputs"):
         save_model(
-            nn.Linear(3, 2, dtype=torch.float64),
+            nn.Linear(3, 2),
             tmp_path / "m.safetensors",
             classes=("a", "b", "c"),
         )
     with pytest.raises(InvalidModel, match="neither text nor a number"):
-        save_model(
-            nn.Linear(3, 2, dtype=torch.float64), tmp_path / "m.safetensors", classes=(None, "b")
-        )
+        save_model(nn.Linear(3, 2), tmp_path / "m.safetensors", classes=(None, "b"))
 
 
 def test_rows_to_project_away_must_be_orthonormal():
@@ -306,13 +302,13 @@ def test_a_deeply_nested_or_endless_description_is_refused():
 def test_half_precision_of_either_kind_is_read(tmp_path, rng):
     x = rng.normal(size=(9, 3))
     for dtype in (torch.bfloat16, torch.float16):
-        module = nn.Linear(3, 2, dtype=torch.float64).to(dtype)
+        module = nn.Linear(3, 2).to(dtype)
         tensors = {"0.weight": module.weight.data, "0.bias": module.bias.data}
         about = {"format": 1, "output": "logits", "classes": [], "layers": [{"layer": "Linear"}]}
         model = as_model(read_bytes(save(tensors, {KEY: json.dumps(about)}), "m"))
         expected = module.double()(torch.from_numpy(x)).detach().numpy()
         assert np.allclose(model(x), expected, rtol=1e-13, atol=1e-14)
-        save_model(nn.Linear(3, 2, dtype=torch.float64).to(dtype), tmp_path / "m.safetensors")
+        save_model(nn.Linear(3, 2).to(dtype), tmp_path / "m.safetensors")
 
 
 def test_weights_of_another_tool_are_explained():

@@ -39,9 +39,13 @@ class Chain:
 
     @property
     def width(self) -> int | None:
-        """How many inputs the first layer with weights takes."""
-        sizes = (array.shape[-1] for layer in self.layers for array in layer.arrays.values())
-        return next(sizes, None)
+        """How many inputs the first layer that says so takes."""
+        for layer in self.layers:
+            if "width" in layer.options:
+                return int(layer.options["width"])
+            if layer.arrays:  # a matrix counts before a bias
+                return max((array.ndim, array.shape[-1]) for array in layer.arrays.values())[1]
+        return None
 
     @property
     def fingerprint(self) -> str:

@@ -85,7 +85,7 @@ class _Reader:
         from onnx import numpy_helper
 
         constants: dict[str, Any] = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
-        maker = {}
+        maker: dict[str, Any] = {}
         for node in graph.node:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
                 constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
