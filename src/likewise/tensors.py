@@ -8,7 +8,11 @@ import numpy as np
 
 from likewise.errors import InvalidFile, in_short
 
-_TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64}
+_TYPES = {
+    **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BOOL": "?"},
+    **{"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1"},
+    **{"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1"},
+}
 
 
 def read_tensors(content: bytes, source: str) -> tuple[Mapping[str, np.ndarray], Mapping[str, str]]:
@@ -34,5 +38,5 @@ def _array(view: Mapping[str, Any]) -> np.ndarray:
         return (upper << 16).view(np.float32).reshape(view["shape"])
     if kind not in _TYPES:
         raise ValueError(f"it holds numbers of type {kind}")
-    little = np.dtype(_TYPES[kind]).newbyteorder("<")
-    return np.frombuffer(data, dtype=little).astype(_TYPES[kind]).reshape(view["shape"])
+    array = np.frombuffer(data, dtype=_TYPES[kind])
+    return array.astype(array.dtype.newbyteorder("=")).reshape(view["shape"])

@@ -57,9 +57,7 @@ def _in_processes(
 ) -> Iterator[tuple[str, Any]]:
     before = set(multiprocessing.active_children())
     # Spawned, not forked: a fork would inherit torch's threads in a broken state.
-    pool = futures.ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread
-    )
+    pool = futures.ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     with _one_thread_each():
         pending = {pool.submit(function, *args): name for name, (function, args) in jobs.items()}
         try:
@@ -96,9 +94,3 @@ def _one_thread_each() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)

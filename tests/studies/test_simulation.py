@@ -73,7 +73,7 @@ def test_one_cell_is_the_public_audit(variant, angle, row, column):
     outcomes = audit(
         model,
         people,
-        metric=QuadraticMetric(torch.from_numpy(sigma)),
+        metric=QuadraticMetric(sigma),
         map=GradientFlow.paper_simulation(),
         settings=Settings(checks="core"),
         threads=1,

@@ -22,7 +22,7 @@ def test_project_does_not_see_the_learned_subspace(rng):
 
     network = model.to_torch()
     before = network(torch.from_numpy(x))
-    after = network(torch.from_numpy(x) + 100 * free[0])
+    after = network(torch.from_numpy(x + 100 * free[0]))
 
     # Moving 100 units along a removed direction leaves rounding only: 100 × 1e-16 × a few.
     assert (before - after).abs().max() < 1e-11

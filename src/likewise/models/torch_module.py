@@ -65,12 +65,12 @@ class TorchModel(Model):
     def outputs_and_pullback(
         self, x: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
-        rows = self._tensor(x).detach().requires_grad_()
-        try:
-            with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
+            rows = self._tensor(x).detach().requires_grad_()
+            try:
                 out = columns(self.module(rows), len(x)).double()
-        except RuntimeError as error:
-            raise _no_gradient(error) from None
+            except RuntimeError as error:
+                raise _no_gradient(error) from None
 
         def pullback(g: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n d"]:
             try:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import InvalidSample
+from likewise.extras import need
 from likewise.record import Record
 from likewise.report.words import TITLES
 
@@ -117,8 +118,7 @@ class Plots:
 
 
 def _new_axes(rows: int) -> "Axes":
-    from matplotlib import pyplot
-
+    pyplot = need("matplotlib.pyplot", "plots", "A plot")
     _, ax = pyplot.subplots(figsize=(6, 1.2 + 0.32 * rows), layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

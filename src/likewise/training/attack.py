@@ -40,7 +40,7 @@ class Attack:
     lam: float
 
     def __post_init__(self) -> None:
-        self.basis = span(self.directions.double()).to(self.directions)
+        self.basis = torch.from_numpy(span(self.directions.double().numpy())).to(self.directions)
 
     @torch.no_grad()
     def __call__(

@@ -8,7 +8,7 @@ from torch import nn
 from typing_extensions import override
 
 from likewise.metrics.quadratic import ignoring
-from likewise.models.layers import FixedProjection
+from likewise.models.torch_layers import FixedProjection
 from likewise.people import AuditData
 from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.baseline import learn_network
@@ -54,7 +54,7 @@ class ProjectClassifier(TrainedClassifier):
         directions = find_directions(self.directions, people)
         if not len(directions):
             return learn_network(self, people.x, people.y, rng)
-        remove = FixedProjection(ignoring(directions).free)
+        remove = FixedProjection(torch.from_numpy(ignoring(directions.numpy()).free))
         # The layer has nothing to learn, so people pass it once, before training.
         seen = remove(torch.tensor(people.x)).numpy()
         return nn.Sequential(remove, *learn_network(self, seen, people.y, rng))

@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import override
 
 from likewise.errors import InvalidData, MissingExtra
-from likewise.models.layers import MeanOfSigmoids
+from likewise.models.torch_layers import MeanOfSigmoids
 from likewise.people import AuditData, missing
 from likewise.training.base import TrainedClassifier, unchecked
 
