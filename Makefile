@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check -qq
 # The flow first; one alone: make bench BENCH=benchmarks/scale.py.
 BENCH  ?= $(sort $(wildcard benchmarks/flow*.py)) $(sort $(filter-out benchmarks/flow%,$(wildcard benchmarks/*.py)))
+# Megabytes that the wheel and what it needs may take.
+LARGEST := 420
 PYTEST ?= $(BIN)/pytest -n 2 --dist worksteal
 
 # Workers share the cores already; a pool of threads in each would only get in the way.
@@ -60,13 +62,19 @@ dist/.built: pyproject.toml README.md LICENSE $(shell find src -type f -not -nam
 	$(PIP) wheel --no-deps --wheel-dir dist .
 	@touch $@ && ls dist
 
+# How long it takes and how large it is are printed; it must do without torch.
 wheel-check: dist/.built
 	@rm -rf $(VENV)/empty
 	$(PYTHON) -m venv $(VENV)/empty
-	$(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install --no-compile -c constraints.txt dist/*.whl
+	@begin=$$(date +%s); \
+	    $(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install --no-compile -c constraints.txt dist/*.whl && \
+	    echo "Installed in $$(($$(date +%s) - begin)) s, $$(du -sm $(VENV)/empty | cut -f1) MB"
+	@[ "$$(du -sm $(VENV)/empty | cut -f1)" -le $(LARGEST) ] || { echo "More than $(LARGEST) MB"; exit 1; }
 	cd $(VENV)/empty && bin/likewise --version && bin/python -m likewise --help
 	cd $(VENV)/empty && bin/python -c 'import likewise; [getattr(likewise, name) for name in likewise.__all__]'
 	cd $(VENV)/empty && bin/python -c 'from importlib.metadata import entry_points as found; found(group="likewise.studies")["paper"]'
+	cd $(VENV)/empty && bin/python -c 'import importlib.util as u; assert u.find_spec("torch") is None, "torch is there"'
+	cd $(VENV)/empty && bin/python $(CURDIR)/.ci/light_audit.py
 	@rm -rf $(VENV)/empty
 
 # Only the tests that open a report need a browser, and they skip without one.
@@ -83,7 +91,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing likewise into $(VENV); torch is large, this takes a minute or two"
+	@echo "Installing likewise into $(VENV)"
 	$(PIP) install --no-compile -c constraints.txt -e .
 	@touch $@
 

@@ -1,6 +1,5 @@
 """The test run checks shapes and types of every call; these tests fail if it ever stops."""
 
-import numpy as np
 import pytest
 import numpy as np
 from jaxtyping import TypeCheckError

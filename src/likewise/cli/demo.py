@@ -85,7 +85,7 @@ def _train(x: "np.ndarray", y: "np.ndarray", seed: int) -> Any:
     pools = [np.flatnonzero(y == value) for value in np.unique(y)]
     rows = np.concatenate([rng.choice(pool, len(y) // len(pools)) for pool in pools])
     network = MLPClassifier(
-        (50,), alpha=0, batch_size=250, learning_rate_init=3e-4, max_iter=20, random_state=seed
+        (50,), alpha=0, batch_size=250, learning_rate_init=1e-4, max_iter=20, random_state=seed
     )
     with warnings.catch_warnings():
         # Twenty passes are enough for a demonstration.

@@ -1,0 +1,43 @@
+"""Audits a scikit-learn pipeline, a saved network and a forest, with the core dependencies alone."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import likewise
+
+rng = np.random.default_rng(0)
+n = 1200
+sex = rng.integers(0, 2, n)
+x = np.column_stack([rng.normal(40, 10, n) + 3 * sex, rng.normal(30, 8, n) - 4 * sex])
+y = (x[:, 1] + 0.2 * x[:, 0] + rng.normal(0, 6, n) > 38).astype(int)
+table = pa.table({"age": x[:, 0], "income": x[:, 1], "sex": sex, "repaid": y})
+scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+
+pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(x[:600], y[:600])
+people = likewise.read(table.slice(600), label="repaid", protected=["sex"], raw=True)
+results = [likewise.audit(pipeline, people)]
+
+network = MLPClassifier((8,), max_iter=500, tol=1e-2, random_state=0).fit(scaled[:600], y[:600])
+forest = RandomForestClassifier(20, random_state=0).fit(scaled[:600], y[:600])
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "network.safetensors"
+    likewise.save_model(network, path)
+    opened = likewise.open_model(str(path))
+rows = likewise.AuditData.from_arrays(scaled[600:], y[600:], {"sex": sex[600:]})
+metric = likewise.ignoring(np.array([[1.0, -1.0]])).with_reach(scaled[:600])
+results += [likewise.audit(model, rows, metric=metric) for model in (opened, forest)]
+
+for result in results:
+    test = result.record.tests["loss_ratio"]
+    print(f"{result.record.model.kind}: loss ratio {test.estimate:.3f}, {test.outcome}")
+loaded = {"torch", "matplotlib"} & set(sys.modules)
+sys.exit(f"These were loaded: {', '.join(sorted(loaded))}." if loaded else 0)
