@@ -1,4 +1,4 @@
-"""Audits a scikit-learn pipeline, a saved network and a forest, with the core dependencies alone."""
+"""Audits a pipeline, a saved network and a forest with the core dependencies alone."""
 
 import sys
 import tempfile

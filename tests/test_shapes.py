@@ -1,7 +1,7 @@
 """The test run checks shapes and types of every call; these tests fail if it ever stops."""
 
-import pytest
 import numpy as np
+import pytest
 from jaxtyping import TypeCheckError
 
 from likewise.losses import margin
