@@ -100,7 +100,9 @@ def folder(tmp_path_factory, audited, estimators, x):
         "_model = joblib.load(Path(__file__).with_name('logistic.joblib'))\n"
         "def score(rows):\n    return _model.predict_proba(rows)[:, 1]\n"
     )
-    module = likewise.as_model(estimators["logistic"]).module
+    module = torch.nn.Linear(3, 1).double()
+    module.weight.data = torch.from_numpy(estimators["logistic"].coef_)
+    module.bias.data = torch.from_numpy(estimators["logistic"].intercept_)
     rows = torch.export.Dim("rows", min=1, max=1 << 24)
     exported = torch.export.export(
         module, (torch.zeros(2, 3, dtype=torch.float64),), dynamic_shapes=({0: rows},)
