@@ -98,7 +98,7 @@ def networks() -> Iterator[Row]:
     split = likewise.data.adult(98539)
     basis = np.load(WEIGHTS)["basis"].astype(np.float64)
     reach = Ellipsoid.of(split.train.x @ basis.T)
-    metric = likewise.ProjectionMetric(torch.from_numpy(basis), reach=reach)
+    metric = likewise.ProjectionMetric(basis, reach=reach)
     settings = likewise.Settings(checks="core")
     flow = likewise.GradientFlow(time=100, steps=400, free_only=True, reach=reach)
     for name, (loss, errors) in TARGETS.items():

@@ -71,17 +71,17 @@ def apart(d: int, k: int, n: int) -> Row:
 
 def measure(d: int, k: int, n: int) -> Row:
     torch.set_num_threads(1)
-    generator = torch.Generator().manual_seed(0)
+    rng = np.random.default_rng(0)
 
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+    def draw(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape)
 
     net = torch.nn.Sequential(torch.nn.Linear(d, 50), torch.nn.ReLU(), torch.nn.Linear(50, 2))
     model, metric = as_model(net.double()), ignoring(draw(k, d))
     bound = GradientFlow(steps=8).bind(model, metric)
     warm = draw(64, d)
-    observe(model, bound, metric, warm, torch.arange(64) % 2)
-    x, y = draw(n, d), torch.arange(n) % 2
+    observe(model, bound, metric, warm, np.arange(64) % 2)
+    x, y = draw(n, d), np.arange(n) % 2
     before = peak()
     cpu, wall = time.process_time(), time.perf_counter()
     ratios = run_blocks(

@@ -69,7 +69,7 @@ def compare(case: Case, rounds: int) -> tuple[list[Row], list[str]]:
     exact = case.exact()
     std_error = exact.std(ddof=1) / math.sqrt(len(exact))
 
-    def error(x: torch.Tensor) -> float:
+    def error(x: np.ndarray) -> float:
         return abs(float(case.ratios(x).mean() - exact.mean())) / std_error
 
     runs = contenders(case, loosest(case, exact, std_error))

@@ -77,7 +77,7 @@ def write_world(folder: Path) -> None:
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(39, 50), torch.nn.ReLU(), torch.nn.Linear(50, 2))
     likewise.save_model(net.double(), folder / "model.safetensors", classes=(0, 1))
-    directions = torch.from_numpy(np.random.default_rng(2).normal(size=(2, 39)))
+    directions = np.random.default_rng(2).normal(size=(2, 39))
     likewise.save_metric(likewise.ignoring(directions), folder / "metric.safetensors")
 
 

@@ -39,7 +39,7 @@ def network_ratios(kind: str) -> np.ndarray:
     metric = sensitive_subspace(split.test, groups=0)
     flow = GradientFlow(steps=STEPS[kind])
     y, _ = model.targets(split.test.y)
-    ratio = observe(model, flow.bind(model, metric), metric, torch.from_numpy(split.test.x), y)
+    ratio = observe(model, flow.bind(model, metric), metric, split.test.x, y)
     values = ratio.outcomes.ratio
     np.save(kept, values)
     return values

@@ -70,7 +70,7 @@ def population() -> tuple[AuditData, np.ndarray, np.ndarray]:
         features=parts[0].features,
     )
     y = (people.y == ">50K").astype(np.int64)
-    return people, y, sensitive_subspace(people, groups=0).free.numpy()
+    return people, y, sensitive_subspace(people, groups=0).free
 
 
 @functools.cache
@@ -121,10 +121,10 @@ def one_sample(
     x, y = people.x[rows], labels[rows]
     metric = sensitive_subspace(people.take(rows), groups=10, seed=seed)
     for model in models():
-        estimate = mean_of_ratios(model.ratios(x, y, metric.free.numpy()))
+        estimate = mean_of_ratios(model.ratios(x, y, metric.free))
         kept = [metric.groups != g for g in range(len(metric.refits))]
         replicates = [
-            model.ratios(x[k], y[k], refit.free.numpy()).mean()
+            model.ratios(x[k], y[k], refit.free).mean()
             for k, refit in zip(kept, metric.refits, strict=True)
         ]
         yield model, (estimate, hall(estimate), Jackknife(estimate.value, np.array(replicates)))

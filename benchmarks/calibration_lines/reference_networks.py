@@ -68,11 +68,8 @@ def network(name: str) -> object:
 
 def moved(model: Model, people: AuditData, metric: ProjectionMetric, map: UnfairMap) -> Outcomes:
     """Return the outcomes of moving everyone."""
-    import torch
-
     y, _ = model.targets(people.y)
-    x = torch.from_numpy(people.x)
-    return observe(model, map.bind(model, metric), metric, x, y).outcomes
+    return observe(model, map.bind(model, metric), metric, people.x, y).outcomes
 
 
 def _row(

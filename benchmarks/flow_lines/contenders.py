@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,29 +25,31 @@ PEERS = ("inFairness==0.2.3", "POT==0.9.7.post1", "torchdiffeq==0.2.5")
 class Moved:
     """Where people went, at what cost, and what is promised about the error."""
 
-    x: Tensor
+    x: np.ndarray
     evaluations: int
     certificate: Certificate | None = None
 
 
 def naive(case: Case) -> Moved:
     """Euler's method as an expert writes it in PyTorch: no blocks, no tricks."""
-    free, x = case.metric.free, case.x
+    x0, y, free = case.tensors()
+    x = x0
     for _ in range(N_STEPS):
         x = x.detach().requires_grad_()
-        loss = torch.nn.functional.cross_entropy(case.module(x), case.y, reduction="sum")
+        loss = torch.nn.functional.cross_entropy(case.module(x), y, reduction="sum")
         (gradient,) = torch.autograd.grad(loss, x)
         with torch.no_grad():
-            v = x - case.x
+            v = x - x0
             x = x + STEP * (gradient - 2 * LAM * (v - (v @ free.T) @ free))
-    return Moved(x, N_STEPS)
+    return Moved(x.numpy(), N_STEPS)
 
 
 def infairness(case: Case) -> Moved:
     """Run the SenSR auditor, made to sum over people and to start where they are."""
     auditors = peer("inFairness.auditor")
     distance = peer("inFairness.distances").SensitiveSubspaceDistance()
-    distance.fit(case.metric.free.T)
+    x, y, free = case.tensors()
+    distance.fit(free.T)
     auditor = auditors.SenSRAuditor(
         loss_fn=torch.nn.functional.cross_entropy,
         distance_x=distance,
@@ -56,35 +59,35 @@ def infairness(case: Case) -> Moved:
         min_noise=0.0,
     )
     moved = auditor.generate_worst_case_examples(
-        case.module, case.x, case.y, torch.tensor(LAM).double(), torch.optim.SGD
+        case.module, x, y, torch.tensor(LAM).double(), torch.optim.SGD
     )
     case.module.requires_grad_(True)
-    return Moved(moved, N_STEPS)
+    return Moved(moved.detach().numpy(), N_STEPS)
 
 
 def torchdiffeq(case: Case, tolerance: float) -> Moved:
     """Dormand and Prince's adaptive method of order five."""
-    free, calls = case.metric.free, [0]
+    (x0, y, free), calls = case.tensors(), [0]
 
     def field(t: Tensor, x: Tensor) -> Tensor:
         calls[0] += 1
-        v = x - case.x
+        v = x - x0
         with torch.enable_grad():
             x = x.detach().requires_grad_()
-            loss = torch.nn.functional.cross_entropy(case.module(x), case.y, reduction="sum")
+            loss = torch.nn.functional.cross_entropy(case.module(x), y, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, x)
         return gradient - 2 * LAM * (v - (v @ free.T) @ free)
 
     with torch.no_grad():
         x = peer("torchdiffeq").odeint(
             field,
-            case.x,
+            x0,
             torch.tensor([0.0, STEP * N_STEPS], dtype=torch.float64),
             rtol=tolerance,
             atol=tolerance,
             method="dopri5",
         )[-1]
-    return Moved(x, calls[0])
+    return Moved(x.numpy(), calls[0])
 
 
 def paper_euler(case: Case) -> Moved:

@@ -35,14 +35,18 @@ class Case:
     module: nn.Sequential
     model: Model
     metric: ProjectionMetric
-    x: Tensor
-    y: Tensor
+    x: np.ndarray
+    y: np.ndarray
 
-    def ratios(self, x: Tensor) -> np.ndarray:
+    def ratios(self, x: np.ndarray) -> np.ndarray:
         """Loss ratios of people moved to ``x``."""
-        with torch.no_grad():
-            before, after = (self.model.loss(self.model(at), self.y) for at in (self.x, x))
-        return (after / before).numpy()
+        before, after = (self.model.loss(self.model(at), self.y) for at in (self.x, x))
+        return after / before
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return people, labels and the free directions, for those who work in torch."""
+        x, y, free = map(torch.from_numpy, (self.x, self.y, self.metric.free))
+        return x, y, free
 
     def some(self, n: int) -> tuple["Case", np.ndarray]:
         """Return the same with ``n`` people drawn at random, and who they are."""
@@ -52,7 +56,7 @@ class Case:
     def exact(self) -> np.ndarray:
         """Loss ratios of the flow in float64 with 2000 steps of the fourth-order method."""
         digest = hashlib.sha256(f"{self.model.card.fingerprint} {EXACT_STEPS}".encode())
-        digest.update(self.metric.free.numpy().tobytes() + self.x.numpy().tobytes())
+        digest.update(self.metric.free.tobytes() + self.x.tobytes())
         kept = cache_folder(create=True) / f"flow-exact-{digest.hexdigest()[:16]}.npy"
         if not kept.exists():
             print(f"solving {self.name} exactly; kept for the next time", file=sys.stderr)
@@ -60,14 +64,14 @@ class Case:
         return np.load(kept)
 
 
-def move(case: Case, flow: GradientFlow, threads: int = 1) -> Tensor:
+def move(case: Case, flow: GradientFlow, threads: int = 1) -> np.ndarray:
     """Move everyone, in blocks, as an audit does."""
     bound = flow.bind(case.model, case.metric)
     size = block_size(case.x.shape[1])
     parts = run_blocks(
         lambda rows: bound(case.x[rows], case.y[rows]).x, len(case.x), size=size, threads=threads
     )
-    return torch.cat(parts)
+    return np.concatenate(parts)
 
 
 def case(name: str) -> Case:
@@ -77,15 +81,15 @@ def case(name: str) -> Case:
     if authors is None:
         metric = sensitive_subspace(split.test, groups=0)
     else:
-        metric = ProjectionMetric(torch.from_numpy(authors["basis"]))
+        metric = ProjectionMetric(authors["basis"])
     if name == "logistic":
         net = _logistic(split.train)
     elif name == "baseline" and authors is not None:
         net = _authors(authors)
     else:
         net = _kept(name, split.train)
-    y = torch.from_numpy((split.test.y == ">50K").astype(np.int64))
-    return Case(name, net, as_model(net), metric, torch.from_numpy(split.test.x), y)
+    y = (split.test.y == ">50K").astype(np.int64)
+    return Case(name, net, as_model(net), metric, split.test.x, y)
 
 
 def _authors(saved: Mapping[str, np.ndarray]) -> nn.Sequential:

@@ -31,8 +31,8 @@ def metric():
 @pytest.fixture(scope="module")
 def people():
     rng = np.random.default_rng(2)
-    x = torch.from_numpy(rng.normal(size=(1500, 8)))
-    return x, torch.from_numpy(rng.integers(0, 2, size=1500))
+    x = rng.normal(size=(1500, 8))
+    return x, rng.integers(0, 2, size=1500)
 
 
 def ratios(flow, model, metric, people):
@@ -150,8 +150,8 @@ def test_a_model_that_moves_nobody_has_no_error(people):
 
 def test_people_without_a_ratio_do_not_stop_the_certificate(metric, people):
     x, y = people
-    far = torch.cat([x[:400], 1e6 * torch.ones(2, 8, dtype=torch.float64)])
-    labels = torch.cat([y[:400], torch.tensor([0, 1])])
+    far = np.concatenate([x[:400], 1e6 * np.ones((2, 8))])
+    labels = np.concatenate([y[:400], [0, 1]])
     _, certificate = certify(GradientFlow(), network(0, nn.ReLU), metric, far, labels)
     assert math.isfinite(certificate.error_bound)
 
@@ -160,7 +160,7 @@ def test_regressions_are_certified_by_the_ratio_of_mean_losses(metric, people):
     x, _ = people
     net = nn.Sequential(nn.Linear(8, 24), nn.Tanh(), nn.Linear(24, 1)).double()
     model = as_model(net, output="values")
-    y = net(x)[:, 0].detach() + torch.randn(1500, dtype=torch.float64)
+    y = model(x)[:, 0] + np.random.default_rng(3).normal(size=1500)
     flow, certificate = certify(GradientFlow(time=1), model, metric, x, y)
     before, after = (
         observe(model, f.bind(model, metric), metric, x, y).outcomes.loss_after.mean()

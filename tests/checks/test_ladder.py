@@ -85,5 +85,5 @@ def test_free_directions_only_are_the_limit_of_a_dear_price(who, metric):
 
 
 def test_without_free_directions_there_is_no_such_number(who):
-    full = QuadraticMetric(torch.eye(5, dtype=torch.float64))
+    full = QuadraticMetric(np.eye(5))
     assert np.isnan(free_only(who, full, GradientFlow(), SETTINGS, threads=1))

@@ -32,7 +32,7 @@ def who():
 @pytest.fixture(scope="module")
 def metric(who):
     reach = Ellipsoid.of(who.data.x @ FREE[:, None])
-    return likewise.ProjectionMetric(torch.from_numpy(FREE[None]), reach=reach)
+    return likewise.ProjectionMetric(FREE[None], reach=reach)
 
 
 def introduced(x, y, theta, **about):
@@ -40,7 +40,7 @@ def introduced(x, y, theta, **about):
     layer.weight.data = torch.from_numpy(theta[None].copy())
     data = likewise.AuditData.from_arrays(x, y, **about)
     model = likewise.as_model(layer)
-    return Introduced(model, data, torch.from_numpy(data.x), torch.from_numpy(data.y), (0, 1))
+    return Introduced(model, data, data.x, data.y, (0, 1))
 
 
 def by_hand(who, metric, epsilon):
@@ -91,11 +91,9 @@ def test_with_the_free_directions_alone_it_is_the_rise_to_the_worst_within_reach
     free = likewise.ProjectionMetric(free.free, reach=Ellipsoid.of(who.data.x))
     found = robust_value(who, free, Settings())
     bound = likewise.Reach().bind(who.model, free)
-    with torch.no_grad():
-        before, after = (
-            who.model.loss(who.model(x), who.y).mean().item()
-            for x in (who.x, bound(who.x, who.y).x)
-        )
+    before, after = (
+        who.model.loss(who.model(x), who.y).mean() for x in (who.x, bound(who.x, who.y).x)
+    )
     assert found.value == pytest.approx(after - before, rel=1e-9)
     assert found.lam == 0
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -60,7 +59,7 @@ def test_a_direction_is_dropped_where_the_map_has_a_reach_of_its_own(world, choi
 
 def test_what_cannot_be_turned_is_said_to_be_skipped(world):
     people, x, y = world
-    metric = likewise.QuadraticMetric(torch.tensor([0.0, 1.0, 1.0, 2.0]).double().diag())
+    metric = likewise.QuadraticMetric(np.diag([0.0, 1.0, 1.0, 2.0]))
     record = likewise.audit(LogisticRegression().fit(x, y), people, metric=metric).record
     assert not tried(record, "direction 1")
     assert any("turning the free directions" in words for words in record.skipped)

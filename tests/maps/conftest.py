@@ -31,7 +31,7 @@ def metric() -> ProjectionMetric:
 
 
 @pytest.fixture
-def people() -> tuple[torch.Tensor, torch.Tensor]:
+def people() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(6)
-    x = torch.from_numpy(rng.normal(size=(60, 6)))
-    return x, torch.from_numpy(rng.integers(0, 2, size=60))
+    x = rng.normal(size=(60, 6))
+    return x, rng.integers(0, 2, size=60)

@@ -2,19 +2,19 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from likewise.maps.coordinates import Split
 from likewise.maps.entrance import NetworkField
-from likewise.maps.field import loss_gradient
 from likewise.maps.flow import GradientFlow
-from likewise.maps.network import read_network
+from likewise.maps.passage import Ascent
 from likewise.metrics.quadratic import QuadraticMetric, ignoring
 from likewise.metrics.reach import Ellipsoid
 from likewise.models import as_model
-from likewise.models.layers import FixedProjection
+from likewise.models.torch_layers import FixedProjection
 from likewise.ode.exponential import Exponential4
 
 BASIS = torch.linalg.qr(torch.randn(6, 2, generator=torch.Generator().manual_seed(1)))[0].T
@@ -47,27 +47,42 @@ OTHERS = {
 
 
 def labels(model, n=60):
-    width = model(torch.zeros(1, 6, dtype=torch.float64)).shape[1]
-    return torch.arange(n) % max(width, 2)
+    width = model(np.zeros((1, 6))).shape[1]
+    return np.arange(n) % max(width, 2)
 
 
 def gradient(network, x, y):
     """The gradient with respect to x, by way of the first layer."""
     passage = network.passage(len(x), y)
-    passage.entry.copy_(network.enter(x))
-    slope = torch.empty_like(passage.entry)
+    passage.entry[:] = network.enter(x)
+    slope = np.empty_like(passage.entry)
     passage.gradient(slope)
     return slope.T @ network.layers[0].weight
+
+
+def automatic(model, x, y, loss):
+    """The gradient that torch finds through the module and torch's own loss."""
+    rows = torch.from_numpy(x).requires_grad_()
+    out = model.module(rows)
+    if loss == "cross_entropy" and out.shape[1] == 1:
+        out = torch.hstack([torch.zeros_like(out), out])
+    target = torch.from_numpy(y)
+    losses = {
+        "cross_entropy": lambda: nn.functional.cross_entropy(out, target, reduction="sum"),
+        "squared": lambda: nn.functional.mse_loss(out[:, 0], target, reduction="sum"),
+        "absolute": lambda: nn.functional.l1_loss(out[:, 0], target, reduction="sum"),
+    }
+    return torch.autograd.grad(losses[loss](), rows)[0].numpy()
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_written_gradient_is_the_automatic_one(name, people):
     model, x = as_model(NETWORKS[name]()), people[0]
     y = labels(model)
-    network = read_network(model, torch.float64)
+    network = Ascent.of(model, np.float64)
     assert network is not None
-    gap = gradient(network, x, y) - loss_gradient(model, x, y)
-    assert gap.abs().max().item() < 1e-14
+    for found in (gradient(network, x, y), model.loss_gradient(x, y)):
+        assert np.abs(found - automatic(model, x, y, "cross_entropy")).max() < 1e-14
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
@@ -76,29 +91,29 @@ def test_regressions_too(loss, people, monkeypatch):
     x, y = people[0], people[0].sum(1)
     chosen = dataclasses.replace(model.loss, name=loss)
     monkeypatch.setattr(type(model), "loss", property(lambda self: chosen))
-    network = read_network(model, torch.float64)
+    network = Ascent.of(model, np.float64)
     assert network is not None
-    gap = gradient(network, x, y) - loss_gradient(model, x, y)
-    assert gap.abs().max().item() < 1e-14
+    for found in (gradient(network, x, y), model.loss_gradient(x, y)):
+        assert np.abs(found - automatic(model, x, y, loss)).max() < 1e-14
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_models_take_the_general_way(name):
-    assert read_network(as_model(OTHERS[name]()), torch.float64) is None
+    assert Ascent.of(as_model(OTHERS[name]()), np.float64) is None
 
 
 def test_probabilities_and_changed_losses_take_the_general_way(monkeypatch):
     model = as_model(nn.Sequential(nn.Linear(6, 1), nn.Sigmoid()), output="probabilities")
-    assert read_network(model, torch.float64) is None
+    assert Ascent.of(model, np.float64) is None
     plain = as_model(nn.Linear(6, 1))
     monkeypatch.setattr(type(plain), "loss", property(lambda self: lambda out, y: out[:, 0]))
-    assert read_network(plain, torch.float64) is None
+    assert Ascent.of(plain, np.float64) is None
 
 
 METRICS = {
     "two free": ignoring(BASIS),
-    "none free": ignoring(torch.zeros(1, 6)),
-    "quadratic": QuadraticMetric(torch.diag(torch.tensor([0.0, 0, 0.5, 1, 1, 2]).double())),
+    "none free": ignoring(np.zeros((1, 6))),
+    "quadratic": QuadraticMetric(np.diag([0.0, 0, 0.5, 1, 1, 2])),
 }
 
 
@@ -116,7 +131,7 @@ def test_the_flow_of_a_network_is_the_general_flow(name, metric, free_only, peop
         (fast(x, y).x, general(x, y).x),
         (fast(x, y).horizons[1.0], general(x, y).horizons[1.0]),
     ):
-        assert (ours - theirs).abs().max().item() < 1e-12
+        assert np.abs(ours - theirs).max() < 1e-12
 
 
 @pytest.mark.parametrize("solver", ["euler", "rk4", "exponential2"])
@@ -125,16 +140,16 @@ def test_every_solver_takes_both_ways(solver, people):
     flow = GradientFlow(lam=20, time=1, solver=solver, steps=40)
     fast = flow.bind(model, metric)
     gap = fast(*people).x - dataclasses.replace(fast, way=None)(*people).x
-    assert gap.abs().max().item() < 1e-12
+    assert np.abs(gap).max() < 1e-12
 
 
 def test_a_reach_bounds_both_ways_alike(people):
     x, _ = people
     model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
-    reach = Ellipsoid.of((x @ metric.free.T).numpy(), coverage=0.5)
+    reach = Ellipsoid.of(x @ metric.free.T, coverage=0.5)
     fast = GradientFlow(time=20, steps=20, reach=reach).bind(model, metric)
     gap = fast(*people).x - dataclasses.replace(fast, way=None)(*people).x
-    assert gap.abs().max().item() < 1e-10
+    assert np.abs(gap).max() < 1e-10
 
 
 def test_narrow_networks_are_solved_in_their_first_layer_and_wide_ones_are_not():
@@ -149,15 +164,15 @@ def test_narrow_networks_are_solved_in_their_first_layer_and_wide_ones_are_not()
 
 def test_coordinates_are_a_displacement_and_its_transpose(people):
     free = METRICS["two free"].free
-    rates = torch.zeros(8, dtype=torch.float64)
+    rates = np.zeros(8)
     split = Split(rates, free, slice(6, None))
     v = people[0]
-    assert torch.allclose(split.lift(split.lower(v)), v, atol=1e-14)
+    assert np.allclose(split.lift(split.lower(v)), v, rtol=1e-5, atol=1e-14)
 
 
 def test_states_are_laid_out_people_last(people):
     way = GradientFlow().bind(as_model(NETWORKS["relu"]()), METRICS["two free"]).way
     field = NetworkField(way, *people)
     state = field.start()
-    assert state.T.is_contiguous()
-    assert Exponential4().step(field, state, 0.1).T.is_contiguous()
+    assert state.T.flags.c_contiguous
+    assert Exponential4().step(field, state, 0.1).T.flags.c_contiguous

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 
 from likewise.maps.base import Moved
 from likewise.maps.flow import GradientFlow
@@ -14,7 +15,7 @@ def stay(status=None, **more):
     """A map that moves nobody."""
 
     def bound(x0, y):
-        code = torch.zeros(len(x0), dtype=torch.long) if status is None else status
+        code = np.zeros(len(x0), dtype=np.int64) if status is None else status
         return Moved(x0, code, 0, **more)
 
     return bound
@@ -25,9 +26,9 @@ def test_outcomes_are_the_model_s_losses_decisions_and_probabilities(smooth, met
     bound = GradientFlow(steps=8, horizons=(2.5,)).bind(smooth, metric)
     observed = observe(smooth, bound, metric, x, y, row=np.arange(100, 160))
     seen, moved = observed.outcomes, observed.moved
-    p0, p1 = (torch.softmax(smooth(at), 1) for at in (x, moved.x))
-    true = p1[torch.arange(60), y]
-    np.testing.assert_allclose(seen.loss_after, -true.log(), rtol=1e-10)
+    p0, p1 = (softmax(smooth(at), axis=1) for at in (x, moved.x))
+    true = p1[np.arange(60), y]
+    np.testing.assert_allclose(seen.loss_after, -np.log(true), rtol=1e-10)
     np.testing.assert_allclose(seen.probability_after, true, rtol=1e-12)
     np.testing.assert_array_equal(seen.decision_before, p0.argmax(1))
     np.testing.assert_array_equal(seen.error_after, p1.argmax(1) != y)
@@ -59,10 +60,10 @@ def test_a_zero_loss_before_is_undefined_and_not_dropped():
     with torch.no_grad():
         model.module.weight.fill_(1.0)
         model.module.bias.fill_(0.0)
-    x, y = torch.tensor([[800.0], [0.0]]).double(), torch.tensor([1, 1])
+    x, y = np.array([[800.0], [0.0]]), np.array([1, 1])
 
     def push(x0, y):
-        return Moved(x0 - 800, torch.zeros(2, dtype=torch.long), 1)
+        return Moved(x0 - 800, np.zeros(2, dtype=np.int64), 1)
 
     seen = observe(model, push, metric, x, y).outcomes
     assert seen.loss_before[0] == 0 < seen.loss_after[0]
@@ -77,27 +78,27 @@ def test_a_loss_that_is_not_a_number_is_diverged():
     model = as_model(torch.nn.Linear(1, 2, dtype=torch.float64))
 
     def push(x0, y):
-        return Moved(x0 * torch.inf, torch.zeros(len(x0), dtype=torch.long), 1)
+        return Moved(x0 * np.inf, np.zeros(len(x0), dtype=np.int64), 1)
 
-    x, y = torch.ones(2, 1).double(), torch.tensor([0, 1])
+    x, y = np.ones((2, 1)), np.array([0, 1])
     seen = observe(model, push, ignoring([[1.0]]), x, y).outcomes
     assert set(seen.status.tolist()) == {Status.DIVERGED}
 
 
 def test_a_status_given_by_the_map_stays(smooth, metric, people):
     x, y = people
-    status = torch.full((60,), int(Status.DIVERGED))
-    assert (observe(smooth, stay(status), metric, x, y).outcomes.status == status.numpy()).all()
+    status = np.full(60, int(Status.DIVERGED))
+    assert (observe(smooth, stay(status), metric, x, y).outcomes.status == status).all()
 
 
 def test_regressions_have_predictions_and_no_probabilities(metric):
     model = as_model(torch.nn.Linear(6, 1, dtype=torch.float64), output="values")
-    x = torch.randn(9, 6, dtype=torch.float64)
-    y = model(x)[:, 0].detach() + torch.linspace(0, 1, 9, dtype=torch.float64)
+    x = np.random.default_rng(3).normal(size=(9, 6))
+    y = model(x)[:, 0] + np.linspace(0, 1, 9)
     bound = GradientFlow(time=0.5, steps=8).bind(model, metric)
     seen = observe(model, bound, metric, x, y).outcomes
     np.testing.assert_allclose(seen.loss_before, np.linspace(0, 1, 9) ** 2, atol=1e-15)
-    np.testing.assert_allclose(seen.decision_before, model(x)[:, 0].detach())
+    np.testing.assert_allclose(seen.decision_before, model(x)[:, 0])
     assert np.isnan(seen.probability_after).all()
     # The first person's prediction is perfect, and no ratio is needed of one person.
     assert seen.counts()["undefined"] == 0
@@ -107,8 +108,8 @@ def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, m
     x, y = people
 
     def downhill(x0, y):
-        gradient = torch.autograd.functional.vjp(lambda at: smooth.loss(smooth(at), y).sum(), x0)[1]
-        return Moved(x0 - 0.01 * gradient, torch.zeros(60, dtype=torch.long), 1)
+        downward = x0 - 0.01 * smooth.loss_gradient(x0, y)
+        return Moved(downward, np.zeros(60, dtype=np.int64), 1)
 
     assert observe(smooth, downhill, metric, x, y).below_one == 60
     assert observe(smooth, stay(below_one=3), metric, x, y).below_one == 3
@@ -117,7 +118,7 @@ def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, m
 @pytest.mark.parametrize("classes", [3, 4])
 def test_several_classes_work(classes, metric, people):
     x, _ = people
-    y = torch.arange(60) % classes
+    y = np.arange(60) % classes
     model = as_model(torch.nn.Linear(6, classes, dtype=torch.float64))
     seen = observe(model, GradientFlow(steps=8).bind(model, metric), metric, x, y).outcomes
     assert (seen.ratio > 1).all()

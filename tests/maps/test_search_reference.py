@@ -24,12 +24,13 @@ def split(adult):
 @pytest.fixture(scope="module")
 def fixture(reference):
     with np.load(reference / "adult_split_98539.npz") as arrays:
-        return {name: torch.from_numpy(arrays[name]).double() for name in arrays}
+        return {name: arrays[name].astype(np.float64) for name in arrays}
 
 
 def published(fixture, name):
-    w1, b1, w2, b2 = (fixture[f"{name}_{part}"] for part in ("W1", "b1", "W2", "b2"))
-    removed = fixture["project_proj"] if name == "project" else fixture["project_proj"][:0]
+    parts = (fixture[f"{name}_{part}"] for part in ("W1", "b1", "W2", "b2"))
+    w1, b1, w2, b2 = map(torch.from_numpy, parts)
+    removed = torch.from_numpy(fixture["project_proj"][: None if name == "project" else 0])
 
     def logits(x):
         x = x - (x @ removed.T) @ removed
@@ -41,11 +42,11 @@ def published(fixture, name):
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_published_networks_have_their_known_value_within_reach(split, fixture, name):
     basis = fixture["basis"]
-    reach = Ellipsoid.of(split.train.x @ basis.numpy().T)
+    reach = Ellipsoid.of(split.train.x @ basis.T)
     metric = ProjectionMetric(basis, reach=reach)
     model = published(fixture, name)
     y, _ = model.targets(split.test.y)
-    x = torch.from_numpy(split.test.x)
+    x = split.test.x
     seen = observe(model, Reach().bind(model, metric), metric, x, y)
     outcomes = seen.outcomes
     ratio, errors = EXPECTED[name]
@@ -61,12 +62,12 @@ def test_the_published_networks_have_their_known_value_within_reach(split, fixtu
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_flow_within_the_same_reach_comes_near_the_search_and_not_beyond(split, fixture, name):
     basis = fixture["basis"]
-    reach = Ellipsoid.of(split.train.x @ basis.numpy().T)
+    reach = Ellipsoid.of(split.train.x @ basis.T)
     metric = ProjectionMetric(basis, reach=reach)
     model = published(fixture, name)
     rows = np.arange(0, len(split.test), 18)
     y, _ = model.targets(split.test.y[rows])
-    x = torch.from_numpy(split.test.x[rows])
+    x = split.test.x[rows]
     flow = GradientFlow(time=100.0, steps=400, free_only=True, reach=reach)
     searched, flowed = (
         observe(model, map.bind(model, metric), metric, x, y).outcomes for map in (Reach(), flow)

@@ -36,7 +36,7 @@ def test_two_classes_free_the_direction_of_the_logistic_regression(rng):
         data.x, data.protected["sex"]
     )
     assert largest_angle(metric.free, fitted.coef_) < 1e-5
-    np.testing.assert_allclose(metric.directions.numpy(), fitted.coef_, rtol=1e-6)
+    np.testing.assert_allclose(metric.directions, fitted.coef_, rtol=1e-6)
     assert metric.labels == ("sex: M against F",)
 
 
@@ -141,7 +141,7 @@ def test_separable_repeated_and_constant_columns_are_handled(rng):
     x = np.column_stack([x, x[:, 0], np.ones(200), np.zeros(200)])
     metric = sensitive_subspace(AuditData.from_arrays(x, sex, {"sex": sex}))
     assert metric.free.shape == (1, 6)
-    assert metric.free[0, 4:].abs().max() == 0
+    assert np.abs(metric.free[0, 4:]).max() == 0
     assert len(metric.refits) == 10
 
 
@@ -283,5 +283,5 @@ def test_compas_has_four_free_directions(compas):
     # Appendix G: the model sees sex and race, so their axes are free, beside two regressions.
     metric = sensitive_subspace(compas.train)
     assert metric.free.shape == (4, 7)
-    assert largest_angle(metric.free, [*metric.free.numpy(), np.eye(7)[0], np.eye(7)[1]]) < 1e-5
+    assert largest_angle(metric.free, [*metric.free, np.eye(7)[0], np.eye(7)[1]]) < 1e-5
     assert len(metric.refits) == 10

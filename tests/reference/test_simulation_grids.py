@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from jaxtyping import Float
-from torch import Tensor
+from scipy.special import expit
 
 from likewise.losses import Loss
 from likewise.maps.flow import GradientFlow
@@ -24,15 +23,20 @@ class AuthorsLoss:
     """-log(p + 1e-16), as the authors' scripts have it."""
 
     def __call__(self, out, y):
-        return -torch.log(torch.sigmoid((2 * y - 1) * out[:, 0]) + 1e-16)
+        return -np.log(expit((2 * y - 1) * out[:, 0]) + 1e-16)
+
+    def gradient(self, out, y):
+        sign = 2 * y - 1
+        p = expit(sign * out[:, 0])
+        return (-sign * p * (1 - p) / (p + 1e-16))[:, None]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowsOfLinearModels(Model):
     """Each row has coefficients of its own, so that 441 models are audited in one run."""
 
-    theta: Float[Tensor, "n 2"]
-    bias: Float[Tensor, " n"]
+    theta: Float[np.ndarray, "n 2"]
+    bias: Float[np.ndarray, " n"]
     own_loss: Any
     card = ModelCard("linear", "classification", "logits", (0, 1), 2)
 
@@ -40,8 +44,11 @@ class RowsOfLinearModels(Model):
     def loss(self):
         return self.own_loss
 
-    def __call__(self, x: Float[Tensor, "n 2"]) -> Float[Tensor, "n 1"]:
+    def __call__(self, x: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 1"]:
         return ((x * self.theta).sum(1) + self.bias)[:, None]
+
+    def outputs_and_pullback(self, x: Float[np.ndarray, "n 2"]) -> Any:
+        return self(x), lambda g: g * self.theta
 
 
 def best_bias(x, y, theta):
@@ -58,22 +65,21 @@ def best_bias(x, y, theta):
 
 def grid(people, degrees, *, bias_times, loss, ddof):
     """Return T_n for every model of the grid."""
-    x, y = map(torch.from_numpy, people)
+    x, y = people
     theta = np.stack(np.meshgrid(THETA, THETA, indexing="ij"), axis=-1).reshape(-1, 2)
-    bias = torch.from_numpy(bias_times * best_bias(*people, theta))
-    theta = torch.from_numpy(theta)
+    bias = bias_times * best_bias(*people, theta)
     angle = np.radians(degrees)
-    normal = torch.tensor([-np.sin(angle), np.cos(angle)])
-    metric = QuadraticMetric(torch.outer(normal, normal))
+    normal = np.array([-np.sin(angle), np.cos(angle)])
+    metric = QuadraticMetric(np.outer(normal, normal))
     flow = GradientFlow.paper_simulation()
 
     def block(models):
         each = models.stop - models.start
         model = RowsOfLinearModels(
-            theta[models].repeat_interleave(len(x), 0), bias[models].repeat_interleave(len(x)), loss
+            np.repeat(theta[models], len(x), axis=0), np.repeat(bias[models], len(x)), loss
         )
         bound = flow.bind(model, metric)
-        seen = observe(model, bound, metric, x.repeat(each, 1), y.repeat(each)).outcomes
+        seen = observe(model, bound, metric, np.tile(x, (each, 1)), np.tile(y, each)).outcomes
         return seen.ratio.reshape(each, len(x))
 
     ratio = np.concatenate(run_blocks(block, len(theta), size=21, threads=1))

@@ -25,7 +25,7 @@ def audits(adult):
     pytest.importorskip("fairlearn")
     train, test = adult.train.take(np.arange(4000)), adult.test.take(np.arange(1000))
     metric = likewise.sensitive_subspace(train)
-    directions = metric.free.numpy()
+    directions = metric.free
     models = {
         "baseline": BaselineClassifier(learning_rate=1e-3, max_iter=400, random_state=0),
         "project": ProjectClassifier(directions, learning_rate=1e-3, max_iter=400, random_state=0),

@@ -73,7 +73,7 @@ def _make_world(folder: Path, n: int = 3000, classes: int = 2) -> World:
         torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, max(2, classes))
     )
     likewise.save_model(net, folder / "model.safetensors", classes=tuple(range(classes)))
-    metric = likewise.ignoring(torch.tensor([[1.0, 0.5, 0.0, 0.0]], dtype=torch.float64))
+    metric = likewise.ignoring([[1.0, 0.5, 0.0, 0.0]])
     settings = Settings(checks="core").changed(
         columns__label="y",
         columns__protected=("group", "age"),

@@ -6,7 +6,9 @@ import textwrap
 import threading
 import time
 
+import numpy as np
 import pytest
+import threadpoolctl
 import torch
 
 from likewise.errors import InvalidSettings
@@ -34,6 +36,30 @@ def test_each_block_runs_on_one_torch_thread_and_the_setting_is_restored(threads
     seen = run_blocks(lambda rows: torch.get_num_threads(), 30, size=5, threads=threads)
     assert seen == [1] * 6
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_each_block_runs_on_one_thread_of_blas_and_the_setting_is_restored(threads):
+    def blas():
+        pools = threadpoolctl.threadpool_info()
+        return {pool["num_threads"] for pool in pools if pool["user_api"] == "blas"}
+
+    np.ones((2, 2)) @ np.ones((2, 2))  # whatever NumPy loads is there by now
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        seen = run_blocks(lambda rows: blas(), 30, size=5, threads=threads)
+        assert seen == [{1}] * 6
+        assert blas() == {2}
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_any_number_of_threads_gives_the_same_numbers_to_the_last_bit(threads, rng):
+    a, x = rng.normal(size=(300, 300)), rng.normal(size=(500, 300))
+
+    def block(rows):
+        return np.tanh(x[rows] @ a) @ a.T
+
+    one, more = (np.concatenate(run_blocks(block, 500, size=64, threads=t)) for t in (1, threads))
+    assert np.array_equal(one, more)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

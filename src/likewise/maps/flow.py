@@ -165,6 +165,8 @@ class GradientFlow(UnfairMap):
             )
         if not isinstance(metric, QuadraticForm):
             self._refuse_without_form(solver)
+            if type(metric).gradient is FairMetric.gradient:
+                metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
             return BoundFlow(self, model, metric, SOLVERS[solver], steps)
         if self.reach is not None and len(self.reach.mean) != len(metric.free):
             raise InvalidSettings(

@@ -34,6 +34,7 @@ class _Seen:
     probability: Float[np.ndarray, " n"]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # who is nowhere is marked
 def observe(
     model: Model,
     bound: BoundMap,

@@ -84,13 +84,13 @@ class Ellipsoid:
 
     def whiten(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n r"]:
         """Coordinates in which the ellipsoid is the unit ball around zero."""
-        return (c - self.mean.astype(c.dtype)) @ self.inverse.astype(c.dtype)
+        return _times(c - self.mean.astype(c.dtype), self.inverse.astype(c.dtype))
 
     def colour(
         self, u: Float[np.ndarray, "n r"], c0: Float[np.ndarray, "n k"]
     ) -> Float[np.ndarray, "n k"]:
         """Undo `whiten` for people at ``c0``, who keep what the sample does not vary in."""
-        return c0 + (u - self.whiten(c0)) @ self.axes.astype(c0.dtype)
+        return c0 + _times(u - self.whiten(c0), self.axes.astype(c0.dtype))
 
     def distance(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
         """Distance from the centre as a share of the way to the rim: at most 1 within reach."""
@@ -136,3 +136,10 @@ class Ellipsoid:
 def lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
     """Length of each row."""
     return np.sqrt(np.square(u).sum(axis=1, keepdims=True))
+
+
+def _times(
+    rows: Float[np.ndarray, "n k"], matrix: Float[np.ndarray, "k r"]
+) -> Float[np.ndarray, "n r"]:
+    """Matrix product whose rows depend, to the last bit, on no other row."""
+    return np.einsum("nk,kr->nr", rows, matrix)

@@ -56,16 +56,17 @@ def integrate(
     finite = np.ones(len(x0), dtype=bool)
     lost = False
     x, before, step = x0, math.nan, None
-    for number, h in enumerate(steps, start=1):
-        if step is None or h != before:
-            before, step = h, solver.stepper(field, x, h)
-        after = step(x) if confine is None else confine(step(x))
-        # One sum is far cheaper than asking every number; it is finite unless some row is not.
-        if lost or not math.isfinite(after.sum()):
-            finite &= np.isfinite(after).all(axis=1)
-            lost = not finite.all()
-            np.copyto(after, x, where=~finite[:, None])
-        x = after
-        if number in wanted:
-            kept[wanted[number]] = x.copy()  # the solver uses its memory again
+    with np.errstate(over="ignore", invalid="ignore"):  # rows that leave all bounds are flagged
+        for number, h in enumerate(steps, start=1):
+            if step is None or h != before:
+                before, step = h, solver.stepper(field, x, h)
+            after = step(x) if confine is None else confine(step(x))
+            # One sum is far cheaper than asking every number; it is finite unless some row is not.
+            if lost or not math.isfinite(after.sum()):
+                finite &= np.isfinite(after).all(axis=1)
+                lost = not finite.all()
+                np.copyto(after, x, where=~finite[:, None])
+            x = after
+            if number in wanted:
+                kept[wanted[number]] = x.copy()  # the solver uses its memory again
     return Solution(x, finite, kept, len(steps) * solver.evaluations)
