@@ -22,6 +22,8 @@ def need(library: str, extra: str, what: str) -> Any:
         return importlib.import_module(library)
     except ImportError as error:
         missing = (error.name or library).partition(".")[0]
-        raise MissingExtra(
+        refusal = MissingExtra(
             f"{what} needs {missing}, which is not installed: pip install 'likewise[{extra}]'."
-        ) from None
+        )
+        refusal.name = missing  # as every ImportError has it
+        raise refusal from None

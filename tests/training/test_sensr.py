@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from likewise.training import BaselineClassifier, SenSRClassifier
-from likewise.training.attack import Ascent, Attack, Head
+from likewise.training.attack import AdamAscent, Attack, Head
 from likewise.training.network import new_network
 
 
@@ -47,7 +47,7 @@ def test_the_written_out_gradient_is_autograds(k, rng):
 
 def test_ascent_is_adam(rng):
     start = torch.from_numpy(rng.normal(size=(3, 2)))
-    ours, theirs = Ascent(start.clone()), start.clone().requires_grad_()
+    ours, theirs = AdamAscent(start.clone()), start.clone().requires_grad_()
     optimizer = torch.optim.Adam([theirs], lr=0.1, maximize=True)
 
     for _ in range(20):

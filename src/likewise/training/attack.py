@@ -65,7 +65,7 @@ class Attack:
     ) -> tuple[Float[Tensor, "b m"], Float[Tensor, "b h"]]:
         """Move within the subspace; return coefficients, and the hidden layer there."""
         through = self.directions @ weight.T
-        along = Ascent(hidden.new_zeros(len(hidden), len(through)))
+        along = AdamAscent(hidden.new_zeros(len(hidden), len(through)))
         moved = hidden
         for _ in range(self.subspace_steps):
             along.step(head.slope(moved) @ through.T, self.subspace_rate)
@@ -81,7 +81,7 @@ class Attack:
         if not self.faithful:
             budget = self.full_steps * self.full_rate
             return (head.slope(hidden) @ weight).sign_() * budget
-        aside = Ascent(hidden.new_zeros(len(hidden), weight.shape[1]))
+        aside = AdamAscent(hidden.new_zeros(len(hidden), weight.shape[1]))
         for _ in range(self.full_steps):
             gradient = head.slope(torch.addmm(hidden, aside.x, weight.T)) @ weight
             gradient -= (2 * self.lam / len(hidden)) * self._fair(aside.x)
@@ -138,7 +138,7 @@ class Head:
 
 
 @dataclasses.dataclass
-class Ascent:
+class AdamAscent:
     """Adam uphill from ``x``, with the usual constants and a fresh memory."""
 
     x: Float[Tensor, "b m"]
