@@ -52,7 +52,7 @@ def by_hand(who, metric, epsilon):
     x, y = who.data.x, who.data.y
     sign, along = 2 * y - 1, THETA @ FREE
     home = sign * (x @ THETA)
-    half = float(metric.reach.axes.abs()[0, 0])
+    half = float(np.abs(metric.reach.axes)[0, 0])
     ends = [float(metric.reach.mean[0]) + side * half for side in (-1, 1)]
     worst = np.min([home, *(home + sign * along * (end - x @ FREE) for end in ends)], axis=0)
     slope = np.linalg.norm(THETA - along * FREE)

@@ -126,7 +126,7 @@ def _flow(choice: Choice, metric: FairMetric | None) -> GradientFlow:
     return dataclasses.replace(flow, reach=_UNKNOWN) if bounded and metric is None else flow
 
 
-_UNKNOWN = Ellipsoid(torch.zeros(0), torch.zeros(0, 0), 0.0)
+_UNKNOWN = Ellipsoid(np.zeros(0), np.zeros((0, 0)), 0.0)
 """Stands for the reach of a metric that is not known yet."""
 
 

@@ -2,11 +2,12 @@
 
 import concurrent.futures
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from likewise.errors import InvalidSettings
 
@@ -96,13 +97,19 @@ def _one_thread_each() -> Iterator[None]:
     """Have BLAS, and torch if the model brought it, use one thread for a while."""
     torch: Any = sys.modules.get("torch")
     before = 1 if torch is None else torch.get_num_threads()
-    with threadpool_limits(1):
+    with _pools(len(sys.modules)).limit(limits=1):
         _calm_torch()
         try:
             yield
         finally:
             if before > 1:
                 torch.set_num_threads(before)
+
+
+@functools.lru_cache(maxsize=1)
+def _pools(modules: int) -> Any:
+    """Return what holds the thread pools of all libraries; looked for again after an import."""
+    return ThreadpoolController()
 
 
 def _calm_torch() -> None:
