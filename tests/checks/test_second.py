@@ -32,12 +32,24 @@ def world():
     return people, metric, module
 
 
+def in_torch(model):
+    """The same network, as a torch module."""
+    modules = []
+    for layer in model.network.layers:
+        modules += [torch.nn.ReLU()] if layer.activation else []
+        modules.append(torch.nn.Linear(*layer.weight.T.shape, dtype=torch.float64))
+        with torch.no_grad():
+            modules[-1].weight.copy_(torch.from_numpy(layer.weight))
+            modules[-1].bias.copy_(torch.from_numpy(layer.bias[:, 0]))
+    return torch.nn.Sequential(*modules)
+
+
 class Rounded(torch.nn.Module):
     """Probabilities rounded to two digits: no gradient almost everywhere."""
 
     def __init__(self, inner):
         super().__init__()
-        self.inner = inner
+        self.inner = in_torch(inner)
 
     def forward(self, x):
         p = torch.sigmoid(self.inner(x))
@@ -49,7 +61,7 @@ class Saturated(torch.nn.Module):
 
     def __init__(self, inner, scale):
         super().__init__()
-        self.inner, self.scale = inner, scale
+        self.inner, self.scale = in_torch(inner), scale
 
     def forward(self, x):
         return self.scale * self.inner(x)
@@ -138,7 +150,7 @@ def test_an_invariant_model_is_never_rejected_along_free_directions(world):
         ).double()
         with torch.no_grad():
             # What the first layer sees of the free directions is taken out.
-            inner[0].weight -= inner[0].weight @ metric.free.T @ metric.free
+            inner[0].weight -= inner[0].weight @ torch.from_numpy(metric.free.T @ metric.free)
         for map in (likewise.GradientFlow(free_only=True, time=50), likewise.Reach()):
             result = likewise.audit(
                 inner, people, metric=metric, map=map, settings=Settings(checks="core")
