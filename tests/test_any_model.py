@@ -201,7 +201,7 @@ def test_a_saved_model_gets_the_verdict_of_the_one_in_memory(
     name, spec, folder, in_memory, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(folder)
-    choices = ["--map", "reach", "--test", "error_rate_ratio", *QUICK]
+    choices = ["--map", "reach", "--set", "decide.test=error_rate_ratio", *QUICK]
     record, outcomes = record_of(tmp_path, *spec.split(), "people.csv", *ROLES, *choices)
     expected = in_memory[name]
     assert record.outcome == expected.outcome == "evidence_of_unfairness"
@@ -364,7 +364,8 @@ def test_absolute_errors_judge_a_regression_on_request(map, audited, training, t
     record, outcomes = record_of(
         tmp_path, tmp_path / "line.joblib", tmp_path / "people.csv", "--trust",
         "--label", "amount", "--protected", "group",
-        "--map", map, "--loss", "absolute", *(("--time", "0.5") if map == "flow" else ()), *QUICK,
+        "--map", map, "--set", "decide.loss=absolute",
+        *(("--set", "map.time=0.5") if map == "flow" else ()), *QUICK,
     )  # fmt: skip
     wanted = np.abs(fitted.predict(frame[["a", "b", "c"]].to_numpy()) - frame["amount"])
     np.testing.assert_allclose(outcomes.loss_before, wanted, atol=1e-12)
@@ -382,7 +383,7 @@ def test_cap_and_interval_of_the_settings_hold_for_a_regression_too(audited, tra
 
 def test_a_classifier_is_not_judged_by_absolute_errors(folder):
     result = run("audit", folder / "logistic.onnx", folder / "people.csv", *ROLES,
-                 "--loss", "absolute")  # fmt: skip
+                 "--set", "decide.loss=absolute")  # fmt: skip
     failed(result, "absolute")
 
 
@@ -553,7 +554,7 @@ def test_an_endpoint_that_is_slow_is_given_up(folder, monkeypatch):
         return 200, first_answers(rows)
 
     with serving(behave) as url:
-        result = run("audit", url, folder / "people.csv", *ROLES, "--timeout", "0.2")
+        result = run("audit", url, folder / "people.csv", *ROLES, "--set", "model.timeout=0.2")
         end.set()
     failed(result, url, "no answer within 0.2 seconds")
 
@@ -599,13 +600,13 @@ def test_what_was_done_before_an_endpoint_failed_is_kept(
 
 def test_an_endpoint_is_asked_no_more_than_allowed(folder):
     with serving(lambda rows: (200, first_answers(rows))) as url:
-        result = run("audit", url, folder / "people.csv", *ROLES, "--max-calls", "8")
+        result = run("audit", url, folder / "people.csv", *ROLES, "--set", "model.max_calls=8")
     failed(result, "8 times", code=3)
 
 
 def test_patience_is_for_endpoints(folder):
-    failed(run("audit", folder / "logistic.onnx", folder / "people.csv", *ROLES, "--timeout", "3"),
-           "--timeout")  # fmt: skip
+    failed(run("audit", folder / "logistic.onnx", folder / "people.csv", *ROLES,
+               "--set", "model.timeout=3"), "model.timeout")  # fmt: skip
 
 
 class Hostile:

@@ -115,14 +115,16 @@ def test_a_dry_run_checks_everything_and_moves_nobody(world, tmp_path):
     refused(run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--dry-run",
                 "--json", tmp_path / "nowhere" / "r.json"), "nowhere")  # fmt: skip
     refused(run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--dry-run",
-                "--workers", 1), "--metric")  # fmt: skip
+                "--run", "processes:1"), "--metric")  # fmt: skip
 
 
 def test_settings_files_are_overridden_by_flags(world, tmp_path):
     path = tmp_path / "audit.toml"
-    assert run("init", path).exit_code == 0
+    assert run("init", path, "--set", "delta=1.5").exit_code == 0
     refused(run("init", path), "exists already")
-    path.write_text(path.read_text().replace("delta = 1.25", "delta = 1.5"))
+    assert [line for line in path.read_text().splitlines() if not line.startswith("#")] == [
+        "delta = 1.5"
+    ]
     for flags, delta in (((), 1.5), (("--delta", "1.1"), 1.1)):
         run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--settings",
             path, *flags, "--json", tmp_path / "r.json")  # fmt: skip
@@ -204,13 +206,13 @@ def test_missing_traits_are_counted_and_said(world, tmp_path, table):
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--lam", "0"),
+        ("--set", "map.lam=0"),
         ("--alpha", "0"),
         ("--alpha", "1.5"),
         ("--delta", "0.5"),
-        ("--time", "-1"),
-        ("--interval", "magic"),
-        ("--solver", "euler", "--steps", "10"),
+        ("--set", "map.time=-1"),
+        ("--set", "decide.interval=magic"),
+        ("--set", "map.solver=euler", "--set", "map.steps=10"),
     ],
     ids=" ".join,
 )
@@ -298,7 +300,7 @@ def test_an_interrupt_is_exit_code_130(world, tmp_path):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", "likewise", "audit", world / "model.safetensors",
-         world / "people.csv", *ROLES, "--solver", "rk4", "--steps", "2000000"],
+         world / "people.csv", *ROLES, "--set", "map.solver=rk4", "--set", "map.steps=2000000"],
         stderr=subprocess.PIPE, env=environment, text=True,
     )  # fmt: skip
     wait_for_work(process.pid, seconds=8)
@@ -319,14 +321,21 @@ def test_a_requirement_that_is_not_met_is_exit_code_1(world):
 def test_values_that_occur_can_be_asked_for_by_a_flag(world, tmp_path):
     path = tmp_path / "result.json"
     result = run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--map",
-                 "reach", "--feasible", "--checks", "core", "--json", path)  # fmt: skip
+                 "reach", "--set", "map.feasible=true", "--checks", "core", "-o", path)  # fmt: skip
     assert result.exit_code in (0, 1), result.stderr
     assert likewise.Record.read(path).settings.map.get("feasible")
 
 
 def test_bootstrap_refits_are_asked_for_by_a_flag(world, tmp_path):
     path, metric = tmp_path / "result.json", tmp_path / "metric.safetensors"
-    command = ["audit", world / "model.safetensors", world / "people.csv", *ROLES, "--refits", 5]
+    command = [
+        "audit",
+        world / "model.safetensors",
+        world / "people.csv",
+        *ROLES,
+        "--set",
+        "metric.refits=5",
+    ]
     result = run(*command, "--json", path)
     assert result.exit_code in (0, 1), result.stderr
     assert len(likewise.Record.read(path).refits["loss_ratio"].replicates) == 5
@@ -334,7 +343,9 @@ def test_bootstrap_refits_are_asked_for_by_a_flag(world, tmp_path):
         likewise.read(world / "people.csv", label="y", protected=["group"]).take(np.arange(200))
     )
     likewise.save_metric(learned, metric)
-    refused(run(*command, "--metric", metric), "--refits", "people that the metric was learned")
+    refused(
+        run(*command, "--metric", metric), "metric.refits", "people that the metric was learned"
+    )
 
 
 def test_verbose_shows_more_before_the_verdict_within_80_columns(world, tmp_path):

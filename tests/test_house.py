@@ -8,7 +8,7 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 28_000,
+    "lines": 34_000,
     "modules_of_an_audit": 105,
     "functions_of_an_audit": 760,
     "room_changes_of_an_audit": 60,

@@ -113,10 +113,7 @@ class Metric(_Choices):
         10, ge=2, le=100, description="Refits by the jackknife, each without one group of people."
     )
     refits: int = Field(
-        0,
-        ge=0,
-        le=10_000,
-        description="Refits on so many bootstrap samples of the audited people instead.",
+        0, ge=0, le=10_000, description="Refits on so many bootstrap samples of people instead."
     )
     crossfit: bool = Field(
         False, description="Move people under the metric that was learned without their group."
@@ -134,8 +131,17 @@ class Metric(_Choices):
         return self
 
 
+class ModelAccess(_Choices):
+    """How a model is asked."""
+
+    timeout: float | None = Field(None, gt=0, description="Seconds to wait for an endpoint.")
+    max_calls: int | None = Field(None, ge=1, description="Requests that an endpoint may get.")
+
+
 class Columns(_Choices):
     """What the columns of the table mean."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
     label: str | None = Field(None, description="Column with the true outcome.")
     protected: tuple[str, ...] = Field((), description="Columns with protected traits.")
@@ -151,6 +157,13 @@ class Columns(_Choices):
     )
     drop_missing: bool = Field(False, description="Leave out rows with missing values.")
 
+    @pydantic.field_validator("protected", "ignore", "inputs", mode="before")
+    @classmethod
+    def _names_in_one(cls, value: Any) -> Any:
+        if isinstance(value, str | int | float):
+            return tuple(part.strip() for part in str(value).split(",") if part.strip())
+        return value
+
 
 class Settings(_Choices):
     """All choices of one audit."""
@@ -159,10 +172,7 @@ class Settings(_Choices):
         1.25, ge=1, description="Tolerance: the largest acceptable ratio; 1.25 is four fifths."
     )
     alpha: float = Field(
-        0.05,
-        gt=0,
-        lt=1,
-        description="How often a model at the tolerance may be accused by chance.",
+        0.05, gt=0, lt=1, description="How often a model at the tolerance may be accused by chance."
     )
     cap: float = Field(
         10.0,
@@ -171,6 +181,7 @@ class Settings(_Choices):
         "no finite sample can bound a mean without a cap.",
     )
     seed: int = Field(0, ge=0, description="Of every random choice: subsamples, refits, bootstrap.")
+    model: ModelAccess = Field(ModelAccess(), description="How a model is asked.")
     columns: Columns = Field(Columns(), description="What the columns of the table mean.")
     decide: Decide = Field(Decide(), description="What decides, said beforehand.")
     map: Choice = Field(

@@ -1,6 +1,7 @@
 """Settings files: TOML that explains every line, and holds only what differs from the default."""
 
 import json
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -44,6 +45,10 @@ def write_settings(
         Says what the parameters of maps, tests and checks mean (`likewise.choices.explain`).
     """
     lines = ["# Choices of an audit. Fix them before you look at the data."]
+    if not everything:
+        lines.append(
+            "# What is not said here has its default: `likewise init --all` writes that too."
+        )
     lines += _section(settings, Settings(), (), everything, explain or (lambda kind, name: {}))
     return "\n".join(lines).rstrip() + "\n"
 
@@ -71,10 +76,9 @@ def _section(
         (name, value, known.get(name, "")) for name, value in plain.items() if value is not None
     ]
     if own and path:
-        yield from ("", f"# {why}", f"[{'.'.join(path)}]")
+        yield from ("", *comment(why), f"[{'.'.join(path)}]")
     for name, value, words in own:
-        if words:
-            yield f"# {words}"
+        yield from comment(words)
         yield f"# {name} =" if value is None else f"{name} = {_toml(value)}"
     for name, inner, default, about in within:
         yield from _section(inner, default, (*path, name), everything, explain, about)
@@ -83,8 +87,15 @@ def _section(
         yield from ("", f"[{'.'.join((*path, name))}]")
         for key, value in params.items():
             if value is not None:
-                yield from (f"# {known[key]}",) if key in known else ()
+                yield from comment(known.get(key, ""))
                 yield f"{key} = {_toml(value)}"
+
+
+def comment(words: str, indent: str = "") -> list[str]:
+    """Return a sentence as lines of comment."""
+    return textwrap.wrap(
+        words, 98, initial_indent=f"# {indent}", subsequent_indent=f"# {indent}{indent}"
+    )
 
 
 def _toml(value: Any) -> str:

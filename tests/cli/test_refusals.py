@@ -47,16 +47,18 @@ def audited(world, *flags):
 
 def test_inputs_that_were_named_are_not_added_to(world):
     assert audited(world).exit_code == 0
-    assert "takes 3 features, but the data have 2" in sentence(audited(world, "--inputs", "b,a"))
-    assert audited(world, "--inputs", "sex,b,a").exit_code == 0
+    assert "takes 3 features, but the data have 2" in sentence(
+        audited(world, "--set", "columns.inputs=b,a")
+    )
+    assert audited(world, "--set", "columns.inputs=sex,b,a").exit_code == 0
 
 
 def test_the_positive_class_is_the_models_own(world):
-    assert audited(world, "--positive", "yes").exit_code == 0
-    said = sentence(audited(world, "--positive", "banana"))
-    assert "--positive 'banana' is not a class of the model ('no', 'yes')" in said
-    said = sentence(audited(world, "--positive", "no"))
-    assert "--positive 'no' cannot be met: class 1 of the model is 'yes'" in said
+    assert audited(world, "--set", "columns.positive=yes").exit_code == 0
+    said = sentence(audited(world, "--set", "columns.positive=banana"))
+    assert "columns.positive 'banana' is not a class of the model ('no', 'yes')" in said
+    said = sentence(audited(world, "--set", "columns.positive=no"))
+    assert "columns.positive 'no' cannot be met: class 1 of the model is 'yes'" in said
 
 
 LONG = "x" * 300

@@ -244,7 +244,7 @@ def test_a_trait_with_gaps_joins_the_features_only_if_it_is_named():
     frame = FRAME.assign(old=[0, 1, None, 1])[["old", "age", "paid"]]
     roles = {"label": "paid", "protected": ["old"], "drop_missing": True}
     # Whoever asked to leave rows out is not told to ask for it: this is not what would help.
-    with pytest.raises(InvalidData, match=r"'old', which is missing in 1 of 4 rows.*--inputs"):
+    with pytest.raises(InvalidData, match=r"'old', which is missing in 1 of 4 .*columns.inputs"):
         with_inputs(read(frame, **roles), protected=True)
     assert read(frame, **roles, inputs=["age", "old"]).row.tolist() == [0, 1, 3]
 

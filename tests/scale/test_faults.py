@@ -43,7 +43,15 @@ def start(world: Any, result: Path, *more: str, steps: int = 24, **options) -> s
     command = [sys.executable, "-c", RUN, "audit", world.model, *world.files]
     command += ["--label", "y", "--protected", "group", "--ignore", "w,household,age"]
     command += ["--metric", str(world.folder / "metric.safetensors"), "--checks", "core"]
-    command += ["--solver", "exponential4", "--steps", str(steps), "--json", str(result), *more]
+    command += [
+        "--set",
+        "map.solver=exponential4",
+        "--set",
+        f"map.steps={steps}",
+        "-o",
+        str(result),
+        *more,
+    ]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )
@@ -71,7 +79,7 @@ def wait_for_pieces(folder: Path, process: subprocess.Popen, count: int) -> None
 @pytest.fixture(scope="module")
 def clean(large: Any, tmp_path_factory: pytest.TempPathFactory) -> dict:
     result = tmp_path_factory.mktemp("clean") / "result.json"
-    finished(start(large, result, "--workers", "1"))
+    finished(start(large, result, "--run", "processes:1"))
     return numbers(result)
 
 
@@ -84,7 +92,7 @@ def test_killed_ten_times_and_resumed_an_audit_ends_as_if_nothing_had_happened(
     moments = random.Random(20210330)
     kills = 0
     for _ in range(10):
-        process = start(large, result, "--workers", "0", "--resume", steps=24)
+        process = start(large, result, "--run", "processes:0", "--resume", steps=24)
         before = len(list(folder.glob("piece-*"))) if folder.is_dir() else 0
         # Anywhere between starting Python and the next few pieces.
         wait_for_pieces(folder, process, min(before + moments.randrange(3), 10))
@@ -93,7 +101,7 @@ def test_killed_ten_times_and_resumed_an_audit_ends_as_if_nothing_had_happened(
         process.communicate()
         kills += process.returncode == -signal.SIGKILL
     if not result.exists():
-        finished(start(large, result, "--workers", "2", "--resume"))
+        finished(start(large, result, "--run", "processes:2", "--resume"))
     assert kills >= 5
     assert numbers(result) == clean
     assert not folder.exists()
@@ -103,14 +111,14 @@ def test_killed_ten_times_and_resumed_an_audit_ends_as_if_nothing_had_happened(
 def test_ctrl_c_leaves_a_state_that_can_be_resumed(large, clean, tmp_path):
     result = tmp_path / "result.json"
     folder = tmp_path / "result.json.journal"
-    process = start(large, result, "--workers", "2", start_new_session=True)
+    process = start(large, result, "--run", "processes:2", start_new_session=True)
     wait_for_pieces(folder, process, 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everyone gets it
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "continue with --resume" in stderr
     assert "Traceback" not in stderr
-    finished(start(large, result, "--workers", "2", "--resume"))
+    finished(start(large, result, "--run", "processes:2", "--resume"))
     assert numbers(result) == clean
 
 
@@ -121,14 +129,14 @@ def test_a_quota_that_is_hit_is_one_sentence_and_can_be_resumed(large, clean, tm
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
 
-    process = start(large, result, "--workers", "0", preexec_fn=small_files)
+    process = start(large, result, "--run", "processes:0", preexec_fn=small_files)
     _, stderr = process.communicate(timeout=300)
     assert process.returncode == 2, stderr
     (line,) = [line for line in stderr.splitlines() if line.startswith("Error")]
     assert "cannot be written" in line
     assert "continue with --resume" in line
     assert "Traceback" not in stderr
-    finished(start(large, result, "--workers", "0", "--resume"))
+    finished(start(large, result, "--run", "processes:0", "--resume"))
     assert numbers(result) == clean
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import likewise
 from likewise.cli.job import Job
-from likewise.cli.stream import Meter, Pieces
+from likewise.cli.stream import Pieces
 from likewise.errors import InvalidFile
 
 
@@ -39,22 +39,6 @@ def test_the_journal_is_beside_the_result_unless_said_otherwise(tmp_path):
     assert Pieces().folder(None, result) == tmp_path / "result.json.journal"
     assert Pieces(journal=tmp_path / "here").folder(result) == tmp_path / "here"
     assert Pieces().folder(None, None).name == "likewise.journal"
-
-
-def test_progress_shows_speed_and_time_left_of_this_run():
-    clock = [0.0]
-    meter = Meter(now=lambda: clock[0])
-    meter("moving people", 4_000_000, 10_000_000)  # done by an earlier run
-    clock[0] = 100.0
-    meter("moving people", 5_000_000, 10_000_000)
-    line = meter.line("moving people", 5_000_000, 10_000_000)
-    assert line == "moving people: 5,000,000 of 10,000,000 (50%), 10,000/s, 8 min left"
-
-
-def test_progress_before_anything_is_done_promises_nothing():
-    meter = Meter(now=lambda: 1.0)
-    meter("moving people", 0, 100)
-    assert meter.line("moving people", 0, 100) == "moving people: 0 of 100 (0%)"
 
 
 @pytest.fixture

@@ -51,12 +51,13 @@ def _refuse_unsuited(settings: Settings, model: Model) -> None:
     if test != "auto" and (test == "mean_loss_ratio") != regression:
         known = "mean_loss_ratio" if regression else "loss_ratio and error_rate_ratio"
         raise InvalidSettings(
-            f"The test {test!r} is not for a {model.card.task}: there {known} can decide (--test)."
+            f"The test {test!r} is not for a {model.card.task}: there {known} can decide "
+            "(decide.test)."
         )
     if regression and interval == "bootstrap_t":
         raise InvalidSettings(
             "There is no bootstrap-t for a regression's ratio of means: use the interval 'hall' or "
-            "'paper' (--interval)."
+            "'paper' (decide.interval)."
         )
 
 

@@ -130,7 +130,7 @@ def check_refits(settings: Settings, metric: FairMetric, data: AuditData) -> Non
 
 
 _ELSEWHERE = (
-    "Bootstrap refits (metric.refits, --refits) need the people that the metric was learned from, "
+    "Bootstrap refits (metric.refits) need the people that the metric was learned from, "
     "and those are not the audited ones."
 )
 

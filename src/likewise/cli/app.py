@@ -1,56 +1,99 @@
-"""All commands in one place. Nothing heavy is imported before a command runs."""
+"""All commands in one place. Each is imported when it is asked for, and nothing heavy before."""
 
+import importlib
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, cast, final
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
 
-from likewise.cli.audit import audit
-from likewise.cli.compare import compare
-from likewise.cli.demo import demo
 from likewise.cli.exits import guarded
-from likewise.cli.init import init
-from likewise.cli.metric import metric
-from likewise.cli.monitor import monitor
-from likewise.cli.plan import plan
-from likewise.cli.repeat import repeat
-from likewise.cli.report import report
-from likewise.cli.reproduce import reproduce
+from likewise.cli.grouped import GroupedCommand
+
+COMMANDS = {
+    "audit": ("audit", "Audit a model on a table of people."),
+    "metric": ("metric", "Learn from training data who counts as alike."),
+    "test": ("repeat", "Repeat the tests on saved outcomes, without the model."),
+    "report": ("report", "Render a saved result again: page, JUnit, CSV, Markdown."),
+    "compare": ("compare", "Put the results of several audits side by side."),
+    "monitor": ("monitor", "Follow outcomes as they come, and look at any time."),
+    "plan": ("plan", "Say how many people an audit needs."),
+    "init": ("init", "Write a settings file that explains every choice."),
+    "demo": ("demo", "Train a small network on the Adult data, and audit it."),
+    "reproduce": ("reproduce", "Run a study of the paper again."),
+}
+"""The module of each command (which holds a function of that name), and a line of help."""
+
+PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+
+@final
+class Commands(Mapping[str, Any]):
+    """The commands by name, each built when it is first asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, _ = COMMANDS[name]
+        function = getattr(importlib.import_module(f"likewise.cli.{module}"), module)
+        alone = typer.Typer(add_completion=False, **PLAIN)
+        alone.command(name, cls=GroupedCommand)(guarded(function))
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+@final
+class CommandGroup(TyperGroup):
+    """Shows the line of each command without importing it."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = cast(Any, Commands())
+
+    @override
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    @override
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            # Nothing, in place of no, would be converted by a library that takes long to import.
+            option.default = False
+        return option
+
 
 app = typer.Typer(
     name="likewise",
     help="Are people who are alike, but for race, sex or another protected trait, treated alike?",
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    **PLAIN,
 )
-app.command()(guarded(audit))
-app.command()(guarded(metric))
-app.command("test")(guarded(repeat))
-app.command()(guarded(report))
-app.command()(guarded(compare))
-app.command()(guarded(monitor))
-app.command()(guarded(plan))
-app.command()(guarded(init))
-app.command()(guarded(demo))
-app.command()(guarded(reproduce))
 
 
-def _version(wanted: bool | None) -> None:
+def _version(wanted: bool) -> bool:
     if wanted:
         from importlib.metadata import version
 
         print(f"likewise {version('likewise')}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool | None,
+        bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
-    ] = None,
+    ] = False,
 ) -> None:
     pass
 

@@ -45,11 +45,11 @@ def demo(
         *columns,
         "--metric",
         metric,
-        "--json",
+        "-o",
         str(result),
-        "--outcomes",
+        "-o",
         str(out / "outcomes.parquet"),
-        "--html",
+        "-o",
         str(out / "report.html"),
     )
     if code not in (NO_EVIDENCE, EVIDENCE):

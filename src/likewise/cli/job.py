@@ -22,8 +22,6 @@ class Job:
         As named on the command line; nothing is opened before it is needed.
     settings
         All choices, resolved.
-    timeout, max_calls
-        For a model at an address: seconds to wait for an answer, and requests allowed.
     """
 
     model: str
@@ -36,17 +34,16 @@ class Job:
     quiet: bool = False
     verbose: bool = False
     redact: bool = False
-    timeout: float | None = None
-    max_calls: int | None = None
 
     @property
     def source(self) -> Any:
         """The model by its name, or the endpoint with the patience that was asked for."""
-        given = {"timeout": self.timeout, "max_calls": self.max_calls}
-        patience: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
+        patience = self.settings.model.model_dump(exclude_none=True)
         if not self.model.startswith(("http://", "https://")):
             if patience:
-                raise InvalidSettings("--timeout and --max-calls are for models at an address.")
+                raise InvalidSettings(
+                    "Settings model.timeout and model.max_calls are for models at an address."
+                )
             return self.model
         from likewise.models import Endpoint
 

@@ -12,24 +12,36 @@ from likewise.errors import InvalidSettings
 
 def metric(
     train: options.Table,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to save the metric.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="Where to save the metric.", rich_help_panel=options.OUTPUT
+        ),
+    ],
     label: options.Label = None,
     protected: options.Protected = None,
-    encoder: options.EncoderFile = None,
-    no_encoder: Annotated[
-        bool, typer.Option("--no-encoder", help="Take the numeric columns as they are.")
-    ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Learn in the space where this pipeline would be audited."),
-    ] = None,
-    c: Annotated[float, typer.Option("--C", help="Inverse strength of the ridge penalty.")] = 1.0,
     weight: options.Weight = None,
     cluster: options.Cluster = None,
     ignore: options.Ignore = None,
-    inputs: options.Inputs = None,
     drop_missing: options.DropMissing = None,
-    seed: options.Seed = None,
+    encoder: options.EncoderFile = None,
+    no_encoder: Annotated[
+        bool,
+        typer.Option(
+            "--no-encoder",
+            help="Take the numeric columns as they are.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn in the space where this pipeline would be audited.",
+            rich_help_panel=options.METHOD,
+        ),
+    ] = None,
+    settings: options.SettingsFile = None,
+    assigned: options.Set = None,
     trust: options.Trust = False,
 ) -> None:
     """Learn from TRAIN which directions predict the protected traits, and save them as free.
@@ -43,28 +55,25 @@ def metric(
     if sum([encoder is not None, no_encoder, model is not None]) > 1:
         raise InvalidSettings("Choose one of --encoder, --no-encoder and --model.")
     choices = {
-        "seed": seed,
-        "metric__C": c,
         "columns__label": label,
         "columns__protected": options.names(protected),
         "columns__weight": weight,
         "columns__cluster": cluster,
         "columns__ignore": options.names(ignore),
-        "columns__inputs": options.names(inputs),
         "columns__drop_missing": drop_missing,
     }
-    settings = options.settings_from(None, choices)
-    options.require_label(settings)
-    if not settings.columns.protected:
+    chosen = options.settings_from(settings, choices, assigned)
+    options.require_label(chosen)
+    if not chosen.columns.protected:
         raise InvalidSettings("Which columns are protected? Name them with --protected.")
     from likewise.cli import files
     from likewise.metrics.learn import sensitive_subspace
     from likewise.metrics.saved import save_metric
 
     files.check_writable(output)
-    people, attached = _people(train, settings, encoder, no_encoder, model, trust)
+    people, attached = _people(train, chosen, encoder, no_encoder, model, trust)
     learned = sensitive_subspace(
-        people, C=settings.metric.C, groups=settings.metric.groups, seed=settings.seed
+        people, C=chosen.metric.C, groups=chosen.metric.groups, seed=chosen.seed
     )
     save_metric(learned, output, attached=attached)
     print(learned)

@@ -10,46 +10,152 @@ import typer
 from likewise.addresses import without_query
 from likewise.errors import InvalidSettings
 
+DATA, QUESTION, METHOD, OUTPUT, RUNNING = "Data", "Question", "Method", "Output", "Running"
+"""Headings in the help of commands with many options."""
+
 Table = Annotated[
-    list[Path], typer.Argument(help="Parquet or CSV files, or folders of them.", show_default=False)
+    list[Path],
+    typer.Argument(
+        help="Parquet or CSV files, or folders of them.", metavar="DATA", show_default=False
+    ),
 ]
-Label = Annotated[str | None, typer.Option(help="Column with the true outcome.")]
+Label = Annotated[
+    str | None, typer.Option(help="Column with the true outcome.", rich_help_panel=DATA)
+]
 Protected = Annotated[
     list[str] | None,
-    typer.Option(help="Column with a protected trait; repeat it, or separate names by commas."),
+    typer.Option(
+        help="Column with a protected trait; repeat it, or separate names by commas.",
+        metavar="NAME",
+        rich_help_panel=DATA,
+    ),
 ]
-Weight = Annotated[str | None, typer.Option(help="Column with sampling weights.")]
-Cluster = Annotated[str | None, typer.Option(help="Column that groups dependent rows.")]
-Ignore = Annotated[list[str] | None, typer.Option(help="Column that the model does not see.")]
-Inputs = Annotated[
+Weight = Annotated[
+    str | None, typer.Option(help="Column with sampling weights.", rich_help_panel=DATA)
+]
+Cluster = Annotated[
+    str | None, typer.Option(help="Column that groups dependent rows.", rich_help_panel=DATA)
+]
+Ignore = Annotated[
     list[str] | None,
-    typer.Option(help="Columns that the model sees, in order; by default all without a role."),
+    typer.Option(
+        help="Column that the model does not see; repeat it, or separate names by commas.",
+        metavar="NAME",
+        rich_help_panel=DATA,
+    ),
 ]
-Positive = Annotated[str | None, typer.Option(help="Label value that is class 1 of two.")]
 DropMissing = Annotated[
     bool | None,
-    typer.Option("--drop-missing", help="Leave out rows with missing values, and say how many."),
+    typer.Option(
+        "--drop-missing",
+        help="Leave out rows with missing values, and say how many.",
+        rich_help_panel=DATA,
+    ),
+]
+EncoderFile = Annotated[
+    Path | None,
+    typer.Option(help="Saved encoder (or a metric file that carries one).", rich_help_panel=DATA),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="Tolerance on the ratio; 1.25 is four fifths.", rich_help_panel=QUESTION),
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option(help="Rate of false alarms at the tolerance.", rich_help_panel=QUESTION),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Any choice, as map.lam=20 (`likewise init --all` lists them); repeat it.",
+        metavar="NAME=VALUE",
+        rich_help_panel=METHOD,
+    ),
+]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        help="Settings file (see `likewise init`); options override it.",
+        rich_help_panel=METHOD,
+    ),
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of every random choice.", rich_help_panel=METHOD)
+]
+Interval = Annotated[
+    str | None, typer.Option(help="hall, bootstrap_t, or paper (the normal limit).")
+]
+Output = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Write this file: .json the result, .html a report, .parquet one row a person, .md "
+        "a summary, .csv the groups, .xml for JUnit; repeat it.",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
+OldOutput = Annotated[Path | None, typer.Option(hidden=True, rich_help_panel=OUTPUT)]
+"""What scripts of version 0.1 say in place of ``-o``."""
+
+Redact = Annotated[
+    bool,
+    typer.Option(
+        "--redact", help="Hide what is known about single people.", rich_help_panel=OUTPUT
+    ),
 ]
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust", help="Open files that can run code: pickle, joblib, .pt2, module:name."
+        "--trust",
+        help="Open files that can run code: pickle, joblib, .pt2, module:name.",
+        rich_help_panel=RUNNING,
     ),
-]
-EncoderFile = Annotated[
-    Path | None, typer.Option(help="Saved encoder (or a metric file that carries one).")
-]
-Seed = Annotated[int | None, typer.Option(help="Seed of every random choice.")]
-Delta = Annotated[float | None, typer.Option(help="Tolerance on the ratio; 1.25 is four fifths.")]
-Alpha = Annotated[float | None, typer.Option(help="Rate of false alarms at the tolerance.")]
-Interval = Annotated[
-    str | None, typer.Option(help="hall, bootstrap_t, or paper (the normal limit).")
 ]
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", "-v", help="Also groups, measures, other choices and methods."),
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Also groups, measures, other choices and methods.",
+        rich_help_panel=RUNNING,
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the verdict alone.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="No progress; the verdict alone.", rich_help_panel=RUNNING),
+]
+
+KINDS = {
+    ".json": "json",
+    ".html": "html",
+    ".md": "markdown",
+    ".csv": "csv",
+    ".xml": "junit",
+    ".parquet": "outcomes",
+}
+"""What is written to a file, by the end of its name."""
+
+
+def outputs(paths: list[Path] | None, **old: Path | None) -> dict[str, Path]:
+    """Return what is to be written where: files by the end of their names, and old options."""
+    found = {kind: path for kind, path in old.items() if path is not None}
+    for path in paths or ():
+        kind = KINDS.get(path.suffix.lower())
+        if kind is None:
+            raise InvalidSettings(
+                f"What is to be written to {str(path)!r}? Its name must end in {', '.join(KINDS)}."
+            )
+        if kind in found:
+            raise InvalidSettings(
+                f"{str(found[kind])!r} and {str(path)!r} would hold the same. Name one of them."
+            )
+        found[kind] = path
+    return found
 
 
 def names(values: list[str] | None) -> tuple[str, ...] | None:
@@ -59,13 +165,17 @@ def names(values: list[str] | None) -> tuple[str, ...] | None:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-def settings_from(path: Path | None, choices: dict[str, Any]) -> Any:
-    """Read the settings file, if any, and let the flags that were given override it."""
+def settings_from(
+    path: Path | None, choices: dict[str, Any], assigned: list[str] | None = None
+) -> Any:
+    """Read the settings file, if any, and let flags and ``--set`` override it."""
     from likewise.settings import Settings
     from likewise.settings_file import read_settings
 
     base = Settings() if path is None else read_settings(path)
-    return base.changed(**{name: value for name, value in choices.items() if value is not None})
+    given = {name: value for name, value in choices.items() if value is not None}
+    # Flags first: another map begins with its own parameters, which --set may then change.
+    return base.changed(**given).with_set(assigned or ())
 
 
 def require_label(settings: Any) -> str:

@@ -1,47 +1,82 @@
-"""A progress bar on stderr, for anything that takes more than two seconds."""
+"""Progress on stderr: a bar on a terminal, and now and then a line where there is none."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PATIENCE = 2.0
+"""Seconds before a bar is shown."""
+
+BETWEEN = 30.0
+"""Seconds between lines where there is no terminal."""
+
+Tell = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
 
 
 @contextlib.contextmanager
-def progress_bar(quiet: bool = False) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yield a function to be told ``(what, done, total)``; it shows a bar once that takes long."""
+def progress_bar(
+    quiet: bool = False,
+    console: "Console | None" = None,
+    now: Callable[[], float] = time.monotonic,
+) -> Iterator[Tell | None]:
+    """Yield a function to be told ``(what, done, total)``; it shows how far that is.
+
+    Speed and the time that is left are those of this run, whatever an earlier one had done.
+    """
     if quiet:
         yield None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[words]}"),
+        console=console or Console(stderr=True),
         transient=True,
+        get_time=now,
+        speed_estimate_period=600,
     )
     tasks: dict[str, Any] = {}
-    began = time.monotonic()
+    shown = now()
 
     def tell(what: str, done: int, total: int) -> None:
+        nonlocal shown
         if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total)
-        bar.update(tasks[what], completed=done, visible=done < total)
-        if time.monotonic() - began > PATIENCE and not bar.live.is_started:
+            tasks[what] = bar.add_task(what, total=total, completed=done, words="")
+        bar.update(tasks[what], completed=done, total=total, visible=done < total)
+        task = bar.tasks[bar.task_ids.index(tasks[what])]
+        bar.update(tasks[what], words=_words(task))
+        if not bar.console.is_terminal:
+            if now() - shown >= BETWEEN and done < total:
+                bar.console.print(f"{what}: {_words(task)}", highlight=False, soft_wrap=True)
+                shown = now()
+        elif now() - shown > PATIENCE and not bar.live.is_started:
             bar.start()
 
     try:
         yield tell
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _words(task: Any) -> str:
+    """Return how many are done, and how long the others will take."""
+    share = f"{task.completed:,.0f} of {task.total:,.0f}"
+    if not task.speed or task.time_remaining is None or task.completed >= task.total:
+        return share
+    return f"{share}, {task.speed:,.0f}/s, {_duration(task.time_remaining)} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -2,9 +2,7 @@
 
 import dataclasses
 import os
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ import typer
 
 from likewise.cli import files, options
 from likewise.cli.exits import INTERRUPTED, say
+from likewise.cli.progress import progress_bar
 from likewise.errors import InvalidSettings
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ MOST = 1_000_000
 
 LARGE = 4 * 2**20
 """Smaller text files than this (in bytes) cannot hold that many rows worth counting."""
-
-BETWEEN = 30.0
-"""Seconds between lines of progress where there is no terminal."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +67,9 @@ def require_metric(job: "Job") -> Path:
     """Return the file of the metric, without which no audit in pieces begins."""
     if job.metric is None:
         raise InvalidSettings(
-            "An audit in pieces (for more than a million rows, or with --workers, --ray, --resume "
-            "or --max-memory) needs a fair metric that is known beforehand: learn one with "
-            "`likewise metric`, and name it with --metric."
+            "An audit in pieces (for more than a million rows, with --resume, or with --run for "
+            "processes, Ray or a limit of memory) needs a fair metric that is known beforehand: "
+            "learn one with `likewise metric`, and name it with --metric."
         )
     return job.metric
 
@@ -104,65 +100,26 @@ def run_in_pieces(
         max_memory=None if pieces.max_memory is None else parse_memory(pieces.max_memory),
     )
     try:
-        return audit_stream(
-            job.source,
-            list(job.paths),
-            metric=metric,
-            settings=job.settings,
-            encoder=files.open_encoder(job.encoder, metric),
-            trust=job.trust,
-            outcomes=outcomes,
-            redacted=job.redact,
-            journal=folder,
-            resume=resume,
-            means=means,
-            progress=None if job.quiet else Meter(),
-            command=options.typed_command(),
-            finish=lambda record: job.finish(record, outputs),
-        )
+        with progress_bar(job.quiet) as progress:
+            return audit_stream(
+                job.source,
+                list(job.paths),
+                metric=metric,
+                settings=job.settings,
+                encoder=files.open_encoder(job.encoder, metric),
+                trust=job.trust,
+                outcomes=outcomes,
+                redacted=job.redact,
+                journal=folder,
+                resume=resume,
+                means=means,
+                progress=progress,
+                command=options.typed_command(),
+                finish=lambda record: job.finish(record, outputs),
+            )
     except KeyboardInterrupt:
         say(f"Interrupted. What is done is in {str(folder)!r}: continue with --resume.")
         raise typer.Exit(INTERRUPTED) from None
-
-
-class Meter:
-    """Says on stderr how far a long run is: rows, rows a second, and the time left."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
-        self._began: dict[str, tuple[float, int]] = {}
-        self._last = now()
-        self._terminal = sys.stderr.isatty()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Take note that ``done`` of ``total`` are done."""
-        now = self._now()
-        self._began.setdefault(what, (now, done))
-        if now - self._last < (0.5 if self._terminal else BETWEEN) and done < total:
-            return
-        self._last = now
-        line = self.line(what, done, total)
-        if self._terminal:
-            print(f"\r{line:<79}", end="\n" if done >= total else "", file=sys.stderr, flush=True)
-        elif now - self._began[what][0] >= BETWEEN:
-            say(line)
-
-    def line(self, what: str, done: int, total: int) -> str:
-        """Return the line for this moment."""
-        began, before = self._began[what]
-        seconds = self._now() - began
-        share = f"{what}: {done:,} of {total:,} ({done / max(total, 1):.0%})"
-        if done <= before or seconds <= 0:
-            return share
-        # What an earlier run did says nothing about the speed of this one.
-        speed = (done - before) / seconds
-        return f"{share}, {speed:,.0f}/s, {_duration((total - done) / speed)} left"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _learned_from(metric: Path) -> int:

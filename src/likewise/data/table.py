@@ -115,7 +115,7 @@ def with_inputs(data: AuditData, *, protected: bool) -> AuditData:
             raise InvalidData(
                 f"The model seems to read the protected column {name!r}, which is missing in "
                 f"{count} of {len(data)} rows. Fill it in, or name all columns the model reads "
-                "with inputs (--inputs) and leave those rows out with drop_missing "
+                "with inputs (columns.inputs) and leave those rows out with drop_missing "
                 "(--drop-missing)."
             )
     return dataclasses.replace(data, x=_matrix(data.table, features), features=features)

@@ -162,7 +162,7 @@ def label_classes(
         chosen = _match(positive, found)
         if len(found) != 2 or chosen not in found:
             raise InvalidData(
-                f"--positive {positive!r} needs a label with two values, one of them that; "
+                f"columns.positive {positive!r} needs a label with two values, one of them that; "
                 f"the label has {', '.join(map(repr, found[:6]))}."
             )
         classes = tuple(sorted(found, key=lambda v: v == chosen))
@@ -183,10 +183,10 @@ def _check_positive(positive: Any, known: tuple[Any, ...]) -> None:
         return
     classes = ", ".join(map(repr, known[:6]))
     if str(positive) not in map(str, known):
-        raise InvalidData(f"--positive {positive!r} is not a class of the model ({classes}).")
+        raise InvalidData(f"columns.positive {positive!r} is not a class of the model ({classes}).")
     why = f"class 1 of the model is {known[1]!r}" if len(known) == 2 else "it needs two classes"
     raise InvalidData(
-        f"--positive {positive!r} cannot be met: {why}, and the model knows its classes "
+        f"columns.positive {positive!r} cannot be met: {why}, and the model knows its classes "
         f"({classes}). Leave it out."
     )
 

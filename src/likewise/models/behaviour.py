@@ -145,8 +145,8 @@ def _check_width(model: Model, given: int, features: tuple[str, ...]) -> None:
         which = f" ({', '.join(strangers[:5])} not among them)" if strangers else ""
         raise InvalidModel(
             f"The model takes {expected} features, but the data have {given}{which}: name its "
-            "inputs with inputs (--inputs), leave columns out with ignore (--ignore), or give the "
-            "encoder it was trained with (--encoder)."
+            "inputs with inputs (columns.inputs), leave columns out with ignore (--ignore), or "
+            "give the encoder it was trained with (--encoder)."
         )
     if known != features and set(known) == set(features):
         j = next(j for j in range(given) if known[j] != features[j])
@@ -180,7 +180,7 @@ def _check_outputs(model: Model, out: Float[np.ndarray, "n k"], classes: tuple[A
     if taken_for_logits and excess < 1e-6:
         raise InvalidModel(
             "The model's outputs look like probabilities, not logits. Say so with "
-            "output='probabilities' (--model-output), or better, audit it without its last layer."
+            "output='probabilities' (columns.output), or better, audit it without its last layer."
         )
 
 
