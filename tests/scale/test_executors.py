@@ -154,7 +154,7 @@ def test_a_job_that_cannot_travel_is_refused():
 
 def test_too_much_memory_ends_the_run():
     for run in (Inline(max_memory=1000), Processes(1, max_memory=1000)):
-        with pytest.raises(InvalidSettings, match="more than --max-memory allows"):
+        with pytest.raises(InvalidSettings, match="more than --run allows"):
             list(run.map(Square(), tasks(2)))
 
 

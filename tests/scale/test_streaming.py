@@ -283,7 +283,7 @@ def test_all_processes_together_keep_to_the_calls_that_are_allowed():
     assert Means().share("http://127.0.0.1:9/predict").processes == 1
     with pytest.raises(InvalidSettings, match=r"100 calls .* too few for 101 processes"):
         Means(workers=100).share(endpoint)
-    with pytest.raises(InvalidSettings, match="Say it with --workers"):
+    with pytest.raises(InvalidSettings, match="Say it with --run ray"):
         Means(ray="auto").share(endpoint)
 
 

@@ -43,7 +43,7 @@ class Means:
             return model
         if self.ray is not None and not self.workers:
             raise InvalidSettings(
-                "How many Ray actors share the calls to the endpoint? Say it with --workers."
+                "How many Ray actors share the calls to the endpoint? Say it with --run ray:4, say."
             )
         return dataclasses.replace(model, processes=self.workers + 1)
 
@@ -60,7 +60,7 @@ class Means:
         taken = peak_memory() + self.workers * worker
         if self.max_memory is not None and taken > self.max_memory:
             raise InvalidSettings(
-                f"The audit took {in_words(taken)}, more than --max-memory allows "
+                f"The audit took {in_words(taken)}, more than --run allows "
                 f"({in_words(self.max_memory)}). What is done is kept: continue with --resume and "
                 "fewer workers, or allow more."
             )

@@ -98,7 +98,7 @@ class Executor(abc.ABC):
         taken = peak_memory() + self.processes * reply.memory
         if self.max_memory is not None and taken > self.max_memory:
             raise InvalidSettings(
-                f"The audit took {taken / 2**20:.0f} MB, more than --max-memory allows "
+                f"The audit took {taken / 2**20:.0f} MB, more than --run allows "
                 f"({self.max_memory / 2**20:.0f} MB). What is done is kept: continue with "
                 "--resume and fewer workers, or allow more."
             )

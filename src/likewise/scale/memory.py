@@ -64,7 +64,7 @@ def plan_pieces(d: int, workers: int, limit: int | None = None, *, rows: int | N
     if limit is not None and plan.memory > limit:
         raise InvalidSettings(
             f"{in_words(plan.memory)} are needed for {processes} processes, even in the smallest "
-            f"pieces; --max-memory allows {in_words(limit)}. Take fewer workers, or allow more."
+            f"pieces; --run allows {in_words(limit)}. Take fewer workers, or allow more."
         )
     return plan
 

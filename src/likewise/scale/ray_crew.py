@@ -16,7 +16,7 @@ from likewise.scale.crew import Answer, Crew, Job, attempt
 def announce() -> None:
     """Say what Ray opens, before it is started; refuse at once if it is not installed."""
     if importlib.util.find_spec("ray") is None:
-        raise MissingExtra("--ray needs Ray. Install it with: pip install 'likewise[ray]'")
+        raise MissingExtra("Ray is not installed. Install it with: pip install 'likewise[ray]'")
     warnings.warn(
         "Ray opens ports of its own on this machine; keep it behind a firewall. Its dashboard "
         "and usage statistics are off.",
@@ -120,5 +120,5 @@ def _start(ray: Any, size: int | None, address: str) -> None:
     except Exception as error:
         raise InvalidSettings(
             f"Ray cannot be reached at {address!r} ({in_short(error)}). Start a cluster with 'ray "
-            "start', or use --ray local."
+            "start', or use --run ray."
         ) from None

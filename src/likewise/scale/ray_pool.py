@@ -145,5 +145,5 @@ def _start(ray: Any, size: int | None, address: str) -> None:
     except Exception as error:
         raise InvalidSettings(
             f"Ray cannot be reached at {address!r} ({in_short(error)}). Start a cluster with 'ray "
-            "start', or use --ray local."
+            "start', or use --run ray."
         ) from None
