@@ -1,4 +1,4 @@
-"""What several rooms' tests need: a sample of people, and a command run in this process."""
+"""What several rooms' tests need: people, outcomes, and a command run in this process."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import likewise
 from likewise.cli import app
+from likewise.outcomes import Outcomes
 
 
 def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> likewise.AuditData:
@@ -18,6 +19,40 @@ def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> likewi
     score = x @ [1.0, 1.0, 0.5, 0.0] + 0.5 * rng.normal(size=n)
     y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
     return likewise.AuditData.from_arrays(x, y, {"group": group}, **more)
+
+
+def outcomes_of(
+    ratio: Any = None,
+    *,
+    before: Any = None,
+    after: Any = None,
+    wrong_before: Any = None,
+    wrong_after: Any = None,
+    monotone: bool = False,
+    **columns: Any,
+) -> Outcomes:
+    """Return outcomes with these ratios, or losses, or errors; everything else is plain."""
+    given = next(v for v in (ratio, before, wrong_before) if v is not None)
+    n = len(given)
+    loss_before = np.ones(n) if before is None else np.asarray(before, dtype=float)
+    loss_after = loss_before if after is None else np.asarray(after, dtype=float)
+    if ratio is not None:
+        loss_after = np.asarray(ratio, dtype=float)
+    nobody = np.zeros(n, dtype=np.int64)
+    defaults: dict[str, Any] = {
+        "row": np.arange(n),
+        "y": nobody,
+        "loss_before": loss_before,
+        "loss_after": loss_after,
+        "decision_before": nobody if wrong_before is None else np.asarray(wrong_before, dtype=int),
+        "decision_after": nobody if wrong_after is None else np.asarray(wrong_after, dtype=int),
+        "probability_before": np.full(n, 0.5),
+        "probability_after": np.full(n, 0.5),
+        "fair_distance": np.zeros(n),
+        "status": nobody,
+        "about": {"monotone": monotone},
+    }
+    return Outcomes(**{**defaults, **columns})
 
 
 def run(*arguments: Any, **environment: Any) -> Result:
