@@ -94,8 +94,7 @@ def audit(
     Exit codes: 0 no evidence, 1 evidence of unfairness, 2 bad input, 3 not trustworthy,
     4 internal error.
 
-    Example: likewise audit model.safetensors test.csv --label income --protected sex
-    --metric metric.safetensors -o result.json -o report.html
+    Example: likewise audit model.onnx test.csv --label income --protected sex -o report.html
     """
     choices = {
         "delta": delta,
