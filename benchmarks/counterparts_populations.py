@@ -174,9 +174,9 @@ def heavy(share: float, groups: int = 2) -> Any:
         trait = (rng.random(size) < chance).astype(int)
         if groups > 2:
             trait += (rng.random(size) < 0.4) * (trait == 0) * 2
-        f = a + rng.standard_t(3, size=size)
+        f = a + rng.standard_t(5, size=size)
         g = np.exp(rng.normal(size=size))
-        y = a + 0.5 * f + town + rng.standard_t(4, size=size)
+        y = a + 0.5 * f + town + rng.standard_t(5, size=size)
 
         def ask(rows: pa.Table) -> np.ndarray:
             a, town, f, g = numbers(rows, "a", "town", "f", "g")
