@@ -166,7 +166,9 @@ def text(row: Row) -> str:
 def main() -> int:
     """Run the lines, print the table, and say whether every promise is kept."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the draws, two minutes")
+    parser.add_argument(
+        "--quick", action="store_true", help="a twentieth of the draws, two minutes"
+    )
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here too")
     parser.add_argument("--only", nargs="+", metavar="WORD", default=[""])

@@ -181,6 +181,25 @@ def test_visits_do_not_depend_on_blocks_or_on_the_order_of_people(rng):
     np.testing.assert_array_equal(found, whole.pair[order])
 
 
+def test_a_person_from_nowhere_changes_nothing_for_others(rng):
+    pool, audited = people(rng, 600), people(rng, 80)
+    pairs = find_pairs(pool, "sex", may_matter=["age", "seen", "job"])
+    alone = find_visits(audited, pairs, pool, m=6)
+    stranger = audited.slice(0, 1).set_column(2, "job", pa.array(["a new job"]))
+    stranger = stranger.set_column(0, "age", pa.array([10**6]))
+    found = find_visits(pa.concat_tables([stranger, audited]), pairs, pool, m=6)
+    np.testing.assert_array_equal(found.pair[1:], alone.pair)
+    assert found.far[0]
+    # Far from everyone in numbers, and in a known cell: the nearest are still found exactly.
+    old = audited.set_column(0, "age", pa.array(np.full(80, 10**6)))
+    stands, places = pair_places(pairs, pool), pairs.ruler.place(old)
+    for i, chosen in enumerate(find_visits(old, pairs, pool, m=6).pair[:, 0]):
+        differing = (stands.codes != places.codes[i]).sum(axis=1)
+        squared = pairs.ruler.squared(places.values[i][None], stands.values)
+        ranked = sorted(zip(differing.tolist(), squared.tolist(), strict=True))[:6]
+        assert sorted(zip(differing[chosen], squared[chosen], strict=True)) == ranked
+
+
 def test_nobody_is_visited_by_themselves(rng):
     pool = people(rng, 300)
     pairs = find_pairs(pool, "sex", may_matter=["age"])

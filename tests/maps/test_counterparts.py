@@ -8,7 +8,8 @@ import pytest
 
 from likewise.data.visits import find_visits
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.maps.counterparts import Counterparts, ask_visits, free_features
+from likewise.maps.ask_visits import ask_visits, free_features
+from likewise.maps.counterparts import Counterparts
 from likewise.statistics.donors import Donors
 
 L = ("age", "job")
@@ -85,7 +86,7 @@ def test_losses_do_not_depend_on_blocks_or_on_asking_twice(rng, monkeypatch):
     pairs = question.pairs(pool, "sex")
     y = rng.normal(size=30)
     whole = question.visit(zone_of, squared, audited, pairs, pool, label=y)
-    monkeypatch.setattr("likewise.maps.counterparts.ROWS", 24)
+    monkeypatch.setattr("likewise.maps.ask_visits.ROWS", 24)
     small = question.visit(zone_of, squared, audited, pairs, pool, label=y)
     np.testing.assert_array_equal(small.after, whole.after)
     part = question.visit(zone_of, squared, audited.slice(10, 7), pairs, pool, label=y[10:17])

@@ -1,6 +1,8 @@
 """The pairs nearest to each person, exactly, in bounded memory."""
 
 import dataclasses
+import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,106 +26,126 @@ class FoundPairs:
     differing: Int[np.ndarray, "n k"]
 
 
+Candidates = tuple[
+    Int[np.ndarray, " r"],
+    Int[np.ndarray, "r c"],
+    Float[np.ndarray, "r c"],
+    Int[np.ndarray, "r c"],
+]
+"""Some people, and for each of them positions, squared distances, and categories that differ."""
+
+
 @dataclasses.dataclass(frozen=True)
 class NearestPairs:
     """Finds the pairs nearest to people, exactly: fewest categories that differ, then distance.
 
+    Nothing about the people is kept, so that what one person gets depends on nobody else.
+
     Parameters
     ----------
-    ruler, people
-        Units, and where people stand.
-    person_cell, stands, codes
-        Everyone's combination of categories; the different places of pairs, and their categories.
+    ruler
+        Units of distances.
+    stands, codes
+        The different places of pairs, and their categories.
     """
 
     ruler: Ruler
-    people: Places
-    person_cell: Int[np.ndarray, " n"]
     stands: Positions
     codes: Int[np.ndarray, "p c"]
 
     @classmethod
-    def of(
-        cls, ruler: Ruler, people: Places, pairs: Places, hash: UInt64[np.ndarray, " q"]
-    ) -> "NearestPairs":
+    def of(cls, ruler: Ruler, pairs: Places, hash: UInt64[np.ndarray, " q"]) -> "NearestPairs":
         """Gather pairs that stand at the same place, in the order of their ``hash``."""
-        person_cell, pair_cell = cells(people.codes, pairs.codes)
-        place = mixed(pair_cell.astype(np.uint64))
+        cell = cells(pairs.codes)[0]
+        place = mixed(cell.astype(np.uint64))
         for column in np.nan_to_num(pairs.values).T:
             place = mixed(place ^ np.ascontiguousarray(column + 0.0).view(np.uint64))
-        stands = Positions.of(pair_cell, pairs.values, place, hash)
-        first = stands.order[stands.start]
-        return cls(ruler, people, person_cell, stands, pairs.codes[first])
+        stands = Positions.of(cell, pairs.values, place, hash)
+        return cls(ruler, stands, pairs.codes[stands.order[stands.start]])
 
-    def nearest(self, hash: UInt64[np.ndarray, " n"], k: int) -> FoundPairs:
-        """Return the k nearest pairs of everyone."""
-        n = len(self.people)
+    @functools.cached_property
+    def _spacing(self) -> float:
+        """How far cells are apart in the tree: the farther, the fewer strangers it returns."""
+        scaled = np.nan_to_num(self.stands.values) / np.array(self.ruler.scale).reshape(1, -1)
+        return 4 * float(np.linalg.norm(np.ptp(scaled, axis=0))) + 1 if scaled.size else 1.0
+
+    @functools.cached_property
+    def _tree(self) -> Any:
+        return tree_type()(self.stands.coordinates(self.ruler, self._spacing))
+
+    @functools.cached_property
+    def _first_of_cell(self) -> Int[np.ndarray, " cells"]:
+        return np.unique(self.stands.cell, return_index=True)[1]
+
+    def nearest(self, people: Places, hash: UInt64[np.ndarray, " n"], k: int) -> FoundPairs:
+        """Return the k nearest pairs of everyone; there must be so many."""
+        n = len(people)
         found = FoundPairs(np.zeros((n, k), int), np.zeros((n, k)), np.zeros((n, k), int))
-        size = int(max(self.person_cell.max(initial=0), self.stands.cell.max(initial=0))) + 1
-        there = np.bincount(self.stands.cell, self.stands.count, size)[self.person_cell]
-        for rows, place, squared, differing in (
-            *self._at_home(np.flatnonzero(there >= k), k),
-            *self._abroad(np.flatnonzero(there < k), k),
+        # Cells of people who have no pair in theirs get numbers that no pair has.
+        known, joint = cells(self.codes[self._first_of_cell], people.codes)
+        number = np.full(int(max(known.max(), joint.max(initial=0))) + 1, -1)
+        number[known] = np.arange(len(known))
+        cell = number[joint]
+        there = np.append(np.bincount(self.stands.cell, self.stands.count), 0)[cell]
+        for rows, place, squared, differing in itertools.chain(
+            self._at_home(people, cell, np.flatnonzero(there >= k), k),
+            self._abroad(people, joint, np.flatnonzero(there < k), k),
         ):
             self._fill(found, hash, rows, place, squared, differing)
         return found
 
-    def _at_home(self, rows: Int[np.ndarray, " r"], k: int) -> Iterator[tuple[np.ndarray, ...]]:
+    def _at_home(
+        self, people: Places, cell: Int[np.ndarray, " n"], rows: Int[np.ndarray, " r"], k: int
+    ) -> Iterator[Candidates]:
         """Yield candidate positions for people whose own cell holds enough pairs."""
-        if not len(rows):
-            return
-        scaled = [
-            np.nan_to_num(x) / np.array(self.ruler.scale)
-            for x in (self.people.values, self.stands.values)
-        ]
-        extent = np.concatenate(scaled)
-        spacing = 4 * float(np.linalg.norm(np.ptp(extent, axis=0))) + 1 if extent.size else 1.0
-        tree = tree_type()(self.stands.coordinates(self.ruler, spacing))
         wanted = k + 3
         block = max(1, NUMBERS // (wanted * 8))
-        waiting = [rows[start : start + block] for start in range(0, len(rows), block)]
-        asked = [wanted] * len(waiting)
+        waiting = [(rows[start : start + block], wanted) for start in range(0, len(rows), block)]
         while waiting:
-            some, ask = waiting.pop(), min(asked.pop(), len(self.stands))
-            values = self.people.values[some]
-            points = coordinates(self.ruler, self.person_cell[some], values, spacing)
-            distance, place = tree.query(points, k=range(1, ask + 1))
+            some, ask = waiting.pop()
+            ask = min(ask, len(self.stands))
+            values = people.values[some]
+            points = coordinates(self.ruler, cell[some], values, self._spacing)
+            distance, place = self._tree.query(points, k=range(1, ask + 1))
             squared = self.ruler.squared(values[:, None], self.stands.values[place])
-            away = self.stands.cell[place] != self.person_cell[some][:, None]
+            away = self.stands.cell[place] != cell[some][:, None]
             squared[away] = np.inf
-            near = np.sort(squared, axis=1)[:, min(k, ask) - 1]
+            order = np.argsort(squared, axis=1, kind="stable")
+            ranked = np.take_along_axis(squared, order, axis=1)
+            count = np.take_along_axis(np.where(away, 0, self.stands.count[place]), order, axis=1)
+            enough = np.cumsum(count, axis=1) >= k
+            last = np.take_along_axis(ranked, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
             # Whoever the tree has not returned must be farther than all that could be taken.
-            limit = np.sqrt(near) * (1 + SLACK) + SLACK
-            complete = (distance[:, -1] > limit) | away[:, -1] | (ask == len(self.stands))
+            limit = np.sqrt(last) * (1 + SLACK) + SLACK
+            complete = (enough[:, -1] & (distance[:, -1] > limit)) | (ask == len(self.stands))
             yield some[complete], place[complete], squared[complete], away[complete].astype(int)
             if not complete.all():
-                waiting.append(some[~complete])
-                asked.append(2 * ask)
+                waiting.append((some[~complete], 2 * ask))
 
-    def _abroad(self, rows: Int[np.ndarray, " r"], k: int) -> Iterator[tuple[np.ndarray, ...]]:
+    def _abroad(
+        self, people: Places, cell: Int[np.ndarray, " n"], rows: Int[np.ndarray, " r"], k: int
+    ) -> Iterator[Candidates]:
         """Yield candidate positions for people who need pairs of other cells too."""
-        order = np.argsort(self.person_cell[rows], kind="stable")
-        rows = rows[order]
-        for same in np.split(rows, np.flatnonzero(np.diff(self.person_cell[rows])) + 1):
+        rows = rows[np.argsort(cell[rows], kind="stable")]
+        for same in np.split(rows, np.flatnonzero(np.diff(cell[rows])) + 1):
             if not len(same):
                 continue
-            differing = (self.codes != self.people.codes[same[0]]).sum(axis=1)
+            differing = (self.codes != people.codes[same[0]]).sum(axis=1)
             reached = np.cumsum(np.bincount(differing, self.stands.count))
             level = int(np.searchsorted(reached, k))
             inner, rim = np.flatnonzero(differing < level), np.flatnonzero(differing == level)
             block = max(1, NUMBERS // len(rim))
             for start in range(0, len(same), block):
                 some = same[start : start + block]
-                values = self.people.values[some][:, None]
+                values = people.values[some][:, None]
                 squared = self.ruler.squared(values, self.stands.values[rim])
                 place = np.tile(rim, (len(some), 1))
                 if k < len(rim):
                     last = np.partition(squared, k - 1, axis=1)[:, k - 1]
                     most = int((squared <= last[:, None]).sum(axis=1).max())
-                    if most < len(rim):
-                        part = np.argpartition(squared, most - 1, axis=1)[:, :most]
-                        squared = np.take_along_axis(squared, part, axis=1)
-                        place = rim[part]
+                    part = np.argpartition(squared, most - 1, axis=1)[:, :most]
+                    squared = np.take_along_axis(squared, part, axis=1)
+                    place = rim[part]
                 core = np.tile(inner, (len(some), 1))
                 core_squared = self.ruler.squared(values, self.stands.values[inner])
                 place = np.concatenate([core, place], axis=1)

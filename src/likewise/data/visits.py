@@ -1,10 +1,12 @@
 """Who visits whom: for each person the nearest pairs of their own and another group."""
 
 import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt64
 
 from likewise.data.nearest_pairs import NearestPairs
 from likewise.data.pairs import Pairs, group_names, pair_places, places_among
@@ -51,6 +53,77 @@ class Visits:
         return np.asarray((self.pair[:, :, 0] < 0).all(axis=1))
 
 
+@dataclasses.dataclass(frozen=True)
+class Visitors:
+    """Pairs made ready to visit any number of blocks of people.
+
+    Parameters
+    ----------
+    pairs
+        The pairs.
+    columns
+        The columns that people and pool share, in which a person is recognised.
+    pool_rows
+        Numbers that stand for rows of the pool, sorted.
+    member
+        Numbers that stand for the members of each pair, without the trait.
+    search
+        For two groups that have pairs, the numbers of these pairs, and a search among them.
+    """
+
+    pairs: Pairs
+    columns: tuple[str, ...]
+    pool_rows: UInt64[np.ndarray, " p"]
+    member: UInt64[np.ndarray, "q 2"]
+    search: Mapping[tuple[int, int], tuple[Int[np.ndarray, " _"], NearestPairs]]
+
+    @classmethod
+    def of(cls, pairs: Pairs, pool: pa.Table, columns: Sequence[str]) -> "Visitors":
+        """Prepare the pairs of a pool; ``columns`` are those of the people to be visited."""
+        shared = tuple(name for name in columns if name in pool.column_names)
+        others = [name for name in shared if name != pairs.trait]
+        member = row_hashes(pool, others, pairs.seed)[pairs.rows]
+        stands, queue = pair_places(pairs, pool), together(member[:, 0], member[:, 1])
+        search = {}
+        for one, other in itertools.combinations(range(len(pairs.groups)), 2):
+            across = pairs.across(one, other)
+            if len(across):
+                near = NearestPairs.of(pairs.ruler, stands.take(across), queue[across])
+                search[one, other] = across, near
+        known = np.unique(row_hashes(pool, shared, pairs.seed))
+        return cls(pairs, shared, known, member, search)
+
+    def __call__(self, people: pa.Table, m: int = 20) -> Visits:
+        """Find, for each person and each other group, the m nearest pairs of the two groups."""
+        pairs = self.pairs
+        names = places_among(group_names(people, pairs.trait), pairs.groups)
+        others = [name for name in self.columns if name != pairs.trait]
+        who = row_hashes(people, others, pairs.seed)
+        places = pairs.ruler.place(people)
+        n, count = len(people), len(pairs.groups) - 1
+        pair = np.full((n, count, m), -1)
+        distance = np.full((n, count), np.inf)
+        differing = np.zeros((n, count), dtype=np.int64)
+        groups = np.arange(len(pairs.groups))
+        other = np.array([groups[groups != own] for own in groups])
+        pick = np.take_along_axis
+        for (one, two), (across, near) in self.search.items():
+            mine = np.flatnonzero((names == one) | (names == two))
+            if len(across) < m or not len(mine):
+                continue
+            # One more than asked for, in case one of them is the person.
+            found = near.nearest(places.take(mine), who[mine], min(m + 1, len(across)))
+            twin = (self.member[across[found.pair]] == who[mine][:, None, None]).any(axis=2)
+            keep = _without_first(twin, m)
+            # The place of the other group among all but the own.
+            h = np.where(names[mine] == one, two - 1, one)
+            pair[mine, h] = across[pick(found.pair, keep, axis=1)]
+            distance[mine, h] = np.sqrt(pick(found.squared, keep[:, -1:], axis=1)[:, 0])
+            differing[mine, h] = pick(found.differing, keep[:, -1:], axis=1)[:, 0]
+        in_pool = np.isin(row_hashes(people, self.columns, pairs.seed), self.pool_rows)
+        return Visits(names, other[np.maximum(names, 0)], pair, distance, differing, in_pool)
+
+
 def find_visits(people: pa.Table, pairs: Pairs, pool: pa.Table, m: int = 20) -> Visits:
     """Find, for each person and each other group, the m nearest pairs of the two groups.
 
@@ -60,39 +133,7 @@ def find_visits(people: pa.Table, pairs: Pairs, pool: pa.Table, m: int = 20) -> 
     depends on the order of rows or blocks. A person who may be a member (the same values
     in all shared columns but the trait) does not take the first pair in which that is so.
     """
-    names = places_among(group_names(people, pairs.trait), pairs.groups)
-    shared = [name for name in people.column_names if name in pool.column_names]
-    others = [name for name in shared if name != pairs.trait]
-    self_hash = row_hashes(people, others, pairs.seed)
-    member_hash = row_hashes(pool, others, pairs.seed)[pairs.rows]
-    places, stands = pairs.ruler.place(people), pair_places(pairs, pool)
-    pair_hash = together(member_hash[:, 0], member_hash[:, 1])
-    known = np.unique(row_hashes(pool, shared, pairs.seed))
-    n, count = len(people), len(pairs.groups) - 1
-    pair = np.full((n, count, m), -1)
-    distance = np.full((n, count), np.inf)
-    differing = np.zeros((n, count), dtype=np.int64)
-    groups = np.arange(len(pairs.groups))
-    other = np.array([groups[groups != own] for own in groups])
-    for own in groups:
-        mine = np.flatnonzero(names == own)
-        for h, to in enumerate(other[own]):
-            across = pairs.across(int(own), int(to))
-            if len(across) < m or not len(mine):
-                continue
-            # One more than asked for, in case one of them is the person.
-            search = NearestPairs.of(
-                pairs.ruler, places.take(mine), stands.take(across), pair_hash[across]
-            )
-            found = search.nearest(self_hash[mine], min(m + 1, len(across)))
-            twin = (member_hash[across[found.pair]] == self_hash[mine][:, None, None]).any(axis=2)
-            keep = _without_first(twin, m)
-            pick = np.take_along_axis
-            pair[mine, h] = across[pick(found.pair, keep, axis=1)]
-            distance[mine, h] = np.sqrt(pick(found.squared, keep[:, -1:], axis=1)[:, 0])
-            differing[mine, h] = pick(found.differing, keep[:, -1:], axis=1)[:, 0]
-    in_pool = np.isin(row_hashes(people, shared, pairs.seed), known)
-    return Visits(names, other[np.maximum(names, 0)], pair, distance, differing, in_pool)
+    return Visitors.of(pairs, pool, people.column_names)(people, m)
 
 
 def _without_first(drop: Bool[np.ndarray, "n k"], m: int) -> Int[np.ndarray, "n m"]:
