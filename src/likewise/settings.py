@@ -132,10 +132,20 @@ class Metric(_Choices):
 
 
 class ModelAccess(_Choices):
-    """How a model is asked."""
+    """How a model is asked, and what it was fitted on."""
 
     timeout: float | None = Field(None, gt=0, description="Seconds to wait for an endpoint.")
     max_calls: int | None = Field(None, ge=1, description="Requests that an endpoint may get.")
+    space: Literal["auto", "original", "encoded"] = Field(
+        "auto",
+        description="With an encoder: whether the model was fitted on original columns or on the "
+        "encoder's features; auto goes by its inputs' names and number, then by its losses.",
+    )
+
+    @property
+    def known_space(self) -> Literal["original", "encoded"] | None:
+        """What it was fitted on, if someone said it."""
+        return None if self.space == "auto" else self.space
 
 
 class Columns(_Choices):
@@ -181,7 +191,9 @@ class Settings(_Choices):
         "no finite sample can bound a mean without a cap.",
     )
     seed: int = Field(0, ge=0, description="Of every random choice: subsamples, refits, bootstrap.")
-    model: ModelAccess = Field(ModelAccess(), description="How a model is asked.")
+    model: ModelAccess = Field(
+        ModelAccess(), description="How a model is asked, and what it was fitted on."
+    )
     columns: Columns = Field(Columns(), description="What the columns of the table mean.")
     decide: Decide = Field(Decide(), description="What decides, said beforehand.")
     map: Choice = Field(

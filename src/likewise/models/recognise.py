@@ -5,7 +5,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from jaxtyping import Shaped
 
 from likewise.errors import (
     ConversionWarning,
@@ -20,6 +22,7 @@ from likewise.models import black_box, decoded, endpoint, layered, pipeline, sci
 from likewise.models.base import Model
 from likewise.models.behaviour import check_cut
 from likewise.models.opened import Opened
+from likewise.models.space import Evidence, Space, possible, readings, settle
 
 
 def as_model(
@@ -31,6 +34,9 @@ def as_model(
     encoder: decoded.Decoder | None = None,
     loss: LossName | None = None,
     protected: Sequence[str] = (),
+    labels: Shaped[np.ndarray, " n"] | None = None,
+    positive: Any = None,
+    space: Space | None = None,
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -54,8 +60,19 @@ def as_model(
         For regressions: ``squared`` (the default) or ``absolute``.
     protected
         Columns of the table that a pipeline which was fitted without names may not read.
+    labels, positive
+        Labels of the people in ``table``, and the one that is class 1 of two, to find out whether
+        a model was fitted on original columns or on the encoder's features.
+    space
+        Which of the two, if that is known.
     """
-    found = _Recogniser(output, tuple(classes or ()), table, encoder, tuple(protected)).model(model)
+    known = Evidence(table, labels, positive)
+    recogniser = _Recogniser(
+        output, tuple(classes or ()), table, encoder, tuple(protected), space, known
+    )
+    found = recogniser.model(model)
+    if encoder is not None and not found.card.space:
+        found = settle(possible(found, encoder, table), encoder, space, known)
     if classes and found.card.classes != tuple(classes):
         known = found.card.classes
         if known and known != tuple(range(len(classes))):  # which are codes for something
@@ -92,6 +109,8 @@ class _Recogniser:
     table: pa.Table | None
     encoder: decoded.Decoder | None
     protected: tuple[str, ...]
+    space: Space | None
+    known: Evidence
 
     def model(self, given: Any) -> Model:
         if isinstance(given, Model):
@@ -155,7 +174,8 @@ class _Recogniser:
     def pipeline(self, whole: Any) -> Model:
         """Cut a pipeline in front of its last step, or read it through decoded rows if told how."""
         if self.encoder is not None:
-            return decoded.through(_reader(whole), self.encoder)
+            choices = readings(_reader(whole), black_box.from_predictor(whole), self.encoder)
+            return settle(choices, self.encoder, self.space, self.known)
         front, last = pipeline.cut(whole)
         front = front if self.table is None else front.among(self.table, self.protected)
         found = dataclasses.replace(self, table=None).model(last)
