@@ -142,11 +142,6 @@ class ModelAccess(_Choices):
         "encoder's features; auto goes by its inputs' names and number, then by its losses.",
     )
 
-    @property
-    def known_space(self) -> Literal["original", "encoded"] | None:
-        """What it was fitted on, if someone said it."""
-        return None if self.space == "auto" else self.space
-
 
 class Columns(_Choices):
     """What the columns of the table mean."""
@@ -191,9 +186,7 @@ class Settings(_Choices):
         "no finite sample can bound a mean without a cap.",
     )
     seed: int = Field(0, ge=0, description="Of every random choice: subsamples, refits, bootstrap.")
-    model: ModelAccess = Field(
-        ModelAccess(), description="How a model is asked, and what it was fitted on."
-    )
+    model: ModelAccess = Field(ModelAccess(), description="How a model is asked and fed.")
     columns: Columns = Field(Columns(), description="What the columns of the table mean.")
     decide: Decide = Field(Decide(), description="What decides, said beforehand.")
     map: Choice = Field(

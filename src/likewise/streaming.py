@@ -109,10 +109,10 @@ def audit_stream(
             "protected": settings.columns.protected,
             "labels": known.sample.y,
             "positive": settings.columns.positive,
-            "space": settings.model.known_space,
+            "space": settings.model.space,
         }
         who = _introduce(as_model(opened, **about), known, metric, settings)
-        about |= {"labels": None, "space": who.model.card.space or None}
+        about |= {"labels": None, "space": who.model.card.space or "auto"}
         settings = resolve(settings, who.model)
         same_sample = learned_from_everyone(metric, stream, known, who.model, progress)
         if same_sample:

@@ -207,7 +207,7 @@ def get_ready(
         protected=tuple(data.protected),
         labels=data.y,
         positive=settings.columns.positive,
-        space=settings.model.known_space,
+        space=settings.model.space,
     )
     people = meet(wrapped, data)
     if metric is None:

@@ -59,7 +59,7 @@ class Performance:
     @property
     def better_loss(self) -> bool:
         """Whether the loss is below that of a constant."""
-        return self.loss < self.constant
+        return self.loss < self.constant * (1 - 1e-9)
 
     @property
     def ranks(self) -> bool:

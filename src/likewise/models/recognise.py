@@ -3,7 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from likewise.models import black_box, decoded, endpoint, layered, pipeline, sci
 from likewise.models.base import Model
 from likewise.models.behaviour import check_cut
 from likewise.models.opened import Opened
-from likewise.models.space import Evidence, Space, possible, readings, settle
+from likewise.models.space import LabelledPeople, Space, possible, readings, settle
 
 
 def as_model(
@@ -36,7 +36,7 @@ def as_model(
     protected: Sequence[str] = (),
     labels: Shaped[np.ndarray, " n"] | None = None,
     positive: Any = None,
-    space: Space | None = None,
+    space: Literal["auto", "original", "encoded"] = "auto",
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -66,13 +66,14 @@ def as_model(
     space
         Which of the two, if that is known.
     """
-    known = Evidence(table, labels, positive)
+    people = LabelledPeople(table, labels, positive)
+    said = None if space == "auto" else space
     recogniser = _Recogniser(
-        output, tuple(classes or ()), table, encoder, tuple(protected), space, known
+        output, tuple(classes or ()), table, encoder, tuple(protected), said, people
     )
     found = recogniser.model(model)
     if encoder is not None and not found.card.space:
-        found = settle(possible(found, encoder, table), encoder, space, known)
+        found = settle(possible(found, encoder, table), encoder, said, people)
     if classes and found.card.classes != tuple(classes):
         known = found.card.classes
         if known and known != tuple(range(len(classes))):  # which are codes for something
@@ -81,14 +82,14 @@ def as_model(
                 "others cannot be given to it."
             )
         found = _with_card(found, classes=tuple(classes))
-    said = getattr(found, "says", None) or found.card.output
-    if output is not None and said != output:
+    returned = getattr(found, "says", None) or found.card.output
+    if output is not None and returned != output:
         if not found.declared:
             task = "regression" if output == "values" else "classification"
             found = _with_card(found, output=output, task=task)
             found = dataclasses.replace(found, declared=True)  # type: ignore[type-var]
         else:
-            raise InvalidModel(f"The {found.card.kind} returns {said}, not {output}.")
+            raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
     if loss is None:
         return found
     if (loss == "cross_entropy") != (found.card.task == "classification"):
@@ -110,7 +111,7 @@ class _Recogniser:
     encoder: decoded.Decoder | None
     protected: tuple[str, ...]
     space: Space | None
-    known: Evidence
+    people: LabelledPeople
 
     def model(self, given: Any) -> Model:
         if isinstance(given, Model):
@@ -175,7 +176,7 @@ class _Recogniser:
         """Cut a pipeline in front of its last step, or read it through decoded rows if told how."""
         if self.encoder is not None:
             choices = readings(_reader(whole), black_box.from_predictor(whole), self.encoder)
-            return settle(choices, self.encoder, self.space, self.known)
+            return settle(choices, self.encoder, self.space, self.people)
         front, last = pipeline.cut(whole)
         front = front if self.table is None else front.among(self.table, self.protected)
         found = dataclasses.replace(self, table=None).model(last)

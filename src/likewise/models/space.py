@@ -36,7 +36,7 @@ SAY = "Say what it was fitted on with model.space (--set model.space=original, o
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class LabelledPeople:
     """People to find out with: their original columns and labels."""
 
     table: pa.Table | None = None
@@ -45,7 +45,7 @@ class Evidence:
 
 
 def settle(
-    choices: Mapping[Space, Model], encoder: Decoder, space: Space | None, known: Evidence
+    choices: Mapping[Space, Model], encoder: Decoder, space: Space | None, known: LabelledPeople
 ) -> Model:
     """Return the model as a function of the encoder's features, fed what it was fitted on."""
     first = next(iter(choices.values()))
@@ -109,7 +109,7 @@ def readings(reader: ColumnReader, whole: Model, encoder: Decoder) -> dict[Space
     return choices
 
 
-def which_space(choices: Mapping[Space, Model], encoder: Decoder, known: Evidence) -> Space:
+def which_space(choices: Mapping[Space, Model], encoder: Decoder, known: LabelledPeople) -> Space:
     """Return the space in which a model gives the better losses to people with labels.
 
     A space is plausible if the model beats a constant there, by its log loss or by its AUC. If
