@@ -137,9 +137,7 @@ class ModelAccess(_Choices):
     timeout: float | None = Field(None, gt=0, description="Seconds to wait for an endpoint.")
     max_calls: int | None = Field(None, ge=1, description="Requests that an endpoint may get.")
     space: Literal["auto", "original", "encoded"] = Field(
-        "auto",
-        description="With an encoder: whether the model was fitted on original columns or on the "
-        "encoder's features; auto goes by its inputs' names and number, then by its losses.",
+        "auto", description="Whether it was fitted on original columns or an encoder's features."
     )
 
 

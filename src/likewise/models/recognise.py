@@ -72,8 +72,6 @@ def as_model(
         output, tuple(classes or ()), table, encoder, tuple(protected), said, people
     )
     found = recogniser.model(model)
-    if encoder is not None and not found.card.space:
-        found = settle(possible(found, encoder, table), encoder, said, people)
     if classes and found.card.classes != tuple(classes):
         known = found.card.classes
         if known and known != tuple(range(len(classes))):  # which are codes for something
@@ -90,6 +88,8 @@ def as_model(
             found = dataclasses.replace(found, declared=True)  # type: ignore[type-var]
         else:
             raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
+    if encoder is not None and not found.card.space:
+        found = settle(possible(found, encoder, table), encoder, said, people)
     if loss is None:
         return found
     if (loss == "cross_entropy") != (found.card.task == "classification"):
