@@ -17,7 +17,7 @@ from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
 from likewise.data import adult
 from likewise.inference.estimate import Bounds
 from likewise.inference.hall import hall
-from likewise.inference.refits import Jackknife
+from likewise.inference.refits import RefitBounds
 from likewise.inference.sampling import mean_of_ratios
 from likewise.metrics.learn import sensitive_subspace
 from likewise.people import AuditData
@@ -127,7 +127,14 @@ def one_sample(
             model.ratios(x[k], y[k], refit.free).mean()
             for k, refit in zip(kept, metric.refits, strict=True)
         ]
-        yield model, (estimate, hall(estimate), Jackknife(estimate.value, np.array(replicates)))
+        yield (
+            model,
+            (
+                estimate,
+                hall(estimate),
+                RefitBounds(estimate.value, np.array(replicates), directions=2, root=True),
+            ),
+        )
 
 
 def _row(method: str, value: float, bounds: list[Bounds], bars: tuple[Bar, ...]) -> Row:

@@ -7,7 +7,7 @@ from scipy import stats
 from likewise.errors import InvalidSample
 from likewise.inference.estimate import Unknown
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
-from likewise.inference.refits import Jackknife, Percentile, with_refits
+from likewise.inference.refits import RefitBounds, with_refits
 
 
 def delete_one_group(ratio, groups, test, outcomes_of):
@@ -28,21 +28,39 @@ def test_a_metric_that_never_changes_adds_no_uncertainty(rng, outcomes_of):
     assert np.mean(shares) == pytest.approx(1, abs=0.14)
 
 
-def test_the_jackknife_is_the_textbook_one():
-    replicates = np.array([1.4, 1.5, 1.6, 1.7])
-    bounds = Jackknife(1.55, replicates)
-    error = math.sqrt(3 / 4 * ((replicates - replicates.mean()) ** 2).sum())
-    assert bounds.std_error == pytest.approx(error, rel=1e-14)
-    t = stats.t.ppf(0.95, 3)
-    assert bounds.lower_bound(0.05) == pytest.approx(1.55 - t * error, rel=1e-12)
-    assert bounds.p_value(1.25) == pytest.approx(stats.t.sf(0.3 / error, 3), rel=1e-12)
-    logs = np.log(replicates - 1)
-    on_log_scale = math.sqrt(3 / 4 * ((logs - logs.mean()) ** 2).sum())
+REPLICATES = np.array([1.4, 1.5, 1.6, 1.7])
+
+
+def jackknife(values):
+    return math.sqrt(3 / 4 * np.square(values - values.mean()).sum())
+
+
+def test_a_flow_is_bounded_on_the_scale_of_roots_and_logarithms():
+    bounds, t = RefitBounds(1.55, REPLICATES, root=True), stats.t.ppf(0.95, 3)
+    assert bounds.std_error == pytest.approx(jackknife(REPLICATES), rel=1e-14)
+    error = jackknife(np.sqrt(REPLICATES - 1))
+    lower = 1 + (math.sqrt(0.55) - t * error) ** 2
+    assert bounds.lower_bound(0.05) == pytest.approx(lower, rel=1e-12)
+    assert bounds.p_value(lower) == pytest.approx(0.05, rel=1e-9)
+    on_log_scale = jackknife(np.log(REPLICATES - 1))
     assert bounds.upper_bound(0.05) == pytest.approx(1 + 0.55 * math.exp(t * on_log_scale))
+    # Where even one is within the error nothing is below it.
+    assert RefitBounds(1.01, np.array([1.001, 1.05, 1.2]), root=True).lower_bound(0.05) == 1
+
+
+@pytest.mark.parametrize("directions", [1, 2, 3])
+def test_a_reach_is_bounded_for_the_worst_of_its_directions(directions):
+    bounds = RefitBounds(1.55, REPLICATES, directions=directions)
+    t = stats.t.ppf(0.95, 3)
+    if directions > 1:
+        t = math.sqrt(directions * stats.f.ppf(0.95, directions, 3))
+    lower = 1.55 - t * jackknife(REPLICATES)
+    assert bounds.lower_bound(0.05) == pytest.approx(lower, rel=1e-12)
+    assert bounds.p_value(lower) == pytest.approx(0.05, rel=1e-9)
 
 
 def test_a_replicate_at_one_keeps_the_natural_scale():
-    bounds = Jackknife(1.02, np.array([1.0, 1.02, 1.04]))
+    bounds = RefitBounds(1.02, np.array([1.0, 1.02, 1.04]))
     assert bounds.upper_bound(0.05) == pytest.approx(
         1.02 + stats.t.ppf(0.95, 2) * bounds.std_error, rel=1e-12
     )
@@ -50,18 +68,18 @@ def test_a_replicate_at_one_keeps_the_natural_scale():
 
 def test_a_separate_sample_adds_the_sampling_error():
     replicates = np.array([1.4, 1.5, 1.6, 1.7])
-    alone, both = Jackknife(1.55, replicates), Jackknife(1.55, replicates, separate=0.2)
+    alone, both = RefitBounds(1.55, replicates), RefitBounds(1.55, replicates, separate=0.2)
     assert both.std_error == pytest.approx(math.hypot(alone.std_error, 0.2))
     assert both.upper_bound(0.05) > alone.upper_bound(0.05)
 
 
-def test_bootstrap_refits_are_read_off_as_percentiles(rng):
+def test_bootstrap_refits_have_a_standard_deviation_and_ten_groups_degrees(rng):
     replicates = rng.normal(1.5, 0.1, size=199)
-    bounds = Percentile(replicates)
-    assert bounds.lower_bound(0.05) == np.quantile(replicates, 0.05)
-    assert bounds.upper_bound(0.05) == np.quantile(replicates, 0.95)
-    assert bounds.p_value(1.25) == pytest.approx((1 + (replicates <= 1.25).sum()) / 200)
-    assert bounds.std_error == replicates.std(ddof=1)
+    bounds = RefitBounds(1.5, replicates, directions=1, bootstrap=True)
+    assert bounds.std_error == pytest.approx(replicates.std(ddof=1), rel=1e-12)
+    lower = 1.5 - stats.t.ppf(0.95, 9) * bounds.std_error
+    assert bounds.lower_bound(0.05) == pytest.approx(lower, rel=1e-12)
+    assert bounds.p_value(lower) == pytest.approx(0.05, rel=1e-9)
 
 
 def test_a_verdict_with_refits_says_so_and_keeps_both_errors(rng, outcomes_of):

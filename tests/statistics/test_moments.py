@@ -39,7 +39,8 @@ def test_merged_blocks_give_the_estimate_of_all_rows(seed, weighted, offset):
         merge(
             RatioMoments.of(ratio[rows], None if weight is None else weight[rows])
             for rows in blocks(rng, n)
-        )
+        ),
+        weighted=weighted,
     )
     for name in FIELDS:
         # Rounding of the mean, relative to the spread, is what an offset of 1000 costs.

@@ -106,7 +106,12 @@ def refit(
         before=dict(judged.evidence),
         evidence={
             name: with_refits(
-                judged.evidence[name], parts, bootstrap=resampled, separate=not same_sample
+                judged.evidence[name],
+                parts,
+                bootstrap=resampled,
+                separate=not same_sample,
+                directions=len(metric.free),
+                root=isinstance(map, GradientFlow),
             )
             for name, parts in replicates.items()
         },

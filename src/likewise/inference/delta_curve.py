@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from likewise.errors import InvalidSettings
-from likewise.inference.verdict import Evidence, Outcome, Verdict
+from likewise.inference.verdict import Evidence, Outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,16 +44,17 @@ class DeltaCurve:
 def delta_curve(evidence: Evidence, alpha: float, deltas: Sequence[float] = ()) -> DeltaCurve:
     """Return verdicts at many tolerances; by default from 1 to beyond where they last change."""
     one = evidence.verdict(1.0, alpha)
-    lower, upper = one.lower_bound, _tolerable_from(evidence, one)
+    lower = one.lower_bound
+    upper = max(evidence.tolerable_from(alpha), lower)
     if not deltas:
         last = max((v for v in (lower, upper) if math.isfinite(v)), default=1.0)
         deltas = np.linspace(1.0, max(2.0, 1.2 * last), 101).tolist()
     # Bounds do not depend on the tolerance, and some take long: they are computed once.
-    bounds = evidence.bounds
+    bounds, error = evidence.bounds, evidence.numerical_error
     points = tuple(
         AtTolerance(
             delta=float(delta),
-            p_value=math.nan if bounds is None else bounds.p_value(delta),
+            p_value=math.nan if bounds is None else bounds.p_value(delta + error),
             outcome=_outcome(delta, lower, upper),
         )
         for delta in deltas
@@ -65,17 +66,6 @@ def _outcome(delta: float, unfair_below: float, tolerable_from: float) -> Outcom
     if delta < unfair_below:
         return "evidence_of_unfairness"
     return "within_tolerance" if delta >= tolerable_from else "inconclusive"
-
-
-def _tolerable_from(evidence: Evidence, verdict: Verdict) -> float:
-    upper = verdict.capped_upper_bound
-    if upper is None:
-        upper = verdict.upper_bound
-    if not evidence.spread or math.isnan(upper):
-        return math.inf
-    # The rule on how many people certifying takes, solved for the tolerance.
-    rare = 0.0 if verdict.cap is None else math.log(1 / verdict.alpha) * (verdict.cap - 1)
-    return max(upper, verdict.lower_bound, 1 + rare / evidence.estimate.effective_n)
 
 
 def metric_error_bound(

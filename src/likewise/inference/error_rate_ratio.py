@@ -8,11 +8,11 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.inference.estimate import Bounds, Unknown
-from likewise.inference.estimators import error_rate_ratio, ratio_of_sums
+from likewise.inference.estimate import Bounds, Estimate, Unknown
+from likewise.inference.estimators import error_rate_ratio, ratio_of_totals
 from likewise.inference.midp import Exact, MidP
 from likewise.inference.ratio_test import RatioTest, check_interval, check_task
-from likewise.inference.sampling import Sampling
+from likewise.inference.sampling import Sampling, ratio_of_people
 from likewise.inference.score_test import Score, design_bounds
 from likewise.inference.verdict import Evidence
 from likewise.outcomes import Outcomes
@@ -53,14 +53,19 @@ class ErrorRateRatioTest(RatioTest):
             return self.weigh(stats.errors, monotone=tally.frame.monotone)
         sums = stats.pairs
         if sampling.clusters is not None:
-            sums = UnitSums.of(tally.by_cluster("wrong_after"), tally.by_cluster("wrong_before"))
-        return self.on_design(stats.errors, sums, stats.error_weights, sampling)
+            after, before = tally.by_cluster("wrong_after"), tally.by_cluster("wrong_before")
+            sums = UnitSums.of(after, before)
+            estimate = ratio_of_totals(after, before, stats.n, sampling.effective_n)
+        else:
+            estimate = ratio_of_people(sums, sampling)
+        return self.on_design(stats.errors, sums, stats.error_weights, estimate, sampling)
 
     def on_design(
         self,
         table: ErrorTable,
         sums: UnitSums,
         weights: Float[np.ndarray, "4"],
+        estimate: Estimate,
         sampling: Sampling,
     ) -> Evidence:
         """Return the evidence of people with weights or in clusters.
@@ -71,12 +76,9 @@ class ErrorRateRatioTest(RatioTest):
             Power sums of weighted errors after and before the map, over independent units.
         weights
             Weights of the people wrong both times, newly wrong, newly right and never.
+        estimate
+            The ratio, with the jackknife's standard error.
         """
-        estimate = dataclasses.replace(
-            ratio_of_sums(sums, table.n),
-            degrees=sampling.degrees,
-            effective_n=sampling.effective_n,
-        )
         paper = self.interval == "paper"
         bounds: Bounds | None = estimate if table.before else None
         notes = _no_base_errors(table) + sampling.notes

@@ -78,6 +78,9 @@ class Estimate(Bounds):
         Degrees of freedom of the standard error: infinite, unless there are few clusters.
     effective_n
         How many independent people of equal weight would tell as much about rare events.
+    linear_error
+        With weights or clusters, where ``std_error`` is a jackknife's, the one of the linearised
+        estimate, which the skewness belongs to.
 
     Examples
     --------
@@ -92,6 +95,7 @@ class Estimate(Bounds):
     skewness: float = 0.0
     degrees: float = math.inf
     effective_n: float = math.nan
+    linear_error: float = math.nan
 
     def __post_init__(self) -> None:
         if math.isnan(self.effective_n):

@@ -1,5 +1,6 @@
 """From sums to estimates: the mean of ratios, and the ratio of means."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -15,24 +16,32 @@ ROUNDING = 1e-12
 """A spread of ratios below this, relative to them, is what rounding leaves of none."""
 
 
-def mean_of_moments(moments: RatioMoments) -> Estimate:
+def mean_of_moments(moments: RatioMoments, *, weighted: bool = False) -> Estimate:
     r"""Estimate the audit value by the mean loss ratio, equation (13): :math:`S_n, V_n`.
 
-    With weights it is Hájek's mean :math:`S_w = \sum w R / \sum w`, and its standard error
-    :math:`\text{se}^2 = \frac{n}{n-1} \sum_i (w_i (R_i - S_w))^2 / (\sum w)^2`. Without, both are
-    the paper's.
+    With weights it is Hájek's mean :math:`S_w = \sum w R / \sum w`, and its standard error the
+    jackknife's: the terms :math:`w_i (R_i - S_w)/(W - w_i)` have the squares of the linearised ones
+    but for a factor :math:`(1 - h)^{-2}`, h the share of the weight that a person holds, averaged
+    over those squares. Without weights both are the paper's.
     """
     n = moments.n
     if n < 2:
         raise InvalidSample(f"There are {n} people; a test needs at least 2.")
-    value, scale = float(moments.plain.mean), n / float(moments.plain.weight)
-    squares = float(moments.squared.about(value)[0]) * scale**2
-    cubes = float(moments.cubed.about(value)[1]) * scale**3
-    effective_n = float(moments.plain.weight**2 / moments.squared.weight)
-    return from_powers(value, n, n, squares, cubes, effective_n=effective_n)
+    value, total = float(moments.plain.mean), float(moments.plain.weight)
+    scale = n / total
+    squares = float(moments.squared.about(value)[0])
+    third, cubes = (float(power) for power in moments.cubed.about(value))
+    effective_n = total**2 / float(moments.squared.weight)
+    estimate = from_powers(
+        value, n, n, squares * scale**2, cubes * scale**3, effective_n=effective_n
+    )
+    leverage = third / (total * squares) if squares > 0 else 0.0
+    return on_design(estimate, n, leverage) if weighted else estimate
 
 
-def ratio_of_sums(sums: UnitSums, n: int, *, printed: bool = False) -> Estimate:
+def ratio_of_sums(
+    sums: UnitSums, n: int, *, printed: bool = False, effective_n: float = math.nan
+) -> Estimate:
     r"""Estimate the ratio of error rates (or mean losses), equations (21)--(22): :math:`A_n/B_n`.
 
     The paper writes the variance with uncentred second moments :math:`\tilde V_n`. Centring would
@@ -58,7 +67,8 @@ def ratio_of_sums(sums: UnitSums, n: int, *, printed: bool = False) -> Estimate:
     scale = units / before
     if printed:
         squares *= (units - 1) / units
-    return from_powers(sums.ratio, n, units, squares * scale**2, cubes * scale**3)
+    squares, cubes = squares * scale**2, cubes * scale**3
+    return from_powers(sums.ratio, n, units, squares, cubes, effective_n=effective_n)
 
 
 def error_rate_ratio(table: ErrorTable) -> Estimate:
@@ -78,21 +88,52 @@ def ratio_of_totals(
     after: Float[np.ndarray, " g"],
     before: Float[np.ndarray, " g"],
     n: int,
-    degrees: float = math.inf,
     effective_n: float = math.nan,
 ) -> Estimate:
-    r"""Estimate a ratio of totals from those of each independent unit, by linearisation.
+    r"""Estimate a ratio of totals from those of each cluster, with the jackknife's error (CR3).
 
-    The terms :math:`u_g = (a_g - S b_g) G / \sum b` have mean zero; their standard deviation over
-    :math:`\sqrt G` is the standard error (CR1), and their third moment says how skewed the
-    estimate is. With weights in the place of ``before`` it is the weighted mean of ratios.
+    Leaving out one cluster at a time,
+    :math:`\text{se}^2 = \frac{G-1}{G} \sum_g (S_{(g)} - S)^2`, with
+    :math:`G_\text{eff} - 1` degrees of freedom: unlike the linearised terms
+    :math:`u_g = (a_g - S b_g) G / \sum b`, it does not forget that a large cluster draws the
+    estimate to itself. With weights in the place of ``before`` it is the weighted mean of ratios.
     """
-    total = float(before.sum())
+    total, units = float(before.sum()), len(before)
     if not total > 0:
         return Estimate(math.inf if after.sum() > 0 else math.nan, math.nan, n)
     value = float(after.sum()) / total
-    terms = (after - value * before) * (len(before) / total)
-    return from_terms(value, terms, n, degrees, effective_n)
+    estimate = from_terms(
+        value, (after - value * before) * (units / total), n, effective_n=effective_n
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        without = (after - value * before) / (total - before)
+    # A ratio that hangs on a single cluster is not known at all.
+    known = bool((before < total).all())
+    spread = float(np.square(without).sum()) if known else math.inf
+    return _jackknifed(estimate, math.sqrt((units - 1) / units * spread))
+
+
+def on_design(estimate: Estimate, units: int, leverage: float) -> Estimate:
+    """Return the estimate of weighted people with the jackknife's standard error.
+
+    Parameters
+    ----------
+    leverage
+        Share of the weight that a person holds, as it counts in the standard error.
+    """
+    without = estimate.std_error * (units - 1) / units / (1 - leverage)
+    return _jackknifed(estimate, without)
+
+
+def _jackknifed(estimate: Estimate, std_error: float) -> Estimate:
+    if not estimate.std_error > 0:
+        return estimate
+    return dataclasses.replace(
+        estimate,
+        std_error=std_error,
+        linear_error=estimate.std_error,
+        degrees=max(1.0, estimate.effective_n - 1),
+    )
 
 
 def from_terms(

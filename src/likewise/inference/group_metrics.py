@@ -192,11 +192,10 @@ class _Decisions:
             n = int(self.count[among].sum())
             hits, weights = totals("weight", hit & among), totals("weight", among)
             return Share.of_units(hits, weights, n, clustered=True)
-        sums = self.tally.groups.decisions[:, :3]
+        sums = self.tally.groups.decisions
         return Share.of_people(
             sums[hit & among].sum(axis=0),
             sums[among].sum(axis=0),
-            self.tally.ratio.n,
             weighted=self.tally.frame.weighted,
         )
 

@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from likewise.inference.error_rate_ratio import ErrorRateRatioTest
 from likewise.inference.estimate import Estimate
 from likewise.inference.estimators import mean_of_moments, ratio_of_sums, ratio_of_totals
-from likewise.inference.sampling import Sampling, cluster_degrees
+from likewise.inference.sampling import Sampling, effective_units, ratio_of_people
+from likewise.inference.verdict import Evidence
 from likewise.statistics.error_table import ErrorTable
 from likewise.statistics.group_stats import cell_of, decisions_of
 from likewise.statistics.membership import Group
+from likewise.statistics.moments import RatioMoments
 from likewise.statistics.tally import Tally
 from likewise.statistics.unit_sums import UnitSums
+
+ONE_MORE = 1.5
+"""How much more than the largest excess one more person is allowed for."""
 
 FEW_PEOPLE = 30
 """With fewer people than this Student's t takes the place of the normal."""
@@ -95,16 +101,34 @@ class GroupSums:
         few = self.units - 1.0 if self.units < FEW_PEOPLE else math.inf
         if self.clusters is not None:
             after, before = ("after", "before") if regression else ("ratio", "weight")
-            degrees = min(cluster_degrees(self.clusters), few)
-            return ratio_of_totals(self.totals(after), self.totals(before), self.n, degrees)
+            effective = effective_units(self.totals("weight"))
+            return ratio_of_totals(self.totals(after), self.totals(before), self.n, effective)
         if regression:
             estimate = ratio_of_sums(self.tally.groups.loss_sums(members), self.n)
         else:
-            estimate = mean_of_moments(self.tally.groups.ratios(members))
-        return dataclasses.replace(estimate, degrees=few)
+            moments = self.tally.groups.ratios(members)
+            estimate = mean_of_moments(moments, weighted=self.tally.frame.weighted)
+        return dataclasses.replace(estimate, degrees=min(estimate.degrees, few))
 
-    def errors(self) -> tuple[ErrorTable, Float[np.ndarray, "4"], UnitSums, Sampling]:
-        """Return counts and weights of the errors of a group, and their sums over its units."""
+    def with_one_more(self) -> Estimate | None:
+        r"""Return the estimate with one more person, harmed more than anybody seen.
+
+        Their excess is 1.5 times the largest. Upper ends that stay above it allow for a tail that
+        the sample does not show: without it, intervals for eight groups of 60 people with lognormal
+        ratios hold together in .78 of samples instead of .95. Of clusters and regressions there is
+        none.
+        """
+        groups, members = self.tally.groups, self.group.members
+        if self.tally.frame.regression or self.clusters is not None or self.undefined:
+            return None
+        moments, largest = groups.ratios(members), float(groups.largest[members].max())
+        weight = float(moments.plain.weight) / self.n
+        one = np.array([1 + ONE_MORE * (max(largest, 1.0) - 1)])
+        more = moments + RatioMoments.of(one, np.array([weight]))
+        return mean_of_moments(more, weighted=self.tally.frame.weighted)
+
+    def errors(self) -> tuple[ErrorTable, Float[np.ndarray, "4"], Evidence | None]:
+        """Return counts and weights of the errors of a group, and what they say of their ratio."""
         tally, frame = self.tally, self.tally.frame
         among = np.isin(cell_of(tally.groups.kinds, frame), tally.groups.cells[self.group.members])
         y, first, second = (column[among] for column in decisions_of(tally.groups.kinds, frame))
@@ -114,20 +138,27 @@ class GroupSums:
         order = [3, 1, 2, 0]
         table = ErrorTable(*(int(counts[places == place].sum()) for place in order))
         weights = np.array([float(powers[0][places == place].sum()) for place in order])
+        if self.units < 2:
+            return table, weights, None
+        test = ErrorRateRatioTest()
+        total, squared, cubed = (float(power.sum()) for power in powers)
+        kish = table.n * squared / total**2 if frame.weighted else None
         if self.clusters is not None:
-            sums = UnitSums.of(self.totals("wrong_after"), self.totals("wrong_before"))
-            heavy = self.totals("weight")
-            effective = float(heavy.sum() ** 2 / np.square(heavy).sum())
-        else:
-            sums = _powers(wrong_before, wrong_after, counts, powers)
-            effective = float(powers[0].sum() ** 2 / powers[1].sum())
-        kish = table.n * float(powers[1].sum()) / float(powers[0].sum()) ** 2
-        return (
-            table,
-            weights,
-            sums,
-            Sampling(table.n, kish if frame.weighted else None, self.clusters, effective),
-        )
+            after, before = self.totals("wrong_after"), self.totals("wrong_before")
+            effective = effective_units(self.totals("weight"))
+            sampling = Sampling(table.n, kish, self.clusters, effective)
+            estimate = ratio_of_totals(after, before, table.n, effective)
+            return (
+                table,
+                weights,
+                test.on_design(table, UnitSums.of(after, before), weights, estimate, sampling),
+            )
+        sampling = Sampling(table.n, kish, None, total**2 / squared, cubed / (total * squared))
+        if sampling.simple:
+            return table, weights, test.weigh(table, monotone=frame.monotone)
+        sums = _powers(wrong_before, wrong_after, counts, powers)
+        estimate = ratio_of_people(sums, sampling)
+        return table, weights, test.on_design(table, sums, weights, estimate, sampling)
 
 
 def _powers(wrong_before: Any, wrong_after: Any, counts: Any, powers: Any) -> UnitSums:

@@ -1,6 +1,7 @@
 """Hall's interval: the paper's, corrected for skewed ratios."""
 
 import dataclasses
+import math
 from typing import final
 
 import numpy as np
@@ -44,9 +45,44 @@ class Hall(Bounds):
         return self.estimate.value - self.estimate.std_error * restored(z, self.estimate.skewness)
 
 
+@final
+@dataclasses.dataclass(frozen=True)
+class OnDesign(Bounds):
+    r"""Bounds for people with weights or in clusters, of which few may hold most of the weight.
+
+    The widest of three, on either side: Student's t with the jackknife's standard error and
+    :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
+    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed.
+    """
+
+    estimate: Estimate
+
+    @override
+    def p_value(self, delta: float) -> float:
+        return max(self.estimate.p_value(delta), self._hall.p_value(delta))
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return max(0.0, min(self.estimate.lower_bound(alpha), self._hall.lower_bound(alpha)))
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        t, excess = quantile(1 - alpha, self.estimate.degrees), self.estimate.value - 1
+        upper = max(self.estimate.upper_bound(alpha), self._hall.upper_bound(alpha))
+        if excess <= 0:
+            return upper
+        return max(upper, 1 + excess * math.exp(min(t * self.estimate.std_error / excess, 700.0)))
+
+    @property
+    def _hall(self) -> Hall:
+        return Hall(dataclasses.replace(self.estimate, std_error=self.estimate.linear_error))
+
+
 def hall(estimate: Estimate) -> Bounds:
-    """Return Hall's bounds; without any spread nothing is known."""
-    return Hall(estimate) if estimate.std_error > 0 else Unknown()
+    """Return Hall's bounds, or those on a design; without any spread nothing is known."""
+    if not estimate.std_error > 0:
+        return Unknown()
+    return Hall(estimate) if math.isnan(estimate.linear_error) else OnDesign(estimate)
 
 
 def transformed(t: float, skewness: float) -> float:

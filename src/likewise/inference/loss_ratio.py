@@ -5,6 +5,7 @@ import math
 from typing import ClassVar, final
 
 import numpy as np
+from scipy.special import logsumexp
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
@@ -43,6 +44,9 @@ class LossRatioTest(RatioTest):
         no finite sample can bound an uncapped mean from above.
     seed, repetitions
         Of the bootstrap.
+    strict
+        Whether a finding within tolerance needs an e-value of :math:`1/\alpha` against a capped
+        mean above the tolerance, too: valid in samples of any size, whatever the ratios.
     """
 
     name: ClassVar[str] = "loss_ratio"
@@ -52,6 +56,7 @@ class LossRatioTest(RatioTest):
     cap: float = 10.0
     seed: int = 0
     repetitions: int = 1999
+    strict: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +83,11 @@ class LossRatioTest(RatioTest):
         estimate, capped = (mean_ratio(tally, column) for column in ("ratio", "held"))
         plain = stats.unweighted.plain
         tail = tail_from(stats.largest.values, stats.n, float(plain.mean), float(plain.squares))
-        details = {"hill_index": tail.hill_index, "top_share": tail.top_share}
+        details = {
+            "hill_index": tail.hill_index,
+            "top_share": tail.top_share,
+            "at_cap": float(stats.at_cap),
+        }
         if not sampling.simple:
             variance = float(plain.squares) / (stats.n - 1)
             effect = estimate.std_error**2 * stats.n / variance if variance > 0 else math.nan
@@ -89,10 +98,35 @@ class LossRatioTest(RatioTest):
             notes=_spread_note(estimate) + tail.notes + sampling.notes,
             details=details,
         )
+        if self.strict:
+            evidence = self._strict(evidence, tally, sampling)
         if not self.needs_rows:
             return evidence
         bounds, capped_bounds = self._resampled(rows, estimate, capped)
         return dataclasses.replace(evidence, bounds=bounds, capped=capped_bounds)
+
+    def _strict(self, evidence: Evidence, tally: Tally, sampling: Sampling) -> Evidence:
+        r"""Add the e-value of ten gamblers who bet that ratios stay below the tolerance.
+
+        .. math:: E = \tfrac1{10} \sum_f \prod_i (1 + f (\delta - \min(R_i, c))/(c - \delta))
+
+        At a capped mean of :math:`\delta` or more its expectation is at most one, so that it
+        reaches :math:`1/\alpha` with probability at most :math:`\alpha` (Markov).
+        """
+        at = tally.frame.strict_at
+        if at != self.delta:
+            raise InvalidSample(
+                f"The sums were made for strict findings at a tolerance of {at:g}, and the test's "
+                f"is {self.delta:g}."
+            )
+        log_wealth = tally.ratio.log_wealth
+        log_e = float(logsumexp(log_wealth)) - math.log(len(log_wealth))
+        if not sampling.simple:  # the bets are on independent people who count alike
+            log_e = -math.inf
+        details = {**evidence.details, "log_e_value": log_e}
+        return dataclasses.replace(
+            evidence, strict_at=self.delta, log_e_value=log_e, details=details
+        )
 
     def weigh(self, estimate: Estimate, capped: Estimate) -> Evidence:
         """Return the evidence of a mean ratio and a mean capped ratio: Hall's, or the paper's."""
@@ -128,13 +162,13 @@ class LossRatioTest(RatioTest):
 def mean_ratio(tally: Tally, column: str = "ratio") -> Estimate:
     """Return the mean loss ratio (``ratio``), or that of ratios held down to the cap (``held``)."""
     if not tally.clustered:
-        return mean_of_moments(tally.ratio.ratio if column == "ratio" else tally.ratio.held)
+        moments = tally.ratio.ratio if column == "ratio" else tally.ratio.held
+        return mean_of_moments(moments, weighted=tally.frame.weighted)
     sampling = Sampling.of(tally)
     return ratio_of_totals(
         tally.by_cluster(column),
         tally.by_cluster("weight"),
         sampling.n,
-        sampling.degrees,
         sampling.effective_n,
     )
 

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 from typing_extensions import override
 
 from likewise.inference.estimate import Bounds, Estimate
-from likewise.inference.estimators import ratio_of_sums
+from likewise.inference.estimators import ratio_of_totals
 from likewise.inference.inversion import Inverted, Wider
 from likewise.inference.ratio_test import (
     RatioTest,
@@ -15,7 +15,7 @@ from likewise.inference.ratio_test import (
     check_interval,
     check_task,
 )
-from likewise.inference.sampling import Sampling
+from likewise.inference.sampling import Sampling, ratio_of_people
 from likewise.inference.verdict import Evidence
 from likewise.outcomes import Outcomes
 from likewise.statistics.tally import Tally
@@ -69,7 +69,7 @@ class MeanLossRatioTest(RatioTest):
             note = "Nobody has any loss before the map, so there is no ratio."
             return Evidence.undefined(self.name, method, stats.n, note, self.cap)
         pairs = [loss_sums(tally, column) for column in ("after", "held")]
-        estimate, capped = (mean_loss_ratio(p, sampling) for p in pairs)
+        estimate, capped = (mean_loss_ratio(tally, column) for column in ("after", "held"))
         bounds: list[Bounds] = [estimate, capped]
         if self.interval == "hall":
             bounds = [
@@ -97,7 +97,10 @@ def loss_sums(tally: Tally, column: str = "after") -> UnitSums:
     return tally.ratio.pairs if column == "after" else tally.ratio.held_pairs
 
 
-def mean_loss_ratio(sums: UnitSums, sampling: Sampling) -> Estimate:
+def mean_loss_ratio(tally: Tally, column: str = "after") -> Estimate:
     """Return the ratio of mean losses with the standard error of (22), or of the design."""
-    estimate = ratio_of_sums(sums, sampling.n, printed=sampling.simple)
-    return dataclasses.replace(estimate, degrees=sampling.degrees, effective_n=sampling.effective_n)
+    sampling, n = Sampling.of(tally), tally.ratio.n
+    if sampling.clusters is not None:
+        after, before = tally.by_cluster(column), tally.by_cluster("before")
+        return ratio_of_totals(after, before, n, sampling.effective_n)
+    return ratio_of_people(loss_sums(tally, column), sampling)

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from likewise.inference.estimate import quantile
 from likewise.inference.estimators import ratio_of_sums
-from likewise.inference.sampling import Design, cluster_degrees
+from likewise.inference.sampling import Design
 from likewise.inference.score_test import score
 from likewise.statistics.error_table import ErrorTable
 from likewise.statistics.unit_sums import UnitSums
@@ -85,7 +85,7 @@ class Pilot:
         units, drawn = len(self.after), max(2, round(n / self.people))
         excess = self.after - delta * self.before
         terms = _products(excess, self.before)
-        limit = quantile(1 - alpha, cluster_degrees(drawn) if self.clustered else math.inf)
+        limit = quantile(1 - alpha, drawn - 1.0 if self.clustered else math.inf)
         found = 0
         block = max(1, CELLS // min(units, drawn) // terms.shape[1])
         for start in range(0, repetitions, block):

@@ -63,6 +63,8 @@ class RatioTest(abc.ABC):
         frame = Frame.of(outcomes, getattr(self, "cap", 10.0)).bare()
         if self.task == "regression":
             frame = dataclasses.replace(frame, task=self.task)
+        if getattr(self, "strict", False):
+            frame = dataclasses.replace(frame, strict_at=self.delta)
         return self.evidence(Tally.of(outcomes, frame), outcomes)
 
     @final

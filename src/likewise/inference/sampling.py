@@ -9,13 +9,23 @@ from jaxtyping import Float, Int, Shaped
 
 from likewise.errors import InvalidSample
 from likewise.inference.estimate import Estimate
-from likewise.inference.estimators import ratio_of_totals
+from likewise.inference.estimators import (
+    mean_of_moments,
+    on_design,
+    ratio_of_sums,
+    ratio_of_totals,
+)
 from likewise.outcomes import Outcomes
 from likewise.people import missing
+from likewise.statistics.moments import RatioMoments
 from likewise.statistics.tally import Tally
+from likewise.statistics.unit_sums import UnitSums
 
-FEW_CLUSTERS = 50
-"""Below this many clusters, Student's t takes the place of the normal."""
+FEW = 50
+"""With fewer degrees of freedom than this it is said that Student's t is used."""
+
+DOMINATING = 0.1
+"""A cluster with a larger share of the weight is named."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,23 +43,39 @@ class Sampling:
         Number of clusters; ``None`` if people are independent.
     effective_n
         Number of units of equal weight that are worth as much, :math:`(\sum W)^2/\sum W^2`.
+    leverage
+        Share of the weight that a person holds, on average over squared weights:
+        :math:`\sum w^3 / (\sum w \sum w^2)`.
+    largest, largest_share
+        The cluster with the most weight, and its share of all.
     """
 
     n: int
     kish: float | None
     clusters: int | None
     effective_n: float
+    leverage: float = 0.0
+    largest: str = ""
+    largest_share: float = 0.0
 
     @classmethod
     def of(cls, tally: Tally) -> "Sampling":
         """Return how the people of a tally were sampled."""
-        stats = tally.ratio
-        effective = stats.weight**2 / stats.squared_weight
-        kish = stats.n / effective if tally.frame.weighted else None
+        _, total, squared, cubed = (float(power) for power in tally.groups.decisions.sum(axis=0))
+        effective, n = total**2 / squared, tally.ratio.n
+        kish = n / effective if tally.frame.weighted else None
         if not tally.clustered:
-            return cls(stats.n, kish, None, effective)
-        weights = tally.by_cluster("weight")
-        return cls(stats.n, kish, len(weights), _effective(weights))
+            return cls(n, kish, None, effective, cubed / (total * squared))
+        weights, names = tally.by_cluster("weight"), tally.clusters.table.names
+        most = int(weights.argmax())
+        return cls(
+            n,
+            kish,
+            len(weights),
+            effective_units(weights),
+            largest=str(names[most]),
+            largest_share=float(weights[most] / weights.sum()),
+        )
 
     @property
     def simple(self) -> bool:
@@ -58,8 +84,8 @@ class Sampling:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of a standard error."""
-        return math.inf if self.clusters is None else cluster_degrees(self.clusters)
+        r"""Degrees of freedom of a standard error, :math:`G_\text{eff} - 1` on a design."""
+        return math.inf if self.simple else max(1.0, self.effective_n - 1)
 
     @property
     def details(self) -> dict[str, float]:
@@ -81,9 +107,14 @@ class Sampling:
         if self.kish is not None:
             notes += (f"People count by their weights (Kish's design effect {self.kish:.2f}).",)
         if self.clusters is not None:
-            few = math.isfinite(self.degrees)
-            law = f"; there are few, so Student's t with {self.clusters - 1} degrees" if few else ""
+            few = self.degrees < FEW
+            law = f"; Student's t with {self.degrees:.3g} degrees of freedom" if few else ""
             notes += (f"Standard errors allow for {self.clusters} clusters of people alike{law}.",)
+            if self.largest_share > DOMINATING and self.largest_share > 2 / self.clusters:
+                notes += (
+                    f"Cluster {self.largest!r} holds {self.largest_share:.0%} of the weight: the "
+                    f"{self.clusters} clusters are worth {self.effective_n:.3g} of equal weight.",
+                )
         return notes
 
 
@@ -160,14 +191,19 @@ class Design:
         kish = None
         if self.weight is not None:
             kish = float(self.n * np.square(self.weight).sum() / self.weight.sum() ** 2)
-        clusters = None if self.unit is None else self.units
-        return Sampling(self.n, kish, clusters, _effective(self.total_weights))
+        clusters, weights = None if self.unit is None else self.units, self.total_weights
+        leverage = float((weights**3).sum() / (weights.sum() * np.square(weights).sum()))
+        return Sampling(self.n, kish, clusters, effective_units(weights), leverage)
 
 
 def mean_of_ratios(ratio: Float[np.ndarray, " n"], design: Design | None = None) -> Estimate:
-    r"""Estimate the audit value from everyone's loss ratio: :math:`\sum w R / \sum w`, CR1."""
+    r"""Estimate the audit value from everyone's loss ratio: :math:`\sum w R / \sum w`."""
     design = design or Design.make(len(ratio))
-    return _of_totals(design.totals(ratio), design.total_weights, design)
+    if design.unit is None:
+        moments = RatioMoments.of(ratio, design.weight)
+        return mean_of_moments(moments, weighted=design.weight is not None)
+    effective = design.sampling.effective_n
+    return ratio_of_totals(design.totals(ratio), design.total_weights, design.n, effective)
 
 
 def ratio_of_means(
@@ -177,27 +213,22 @@ def ratio_of_means(
 ) -> Estimate:
     """Estimate the ratio of error rates (or mean losses) from everyone's, after and before."""
     design = design or Design.make(len(before))
-    estimate = _of_totals(design.totals(after), design.totals(before), design)
-    if not design.simple:
-        return estimate
-    # (22) divides by n where a variance would divide by n - 1.
-    printed = estimate.std_error * math.sqrt(1 - 1 / design.n)
-    return dataclasses.replace(estimate, std_error=printed)
+    a, b, sampling = design.totals(after), design.totals(before), design.sampling
+    if design.unit is not None:
+        return ratio_of_totals(a, b, design.n, sampling.effective_n)
+    return ratio_of_people(UnitSums.of(a, b), sampling)
 
 
-def _of_totals(
-    after: Float[np.ndarray, " g"], before: Float[np.ndarray, " g"], design: Design
-) -> Estimate:
-    sampling = design.sampling
-    return ratio_of_totals(after, before, sampling.n, sampling.degrees, sampling.effective_n)
+def ratio_of_people(sums: UnitSums, sampling: Sampling) -> Estimate:
+    """Return a ratio of totals over independent people: (22), or the jackknife's if weighted."""
+    if sampling.simple:
+        return ratio_of_sums(sums, sampling.n, printed=True)
+    estimate = ratio_of_sums(sums, sampling.n, effective_n=sampling.effective_n)
+    return on_design(estimate, sampling.n, sampling.leverage)
 
 
-def cluster_degrees(clusters: int) -> float:
-    """Return the degrees of freedom of a standard error from clusters: G - 1 if they are few."""
-    return clusters - 1.0 if clusters < FEW_CLUSTERS else math.inf
-
-
-def _effective(weights: Float[np.ndarray, " g"]) -> float:
+def effective_units(weights: Float[np.ndarray, " g"]) -> float:
+    r"""Return how many units of equal weight are worth as much, :math:`(\sum W)^2/\sum W^2`."""
     return float(weights.sum() ** 2 / np.square(weights).sum())
 
 

@@ -111,8 +111,8 @@ def design_bounds(
 
     Neither mid-P nor the plain score test holds then. The mean of :math:`D_g = a_g - \delta b_g`
     does, given enough errors; with few of them it certifies, or at large :math:`\delta` accuses,
-    far too often, and the score test on an effective number of people is the wider one. With few
-    clusters both accuse somewhat too often, and the delta method bounds them.
+    far too often, and the score test on an effective number of people is the wider one. Where few
+    units hold most of the weight both accuse too often, and the jackknife bounds them.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def design_bounds(
     weights
         Weights of the people wrong both times, newly wrong, newly right and never.
     estimate
-        The ratio, with its standard error by the delta method.
+        The ratio, with the jackknife's standard error.
     """
     total = float(weights.sum())
     if weights[:3].sum() == 0:
@@ -129,5 +129,4 @@ def design_bounds(
     by_score = DesignScore(weights * (estimate.n / total), sums, total, degrees)
     if weights[0] + weights[2] == 0:
         return by_score
-    bounds = Wider(Inverted(sums, degrees), by_score)
-    return Wider(bounds, estimate) if math.isfinite(degrees) else bounds
+    return Wider(Wider(Inverted(sums, degrees), by_score), estimate)

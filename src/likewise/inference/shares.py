@@ -14,7 +14,6 @@ from jaxtyping import Float
 from scipy.special import betaincinv
 
 from likewise.inference.estimate import quantile
-from likewise.inference.sampling import FEW_CLUSTERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Share:
         How many independent people of equal weight would tell as much: :math:`p(1-p)/\text{se}^2`
         with the design's own standard error, at most n (Korn and Graubard 1998).
     degrees
-        Degrees of freedom of that standard error, if these people come in few clusters.
+        Degrees of freedom of that standard error, if these people have weights or clusters.
     terms
         The linearised share, one for each independent unit; says how shares are correlated. None
         for independent people: shares of different people are not.
@@ -82,20 +81,20 @@ class Share:
         units, total = len(weights), float(weights.sum())
         if n == 0:
             return cls(math.nan, 0, 0.0, math.inf, np.zeros(units))
-        value = float(hits.sum()) / total
-        terms = (hits - value * weights) * (units / total)
-        variance = float(np.square(terms).sum()) / (units * (units - 1))
-        occupied = int((weights > 0).sum())
-        few = clustered and occupied < FEW_CLUSTERS
-        effective = _effective_n(value, n, variance, float(np.square(weights).sum()), total)
-        return cls(value, n, effective, occupied - 1.0 if few else math.inf, terms)
+        value, most = float(hits.sum()) / total, float(weights.max())
+        terms = hits - value * weights
+        variance = math.inf
+        if most < total:
+            variance = (units - 1) / units * float(np.square(terms / (total - weights)).sum())
+        kish = total**2 / float(np.square(weights).sum())
+        effective = _effective_n(value, n, variance, kish)
+        return cls(value, n, effective, kish - 1 if clustered else math.inf, terms)
 
     @classmethod
     def of_people(
         cls,
-        hits: Float[np.ndarray, "3"],
-        among: Float[np.ndarray, "3"],
-        everybody: int,
+        hits: Float[np.ndarray, "4"],
+        among: Float[np.ndarray, "4"],
         *,
         weighted: bool,
     ) -> "Share":
@@ -104,20 +103,26 @@ class Share:
         Parameters
         ----------
         hits, among
-            Number, weight and squared weight of those for whom it holds, and of all it could.
-        everybody
-            Number of people in the sample.
+            Number, weight, squared and cubed weight of those for whom it holds, and of all it
+            could.
         """
-        n, total, squared = (float(value) for value in among)
+        n, total, squared, cubed = (float(value) for value in among)
         if n == 0:
             return cls(math.nan, 0, 0.0, math.inf, None)
         value = float(hits[1]) / total
         if not weighted:
             return cls(value, int(n), n, math.inf, None)
-        squares = float(hits[2]) * (1 - value) ** 2 + (squared - float(hits[2])) * value**2
-        variance = squares * everybody / (everybody - 1) / total**2
-        effective = _effective_n(value, int(n), variance, squared, total)
-        return cls(value, int(n), effective, math.inf, None)
+        squares, cubes = (
+            float(hits[k]) * (1 - value) ** 2 + (all_ - float(hits[k])) * value**2
+            for k, all_ in ((2, squared), (3, cubed))
+        )
+        # The jackknife's, with the share of the weight that a person holds, as it counts there.
+        leverage = cubes / (total * squares) if squares > 0 else 0.0
+        variance = (n - 1) / n * squares / total**2 / (1 - leverage) ** 2
+        # Few hits say little about their own variance: never more than Kish's number.
+        kish = total**2 / squared
+        effective = min(kish, _effective_n(value, int(n), variance, kish))
+        return cls(value, int(n), effective, kish - 1, None)
 
     def wilson(self, alpha: float) -> Quantity:
         """Return the share with Wilson's score interval."""
@@ -147,7 +152,7 @@ class Share:
         return Quantity(self.value, lower, upper, self.n)
 
     def _size(self, alpha: float) -> float:
-        if self.degrees == 0:
+        if self.degrees < 1e-9:  # one cluster says nothing
             return 0.0
         return (
             self.effective_n
@@ -206,11 +211,11 @@ def ratio(share: Share, base: Share, alpha: float) -> Quantity:
     )
 
 
-def _effective_n(value: float, n: int, variance: float, squared: float, total: float) -> float:
+def _effective_n(value: float, n: int, variance: float, kish: float) -> float:
     if 0 < value < 1 and variance > 0:
         return min(float(n), value * (1 - value) / variance)
     # All alike: no spread to learn the design effect from, so Kish's, of whole units.
-    return total**2 / squared
+    return kish
 
 
 def _ends(shares: Sequence[Share], alpha: float) -> Float[np.ndarray, "3 k"]:

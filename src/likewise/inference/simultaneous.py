@@ -15,11 +15,9 @@ from jaxtyping import Float
 
 from likewise.errors import InvalidSample
 from likewise.inference.estimate import Estimate, check_alpha
-from likewise.inference.estimators import ratio_of_sums
 from likewise.inference.hall import restored, transformed
 from likewise.inference.loss_ratio import mean_ratio
-from likewise.inference.mean_loss_ratio import loss_sums
-from likewise.inference.sampling import Sampling
+from likewise.inference.mean_loss_ratio import mean_loss_ratio
 from likewise.inference.sup_t import largest_error
 from likewise.statistics.tally import Tally
 
@@ -208,10 +206,6 @@ def horizon_band(
 
 def audit_value(tally: Tally) -> Estimate:
     """Return the audit value of everyone: not a number if somebody has no finite ratio."""
-    sampling = Sampling.of(tally)
     if tally.ratio.undefined:
-        return Estimate(math.nan, math.nan, sampling.n)
-    if not tally.frame.regression:
-        return mean_ratio(tally)
-    estimate = ratio_of_sums(loss_sums(tally), sampling.n)
-    return dataclasses.replace(estimate, degrees=sampling.degrees, effective_n=sampling.effective_n)
+        return Estimate(math.nan, math.nan, tally.ratio.n)
+    return mean_loss_ratio(tally) if tally.frame.regression else mean_ratio(tally)

@@ -48,8 +48,9 @@ class Tail:
 def tail_from(largest: Float[np.ndarray, " m"], n: int, mean: float, squares: float) -> Tail:
     r"""Return the tail diagnostics of n ratios from the largest of them.
 
-    Hill (1975): one over the mean of :math:`\log(R_{(i)}/R_{(k+1)})` over the k largest; k is
-    the larger of 10 and :math:`n^{1/2}`, at most a tenth of the sample.
+    Hill (1975): one over the mean of :math:`\log\{(R_{(i)} - 1)/(R_{(k+1)} - 1)\}` over the k
+    largest; k is the larger of 10 and :math:`n^{1/2}`, at most a tenth of the sample. Of R - 1, not
+    of R: the one would make any tail look light until ratios are far above it.
 
     Parameters
     ----------
@@ -59,8 +60,8 @@ def tail_from(largest: Float[np.ndarray, " m"], n: int, mean: float, squares: fl
         Of all ratios: their mean, and the sum of squared distances from it.
     """
     k = hill_count(n)
-    threshold = float(largest[k])
-    excess = float(np.log(largest[:k] / threshold).mean()) if threshold > 0 else 0.0
+    threshold = float(largest[k]) - 1
+    excess = float(np.log((largest[:k] - 1) / threshold).mean()) if threshold > 0 else 0.0
     top = float(np.square(largest[: top_count(n)] - mean).sum())
     index = 1 / excess if excess > 0 else math.inf
     return Tail(index, top / squares if squares else 0.0, k)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from likewise.inference.estimate import Bounds, Estimate
+from likewise.inference.estimate import Bounds, Estimate, quantile
 
 Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
 
@@ -80,6 +80,12 @@ class Evidence:
         where no cap is needed.
     spread
         Whether people differ at all, so that an upper bound means something.
+    strict_at, log_e_value
+        For a strict finding within tolerance: the tolerance it was asked for, and the logarithm of
+        the e-value against a capped mean above it; not numbers if none was asked for.
+    numerical_error
+        How far the estimate may be off because the map was computed in steps. It is added to every
+        bound that decides.
     """
 
     test: str
@@ -92,6 +98,9 @@ class Evidence:
     spread: bool = True
     notes: tuple[str, ...] = ()
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    strict_at: float = math.nan
+    log_e_value: float = math.nan
+    numerical_error: float = 0.0
 
     @classmethod
     def undefined(
@@ -101,42 +110,71 @@ class Evidence:
         nothing = Estimate(math.nan, math.nan, n)
         return cls(test, method, nothing, None, cap=cap, spread=False, notes=(note,))
 
+    def allowing(self, numerical_error: float) -> "Evidence":
+        """Return the evidence of an estimate that may be off by this much in itself."""
+        return dataclasses.replace(self, numerical_error=float(numerical_error))
+
+    def tolerable_from(self, alpha: float) -> float:
+        r"""Return the smallest tolerance that the people are found within.
+
+        The upper bound (on the capped mean, where there is a cap) and the estimate itself lie below
+        it, people differ, and harm too rare to be seen could not matter: with capped estimate S,
+        :math:`n_\text{eff} \ge \ln(1/\alpha)(c - S)/(\delta - S)`. If a strict finding was asked
+        for, its e-value must reach :math:`1/\alpha` too.
+        """
+        if self.bounds is None or not self.spread:
+            return math.inf
+        if self.capped is None or self.capped_estimate is None or self.cap is None:
+            return self.bounds.upper_bound(alpha) + self.numerical_error
+        rare = self.rare_harm(alpha)
+        upper = self.capped.upper_bound(alpha)
+        smallest = max(upper, self.estimate.value, rare) + self.numerical_error
+        if math.isnan(self.strict_at):
+            return smallest
+        strict = self.strict_at if self.log_e_value >= math.log(1 / alpha) else math.inf
+        return max(smallest, strict)
+
+    def rare_harm(self, alpha: float) -> float:
+        r"""Return the tolerance above which harm too rare to be seen could not reach.
+
+        If most people have ratio S and a share :math:`p = (\delta - S)/(c - S)` is harmed by the
+        full cap c, the mean is :math:`\delta`, and a sample may well show none of them:
+        :math:`(1 - p)^n > \alpha` unless :math:`\delta \ge S + \ln(1/\alpha)(c - S)/n`.
+        """
+        if self.cap is None or self.capped_estimate is None:
+            return 0.0
+        mean, n = self.capped_estimate.value, self.estimate.effective_n
+        return mean + math.log(1 / alpha) * (self.cap - mean) / n
+
     def verdict(self, delta: float, alpha: float) -> Verdict:
         r"""Compare with the tolerance ``delta`` at level ``alpha``.
 
-        Evidence of unfairness: the lower bound exceeds :math:`\delta`. Within tolerance: the upper
-        bound (on the capped mean, where there is a cap) does not, people differ, and there are
-        enough of them that harm too rare to be seen could not matter. Unfairness wins if both
-        hold; all else is inconclusive: a failure to reject certifies nothing.
+        Evidence of unfairness: the lower bound exceeds :math:`\delta`. Within tolerance: as
+        `tolerable_from` says. Unfairness wins if both hold; all else is inconclusive: a failure to
+        reject certifies nothing.
         """
+        error, capped_upper = self.numerical_error, None if self.cap is None else math.nan
         if self.bounds is None:
-            nan = math.nan
-            lower = upper = p_value = nan
-            interval, capped_upper = (nan, nan), None if self.cap is None else nan
+            lower = upper = p_value = math.nan
+            interval = (math.nan, math.nan)
         else:
-            lower, upper = self.bounds.lower_bound(alpha), self.bounds.upper_bound(alpha)
-            interval, p_value = self.bounds.interval(alpha), self.bounds.p_value(delta)
-            capped_upper = None if self.capped is None else self.capped.upper_bound(alpha)
-        deciding = upper if capped_upper is None else capped_upper
+            lower = self.bounds.lower_bound(alpha) - error
+            upper = self.bounds.upper_bound(alpha) + error
+            interval, p_value = self.bounds.interval(alpha), self.bounds.p_value(delta + error)
+            if self.capped is not None:
+                capped_upper = self.capped.upper_bound(alpha) + error
         # Where nobody differs from anybody nothing is known, whatever a formula makes of it.
         alike = self.estimate.std_error == 0
         p_value = 1.0 if alike and self.bounds is not None else p_value
         rejected = lower > delta and not alike
-        needed = 0.0 if self.cap is None else rows_to_certify(delta, alpha, self.cap)
-        enough = self.estimate.effective_n >= needed
-        tolerable = deciding <= delta and self.spread
         outcome: Outcome = "inconclusive"
         notes = self.notes
         if rejected:
             outcome = "evidence_of_unfairness"
-        elif tolerable and enough:
+        elif self.tolerable_from(alpha) <= delta:
             outcome = "within_tolerance"
-        elif tolerable:
-            people = f"fewer than {math.ceil(needed)} people" if needed < math.inf else "any sample"
-            notes += (
-                f"The upper bound is within the tolerance, but harm too rare to be seen could hide "
-                f"in {people}, so nothing is certified.",
-            )
+        elif self.spread and (upper if capped_upper is None else capped_upper) <= delta:
+            notes += (self._reservation(delta, alpha),)
         return Verdict(
             test=self.test,
             method=self.method,
@@ -155,18 +193,35 @@ class Evidence:
             capped_upper_bound=capped_upper,
             cap=self.cap,
             notes=notes,
-            details=self.details,
+            details={**self.details, "minimum_detectable": self.minimum_detectable(delta, alpha)},
         )
 
+    def minimum_detectable(self, delta: float, alpha: float, power: float = 0.8) -> float:
+        r"""Return the ratio that such a sample finds with this power.
 
-def rows_to_certify(delta: float, alpha: float, cap: float) -> float:
-    r"""Return how many people certifying takes: :math:`\ln(1/\alpha)(c - 1)/(\delta - 1)`.
+        .. math:: \delta + (z_{1-\alpha} + z_\text{power}) \, \text{se}
+        """
+        degrees = self.estimate.degrees
+        reach = quantile(1 - alpha, degrees) + quantile(power, degrees)
+        return delta + reach * self.estimate.std_error + self.numerical_error
 
-    If a share :math:`p = (\delta - 1)/(c - 1)` of people is harmed by the full cap c and nobody
-    else, the mean is just :math:`\delta`; with fewer rows than this, a sample may well show none
-    of them: :math:`(1 - p)^n > \alpha`.
-    """
-    return math.log(1 / alpha) * (cap - 1) / (delta - 1) if delta > 1 else math.inf
+    def _reservation(self, delta: float, alpha: float) -> str:
+        """Say why an upper bound within the tolerance certifies nothing."""
+        within = "The upper bound is within the tolerance, but"
+        if self.rare_harm(alpha) + self.numerical_error > delta:
+            mean = math.nan if self.capped_estimate is None else self.capped_estimate.value
+            cap = math.nan if self.cap is None else self.cap
+            needed = math.log(1 / alpha) * (cap - mean) / (delta - mean)
+            return (
+                f"{within} harm too rare to be seen could hide in fewer than {math.ceil(needed)} "
+                "people, so nothing is certified."
+            )
+        if self.estimate.value + self.numerical_error > delta:
+            return (
+                f"{within} without the cap the estimate itself is above it, so nothing is "
+                "certified."
+            )
+        return f"{within} the strict e-value does not reach {1 / alpha:g}: nothing is certified."
 
 
 def _plain(value: Any) -> Any:

@@ -32,6 +32,8 @@ class Frame:
     cap, limit
         What ratios are held down to for a finding within tolerance; for a regression the limit of
         losses after the map, :math:`\text{cap} \times` mean loss before.
+    strict_at
+        The tolerance that strict findings within tolerance are made for; not a number for none.
     traits
         Levels and groups of every protected trait.
     horizons
@@ -46,6 +48,7 @@ class Frame:
     clustered: bool = False
     total_weight: float = math.nan
     cap: float = 10.0
+    strict_at: float = math.nan
     limit: float = math.inf
     traits: Mapping[str, TraitLevels] = dataclasses.field(default_factory=dict)
     horizons: tuple[float, ...] = ()

@@ -29,6 +29,8 @@ class GroupStats:
         The combinations of protected groups that occur, as numbers, in increasing order.
     count, undefined
         People in every cell, and how many of them have no finite ratio or loss.
+    largest
+        The largest loss ratio in every cell; ones for a regression.
     moments
         Of loss ratios, cell by cell: with weights, squared and cubed weights; none for a
         regression.
@@ -42,6 +44,7 @@ class GroupStats:
     cells: Int[np.ndarray, " c"]
     count: Int[np.ndarray, " c"]
     undefined: Int[np.ndarray, " c"]
+    largest: Float[np.ndarray, " c"]
     moments: tuple[Moments, ...]
     losses: Float[np.ndarray, "c 4 4"]
     kinds: Int[np.ndarray, " k"]
@@ -52,15 +55,16 @@ class GroupStats:
         """Summarise a block of people, whose kinds are those of `kinds_of`."""
         weight = block.weight if frame.weighted else None
         each = np.ones(len(block)) if weight is None else weight
-        kinds, place = np.unique(kind, return_inverse=True)
+        kinds, place = _numbered(kind)
         columns = [np.ones(len(block)), *(each**power for power in POWERS)]
         decisions = np.stack(
             [np.bincount(place, weights=c, minlength=len(kinds)) for c in columns], axis=1
         )
-        cells, cell = np.unique(cell_of(kind, frame), return_inverse=True)
+        cells, cell_of_kind = _numbered(cell_of(kinds, frame))
+        cell = cell_of_kind[place]
         size = len(cells)
         moments: tuple[Moments, ...] = ()
-        losses = np.zeros((size, 4, 4))
+        losses, largest = np.zeros((size, 4, 4)), np.ones(size)
         if frame.regression:
             before, after, _ = known_losses(block)
             known = np.isfinite(block.loss_before) & np.isfinite(block.loss_after)
@@ -71,12 +75,14 @@ class GroupStats:
         else:
             ratio, _ = known_ratios(block)
             known = np.isfinite(block.ratio)
+            np.maximum.at(largest, cell, ratio)
             powers = POWERS if frame.weighted else POWERS[:1]
             moments = tuple(Moments.by_cell(ratio, cell, size, each**power) for power in powers)
         return cls(
             cells,
             np.bincount(cell, minlength=size),
             np.bincount(cell, weights=~known, minlength=size).astype(np.int64),
+            largest,
             moments,
             losses,
             kinds,
@@ -94,6 +100,7 @@ class GroupStats:
             cells,
             sum(_spread(part.count, place, size) for part, place in parts),
             sum(_spread(part.undefined, place, size) for part, place in parts),
+            np.maximum(*(_spread(part.largest, place, size) for part, place in parts)),
             tuple(one + two for one, two in zip(*moments, strict=True)),
             sum(_spread(part.losses, place, size) for part, place in parts),
             kinds,
@@ -171,6 +178,19 @@ def decisions_of(
     rest, after = np.divmod(kind, frame.classes)
     rest, before = np.divmod(rest, frame.classes)
     return rest % frame.classes, before, after
+
+
+def _numbered(
+    codes: Int[np.ndarray, " n"],
+) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " n"]]:
+    """Return the codes that occur, in increasing order, and the place of everyone's among them."""
+    if len(codes) and int(codes.max()) < 4 * len(codes) + 1000:  # few enough not to sort
+        found = np.flatnonzero(np.bincount(codes))
+        place = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+        place[found] = np.arange(len(found))
+        return found, place[codes]
+    found, inverse = np.unique(codes, return_inverse=True)
+    return found, inverse.reshape(-1)
 
 
 def _aligned(one: Any, other: Any) -> tuple[Any, Any, Any]:

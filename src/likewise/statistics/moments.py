@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from likewise.statistics.additive import Additive
-
 Numbers = Any
 """A float, or an array of floats: one a cell."""
 
@@ -66,11 +64,18 @@ class Moments:
     def __add__(self, other: "Moments") -> "Moments":
         a, b = self.weight, other.weight
         total, gap = a + b, other.mean - self.mean
-        safe = np.where(total > 0, total, 1.0)[()]
+        if isinstance(total, float):
+            if not (a and b):
+                return other if b else self
+            safe: Numbers = total
+            mean: Numbers = self.mean + gap * b / total
+        else:
+            # What was nobody's has no mean to start from.
+            safe = np.where(total > 0, total, 1.0)
+            mean = np.where(a > 0, self.mean + gap * b / safe, other.mean)
         return Moments(
             total,
-            # Not mean + gap b / total: what was nobody's has no mean to start from.
-            np.where(a > 0, self.mean + gap * b / safe, other.mean)[()],
+            mean,
             self.squares + other.squares + gap**2 * a * b / safe,
             self.cubes
             + other.cubes
@@ -102,7 +107,7 @@ class Moments:
 
 
 @dataclasses.dataclass(frozen=True)
-class RatioMoments(Additive):
+class RatioMoments:
     r"""All that the paper's interval and Hall's need to know of (weighted) loss ratios.
 
     Terms of the weighted mean are :math:`w_i (R_i - S)`, so their squares need moments with the
@@ -113,6 +118,13 @@ class RatioMoments(Additive):
     plain: Moments = Moments()
     squared: Moments = Moments()
     cubed: Moments = Moments()
+
+    def __add__(self, other: "RatioMoments") -> "RatioMoments":
+        n, plain = self.n + other.n, self.plain + other.plain
+        # Without weights the three are one.
+        if self.plain is self.cubed and other.plain is other.cubed:
+            return RatioMoments(n, plain, plain, plain)
+        return RatioMoments(n, plain, self.squared + other.squared, self.cubed + other.cubed)
 
     @classmethod
     def of(

@@ -13,6 +13,9 @@ from likewise.statistics.moments import RatioMoments
 from likewise.statistics.top_k import TopK, largest_needed
 from likewise.statistics.unit_sums import UnitSums
 
+STAKES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.75, 0.95)
+"""Shares of their purse that ten gamblers stake on every person."""
+
 
 @dataclasses.dataclass(frozen=True)
 class RatioStats(Additive):
@@ -27,8 +30,11 @@ class RatioStats(Additive):
     ratio, held, unweighted
         Moments of loss ratios, of ratios held down to the cap, and of ratios without weights; of
         nobody for a regression.
-    largest
-        The largest ratios, by which their tail is judged.
+    largest, at_cap
+        The largest ratios, by which their tail is judged; and how many people reach the cap.
+    log_wealth
+        Logarithms of the products that a strict finding within tolerance is made of, one for each
+        of `STAKES`; zeros unless the frame names a tolerance.
     errors, error_weights
         Counts and weights of people wrong both times, newly wrong, newly right and never.
     pairs, held_pairs
@@ -44,6 +50,8 @@ class RatioStats(Additive):
     held: RatioMoments
     unweighted: RatioMoments
     largest: TopK
+    at_cap: int
+    log_wealth: Float[np.ndarray, " b"]
     errors: ErrorTable
     error_weights: Float[np.ndarray, "4"]
     pairs: UnitSums
@@ -80,6 +88,8 @@ class RatioStats(Additive):
             held_moments,
             plain,
             TopK.of(ratio, largest_needed(frame.n)),
+            int((ratio >= frame.cap).sum()),
+            _log_wealth(ratio, frame),
             errors,
             error_weights,
             UnitSums.of(after * each, before * each),
@@ -101,3 +111,11 @@ def known_losses(
     known = np.isfinite(block.loss_before) & np.isfinite(block.loss_after)
     before, after = (np.where(known, loss, 0.0) for loss in (block.loss_before, block.loss_after))
     return before, after, int((~known).sum())
+
+
+def _log_wealth(ratio: Float[np.ndarray, " n"], frame: Frame) -> Float[np.ndarray, " b"]:
+    r"""Return :math:`\sum_i \log(1 + f (\delta - \min(R_i, c))/(c - \delta))` for all stakes f."""
+    if np.isnan(frame.strict_at):
+        return np.zeros(len(STAKES))
+    gain = (frame.strict_at - np.minimum(ratio, frame.cap)) / (frame.cap - frame.strict_at)
+    return np.array([float(np.log1p(stake * gain).sum()) for stake in STAKES])
