@@ -81,6 +81,9 @@ class ModelRecord(Part):
     n_features: Count
     sha256: Hash = ""
     clipped: Count = 0
+    fed: Text = ""
+    balanced_accuracy: Number = math.nan
+    auc: Number = math.nan
 
 
 class DataRecord(Part):

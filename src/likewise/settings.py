@@ -132,10 +132,13 @@ class Metric(_Choices):
 
 
 class ModelAccess(_Choices):
-    """How a model is asked."""
+    """How a model is asked, and what it was fitted on."""
 
     timeout: float | None = Field(None, gt=0, description="Seconds to wait for an endpoint.")
     max_calls: int | None = Field(None, ge=1, description="Requests that an endpoint may get.")
+    space: Literal["auto", "original", "encoded"] = Field(
+        "auto", description="Whether it was fitted on original columns or an encoder's features."
+    )
 
 
 class Columns(_Choices):
@@ -181,7 +184,7 @@ class Settings(_Choices):
         "no finite sample can bound a mean without a cap.",
     )
     seed: int = Field(0, ge=0, description="Of every random choice: subsamples, refits, bootstrap.")
-    model: ModelAccess = Field(ModelAccess(), description="How a model is asked.")
+    model: ModelAccess = Field(ModelAccess(), description="How a model is asked and fed.")
     columns: Columns = Field(Columns(), description="What the columns of the table mean.")
     decide: Decide = Field(Decide(), description="What decides, said beforehand.")
     map: Choice = Field(

@@ -29,6 +29,7 @@ from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
 from likewise.metrics.base import FairMetric
 from likewise.metrics.saved import check_belongs, metric_fingerprint
 from likewise.models import as_model, check, open_model
+from likewise.models.performance import performance_of
 from likewise.record import Record
 from likewise.scale.crew import Task, work_through
 from likewise.scale.identity import files_digest, library_versions, text_digest
@@ -106,8 +107,12 @@ def audit_stream(
             "table": known.sample.table,
             "loss": settings.decide.loss,
             "protected": settings.columns.protected,
+            "labels": known.sample.y,
+            "positive": settings.columns.positive,
+            "space": settings.model.space,
         }
         who = _introduce(as_model(opened, **about), known, metric, settings)
+        about |= {"labels": None, "space": who.model.card.space or "auto"}
         settings = resolve(settings, who.model)
         same_sample = learned_from_everyone(metric, stream, known, who.model, progress)
         if same_sample:
@@ -199,7 +204,8 @@ def _introduce(model: Any, known: Survey, metric: FairMetric, settings: Settings
     if model.front is None and people.encoder is None:
         warn_about_scales(people.x, people.features, settings.map.get("lam", 50.0))
     x = np.ascontiguousarray(people.x, dtype=np.float64)
-    return Introduced(model, people, x, _targets(y, classes), classes)
+    targets = _targets(y, classes)
+    return Introduced(model, people, x, targets, classes, performance_of(model, x, targets))
 
 
 def _targets(y: Any, classes: tuple[Any, ...]) -> Any:

@@ -205,6 +205,9 @@ def get_ready(
         encoder=data.encoder,
         loss=settings.decide.loss,
         protected=tuple(data.protected),
+        labels=data.y,
+        positive=settings.columns.positive,
+        space=settings.model.space,
     )
     people = meet(wrapped, data)
     if metric is None:

@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
+import math
 import platform
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from likewise.losses import CLIP
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.saved import metric_fingerprint
+from likewise.models.space import WORDS
 from likewise.outcomes import Outcomes
 from likewise.people import AuditData
 from likewise.record import DataRecord, MetricRecord, ModelRecord, OriginRecord
@@ -27,7 +29,7 @@ SHOWN_LOADINGS = 10
 
 def model_record(who: Introduced, outcomes: Outcomes) -> ModelRecord:
     """Describe the model."""
-    card = who.model.card
+    card, found = who.model.card, who.performance
     return ModelRecord(
         kind=card.kind,
         task=card.task,
@@ -36,6 +38,9 @@ def model_record(who: Introduced, outcomes: Outcomes) -> ModelRecord:
         n_features=who.x.shape[1],
         sha256=card.fingerprint,
         clipped=_clipped(outcomes) if card.output == "probabilities" else 0,
+        fed=WORDS.get(card.space, ""),
+        balanced_accuracy=math.nan if found is None else found.balanced_accuracy,
+        auc=math.nan if found is None or not who.classes else found.auc,
     )
 
 

@@ -12,6 +12,7 @@ from likewise.metrics.base import FairMetric
 from likewise.metrics.saved import check_belongs
 from likewise.models.base import Model
 from likewise.models.behaviour import check
+from likewise.models.performance import Performance, performance_of
 from likewise.people import AuditData
 from likewise.settings import Settings
 
@@ -25,6 +26,7 @@ class Introduced:
     x: Float[np.ndarray, "n d"]
     y: Shaped[np.ndarray, " n"]
     classes: tuple[Any, ...]
+    performance: Performance | None = None
 
     def take(self, rows: Int[np.ndarray, " m"]) -> "Introduced":
         """Return the same model with some of the people."""
@@ -52,4 +54,4 @@ def introduce(model: Model, data: AuditData, metric: FairMetric, settings: Setti
     check(model, data.x, features=data.features, classes=classes)
     check_belongs(metric, data.features)
     x = np.ascontiguousarray(data.x, dtype=np.float64)
-    return Introduced(model, data, x, y, classes)
+    return Introduced(model, data, x, y, classes, performance_of(model, x, y))

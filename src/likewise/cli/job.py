@@ -38,7 +38,7 @@ class Job:
     @property
     def source(self) -> Any:
         """The model by its name, or the endpoint with the patience that was asked for."""
-        patience = self.settings.model.model_dump(exclude_none=True)
+        patience = self.settings.model.model_dump(exclude_none=True, exclude={"space"})
         if not self.model.startswith(("http://", "https://")):
             if patience:
                 raise InvalidSettings(

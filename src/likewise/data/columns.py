@@ -42,6 +42,10 @@ class Column(BaseModel, abc.ABC):
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         """Turn features back into an Arrow column, in the original units."""
 
+    @abc.abstractmethod
+    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        """Return the factors and the offset that turn features into the original number."""
+
     def check_kind(self, column: Any) -> None:
         """Refuse a column that holds another kind of value than in the training data."""
         found = kind(column.type)
@@ -99,6 +103,10 @@ class NumberColumn(Column):
         seen = numbers(self.name, column)
         check_finite(self.name, seen)
         return ((seen - self.mean) / self.scale)[:, None]
+
+    @override
+    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        return np.array([self.scale]), self.mean
 
     @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
@@ -170,6 +178,10 @@ class CategoryColumn(_Levels):
         return np.eye(len(self.levels))[self.codes(column)]
 
     @override
+    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        return np.array([float(level) for level in self.levels]), 0.0
+
+    @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         # The nearest corner of the unit cube with a single 1 is where the largest feature is.
         return self.of_codes(x.argmax(axis=1))
@@ -206,6 +218,10 @@ class IndicatorColumn(_Levels):
     @override
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
         return self.codes(column).astype(np.float64)[:, None]
+
+    @override
+    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        return np.array([float(self.one) - float(self.zero)]), float(self.zero)
 
     @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:

@@ -1,7 +1,7 @@
 """Turns tables into features: standardised numbers, one feature a level for everything else."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -139,6 +139,26 @@ class Encoder:
         """Features of each one-hot group: of them exactly one is 1."""
         groups = {c.name for c in self.codings if isinstance(c, CategoryColumn)}
         return {name: span for name, span in self.spans.items() if name in groups}
+
+    @property
+    def plain_columns(self) -> tuple[str, ...]:
+        """Columns of numbers and true/false, which a model can read as they are."""
+        return tuple(coding.name for coding in self.codings if coding.holds != "text")
+
+    def line(
+        self, columns: Sequence[str]
+    ) -> tuple[Float[np.ndarray, "c d"], Float[np.ndarray, " c"]]:
+        """Return the matrix and the offset that turn features into plain columns.
+
+        Codes of categories are weighed by their features, so a row of features that is nobody's
+        has a value between them.
+        """
+        matrix, offset = np.zeros((len(columns), len(self.features))), np.zeros(len(columns))
+        known = {coding.name: coding for coding in self.codings}
+        for j, name in enumerate(columns):
+            span = self.spans[name]
+            matrix[j, span.start : span.stop], offset[j] = known[name].line()
+        return matrix, offset
 
     @property
     def text_columns(self) -> frozenset[str]:

@@ -39,7 +39,7 @@ class Entrance:
         Displacements that the numbers of a state stand for, if it holds gradients: the rows of the
         first layer without their free part, and the free directions.
     scaled
-        Whether gradients include the weights of a single output; if not, ``rows`` do.
+        Whether gradients include the weights of a single output; if not, ``back`` and ``rows`` do.
     """
 
     network: Ascent
@@ -66,12 +66,13 @@ def entrance(network: Ascent, coordinates: Coordinates) -> Entrance:
     """
     m, d = network.layers[0].weight.shape
     into = coordinates.lower(network.layers[0].weight)
-    if not isinstance(coordinates, Split) or m >= 2 * d:
-        rates, free, back = coordinates.rates, coordinates.free, np.ascontiguousarray(into.T)
-        return Entrance(network, rates, free, into, back, coordinates)
-    costly, along = into[:, :d], into[:, d:]
     single = len(network.layers) == 2 and len(network.layers[1].bias) == 1
     factor = network.layers[1].weight[0] if single else np.ones(m, dtype=into.dtype)
+    if not isinstance(coordinates, Split) or m >= 2 * d:
+        rates, free = coordinates.rates, coordinates.free
+        back = np.ascontiguousarray(into.T * factor)
+        return Entrance(network, rates, free, into, back, coordinates, scaled=not single)
+    costly, along = into[:, :d], into[:, d:]
     return Entrance(
         network,
         rates=np.concatenate([np.repeat(coordinates.rates[:1], m), coordinates.rates[d:]]),

@@ -13,7 +13,6 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float, Shaped
 from numpy.typing import DTypeLike
-from scipy.special import expit
 
 from likewise.losses import Loss
 from likewise.models.base import Model
@@ -82,14 +81,17 @@ class Ascent:
         calls += _loss_slope(self.loss, values[-1], y)
         slope = values[-1]
         last = _undo("", slope, slope)
+        weights = [layer.weight for layer in self.layers]
+        if len(slope) == 1 and len(weights) > 2:  # the only weights of an output join those before
+            weights[-2] = weights[-2] * weights[-1].T
         for i in reversed(range(1, len(self.layers))):
             layer, active, back = self.layers[i], values[i - 1], slope
             if len(slope) > 1:
                 back = np.empty_like(active)
-                calls.append(partial(np.matmul, layer.weight.T, slope, out=back))
-            elif scaled:  # for a single output faster than a matrix product
+                calls.append(partial(np.matmul, weights[i].T, slope, out=back))
+            elif scaled and i == 1:  # for a single output faster than a matrix product
                 back = np.empty_like(active)
-                calls.append(partial(np.multiply, layer.weight.T, slope, out=back))
+                calls.append(partial(np.multiply, weights[i].T, slope, out=back))
             last = _undo(layer.activation, back, active)
             if i > 1:
                 calls.append(partial(last, active))
@@ -135,9 +137,14 @@ def _loss_slope(
             return [away, partial(np.multiply, out, 2, out=out)]
         return [away, partial(np.sign, out, out=out)]
     if len(out) == 1:
-        opposite = (1 - 2 * y[None]).astype(out.dtype)
-        turn = partial(np.multiply, out, opposite, out=out)
-        return [turn, partial(expit, out, out=out), turn]
+        # −s / (1 + exp(s × out)), where s = ±1 is the label: a small slope keeps all its digits.
+        sign = (2 * y[None] - 1).astype(out.dtype)
+        return [
+            partial(np.multiply, out, sign, out=out),
+            partial(np.exp, out, out=out),
+            partial(np.add, out, 1, out=out),
+            partial(np.divide, -sign, out, out=out),
+        ]
     return [partial(_softmax_slope, out, y, np.arange(len(y)))]
 
 

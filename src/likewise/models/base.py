@@ -44,6 +44,8 @@ class ModelCard:
         A sha256 of what determines its outputs (weights, file), or ``""`` if there is none.
     loss
         The loss that counts, if it is not the usual one for the task.
+    space
+        What it is fed where an encoder makes the features: those, or decoded original columns.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class ModelCard:
     differentiable: bool = True
     fingerprint: str = ""
     loss: LossName | None = None
+    space: Literal["", "original", "encoded"] = ""
 
 
 @runtime_checkable

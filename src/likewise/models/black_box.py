@@ -13,7 +13,7 @@ from typing_extensions import override
 from likewise.errors import InvalidModel, LikewiseError, in_short
 from likewise.losses import Output
 from likewise.models.base import DOUBLE, Front, Model, ModelCard, Reference
-from likewise.models.scikit import Answer, classes_of, features_of, fitted, is_scikit
+from likewise.models.scikit import Answer, classes_of, features_of, fitted, is_scikit, width_of
 
 Function = Callable[[np.ndarray], Any]
 
@@ -96,7 +96,7 @@ def from_predictor(estimator: Any) -> BlackBox:
         box.card,
         kind=type(estimator).__name__,
         classes=() if coded or box.card.task == "regression" else classes_of(estimator),
-        n_features=getattr(estimator, "n_features_in_", None),
+        n_features=width_of(estimator),
         features=features_of(estimator),
         fingerprint=_fingerprint(estimator),
     )

@@ -1,7 +1,7 @@
 """Models that read original columns and cannot be cut: audited through decoded rows."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,8 +27,23 @@ class Decoder(Protocol):
         """Names of the features."""
         ...
 
+    @property
+    def plain_columns(self) -> tuple[str, ...]:
+        """Names of the original columns of numbers and true/false."""
+        ...
+
+    def encode(self, table: Any) -> Float[np.ndarray, "n d"]:
+        """Return the features of every row."""
+        ...
+
     def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
         """Return the people who stand behind rows of features, with real values."""
+        ...
+
+    def line(
+        self, columns: Sequence[str]
+    ) -> tuple[Float[np.ndarray, "c d"], Float[np.ndarray, " c"]]:
+        """Return the matrix and the offset that turn features into plain columns."""
         ...
 
 
@@ -75,6 +90,7 @@ def through(reader: ColumnReader, encoder: Decoder | None) -> BlackBox:
         n_features=len(encoder.features),
         features=encoder.features,
         differentiable=False,
+        space="original",
     )
     return BlackBox(card, _Decoding(reader, encoder))
 

@@ -3,9 +3,11 @@
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
+from jaxtyping import Shaped
 
 from likewise.errors import (
     ConversionWarning,
@@ -20,6 +22,7 @@ from likewise.models import black_box, decoded, endpoint, layered, pipeline, sci
 from likewise.models.base import Model
 from likewise.models.behaviour import check_cut
 from likewise.models.opened import Opened
+from likewise.models.space import LabelledPeople, Space, possible, readings, settle
 
 
 def as_model(
@@ -31,6 +34,9 @@ def as_model(
     encoder: decoded.Decoder | None = None,
     loss: LossName | None = None,
     protected: Sequence[str] = (),
+    labels: Shaped[np.ndarray, " n"] | None = None,
+    positive: Any = None,
+    space: Literal["auto", "original", "encoded"] = "auto",
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -54,8 +60,18 @@ def as_model(
         For regressions: ``squared`` (the default) or ``absolute``.
     protected
         Columns of the table that a pipeline which was fitted without names may not read.
+    labels, positive
+        Labels of the people in ``table``, and the one that is class 1 of two, to find out whether
+        a model was fitted on original columns or on the encoder's features.
+    space
+        Which of the two, if that is known.
     """
-    found = _Recogniser(output, tuple(classes or ()), table, encoder, tuple(protected)).model(model)
+    people = LabelledPeople(table, labels, positive)
+    said = None if space == "auto" else space
+    recogniser = _Recogniser(
+        output, tuple(classes or ()), table, encoder, tuple(protected), said, people
+    )
+    found = recogniser.model(model)
     if classes and found.card.classes != tuple(classes):
         known = found.card.classes
         if known and known != tuple(range(len(classes))):  # which are codes for something
@@ -64,14 +80,16 @@ def as_model(
                 "others cannot be given to it."
             )
         found = _with_card(found, classes=tuple(classes))
-    said = getattr(found, "says", None) or found.card.output
-    if output is not None and said != output:
+    returned = getattr(found, "says", None) or found.card.output
+    if output is not None and returned != output:
         if not found.declared:
             task = "regression" if output == "values" else "classification"
             found = _with_card(found, output=output, task=task)
             found = dataclasses.replace(found, declared=True)  # type: ignore[type-var]
         else:
-            raise InvalidModel(f"The {found.card.kind} returns {said}, not {output}.")
+            raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
+    if encoder is not None and not found.card.space:
+        found = settle(possible(found, encoder, table), encoder, said, people)
     if loss is None:
         return found
     if (loss == "cross_entropy") != (found.card.task == "classification"):
@@ -92,6 +110,8 @@ class _Recogniser:
     table: pa.Table | None
     encoder: decoded.Decoder | None
     protected: tuple[str, ...]
+    space: Space | None
+    people: LabelledPeople
 
     def model(self, given: Any) -> Model:
         if isinstance(given, Model):
@@ -155,7 +175,8 @@ class _Recogniser:
     def pipeline(self, whole: Any) -> Model:
         """Cut a pipeline in front of its last step, or read it through decoded rows if told how."""
         if self.encoder is not None:
-            return decoded.through(_reader(whole), self.encoder)
+            choices = readings(_reader(whole), black_box.from_predictor(whole), self.encoder)
+            return settle(choices, self.encoder, self.space, self.people)
         front, last = pipeline.cut(whole)
         front = front if self.table is None else front.among(self.table, self.protected)
         found = dataclasses.replace(self, table=None).model(last)

@@ -115,7 +115,20 @@ def classes_of(estimator: Any) -> tuple[Any, ...]:
 
 def features_of(estimator: Any) -> tuple[str, ...]:
     """Return the names of the columns an estimator was fitted with, if it had names."""
-    return tuple(str(name) for name in getattr(estimator, "feature_names_in_", ()))
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None and type(estimator).__module__.startswith("catboost"):
+        names = estimator.feature_names_
+        numbered = names == [str(j) for j in range(len(names))]
+        names = () if numbered else names
+    return tuple(str(name) for name in (() if names is None else names))
+
+
+def width_of(estimator: Any) -> int | None:
+    """Return how many inputs an estimator was fitted with, if it says."""
+    if type(estimator).__module__.startswith("catboost"):
+        return len(estimator.feature_names_)  # what it calls n_features_in_ is lost in a file
+    width = getattr(estimator, "n_features_in_", None)
+    return None if width is None else int(width)
 
 
 def _line(estimator: Any) -> Layer:

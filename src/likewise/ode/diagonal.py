@@ -49,8 +49,10 @@ class Diagonal:
         """Add the product with ``x`` to ``out``, and return that; ``room`` may be overwritten."""
         if not self._in_runs(x, out):
             return np.add(out, np.multiply(x, self.factors, out=room), out=out)
+        flat, target = x.T.reshape(-1), out.T.reshape(-1)
         for rows, factor in self.runs:
-            self.add_run(x.T[rows].reshape(-1), out.T[rows].reshape(-1), a=factor)
+            begin, count = rows.start * len(x), (rows.stop - rows.start) * len(x)
+            self.add_run(flat, target, count, factor, begin, 1, begin, 1)
         return out
 
     def _in_runs(self, x: State, out: State) -> bool:

@@ -1,8 +1,9 @@
 """Drives a solver along a partition of the time."""
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -56,7 +57,7 @@ def integrate(
     finite = np.ones(len(x0), dtype=bool)
     lost = False
     x, before, step = x0, math.nan, None
-    with np.errstate(over="ignore", invalid="ignore"):  # rows that leave all bounds are flagged
+    with _quick_and_quiet():
         for number, h in enumerate(steps, start=1):
             if step is None or h != before:
                 before, step = h, solver.stepper(field, x, h)
@@ -70,3 +71,17 @@ def integrate(
             if number in wanted:
                 kept[wanted[number]] = x.copy()  # the solver uses its memory again
     return Solution(x, finite, kept, len(steps) * solver.evaluations)
+
+
+@contextlib.contextmanager
+def _quick_and_quiet() -> Iterator[None]:
+    """Let NumPy work on rows of a block in place, and say nothing of those that leave all bounds.
+
+    With its usual buffers, NumPy would first copy whatever is shorter than they are.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        before = np.setbufsize(1024)
+        try:
+            yield
+        finally:
+            np.setbufsize(before)

@@ -159,6 +159,7 @@ def _count(n: int, thing: str) -> str:
 def _about(record: Record) -> list[tuple[str, str]]:
     model, data, metric = record.model, record.data, record.metric
     classes = f", classes {', '.join(model.classes)}" if model.classes else ""
+    fed = f"; fed: {model.fed}" if model.fed else ""
     kind = "learned" if metric.learned else "given"
     sample = " from the audited people" if metric.same_sample else ""
     lam, time, budget = map_numbers(record)
@@ -169,7 +170,7 @@ def _about(record: Record) -> list[tuple[str, str]]:
         "worst": f"the worse of flow (λ = {lam:g}, T = {time:g}) and search within reach",
     }
     rows = [
-        ("Model", f"{model.kind}, {model.n_features} features{classes}"),
+        ("Model", f"{model.kind}, {model.n_features} features{classes}{fed}"),
         ("People", f"{data.n} from {data.source}"),
     ]
     if data.protected:
@@ -213,7 +214,8 @@ def _people(record: Record) -> list[tuple[str, str]]:
     for measure in record.measures:
         if measure.name == "balanced_accuracy" and not measure.group:
             span = f"({number(measure.lower)} to {number(measure.upper)})"
-            rows.append(("Performance", f"balanced accuracy {number(measure.value)} {span}"))
+            area = "" if math.isnan(record.model.auc) else f", AUC {number(record.model.auc)}"
+            rows.append(("Performance", f"balanced accuracy {number(measure.value)} {span}{area}"))
     known = sorted((g for g in record.groups if not g.small), key=lambda g: g.estimate)
     if len(known) > 1:
         least, most = (

@@ -1,0 +1,102 @@
+"""Models fitted on original columns of numbers, given the features of an encoder."""
+
+import dataclasses
+import functools
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
+from likewise.models.decoded import Decoder
+from likewise.models.network import Affine, Network
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class DecodedInputs(Model):
+    r"""A model of original numbers as a function of an encoder's features.
+
+    A model with gradients is fed :math:`A x + b`, which is the original row wherever ``x`` is the
+    features of one; others are fed the nearest row that could be in the table (`Decoder.decode`).
+
+    Parameters
+    ----------
+    card
+        What is known of it, in terms of the features.
+    inner
+        The model, fed columns of numbers as they stand in the table.
+    encoder
+        What made the features.
+    columns
+        The columns it reads, in its order.
+    """
+
+    card: ModelCard
+    inner: Model
+    encoder: Decoder
+    columns: tuple[str, ...]
+    declared: bool = True
+    front: Front | None = None
+
+    @classmethod
+    def of(cls, inner: Model, encoder: Decoder, columns: tuple[str, ...]) -> "DecodedInputs":
+        """Put an encoder in front of a model."""
+        card = dataclasses.replace(
+            inner.card,
+            n_features=len(encoder.features),
+            features=encoder.features,
+            space="original",
+        )
+        return cls(card, inner, encoder, columns, inner.declared)
+
+    @property
+    @override
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        return self.inner.dtype
+
+    @property
+    @override
+    def reference(self) -> Reference | None:  # type: ignore[override]
+        own = self.inner.reference
+        return None if own is None else lambda x: own(self.rows(x))
+
+    @functools.cached_property
+    def line(self) -> tuple[Float[np.ndarray, "c d"], Float[np.ndarray, " c"]]:
+        """The matrix and the offset that turn features into original numbers."""
+        return self.encoder.line(self.columns)
+
+    def rows(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n c"]:
+        """Return what the model is fed for rows of features."""
+        if self.card.differentiable:
+            matrix, offset = self.line
+            return x @ matrix.T + offset
+        table = self.encoder.decode(x)
+        return np.column_stack(
+            [np.asarray(table[name].to_numpy(), dtype=np.float64) for name in self.columns]
+        )
+
+    @override
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        return self.inner(self.rows(x))
+
+    @override
+    def outputs_and_pullback(
+        self, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+        out, pullback = self.inner.outputs_and_pullback(self.rows(x))
+        matrix = self.line[0]
+        return out, lambda gradient: pullback(gradient) @ matrix
+
+    @functools.cached_property
+    @override
+    def network(self) -> Network | None:
+        own = self.inner.network
+        if own is None:
+            return None
+        (matrix, offset), first = self.line, own.layers[0]
+        folded = Affine(
+            first.activation, first.weight @ matrix, first.bias + first.weight @ offset[:, None]
+        )
+        return Network((folded, *own.layers[1:])) if not first.activation else None
