@@ -9,8 +9,8 @@ import pytest
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 36_000,
-    "modules_of_an_audit": 112,
-    "functions_of_an_audit": 840,
+    "modules_of_an_audit": 116,
+    "functions_of_an_audit": 900,
     "room_changes_of_an_audit": 60,
     "isinstance_of_concrete_kinds": 60,
     "lines_that_name_a_map": 30,

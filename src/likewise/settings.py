@@ -11,164 +11,41 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pydantic
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from likewise.errors import InvalidSettings
+from likewise.settings_sections import (
+    CheckLevel,
+    Choice,
+    Choices,
+    Columns,
+    Decide,
+    IntervalName,
+    Metric,
+    ModelAccess,
+    Selection,
+)
 from likewise.settings_upgrade import upgraded
 
-IntervalName = Literal["hall", "bootstrap_t", "paper"]
-CheckLevel = Literal["full", "core"]
+__all__ = [
+    "CheckLevel",
+    "Choice",
+    "Columns",
+    "Decide",
+    "IntervalName",
+    "Metric",
+    "Selection",
+    "Settings",
+    "canonical",
+    "make_settings",
+    "parse_choice",
+]
 
 
-class _Choices(pydantic.BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Choice(_Choices):
-    """Something that is registered by name, with its parameters beside the name."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-    name: str = Field("auto", description="Its name, or package.module:Name.")
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters that are given; all others have their defaults."""
-        return dict(self.model_extra or {})
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a parameter, or ``default`` where it is not given."""
-        return self.params.get(name, default)
-
-
-class Selection(_Choices):
-    """Which of several to run, and the parameters of each under its name."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-    run: str | tuple[str, ...] = Field("auto", description="Which of them, by name.")
-
-    @pydantic.model_validator(mode="after")
-    def _only_tables(self) -> "Selection":
-        for name, params in (self.model_extra or {}).items():
-            if not isinstance(params, dict):
-                raise ValueError(f"{name} must be a section of parameters, not {params!r}")
-        return self
-
-    def params(self, name: str) -> dict[str, Any]:
-        """Return the parameters that are given for ``name``."""
-        return dict((self.model_extra or {}).get(name, {}))
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The names that have parameters."""
-        return tuple(self.model_extra or {})
-
-
-class Decide(_Choices):
-    """What decides, said beforehand."""
-
-    test: str = Field(
-        "auto",
-        description="The test that decides: loss_ratio, error_rate_ratio, mean_loss_ratio "
-        "(regressions), or another that is run; auto goes by what the model returns.",
-    )
-    loss: Literal["squared", "absolute"] | None = Field(
-        None, description="For regressions: squared (the default) or absolute errors."
-    )
-    interval: IntervalName = Field(
-        "hall",
-        description="How bounds are computed: hall, bootstrap_t, or paper (the normal limit); "
-        "tests that do not know the first two have their own.",
-    )
-    metric: Literal["auto", "fixed", "refitted"] = Field(
-        "auto",
-        description="Whose uncertainty counts: fixed takes the metric as given, refitted adds "
-        "that of learning it, auto refits a metric learned from the audited people.",
-    )
-    blinded: Literal["refuse", "stronger"] = Field(
-        "refuse",
-        description="If a search without gradients finds significantly more than the flow: "
-        "refuse the result, or decide by the stronger map.",
-    )
-
-
-class Metric(_Choices):
-    """How a fair metric is learned when none is given, and how often it is refitted."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-    name: str = Field(
-        "auto",
-        description="auto takes the metric that is given, or learns one; package.module:Name is "
-        "one of your own, whose parameters stand here too.",
-    )
-    C: float = Field(
-        1.0, gt=0, description="Of the regressions it is learned by: smaller is more regular."
-    )
-    groups: int = Field(
-        10, ge=2, le=100, description="Refits by the jackknife, each without one group of people."
-    )
-    refits: int = Field(
-        0, ge=0, le=10_000, description="Refits on so many bootstrap samples of people instead."
-    )
-    crossfit: bool = Field(
-        False, description="Move people under the metric that was learned without their group."
-    )
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters of a metric of one's own."""
-        return dict(self.model_extra or {})
-
-    @pydantic.model_validator(mode="after")
-    def _no_strangers(self) -> "Metric":
-        if self.name == "auto" and self.params:
-            raise ValueError(f"there is no such setting: metric.{next(iter(self.params))}")
-        return self
-
-
-class ModelAccess(_Choices):
-    """How a model is asked, and what it was fitted on."""
-
-    timeout: float | None = Field(None, gt=0, description="Seconds to wait for an endpoint.")
-    max_calls: int | None = Field(None, ge=1, description="Requests that an endpoint may get.")
-    space: Literal["auto", "original", "encoded"] = Field(
-        "auto", description="Whether it was fitted on original columns or an encoder's features."
-    )
-
-
-class Columns(_Choices):
-    """What the columns of the table mean."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    label: str | None = Field(None, description="Column with the true outcome.")
-    protected: tuple[str, ...] = Field((), description="Columns with protected traits.")
-    weight: str | None = Field(None, description="Column with sampling weights.")
-    cluster: str | None = Field(None, description="Column that groups dependent rows.")
-    ignore: tuple[str, ...] = Field((), description="Columns that the model does not see.")
-    inputs: tuple[str, ...] | None = Field(
-        None, description="Columns that the model sees, in order; by default all without a role."
-    )
-    positive: str | None = Field(None, description="Label value that is class 1 of two.")
-    output: Literal["logits", "probabilities", "values"] | None = Field(
-        None, description="What the model returns, if it does not say."
-    )
-    drop_missing: bool = Field(False, description="Leave out rows with missing values.")
-
-    @pydantic.field_validator("protected", "ignore", "inputs", mode="before")
-    @classmethod
-    def _names_in_one(cls, value: Any) -> Any:
-        if isinstance(value, str | int | float):
-            return tuple(part.strip() for part in str(value).split(",") if part.strip())
-        return value
-
-
-class Settings(_Choices):
+class Settings(Choices):
     """All choices of one audit."""
 
     delta: float = Field(
@@ -227,6 +104,12 @@ class Settings(_Choices):
         if isinstance(self.tests.run, str) and self.tests.run != "auto":
             raise ValueError(f"tests.run is auto or a list of names, not {self.tests.run}")
         return self
+
+    @property
+    def learning(self) -> dict[str, Any]:
+        """How a metric is learned, as `likewise.sensitive_subspace` takes it."""
+        chosen = self.metric.model_dump(include={"penalty", "C", "groups", "placebos"})
+        return {**chosen, "may_matter": self.columns.may_matter, "seed": self.seed}
 
     @property
     def hash(self) -> str:

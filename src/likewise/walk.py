@@ -216,9 +216,7 @@ def get_ready(
                 "Without a fair metric, protected traits are needed to learn one. Name them with "
                 "protected (--protected), or give a metric (--metric)."
             )
-        metric = sensitive_subspace(
-            people, C=settings.metric.C, groups=settings.metric.groups, seed=settings.seed
-        )
+        metric = sensitive_subspace(people, **settings.learning)
     who = introduce(wrapped, people, metric, settings)
     check_refits(settings, metric, people)
     settings = resolve(settings, wrapped)

@@ -79,7 +79,7 @@ def run_path(
         result = audit(
             model,
             people.test,
-            metric=sensitive_subspace(people.test, groups=0),
+            metric=sensitive_subspace(people.test, C=1.0, groups=0, placebos=0),
             map=flow,
             settings=Settings(checks="core"),
             threads=1,

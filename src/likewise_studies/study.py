@@ -150,7 +150,7 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
     people = study.split(split)
     model = train(study.methods[method], people, split)
     trained = time.process_time()
-    metric = sensitive_subspace(people.test)
+    metric = sensitive_subspace(people.test, C=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LikewiseWarning)
         stated = audit(
@@ -210,7 +210,9 @@ def train(model: TrainedClassifier, people: Split, seed: int) -> TrainedClassifi
     fresh = clone(model).set_params(random_state=seed)
     if "directions" in fresh.get_params():
         # Learned with feature names, so that a trait which is itself an input is recognised.
-        fresh.set_params(directions=sensitive_subspace(data, groups=0).directions)
+        fresh.set_params(
+            directions=sensitive_subspace(data, C=1.0, groups=0, placebos=0).directions
+        )
     return fresh.fit(data.x, data.y, dict(data.protected))
 
 

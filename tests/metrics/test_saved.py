@@ -58,11 +58,30 @@ def test_a_learned_metric_comes_back_as_it_was(learned, path):
     assert again.origin == learned.origin
     assert np.array_equal(again.reach.axes, learned.reach.axes)
     assert (again.groups == learned.groups).all()
-    for mine, theirs in zip(again.refits, learned.refits, strict=True):
+    assert len(again.placebos) == 39
+    others = zip(again.refits + again.placebos, learned.refits + learned.placebos, strict=True)
+    for mine, theirs in others:
         assert np.array_equal(mine.free, theirs.free)
         assert np.array_equal(mine.reach.axes, theirs.reach.axes)
     assert again.attached == {"encoder": '{"a": 1}'}
     assert str(again) == str(learned)
+
+
+def test_a_file_of_the_first_format_is_read_and_has_no_placebos(learned, path):
+    save_metric(dataclasses.replace(learned, placebos=()), path)
+
+    def older(about):
+        about.update(format=1, placebos=[])
+        about["origin"].update(C=1.0)
+        del about["placebos"], about["origin"]["penalty"], about["origin"]["may_matter"]
+        for trait in about["origin"]["traits"]:
+            del trait["penalty"], trait["left_out"]
+
+    rewrite(path, older)
+    again = load_metric(path)
+    assert again.placebos == ()
+    assert (again.origin.C, again.origin.traits[0].penalty) == (1.0, None)
+    assert "C = 1" in str(again)
 
 
 def test_given_metrics_come_back_too(path):
@@ -90,13 +109,14 @@ def test_the_fingerprint_is_of_the_metric_alone(learned, path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda about: about.update(format=2), "newer version"),
+        (lambda about: about.update(format=3), "newer version"),
         (lambda about: about.update(surprise=1), "surprise"),
         (lambda about: about.__delitem__("kind"), "kind"),
         (lambda about: about["reach"].update(radius=-1.0), "radius"),
         (lambda about: about.update(features=["a"]), "1 feature names for 5 columns"),
         (lambda about: about.update(labels=[]), "labels"),
         (lambda about: about["refits"].pop(), "groups"),
+        (lambda about: about["placebos"].append(about["refits"][0]), "placebo.39.free"),
         (lambda about: about["refits"].append(about["refits"][0]), "refit.10.free"),
         (lambda about: about.update(kind="quadratic"), "sigma"),
         (lambda about: about["origin"].update(n=7), "groups are not those"),

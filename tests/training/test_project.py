@@ -18,7 +18,8 @@ def sample(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def test_project_does_not_see_the_learned_subspace(rng):
     x, y, trait = sample(rng)
     model = ProjectClassifier(max_iter=300, learning_rate=1e-3).fit(x, y, {"trait": trait})
-    free = sensitive_subspace(AuditData.from_arrays(x, y, {"trait": trait}), groups=0).free
+    people = AuditData.from_arrays(x, y, {"trait": trait})
+    free = sensitive_subspace(people, C=1.0, groups=0, placebos=0).free
 
     network = model.to_torch()
     before = network(torch.from_numpy(x))

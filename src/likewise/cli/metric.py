@@ -23,6 +23,15 @@ def metric(
     weight: options.Weight = None,
     cluster: options.Cluster = None,
     ignore: options.Ignore = None,
+    may_matter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--may-matter",
+            metavar="COLUMN",
+            help="Column that may make a difference: nobody is moved along it.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
     drop_missing: options.DropMissing = None,
     encoder: options.EncoderFile = None,
     no_encoder: Annotated[
@@ -47,7 +56,9 @@ def metric(
     """Learn from TRAIN which directions predict the protected traits, and save them as free.
 
     An encoder (one-hot, standardise) is fitted too and saved inside the metric file; `likewise
-    audit --metric FILE` then encodes the audited people in the same way.
+    audit --metric FILE` then encodes the audited people in the same way. The file also holds what
+    the metric's uncertainty is read from, and metrics learned from shuffled traits: a model is
+    accused only if it is more sensitive to the traits than to these.
 
     Example: likewise metric train.csv --label income --protected sex --protected race
     -o metric.safetensors
@@ -60,6 +71,7 @@ def metric(
         "columns__weight": weight,
         "columns__cluster": cluster,
         "columns__ignore": options.names(ignore),
+        "columns__may_matter": options.names(may_matter),
         "columns__drop_missing": drop_missing,
     }
     chosen = options.settings_from(settings, choices, assigned)
@@ -72,9 +84,7 @@ def metric(
 
     files.check_writable(output)
     people, attached = _people(train, chosen, encoder, no_encoder, model, trust)
-    learned = sensitive_subspace(
-        people, C=chosen.metric.C, groups=chosen.metric.groups, seed=chosen.seed
-    )
+    learned = sensitive_subspace(people, **chosen.learning)
     save_metric(learned, output, attached=attached)
     print(learned)
     say(f"Saved to {output}.")

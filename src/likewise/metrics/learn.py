@@ -3,24 +3,24 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics import newton
-from likewise.metrics.columns import columns_of
-from likewise.metrics.groups import cluster_codes, delete_groups
+from likewise.metrics.groups import delete_groups
 from likewise.metrics.newton import Fit, Standardised
-from likewise.metrics.origin import Origin, TraitOrigin
-from likewise.metrics.quadratic import ProjectionMetric, span
-from likewise.metrics.reach import Ellipsoid
-from likewise.metrics.score import predict
-from likewise.metrics.traits import Trait, read_trait
+from likewise.metrics.origin import Origin, TraitOrigin, Validation
+from likewise.metrics.penalty import CrossValidation, choose_penalties
+from likewise.metrics.placebo import COUNT, placebo_metrics
+from likewise.metrics.quadratic import ProjectionMetric
+from likewise.metrics.sample import Direction, Sample, contrasts
+from likewise.metrics.score import predict, validate
+from likewise.metrics.stacked import Stack
+from likewise.metrics.traits import Trait
 from likewise.people import AuditData
-
-SAME_DIRECTION = 1e-6
-"""Learned directions nearer to dependent than this are one direction: fits are not exact."""
 
 
 def sensitive_subspace(
@@ -28,8 +28,11 @@ def sensitive_subspace(
     *,
     traits: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
-    C: float = 1.0,
+    penalty: float | Literal["auto"] = "auto",
+    C: float | None = None,
+    may_matter: Sequence[str] = (),
     groups: int = 10,
+    placebos: int = COUNT,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> ProjectionMetric:
@@ -52,35 +55,52 @@ def sensitive_subspace(
     kinds
         ``classes`` or ``number`` for traits that could be either; numbers with more than ten
         distinct values are numbers by default.
+    penalty
+        Strength γ of the penalty a person. ``auto`` chooses it for each trait by
+        cross-validation on this sample (`likewise.metrics.penalty`).
     C
-        Inverse strength of the penalty; weak evidence is shrunk more the smaller it is.
+        Inverse strength of the penalty of the whole sample, instead: C = 1/(γ n). The paper's
+        is 1; with it, what is learned depends on how many people there are.
+    may_matter
+        Columns that may make a difference: no direction along them is free, and traits are
+        regressed on what these columns do not explain of the others.
     groups
         Number of delete-group refits kept with the metric (none if 0): each learns the metric and
         its reach again without one of ``groups`` random groups of people, and their spread is the
         uncertainty of having learned it from a sample.
+    placebos
+        Number of placebo metrics kept with it (none if 0), learned by the same rule from shuffled
+        traits. Without them a model cannot be accused under this metric.
     seed
-        Of these groups.
+        Of groups, folds and placebos.
     progress
         Called with the number of fits done, and of all.
     """
-    if not C > 0 or not np.isfinite(C):
-        raise InvalidSettings(f"C must be a positive number, not {C}.")
     if groups < 0 or groups == 1:
         raise InvalidSettings(f"groups must be 0 (no refits) or at least 2, not {groups}.")
-    sample = _Sample.of(data, traits, kinds or {}, C)
-    learned = _learn(sample, sample.weight)
+    if placebos < 0:
+        raise InvalidSettings(f"placebos must be 0 (none) or more, not {placebos}.")
+    sample = Sample.of(data, traits, kinds or {}, may_matter)
+    given = None if penalty == "auto" else penalty
+    rule = _Rule.of(sample, given, C, seed)
+    metric, fits = _learn(sample, rule)
     dealt = _deal(sample, groups, np.random.default_rng(seed))
-    total = 1 + (int(dealt.max()) + 1 if dealt is not None else 0)
+    count = 0 if dealt is None else int(dealt.max()) + 1
+    total = 1 + count + (placebos > 0)
     refits = []
-    for g in range(total - 1):
+    for g in range(count):
         if progress is not None:
             progress(g + 1, total)
-        refits.append(_learn(sample, sample.weight * (dealt != g), learned.fits).metric)
+        kept = sample.weighted(sample.weight * (dealt != g))
+        refits.append(_learn(kept, rule, fits)[0])
+    if placebos and progress is not None:
+        progress(total - 1, total)
     metric = dataclasses.replace(
-        learned.metric,
-        origin=_origin(sample, learned, seed),
+        metric,
+        origin=_origin(sample, rule, metric, fits, seed, may_matter),
         refits=tuple(refits),
         groups=dealt,
+        placebos=placebo_metrics(sample, placebos, seed, given, C),
     )
     if progress is not None:
         progress(total, total)
@@ -117,129 +137,98 @@ def bootstrap_refits(
         raise InvalidMetric("A metric can only be refitted on the very sample it was learned from.")
     names = [trait.name for trait in origin.traits]
     kinds = {t.name: "number" if t.kind == "number" else "classes" for t in origin.traits}
-    sample = _Sample.of(data, names, kinds, origin.C)
-    full = _learn(sample, sample.weight)
-    unit = cluster_codes(data.cluster, len(data))
+    sample = Sample.of(data, names, kinds, origin.may_matter)
+    rule = _Rule.known(origin)
+    fits = _learn(sample, rule)[1]
+    unit = sample.unit
     n_units = int(unit.max()) + 1
     rng = np.random.default_rng(seed)
     resamples = []
     for b in range(B):
         times = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)[unit]
-        refit = _learn(sample, sample.weight * times, full.fits)
-        resamples.append(Resample(refit.metric, times))
+        refit, _ = _learn(sample.weighted(sample.weight * times), rule, fits)
+        resamples.append(Resample(refit, times))
         if progress is not None:
             progress(b + 1, B)
     return tuple(resamples)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Sample:
-    """The sample, made ready for many fits with different weights."""
+@dataclasses.dataclass(frozen=True)
+class _Chosen:
+    """The penalty of one trait's regression, and how well it predicts people left out."""
 
-    data: AuditData
-    traits: tuple[Trait, ...]
-    inputs: Mapping[str, list[int]]
-    others: list[int]
-    columns: Standardised
-    weight: Float[np.ndarray, " n"]
-    C: float
+    penalty: float
+    left_out: Validation | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rule:
+    """How strongly each regression is held back: a penalty a person, or one for the sample."""
+
+    C: float | None
+    chosen: Mapping[str, _Chosen]
+    words: str
 
     @classmethod
-    def of(
-        cls, data: AuditData, names: Sequence[str] | None, kinds: Mapping[str, str], C: float
-    ) -> "_Sample":
-        if data.x.shape[1] == 0:
-            raise InvalidMetric(
-                "There are no feature columns to learn a metric from. Encode the table, or learn "
-                "in the space where the pipeline is audited."
-            )
-        names = tuple(data.protected) if names is None else tuple(dict.fromkeys(names))
-        if not names:
-            raise InvalidMetric(
-                "There is no protected trait to learn a metric from. Name one (--protected)."
-            )
-        traits = tuple(read_trait(name, data.trait(name), kinds.get(name)) for name in names)
-        inputs = {t.name: columns_of(data.features, t.name, t.classes) for t in traits}
-        taken = {j for places in inputs.values() for j in places}
-        others = [j for j in range(data.x.shape[1]) if j not in taken]
-        weight = np.ones(len(data)) if data.weight is None else data.weight / data.weight.mean()
-        return cls(data, traits, inputs, others, Standardised.of(data.x[:, others]), weight, C)
+    def of(cls, sample: Sample, penalty: float | None, C: float | None, seed: int) -> "_Rule":
+        """Choose what is not given."""
+        if penalty is not None and C is not None:
+            raise InvalidSettings("Give a penalty a person or C, not both: C = 1/(penalty × n).")
+        for name, value in {"penalty": penalty, "C": C}.items():
+            if value is not None and not (value > 0 and np.isfinite(value)):
+                raise InvalidSettings(f"{name} must be a positive number, not {value}.")
+        chosen = {}
+        for trait in sample.traits:
+            fixed = penalty
+            if C is not None:
+                fixed = 1 / (C * float((sample.weight * trait.known).sum()))
+            chosen[trait.name] = _choose(sample, trait, fixed, seed)
+        found = "cross-validation, one standard error"
+        return cls(C, chosen, found if penalty is None and C is None else "given")
+
+    @classmethod
+    def known(cls, origin: Origin) -> "_Rule":
+        """Return the rule by which a metric was learned; old ones have C alone."""
+        chosen = {t.name: _Chosen(t.penalty or 1.0, t.left_out) for t in origin.traits}
+        return cls(origin.C, chosen, origin.penalty)
+
+    def strength(self, sample: Sample, trait: Trait) -> float:
+        """Return C of the regression of one trait."""
+        if self.C is not None:
+            return self.C
+        return 1 / (self.chosen[trait.name].penalty * float((sample.weight * trait.known).sum()))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Learned:
-    metric: ProjectionMetric
-    fits: Mapping[str, Fit]
-
-
-def _learn(
-    sample: _Sample, weight: Float[np.ndarray, " n"], start: Mapping[str, Fit] | None = None
-) -> _Learned:
-    """Fit every trait with these weights; the span of what was found, with its reach."""
-    d = sample.data.x.shape[1]
-    fits: dict[str, Fit] = {}
-    rows: list[Float[np.ndarray, " d"]] = []
-    labels: list[str] = []
-    for whole in sample.traits:
-        trait = whole.present(weight)
-        if trait is None:  # one class is all that a refit has left: it teaches nothing
-            continue
-        fits[trait.name] = fitted = _fit(sample, trait, weight, start)
-        for label, coefficients in _contrasts(trait, fitted, weight):
-            row = np.zeros(d)
-            row[sample.others] = coefficients
-            rows.append(row)
-            labels.append(label)
-    for name, places in sample.inputs.items():
-        rows.extend(np.eye(1, d, j)[0] for j in places)
-        labels.extend(f"{sample.data.features[j]} (the trait {name} itself)" for j in places)
-    directions = np.array(rows).reshape(len(rows), d)
-    free = span(directions, SAME_DIRECTION)
-    metric = ProjectionMetric(
-        free,
-        sample.data.features,
-        directions=directions,
-        labels=tuple(labels),
-        reach=Ellipsoid.of(sample.data.x @ free.T, weight),
-    )
-    return _Learned(metric, fits)
-
-
-def _fit(
-    sample: _Sample,
-    trait: Trait,
-    weight: Float[np.ndarray, " n"],
-    start: Mapping[str, Fit] | None,
-) -> Fit:
-    near = None if start is None or trait.name not in start else start[trait.name].theta
-    if near is not None and len(near) != trait.target.shape[1]:
-        near = None  # a class is gone
+def _choose(sample: Sample, trait: Trait, penalty: float | None, seed: int) -> _Chosen:
+    """Choose the penalty of one trait, and see how well the trait is predicted with it."""
+    weight = (sample.weight * trait.known)[:, None]
+    stack = Stack(sample.columns, trait.target[:, None], weight, trait.kind)
+    checked = CrossValidation(stack, sample.folds(seed), sample.unit)
     try:
-        return newton.fit(
-            sample.columns, trait.target, weight * trait.known, trait.kind, sample.C, near
-        )
+        if penalty is None:
+            penalty = float(choose_penalties(checked)[0])
+        return _Chosen(penalty, validate(checked, penalty))
     except InvalidMetric as error:
         raise InvalidMetric(f"Trait {trait.name!r}: {error}") from None
 
 
-def _contrasts(
-    trait: Trait, fitted: Fit, weight: Float[np.ndarray, " n"]
-) -> list[tuple[str, Float[np.ndarray, " d"]]]:
-    """Directions of one trait: its coefficients, or each class against the most common."""
-    if trait.kind == "number":
-        return [(trait.name, fitted.coefficients[0])]
-    if trait.kind == "binary":
-        zero, one = trait.classes
-        return [(f"{trait.name}: {one} against {zero}", fitted.coefficients[0])]
-    common = int(((weight * trait.known) @ trait.target).argmax())
-    return [
-        (f"{trait.name}: {name} against {trait.classes[common]}", row - fitted.coefficients[common])
-        for index, (name, row) in enumerate(zip(trait.classes, fitted.coefficients, strict=True))
-        if index != common
-    ]
+def _learn(
+    sample: Sample, rule: _Rule, start: Mapping[str, Fit] | None = None
+) -> tuple[ProjectionMetric, dict[str, Fit]]:
+    """Fit every trait with the sample's weights; the span of what was found, with its reach."""
+    fits: dict[str, Fit] = {}
+    found: list[Direction] = []
+    for whole in sample.traits:
+        trait = whole.present(sample.weight)
+        if trait is None:  # one class is all that a refit has left: it teaches nothing
+            continue
+        near = None if start is None or trait.name not in start else start[trait.name].theta
+        fits[trait.name] = fitted = sample.fit(trait, rule.strength(sample, trait), near)
+        found.extend(contrasts(trait, fitted.coefficients, sample.weight))
+    return sample.metric(found), fits
 
 
-def _deal(sample: _Sample, groups: int, rng: np.random.Generator) -> Int[np.ndarray, " n"] | None:
+def _deal(sample: Sample, groups: int, rng: np.random.Generator) -> Int[np.ndarray, " n"] | None:
     if groups == 0:
         return None
     strata = [trait.strata for trait in sample.traits]
@@ -247,14 +236,22 @@ def _deal(sample: _Sample, groups: int, rng: np.random.Generator) -> Int[np.ndar
     return dealt if dealt.max() > 0 else None
 
 
-def _origin(sample: _Sample, learned: _Learned, seed: int) -> Origin:
-    data, free = sample.data, learned.metric.free
+def _origin(
+    sample: Sample,
+    rule: _Rule,
+    metric: ProjectionMetric,
+    fits: Mapping[str, Fit],
+    seed: int,
+    may_matter: Sequence[str],
+) -> Origin:
+    data, free = sample.data, metric.free
     left = Standardised.of(data.x - (data.x @ free.T) @ free)
     traits = []
     for trait in sample.traits:
         weight = sample.weight * trait.known
-        before = learned.fits[trait.name]
-        after = newton.fit(left, trait.target, weight, trait.kind, sample.C)
+        before, chosen = fits[trait.name], rule.chosen[trait.name]
+        strength = rule.strength(sample, trait)
+        after = newton.fit(left, trait.target, weight, trait.kind, strength)
         traits.append(
             TraitOrigin(
                 name=trait.name,
@@ -266,6 +263,8 @@ def _origin(sample: _Sample, learned: _Learned, seed: int) -> Origin:
                 gradient=before.gradient,
                 before=predict(trait, before.scores(sample.columns), weight),
                 after=predict(trait, after.scores(left), weight),
+                penalty=chosen.penalty,
+                left_out=chosen.left_out,
             )
         )
     return Origin(
@@ -274,9 +273,11 @@ def _origin(sample: _Sample, learned: _Learned, seed: int) -> Origin:
         n=len(data),
         solver="newton",
         tolerance=newton.TOLERANCE,
-        C=float(sample.C),
+        C=rule.C,
         seed=seed,
         weighted=data.weight is not None,
         clustered=data.cluster is not None,
         traits=tuple(traits),
+        penalty=rule.words,
+        may_matter=tuple(may_matter),
     )

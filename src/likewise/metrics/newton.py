@@ -5,12 +5,13 @@ The stopping rule of a solver is not a detail here: a race direction on Adult th
 """
 
 import dataclasses
+import functools
 from typing import Literal
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import expit, softmax
 
 from likewise.errors import InvalidMetric
@@ -48,6 +49,15 @@ class Standardised:
         scale = np.where(constant, 1.0, scale)
         return cls(np.where(constant, 0.0, (x - mean) / scale), mean, scale)
 
+    @functools.cached_property
+    def design(self) -> Float[np.ndarray, "n p"]:
+        """The columns, and a column of ones for the intercept."""
+        return np.hstack([self.z, np.ones((len(self.z), 1))])
+
+    def take(self, rows: Int[np.ndarray, " m"]) -> "Standardised":
+        """Return some rows, standardised as they were."""
+        return Standardised(self.z[rows], self.mean, self.scale)
+
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
@@ -70,7 +80,27 @@ class Fit:
 
     def scores(self, columns: Standardised) -> Float[np.ndarray, "n k"]:
         """Return the fitted linear scores."""
-        return columns.z @ self.theta[:, :-1].T + self.theta[:, -1]
+        return columns.design @ self.theta.T
+
+
+def means(scores: Float[np.ndarray, "... k"], kind: Kind) -> Float[np.ndarray, "... k"]:
+    """Return the means that linear scores stand for."""
+    if kind == "number":
+        return scores
+    return expit(scores) if kind == "binary" else softmax(scores, axis=-1)
+
+
+def losses(
+    scores: Float[np.ndarray, "... k"], target: Float[np.ndarray, "... k"], kind: Kind
+) -> Float[np.ndarray, "..."]:
+    """Return the loss of each prediction: half its deviance."""
+    if kind == "number":
+        return 0.5 * np.square(scores - target)[..., 0]
+    if kind == "binary":
+        return np.logaddexp(0, scores[..., 0] * (1 - 2 * target[..., 0]))
+    top = scores.max(axis=-1)
+    total = top + np.log(np.exp(scores - top[..., None]).sum(axis=-1))
+    return total - (scores * target).sum(axis=-1)
 
 
 def fit(
@@ -80,6 +110,7 @@ def fit(
     kind: Kind,
     C: float,
     start: Float[np.ndarray, "k p"] | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Fit:
     r"""Minimise :math:`C \sum_i s_i\, \ell(W x_i + b, t_i) + |W|^2 / 2`, the intercept unpenalised.
 
@@ -93,13 +124,15 @@ def fit(
         Weights :math:`s_i \ge 0`; a zero leaves the row out.
     start
         Where to start; the solution of a similar problem saves most of the work.
+    tolerance
+        Largest gradient left, a unit of weight.
     """
     problem = _Problem(columns, target, weight / weight.sum(), kind, C * weight.sum())
     k, p = target.shape[1], columns.z.shape[1] + 1
     theta = np.zeros((k, p)) if start is None else start
     value, gradient, mean = problem.at(theta)
     for iteration in range(ITERATIONS):
-        if np.abs(gradient).max() <= TOLERANCE:
+        if np.abs(gradient).max() <= tolerance:
             return Fit(theta, theta[:, :-1] / columns.scale, np.abs(gradient).max(), iteration)
         step = problem.newton_step(gradient, mean)
         decrease = float((gradient * step).sum())
@@ -127,29 +160,22 @@ class _Problem:
     kind: Kind
     C: float
 
-    def __post_init__(self) -> None:
-        penalty = np.append(1 / (self.C * self.columns.scale**2), 0.0)
-        ones = np.ones((len(self.columns.z), 1))
-        object.__setattr__(self, "penalty", penalty)
-        object.__setattr__(self, "design", np.hstack([self.columns.z, ones]))
+    @functools.cached_property
+    def penalty(self) -> Float[np.ndarray, " p"]:
+        """Of each coefficient; none of the intercept."""
+        return np.append(1 / (self.C * self.columns.scale**2), 0.0)
 
-    penalty: Float[np.ndarray, " p"] = dataclasses.field(init=False)
-    design: Float[np.ndarray, "n p"] = dataclasses.field(init=False)
+    @property
+    def design(self) -> Float[np.ndarray, "n p"]:
+        """The columns, and a column of ones."""
+        return self.columns.design
 
     def at(
         self, theta: Float[np.ndarray, "k p"]
     ) -> tuple[float, Float[np.ndarray, "k p"], Float[np.ndarray, "n k"]]:
         """Return the objective, its gradient, and the fitted means."""
         scores = self.design @ theta.T
-        if self.kind == "number":
-            mean, loss = scores, 0.5 * (scores - self.target)[:, 0] ** 2
-        elif self.kind == "binary":
-            mean, loss = expit(scores), np.logaddexp(0, scores[:, 0] * (1 - 2 * self.target[:, 0]))
-        else:
-            mean = softmax(scores, axis=1)
-            top = scores.max(axis=1)
-            total = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-            loss = total - (scores * self.target).sum(axis=1)
+        mean, loss = means(scores, self.kind), losses(scores, self.target, self.kind)
         value = float(self.weight @ loss + 0.5 * (self.penalty * theta**2).sum())
         residual = (mean - self.target) * self.weight[:, None]
         return value, residual.T @ self.design + self.penalty * theta, mean
@@ -159,9 +185,11 @@ class _Problem:
     ) -> Float[np.ndarray, "k p"]:
         """Solve Newton's equations: directly if they are few, else by conjugate gradients."""
         if gradient.size <= DENSE_LIMIT:
-            return _solve(self._hessian(mean), gradient.ravel()).reshape(gradient.shape)
+            matrix = hessian(self.design, self.weight, mean, self.penalty, self.kind)
+            return _solve(matrix, gradient.ravel()).reshape(gradient.shape)
         shape, size = gradient.shape, gradient.size
-        diagonal = (self._curvature_diagonal(mean).T @ self.design**2 + self.penalty).ravel()
+        curved = _curvature(self.weight, mean, self.kind)
+        diagonal = (curved.T @ self.design**2 + self.penalty).ravel()
 
         def product(v: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
             return self._product(v.reshape(shape), mean).ravel()
@@ -178,25 +206,6 @@ class _Problem:
         )
         return step.reshape(shape)
 
-    def _curvature_diagonal(self, mean: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        curvature = np.ones_like(mean) if self.kind == "number" else mean * (1 - mean)
-        return self.weight[:, None] * curvature
-
-    def _hessian(self, mean: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "q q"]:
-        k, p = mean.shape[1], self.design.shape[1]
-        blocks = np.empty((k, p, k, p))
-        diagonal = self._curvature_diagonal(mean)
-        for a in range(k):
-            for b in range(a, k):
-                curve = diagonal[:, a] if a == b else -self.weight * mean[:, a] * mean[:, b]
-                block = (self.design * curve[:, None]).T @ self.design
-                blocks[a, :, b], blocks[b, :, a] = block, block.T
-            blocks[a, range(p), a, range(p)] += self.penalty
-        if self.kind == "classes":
-            # Adding one number to every intercept changes no probability: hold their sum still.
-            blocks[:, -1, :, -1] += 1 / k
-        return blocks.reshape(k * p, k * p)
-
     def _product(
         self, v: Float[np.ndarray, "k p"], mean: Float[np.ndarray, "n k"]
     ) -> Float[np.ndarray, "k p"]:
@@ -204,8 +213,38 @@ class _Problem:
         if self.kind == "classes":
             curved = self.weight[:, None] * mean * (u - (mean * u).sum(axis=1, keepdims=True))
         else:
-            curved = self._curvature_diagonal(mean) * u
+            curved = _curvature(self.weight, mean, self.kind) * u
         return curved.T @ self.design + self.penalty * v
+
+
+def hessian(
+    design: Float[np.ndarray, "n p"],
+    weight: Float[np.ndarray, " n"],
+    mean: Float[np.ndarray, "n k"],
+    penalty: Float[np.ndarray, " p"],
+    kind: Kind,
+) -> Float[np.ndarray, "q q"]:
+    """Return the matrix of second derivatives at fitted means."""
+    k, p = mean.shape[1], design.shape[1]
+    blocks = np.empty((k, p, k, p))
+    diagonal = _curvature(weight, mean, kind)
+    for a in range(k):
+        for b in range(a, k):
+            curve = diagonal[:, a] if a == b else -weight * mean[:, a] * mean[:, b]
+            block = (design * curve[:, None]).T @ design
+            blocks[a, :, b], blocks[b, :, a] = block, block.T
+        blocks[a, range(p), a, range(p)] += penalty
+    if kind == "classes":
+        # Adding one number to every intercept changes no probability: hold their sum still.
+        blocks[:, -1, :, -1] += 1 / k
+    return blocks.reshape(k * p, k * p)
+
+
+def _curvature(
+    weight: Float[np.ndarray, " n"], mean: Float[np.ndarray, "n k"], kind: Kind
+) -> Float[np.ndarray, "n k"]:
+    curvature = np.ones_like(mean) if kind == "number" else mean * (1 - mean)
+    return weight[:, None] * curvature
 
 
 def _solve(

@@ -1,7 +1,7 @@
 """Where a learned metric came from: enough to repeat it, and to see how good it is."""
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -33,6 +33,43 @@ class Prediction:
 
 
 @dataclasses.dataclass(frozen=True)
+class Validation:
+    """How well a trait is predicted for people that its regression has not seen.
+
+    Parameters
+    ----------
+    measure
+        ``auc`` for classes, .5 if nothing predicts them; ``r2`` for a number, 0 then.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    measure: Literal["auc", "r2"]
+    value: float | None
+    std_error: float | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Where it is with a confidence of 95 %."""
+        if self.value is None or self.std_error is None:
+            return None
+        return self.value - 1.96 * self.std_error, self.value + 1.96 * self.std_error
+
+    @property
+    def hardly(self) -> bool:
+        """Whether nothing may predict the trait at all."""
+        nothing = 0.5 if self.measure == "auc" else 0.0
+        return self.interval is None or self.interval[0] <= nothing
+
+    def __str__(self) -> str:
+        name = "AUC" if self.measure == "auc" else "R²"
+        if self.interval is None or self.value is None:
+            return f"{name} unknown"
+        low, high = self.interval
+        return f"{name} {self.value:.2f} ({low:.2f} to {high:.2f}) in people left out"
+
+
+@dataclasses.dataclass(frozen=True)
 class TraitOrigin:
     """What was learned about one trait.
 
@@ -50,6 +87,10 @@ class TraitOrigin:
     before, after
         How well the trait is predicted from the features, and from what is left of them when
         the free directions are taken out.
+    penalty
+        Penalty of the regression a person, γ; its C is 1/(γ n).
+    left_out
+        How well the trait is predicted for people who were left out of the regression.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
@@ -63,6 +104,8 @@ class TraitOrigin:
     gradient: float
     before: Prediction
     after: Prediction
+    penalty: float | None = None
+    left_out: Validation | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +119,14 @@ class Origin:
     source, n
         The sample in words, and its size.
     solver, tolerance, C
-        How the regressions were fitted; C is the inverse strength of their penalty.
+        How the regressions were fitted; C is the inverse strength of their penalty, if one was
+        given for the whole sample.
     seed
-        Of the groups of the refits.
+        Of the groups of the refits, the folds and the placebos.
+    penalty
+        How the penalty a person was found, in words; each trait has its own.
+    may_matter
+        Columns along which no direction is free.
     weighted, clustered
         Whether sampling weights were used, and whole clusters kept together.
     """
@@ -90,8 +138,10 @@ class Origin:
     n: int
     solver: str
     tolerance: float
-    C: float
+    C: float | None
     seed: int
     weighted: bool
     clustered: bool
     traits: tuple[TraitOrigin, ...]
+    penalty: str = ""
+    may_matter: tuple[str, ...] = ()

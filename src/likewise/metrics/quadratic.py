@@ -128,6 +128,8 @@ class ProjectionMetric(QuadraticForm):
         The same metric learned without one group of its sample each.
     groups
         The group of each person of that sample: ``refits[g]`` did without ``groups == g``.
+    placebos
+        Metrics learned in the same way from shuffled traits, which mean nothing.
     attached
         Texts saved in the same file, by name: the encoder that leads to ``features``, say.
     """
@@ -141,6 +143,7 @@ class ProjectionMetric(QuadraticForm):
     reach: Ellipsoid | None = None
     refits: tuple["ProjectionMetric", ...] = ()
     groups: Int[np.ndarray, " n"] | None = None
+    placebos: tuple["ProjectionMetric", ...] = ()
     attached: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -188,10 +191,10 @@ class ProjectionMetric(QuadraticForm):
     ) -> "ProjectionMetric":
         """Return the same metric with the reach of a sample: the ellipsoid that holds 99 % of it.
 
-        For metrics that were given rather than learned. Their refits are left behind.
+        For metrics that were given rather than learned. Refits and placebos are left behind.
         """
         reach = Ellipsoid.of(x @ self.free.T, weight)
-        return dataclasses.replace(self, reach=reach, refits=(), groups=None)
+        return dataclasses.replace(self, reach=reach, refits=(), groups=None, placebos=())
 
     def __repr__(self) -> str:
         directions, labels = self.directions, self.labels
@@ -204,6 +207,8 @@ class ProjectionMetric(QuadraticForm):
             lines.append(f"Reach: the ellipsoid that holds {self.reach.coverage:.0%} of its sample")
         if self.refits:
             lines.append(f"Refits: {len(self.refits)}, each without one group of its sample")
+        if self.placebos:
+            lines.append(f"Placebos: {len(self.placebos)}, learned from shuffled traits")
         return "\n".join(lines)
 
 

@@ -1,7 +1,6 @@
 """Metrics saved as safetensors: numbers and a closed description. Opening one runs no code."""
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,13 +12,16 @@ from pydantic import ConfigDict
 
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
+from likewise.fingerprints import of_arrays
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.origin import Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 from likewise.metrics.reach import Ellipsoid
 from likewise.tensors import read_tensors
 
-FORMAT = 1
+FORMAT = 2
+"""Version 2 has placebos and a penalty a person; version 1 is read as well."""
+
 LARGEST = 4_000_000_000
 """Bytes of a metric that are read."""
 
@@ -38,13 +40,14 @@ class _About(pydantic.BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    format: Literal[1]
+    format: Literal[1, 2]
     kind: Literal["quadratic", "projection"]
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     origin: Origin | None = None
     reach: _Radius | None = None
     refits: tuple[_Radius | None, ...] = ()
+    placebos: tuple[_Radius | None, ...] = ()
     attached: dict[str, str] = {}
 
 
@@ -83,7 +86,8 @@ def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
 
 def metric_fingerprint(metric: FairMetric) -> str:
     """Return a sha256 of all that a metric is, without what is attached to it."""
-    return hashlib.sha256(_to_bytes(metric, {})).hexdigest()
+    tensors, about = _parts(metric, {})
+    return of_arrays(tensors, about)
 
 
 def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
@@ -113,6 +117,17 @@ def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
 def _to_bytes(metric: FairMetric, attached: Mapping[str, str] | None) -> bytes:
     from safetensors.numpy import save
 
+    if attached is None:
+        attached = getattr(metric, "attached", {})
+    tensors, about = _parts(metric, attached)
+    described = json.dumps(about, ensure_ascii=False, separators=(",", ":"))
+    return save({name: np.ascontiguousarray(t) for name, t in tensors.items()}, {KEY: described})
+
+
+def _parts(
+    metric: FairMetric, attached: Mapping[str, str]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the numbers of a metric, and what they mean."""
     if isinstance(metric, QuadraticMetric):
         tensors = {"sigma": metric.sigma}
         about: dict[str, Any] = {"kind": "quadratic"}
@@ -120,15 +135,14 @@ def _to_bytes(metric: FairMetric, attached: Mapping[str, str] | None) -> bytes:
         tensors, about = _flatten(metric)
     else:
         raise InvalidMetric(f"A {type(metric).__name__} cannot be saved: it is not quadratic.")
-    if attached is None:
-        attached = getattr(metric, "attached", {})
     about |= {"format": FORMAT, "features": metric.features, "attached": dict(attached)}
-    described = _About.model_validate(about).model_dump_json()
-    return save({name: np.ascontiguousarray(t) for name, t in tensors.items()}, {KEY: described})
+    return tensors, _About.model_validate(about).model_dump(mode="json")
 
 
 def _flatten(metric: ProjectionMetric) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    parts = {"": metric, **{f"refit.{g}.": refit for g, refit in enumerate(metric.refits)}}
+    parts = {"": metric}
+    parts |= {f"refit.{g}.": refit for g, refit in enumerate(metric.refits)}
+    parts |= {f"placebo.{b}.": placebo for b, placebo in enumerate(metric.placebos)}
     tensors: dict[str, np.ndarray] = {}
     for prefix, part in parts.items():
         tensors[f"{prefix}free"] = part.free
@@ -149,7 +163,8 @@ def _flatten(metric: ProjectionMetric) -> tuple[dict[str, np.ndarray], dict[str,
         "labels": metric.labels,
         "origin": origin,
         "reach": radii[0],
-        "refits": radii[1:],
+        "refits": radii[1 : 1 + len(metric.refits)],
+        "placebos": radii[1 + len(metric.refits) :],
     }
 
 
@@ -187,16 +202,27 @@ def _build(about: _About, tensors: Mapping[str, np.ndarray]) -> QuadraticMetric 
         labels=about.labels,
         origin=about.origin,
         reach=_reach(tensors, "", about.reach),
-        refits=tuple(
-            ProjectionMetric(
-                _matrix(tensors[f"refit.{g}.free"]),
-                about.features,
-                reach=_reach(tensors, f"refit.{g}.", radius),
-            )
-            for g, radius in enumerate(about.refits)
-        ),
+        refits=_others(about.features, tensors, "refit", about.refits),
         groups=groups,
+        placebos=_others(about.features, tensors, "placebo", about.placebos),
         attached=about.attached,
+    )
+
+
+def _others(
+    features: tuple[str, ...],
+    tensors: Mapping[str, np.ndarray],
+    what: str,
+    about: tuple[_Radius | None, ...],
+) -> tuple[ProjectionMetric, ...]:
+    """Return the refits or the placebos that came along."""
+    return tuple(
+        ProjectionMetric(
+            _matrix(tensors[f"{what}.{number}.free"]),
+            features,
+            reach=_reach(tensors, f"{what}.{number}.", radius),
+        )
+        for number, radius in enumerate(about)
     )
 
 

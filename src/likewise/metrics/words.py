@@ -41,13 +41,23 @@ def describe(
 
 def tell_origin(origin: Origin) -> str:
     """Say what a metric was learned from, and how well the traits are predicted by it."""
-    lines = [f"Learned from {origin.n} people ({origin.source}), C = {origin.C:g}"]
+    held = f", C = {origin.C:g}" if origin.C is not None else ""
+    lines = [f"Learned from {origin.n} people ({origin.source}){held}"]
+    if origin.may_matter:
+        lines.append(f"  nobody moves along what may matter: {', '.join(origin.may_matter)}")
     for trait in origin.traits:
         missing = f"; {trait.missing} missing" if trait.missing else ""
         lines.append(
             f"  {trait.name}: predicted with {trait.before}{missing};\n"
             f"    without the free directions {trait.after}"
         )
+        if origin.C is None:
+            lines.append(f"    penalty {trait.penalty:.2g} a person ({origin.penalty})")
+        if trait.left_out is not None and trait.left_out.hardly:
+            lines.append(
+                f"    {trait.name} can hardly be predicted: {trait.left_out}.\n"
+                f"    Its directions may be chance, and whatever is found along them too."
+            )
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ def find_directions(given: Any, people: AuditData) -> Float[Tensor, "m d"]:
     if given is None and not people.protected:
         return torch.zeros(0, d, dtype=torch.float64)
     if given is None:
-        given = sensitive_subspace(people, groups=0).directions
+        given = sensitive_subspace(people, C=1.0, groups=0, placebos=0).directions
     rows = np.asarray(given, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != d:
         raise InvalidSettings(
