@@ -30,7 +30,7 @@ import torch
 
 from flow_lines.contenders import Moved, contenders, torchdiffeq
 from flow_lines.networks import MODELS, Case, case, move
-from likewise.checks.certificate import certify
+from likewise.engine.certificate import certify
 from likewise.maps.flow import GradientFlow
 
 PATIENCE = 60.0

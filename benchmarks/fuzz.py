@@ -159,7 +159,7 @@ def everything(record: Record, folder: Path) -> None:
 
 def result_targets(kit: Kit) -> dict[str, Target]:
     """Return what reads results, outcomes, settings and states."""
-    from likewise.scale.journal import Journal
+    from likewise.scale.folder_store import Folder
 
     record = json.loads(kit.record.to_json())
     settings = tomllib.loads(write_settings(Settings()))
@@ -177,15 +177,15 @@ def result_targets(kit: Kit) -> dict[str, Target]:
         return mutations.octets(rng, content) if rng.random() < 0.3 else content
 
     def judged(path: str) -> object:
-        from likewise.checks.judge import judge
+        from likewise.engine.decide import judge_outcomes
 
-        return judge(Outcomes.read(path), Settings())
+        return judge_outcomes(Outcomes.read(path), Settings())
 
     def journal(content: bytes) -> object:
         place = kit.folder / "journal"
         place.mkdir(exist_ok=True)
         (place / "identity.json").write_bytes(content)
-        return Journal.open(place, {"settings": "1", "rows of a piece": "5"}, resume=True)
+        return Folder(place, resume=True).begun()
 
     return {
         "settings (text)": Target(

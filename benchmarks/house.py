@@ -126,7 +126,7 @@ def small_audit() -> Callable[[], None]:
 
     def audit() -> None:
         people = likewise.read(table, label="y", protected=["group"])
-        likewise.audit(model, people, threads=1)
+        likewise.audit(model, people, run=likewise.Threads(1))
 
     return audit
 

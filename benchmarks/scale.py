@@ -27,7 +27,6 @@ import torch
 
 import likewise
 from likewise.settings import Settings
-from likewise.streaming import Means, audit_stream
 
 ROWS = 10_000_000
 STEPS = 8
@@ -109,14 +108,17 @@ def audit(folder: str, data: str, workers: int, ray: str, steps: int) -> None:
         moments.setdefault(what, []).append((time.perf_counter(), done))
 
     began = time.perf_counter()
-    record = audit_stream(
+    run = likewise.Processes(workers) if workers else likewise.Inline()
+    store = tempfile.mkdtemp(prefix="likewise-")
+    record = likewise.audit(
         f"{folder}/model.safetensors",
         sorted(map(str, Path(data).glob("*.parquet"))),
         metric=likewise.load_metric(f"{folder}/metric.safetensors"),
         settings=settings,
-        means=Means(workers=workers, ray=ray or None),
+        run=likewise.Ray(ray, workers or None) if ray else run,
+        store=likewise.Folder(Path(store) / "parts"),
         progress=progress,
-    )
+    ).record
     seconds = time.perf_counter() - began
     moving = moments["moving people"]
     unit = 1024

@@ -247,7 +247,7 @@ def test_the_number_of_threads_changes_nothing():
     data = people(9000)
     metric = likewise.ignoring(np.eye(4)[:1])
     one, two = (
-        likewise.audit(network(), data, metric=metric, settings=CORE, threads=threads)
+        likewise.audit(network(), data, metric=metric, settings=CORE, run=likewise.Threads(threads))
         for threads in (1, 2)
     )
     assert np.array_equal(one.outcomes.loss_after, two.outcomes.loss_after)

@@ -9,7 +9,7 @@ from likewise.data.encode import Encoder
 from likewise.errors import InvalidFile, LikewiseError
 from likewise.inference.monitor import Monitor
 from likewise.record import Record
-from likewise.scale.journal import Journal
+from likewise.scale.folder_store import Folder
 from likewise.settings_file import read_settings
 
 READERS = {
@@ -63,4 +63,4 @@ def test_an_mlflow_folder_whose_listing_is_no_file_is_refused(target, tmp_path):
 def test_a_journal_whose_identity_is_no_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "identity.json")
     with pytest.raises(LikewiseError, match="is damaged"):
-        Journal.open(tmp_path, {}, resume=True)
+        Folder(tmp_path, resume=True).begun()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
+from likewise.audit_data import AuditData, missing
 from likewise.losses import margin
-from likewise.people import AuditData, missing
 
 
 def test_an_array_with_one_axis_too_many_is_caught() -> None:

@@ -14,13 +14,13 @@ from scipy.special import wrightomega
 from sklearn.linear_model import LogisticRegression
 
 from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
+from likewise.audit_data import AuditData
 from likewise.data import adult
 from likewise.inference.estimate import Bounds
 from likewise.inference.hall import hall
 from likewise.inference.refits import RefitBounds
 from likewise.inference.sampling import mean_of_ratios
 from likewise.metrics.learn import sensitive_subspace
-from likewise.people import AuditData
 
 TIME = 5.0
 VALUES = (1.08, 2.0)

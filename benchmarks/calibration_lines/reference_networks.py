@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from calibration_lines import ALPHA, DELTA, Effort, Row, line
+from likewise.audit_data import AuditData
 from likewise.data import adult
 from likewise.inference.loss_ratio import LossRatioTest
 from likewise.inference.refits import with_refits
@@ -21,7 +22,6 @@ from likewise.metrics.quadratic import ProjectionMetric
 from likewise.models import as_model
 from likewise.models.base import Model
 from likewise.outcomes import Outcomes
-from likewise.people import AuditData
 
 WEIGHTS = Path(__file__).resolve().parents[2].parent / "shared/reference/adult_split_98539.npz"
 MAPS: dict[str, UnfairMap] = {"flow, T = 5": GradientFlow(steps=20), "reach": Reach(budget=33)}

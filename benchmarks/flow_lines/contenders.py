@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from flow_lines.networks import Case, move
-from likewise.checks.certificate import Certificate, certify
 from likewise.data.paper_wheel import cache_folder
+from likewise.engine.certificate import Certificate, certify
 from likewise.maps.flow import GradientFlow
 
 LAM, STEP, N_STEPS = 50.0, 0.01, 500

@@ -11,6 +11,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
+from likewise.audit_data import AuditData
 from likewise.data import adult
 from likewise.data.paper_wheel import cache_folder
 from likewise.maps.flow import GradientFlow
@@ -18,7 +19,6 @@ from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.models import as_model
 from likewise.models.base import Model
-from likewise.people import AuditData
 from likewise.scale.blocks import block_size, run_blocks
 
 MODELS = ("baseline", "deeper", "logistic", "overfitted")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from likewise import data as data
+    from likewise.audit_data import AuditData as AuditData
     from likewise.data.encode import Encoder as Encoder
     from likewise.data.table import read as read
     from likewise.errors import LikewiseError as LikewiseError
@@ -32,8 +33,13 @@ if TYPE_CHECKING:
     from likewise.models import open_model as open_model
     from likewise.models import save_model as save_model
     from likewise.outcomes import Outcomes as Outcomes
-    from likewise.people import AuditData as AuditData
     from likewise.record import Record as Record
+    from likewise.scale.executors import Inline as Inline
+    from likewise.scale.executors import Threads as Threads
+    from likewise.scale.folder_store import Folder as Folder
+    from likewise.scale.process_pool import Processes as Processes
+    from likewise.scale.ray_pool import Ray as Ray
+    from likewise.scale.store import Memory as Memory
     from likewise.settings import Settings as Settings
     from likewise.testing import (
         assert_no_evidence_of_unfairness as assert_no_evidence_of_unfairness,
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from likewise.walk import rehearse as rehearse
 
 _HOMES = {
-    "AuditData": "people",
+    "AuditData": "audit_data",
     "read": "data.table",
     "Encoder": "data.encode",
     "as_model": "models",
@@ -66,6 +72,12 @@ _HOMES = {
     "MeanLossRatioTest": "inference.ratio_tests",
     "Monitor": "inference.monitor",
     "Settings": "settings",
+    "Inline": "scale.executors",
+    "Threads": "scale.executors",
+    "Processes": "scale.process_pool",
+    "Ray": "scale.ray_pool",
+    "Memory": "scale.store",
+    "Folder": "scale.folder_store",
     "audit": "walk",
     "rehearse": "walk",
     "AuditResult": "walk",

@@ -48,7 +48,7 @@ def make(
         where = f"{registry.kind} {choice.name!r}: {name}"
         values[name] = _read(registry, value, hints.get(name, Any), where, trust)
     try:
-        return cls(**values)
+        return getattr(cls, "from_parameters", cls)(**values)
     except TypeError as error:
         raise InvalidSettings(
             f"The {registry.kind} {choice.name!r} cannot be made: {error}."
@@ -60,7 +60,9 @@ def note(registry: Registry, made: Any) -> Choice:
 
     Arrays and functions, which settings cannot hold, are noted by a hash.
     """
-    params = {name: _written(registry, getattr(made, name)) for name in parameters(type(made))}
+    derived = getattr(made, "derived", ())
+    names = [name for name in parameters(type(made)) if name not in derived]
+    params = {name: _written(registry, getattr(made, name)) for name in names}
     return Choice.model_validate({"name": registry.name_of(type(made)), **params})
 
 
@@ -91,6 +93,8 @@ def _read(registry: Registry, value: Any, hint: Any, where: str, trust: bool) ->
         return make(registry, Choice.model_validate(value), trust=trust)
     if isinstance(value, list | tuple) and any(isinstance(v, dict) and "name" in v for v in value):
         return tuple(_read(registry, part, Any, where, trust) for part in value)
+    if isinstance(value, dict) and set(value) == {"each", "times"}:
+        return (_read(registry, value["each"], Any, where, trust),) * int(value["times"])
     if isinstance(value, dict) and set(value) == {"sha256"}:
         raise InvalidSettings(
             f"{where} stands for something that was handed over in Python, which settings cannot "
@@ -113,6 +117,8 @@ def _written(registry: Registry, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):
+        if len(value) > 2 and len(set(map(repr, value))) == 1:
+            return {"each": _written(registry, value[0]), "times": len(value)}
         return [_written(registry, part) for part in value]
     if isinstance(value, Mapping):
         return {str(key): _written(registry, part) for key, part in value.items()}
@@ -132,13 +138,14 @@ def _plain(value: Any) -> Any:
         text = np.ascontiguousarray(array).tobytes()
         return [str(array.dtype), list(array.shape), hashlib.sha256(text).hexdigest()]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (field for field in dataclasses.fields(value) if field.init)
-        return {field.name: _plain(getattr(value, field.name)) for field in fields}
+        kind = f"{type(value).__module__}:{type(value).__qualname__}"
+        fields = [field.name for field in dataclasses.fields(value) if field.init]
+        return [kind, {name: _plain(getattr(value, name)) for name in fields}]
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    kind = value if isinstance(value, type) or callable(value) else type(value)
-    return f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', kind)}"
+    named = value if isinstance(value, type) or callable(value) else type(value)
+    return f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', named)}"

@@ -114,6 +114,19 @@ METRICS = Registry(
     },
 )
 
+CHECKS = Registry(
+    "check",
+    {
+        "other_intervals": "checks.other_intervals:OtherIntervals",
+        "horizons": "checks.horizon_ladder:Horizons",
+        "reach_crosscheck": "checks.reach_crosscheck:ReachCrosscheck",
+        "refits": "checks.metric_refits:Refits",
+        "groups": "checks.group_tables:Groups",
+        "robust": "checks.robust_value:Robust",
+        "sensitivity": "checks.sensitivity:Sensitivity",
+    },
+)
+
 TESTS = Registry(
     "test",
     {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from likewise.people import AuditData
+from likewise.audit_data import AuditData
 from likewise.walk import AuditResult, audit
 
 

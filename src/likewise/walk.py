@@ -1,40 +1,44 @@
-"""The whole walk: from a model and a table of people to a verdict. Read this first."""
+"""The whole walk: from a model and people to a verdict. Read this first."""
 
+import contextlib
 import dataclasses
-import os
+import functools
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.checks.choices import choose_map, complete, note_choices, note_reach, resolve
-from likewise.checks.crossfit import move_everyone
-from likewise.checks.diagnose import diagnose
-from likewise.checks.gather import Gathered, Progress
-from likewise.checks.introduce import Introduced, introduce, meet
-from likewise.checks.judge import judge
-from likewise.checks.ladder import certified
-from likewise.checks.refit import check_refits
-from likewise.checks.writing import signed, worst_cases, write
-from likewise.data.scales import warn_about_scales
-from likewise.errors import InvalidData, LikewiseWarning
+from likewise.audit_data import AuditData
+from likewise.choices import make
+from likewise.engine.build_record import build_record, worst_cases
+from likewise.engine.decide import Judgement, judge
+from likewise.engine.get_ready import chosen, get_ready
+from likewise.engine.move_stats import MoveStats
+from likewise.engine.outcomes_file import MOST_ROWS, OutcomesFile, keep_outcomes, reader
+from likewise.engine.plan import Check, Finding, Plan
+from likewise.engine.prepare import with_certificate
+from likewise.engine.provenance import identity_of
+from likewise.engine.run_progress import Progress, noted_warnings
+from likewise.engine.sweep import sweep
+from likewise.engine.variants import DECIDES, Variant
+from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.files import write_whole
-from likewise.inference.ratio_tests import RatioTest
+from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
-from likewise.metrics.learn import sensitive_subspace
-from likewise.models import as_model
 from likewise.models.drift import Remembered
 from likewise.outcomes import Outcomes
-from likewise.people import AuditData
-from likewise.record import Record, TestRecord, WorstCase
+from likewise.record import Record, WorstCase
+from likewise.registry import CHECKS
 from likewise.report.plots import Plots
 from likewise.report.words import summary
-from likewise.settings import Settings
+from likewise.scale.executors import Executor, Threads
+from likewise.scale.store import Memory, Store
+from likewise.settings import Choice, Settings
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class AuditResult:
     """What an audit found. Print it; save it; ask it who is treated worst.
 
@@ -42,26 +46,25 @@ class AuditResult:
     ----------
     record
         The result as data: all that the JSON file holds and reports are made from.
-    outcomes
-        One row a person; every test can be repeated from them without the model.
     metric
         The fair metric that was used, given or learned.
     """
 
     record: Record
-    outcomes: Outcomes
     metric: FairMetric
-    gathered: Gathered
-    data: AuditData
+    stats: MoveStats = dataclasses.field(repr=False)
+    people: AuditData = dataclasses.field(repr=False)
+    rows: Callable[[], Outcomes] = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def outcomes(self) -> Outcomes:
+        """One row a person; every test can be repeated from them without the model."""
+        return self.rows()
 
     @property
     def outcome(self) -> str:
         """``evidence_of_unfairness``, ``within_tolerance`` or ``inconclusive``."""
         return self.record.outcome
-
-    def verdict(self, test: str) -> TestRecord:
-        """Return one test by name, with the paper's ``S_n``, ``V_n`` and ``T_n``."""
-        return self.record.verdict(test)
 
     def summary(self) -> str:
         """Return the audit on one page of text, the verdict last."""
@@ -72,7 +75,7 @@ class AuditResult:
 
         At most 100 are kept.
         """
-        return worst_cases(self.gathered, self.data, n)
+        return worst_cases(self.stats.worst, self.people, n)
 
     def to_json(self) -> str:
         """Return the result file as text."""
@@ -104,36 +107,54 @@ class AuditResult:
 
 def audit(
     model: Any,
-    data: AuditData,
+    people: Any,
     *,
     metric: FairMetric | None = None,
-    map: UnfairMap | None = None,
+    map: UnfairMap | str | None = None,
     tests: Sequence[RatioTest] = (),
+    checks: str | Sequence[str] | None = None,
     settings: Settings | None = None,
-    threads: int | None = None,
+    run: Executor = Threads(),  # noqa: B008
+    store: Store = Memory(),  # noqa: B008
+    outcomes: str | Path | OutcomesFile | None = None,
+    output: str | None = None,
+    trust: bool = False,
     progress: Progress | None = None,
     command: str = "",
+    finish: Callable[[AuditResult], object] | None = None,
 ) -> AuditResult:
-    """Move everyone in ``data`` to their worst similar self, then ask whether that hurt too much.
+    """Move everyone to their worst similar self, then ask whether that hurt too much.
 
     Parameters
     ----------
     model
-        A torch module, a scikit-learn estimator or pipeline, or anything `as_model` knows.
-        It is never changed.
-    data
-        The people to audit: a sample from those the model is meant for, not used to train it.
+        A torch module, a scikit-learn estimator or pipeline, or anything `as_model` knows; or the
+        name of a model file, which every worker opens for itself. It is never changed.
+    people
+        The people to audit, a sample from those the model is meant for, not used to train it:
+        `AuditData`, a data frame, or paths and patterns of Parquet and CSV files.
     metric
         Who counts as alike. Without one, it is learned from the audited people themselves:
         directions that predict their protected traits are free.
     map
-        How the worst similar person is found; by default the gradient flow of the settings.
-    tests
-        Tests to run; by default those of the settings.
+        How the worst similar person is found; by default that of the settings.
+    tests, checks
+        Tests to run, and checks beyond the verdict; by default those of the settings.
     settings
         Every other choice. Choices made in ``map`` and ``tests`` are noted there.
-    threads
-        Blocks of people moved at the same time; by default one for each core.
+    run
+        Where blocks of people are moved: `Inline`, `Threads`, `Processes` or `Ray`. It changes no
+        number.
+    store
+        Where finished blocks are kept: `Memory`, or a `Folder` that can be resumed.
+    outcomes
+        Where to write one row a person (Parquet).
+    output
+        What the model returns, if it does not say: logits, probabilities or values.
+    trust
+        Whether files that can run code, and modules named in the settings, may.
+    finish
+        Given the result before the store is cleared: if writing it fails, no block is lost.
 
     Examples
     --------
@@ -150,103 +171,106 @@ def audit(
     'within_tolerance'
     """
     began = time.perf_counter()
-    settings = note_choices(settings or Settings(), map, tests)
-    threads = threads or os.cpu_count() or 1
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LikewiseWarning)
-        who, metric, chosen, settings = get_ready(model, data, metric, map, settings)
-        remembered = Remembered.of(who.model, who.data.x)
-        chosen, certificate = certified(chosen, who, metric, seed=settings.seed, threads=threads)
-        gathered = move_everyone(who, metric, chosen, settings, threads=threads, progress=progress)
-        judged = judge(gathered.outcomes, settings, tests)
-        found = diagnose(
-            who,
-            metric,
-            chosen,
-            gathered,
-            judged,
-            settings,
-            certificate=certificate,
-            threads=threads,
+    with noted_warnings() as said, contextlib.ExitStack() as stack:
+        plan = get_ready(
+            model,
+            people,
+            metric=metric,
+            map=map,
+            tests=tests,
+            settings=chosen(settings, map, checks, output),
+            run=run,
+            trust=trust,
             progress=progress,
+            stack=stack,
         )
+        remembered = Remembered.of(plan.model, plan.x)
+        plan = with_certificate(plan)
+        questions = all_checks(plan)
+        variants = [plan.deciding, *(v for check in questions for v in check.variants(plan))]
+        book = stack.enter_context(store.opened(identity_of(plan, variants)))
+        stats = sweep(plan, variants, book, progress)
+        while more := further(questions, stats, plan):
+            stats |= sweep(plan, more, progress=progress)
+        plan = dataclasses.replace(plan, rows=reader(book, plan.n))
+        judgement = judge_everyone(plan, stats)
+        findings = []
+        for check in questions:
+            finding = check.read(stats, plan, judgement)
+            judgement = finding.judgement or judgement
+            findings.append(finding)
+            for words in finding.warnings:
+                warnings.warn(words, StatisticalWarning, stacklevel=2)
         # An endpoint, say, may have been replaced meanwhile.
-        found = dataclasses.replace(found, reasons=(*found.reasons, *remembered.reasons()))
-    said = tuple(str(w.message) for w in caught if issubclass(w.category, LikewiseWarning))
-    for warning in caught:
-        warnings.warn(warning.message, stacklevel=2)
-    record = write(
-        who,
-        metric,
-        gathered,
-        found,
-        settings,
-        certificate=certificate,
-        warnings=said,
-        command=command,
-        seconds=time.perf_counter() - began,
-    )
-    outcomes = signed(gathered.outcomes, record)
-    return AuditResult(record, outcomes, metric, gathered, who.data)
-
-
-def get_ready(
-    model: Any,
-    data: AuditData,
-    metric: FairMetric | None,
-    map: UnfairMap | None,
-    settings: Settings,
-) -> tuple[Introduced, FairMetric, UnfairMap, Settings]:
-    """Check model, people, metric and map against each other; learn the metric if there is none."""
-    wrapped = as_model(
-        model,
-        output=settings.columns.output,
-        table=data.table,
-        encoder=data.encoder,
-        loss=settings.decide.loss,
-        protected=tuple(data.protected),
-        labels=data.y,
-        positive=settings.columns.positive,
-        space=settings.model.space,
-    )
-    people = meet(wrapped, data)
-    if metric is None:
-        if not people.protected:
-            raise InvalidData(
-                "Without a fair metric, protected traits are needed to learn one. Name them with "
-                "protected (--protected), or give a metric (--metric)."
-            )
-        metric = sensitive_subspace(people, **settings.learning)
-    who = introduce(wrapped, people, metric, settings)
-    check_refits(settings, metric, people)
-    settings = resolve(settings, wrapped)
-    if wrapped.front is None and people.encoder is None:
-        warn_about_scales(people.x, people.features, settings.map.get("lam", 50.0))
-    if map is None:
-        chosen = choose_map(settings, who, metric)
-    else:
-        chosen, settings = complete(map, who), note_reach(settings, map, metric)
-    chosen.bind(wrapped, metric)
-    return who, metric, chosen, settings
+        findings.append(Finding(reasons=tuple(remembered.reasons())))
+        seconds = time.perf_counter() - began
+        record = build_record(
+            plan, stats, judgement, findings, warnings=said(), command=command, seconds=seconds
+        )
+        rows = keep_outcomes(book, record, outcomes)
+        result = AuditResult(record, plan.metric, stats[DECIDES], plan.people, rows)
+        if finish is not None:
+            finish(result)
+        book.remove()
+    return result
 
 
 def rehearse(
     model: Any,
-    data: AuditData,
+    people: Any,
     *,
     metric: FairMetric | None = None,
-    map: UnfairMap | None = None,
+    map: UnfairMap | str | None = None,
     settings: Settings | None = None,
+    trust: bool = False,
 ) -> str:
     """Check everything an audit would, move nobody, and say what would be done."""
-    settings = note_choices(settings or Settings(), map, ())
-    who, metric, chosen, settings = get_ready(model, data, metric, map, settings)
-    classes = ", ".join(str(value) for value in who.classes) or "none"
+    with contextlib.ExitStack() as stack:
+        plan = get_ready(
+            model,
+            people,
+            metric=metric,
+            map=map,
+            settings=chosen(settings, map, None, None),
+            trust=trust,
+            stack=stack,
+        )
+    classes = ", ".join(str(value) for value in plan.classes) or "none"
     lines = [
-        f"Model: {who.model.card.kind}, {who.x.shape[1]} features, classes {classes}",
-        f"People: {len(who.x)} from {who.data.source}",
-        str(metric),
-        f"Settings {settings.hash[:12]}; map {chosen.name}.",
+        f"Model: {plan.model.card.kind}, {plan.x.shape[1]} features, classes {classes}",
+        f"People: {plan.n} from {plan.source.name}",
+        str(plan.metric),
+        f"Settings {plan.settings.hash[:12]}; map {plan.map.name}.",
         "Everything fits together. Nobody was moved.",
     ]
     return "\n".join(lines)
+
+
+def all_checks(plan: Plan) -> list[Check]:
+    """Return all checks that are known, and those that were named; each knows if it was asked."""
+    chosen, names = plan.settings.checks, dict.fromkeys([*CHECKS.names(), *sorted(plan.asked)])
+    return [
+        make(CHECKS, Choice.model_validate({"name": name, **chosen.params(name)}), trust=True)
+        for name in names
+    ]
+
+
+def further(
+    questions: Sequence[Check], stats: Mapping[str, MoveStats], plan: Plan
+) -> list[Variant]:
+    """Return variants that checks ask for now that others are known."""
+    wanted = (variant for check in questions for variant in check.more(stats, plan))
+    return [variant for variant in wanted if variant.name not in stats]
+
+
+def judge_everyone(plan: Plan, stats: Mapping[str, MoveStats]) -> Judgement:
+    """Run the tests on everyone; those that resample read the rows."""
+    rows = None
+    if any(test.needs_rows for test in plan.tests.values()):
+        if plan.rows is None:
+            raise InvalidSettings(
+                f"The bootstrap-t resamples everyone, which is meant for up to {MOST_ROWS} people "
+                f"(here {plan.n}). Use interval 'hall', which it agrees with at this size."
+            )
+        rows = plan.rows()
+    return judge(plan.tests, plan.decider, plan.map.name, stats[DECIDES].tally, rows)

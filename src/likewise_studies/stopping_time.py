@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise import GradientFlow, LossRatioTest, Settings, audit, sensitive_subspace
+from likewise import GradientFlow, LossRatioTest, Settings, Threads, audit, sensitive_subspace
 from likewise.errors import LikewiseWarning
 from likewise.inference.simultaneous import horizon_band
 from likewise.statistics.tally import Tally
@@ -82,7 +82,7 @@ def run_path(
             metric=sensitive_subspace(people.test, C=1.0, groups=0, placebos=0),
             map=flow,
             settings=Settings(checks="core"),
-            threads=1,
+            run=Threads(1),
         )
     outcomes = result.outcomes
     band = horizon_band(Tally.of(outcomes), rng=np.random.default_rng(split), side="both")

@@ -18,6 +18,7 @@ from likewise import (
     LossRatioTest,
     Outcomes,
     Settings,
+    Threads,
     audit,
     sensitive_subspace,
 )
@@ -159,7 +160,7 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
             metric=metric,
             map=study.flow,
             settings=Settings(checks="core"),
-            threads=1,
+            run=Threads(1),
         ).outcomes
         flow, reach = (infer(study, model, people, metric, name) for name in ("flow", "reach"))
     tested = stated.take(np.arange(len(stated))[: study.first])
@@ -192,7 +193,7 @@ def infer(
     settings = Settings().changed(map=map)
     if map == "flow":
         settings = settings.changed(map__lam=study.flow.lam, map__time=study.flow.time)
-    record = audit(model, people.test, metric=metric, settings=settings, threads=1).record
+    record = audit(model, people.test, metric=metric, settings=settings, run=Threads(1)).record
     test, refits = record.tests["loss_ratio"], record.refits["loss_ratio"]
     return Inferred(
         estimate=test.estimate,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from likewise.audit_data import AuditData
 from likewise.data import Encoder, read, scan
 from likewise.errors import InvalidData, InvalidFile, LikewiseError
-from likewise.people import AuditData
 
 GOOD = pd.DataFrame({"a": [1.0, 2.0, 3.0], "t": ["u", "v", "u"], "w": [1, 1, 2], "y": [0, 1, 0]})
 

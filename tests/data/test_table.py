@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from likewise.audit_data import AuditData, fingerprint
 from likewise.data import Encoder, read
 from likewise.data.table import scan, with_inputs
 from likewise.errors import InvalidData
-from likewise.people import AuditData, fingerprint
 
 FRAME = pd.DataFrame(
     {

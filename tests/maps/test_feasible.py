@@ -4,7 +4,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from likewise.errors import InvalidData
-from likewise.maps.feasible import Choice, Feasible
+from likewise.maps.feasible import Feasible, Levels
 from likewise.maps.search import Reach
 from likewise.metrics.quadratic import ProjectionMetric, ignoring
 from likewise.metrics.reach import Ellipsoid
@@ -84,8 +84,8 @@ def test_a_feasible_search_ends_at_people_who_could_exist(sample, rng):
 def test_one_column_and_many_are_matched_alike(rng):
     values = np.sort(rng.normal(size=20))
     x = rng.normal(size=(100, 1))
-    single = Choice((0,), values[:, None]).nearest(x)
-    double = Choice((0, 1), np.column_stack([values, 0 * values])).nearest(np.hstack([x, 0 * x]))
+    single = Levels((0,), values[:, None]).nearest(x)
+    double = Levels((0, 1), np.column_stack([values, 0 * values])).nearest(np.hstack([x, 0 * x]))
     np.testing.assert_allclose(single[:, 0], double[:, 0])
 
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from likewise.audit_data import AuditData
 from likewise.data.encode import Encoder
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings
 from likewise.inference.ratio_tests import LossRatioTest
@@ -19,7 +20,6 @@ from likewise.maps.flips import Flips
 from likewise.maps.observe import observe
 from likewise.metrics.quadratic import free_columns, ignoring
 from likewise.models import as_model
-from likewise.people import AuditData
 
 FEATURES = ("age", "sex=F", "sex=M", "race", "pay")
 
@@ -43,7 +43,7 @@ def moved_by(flips, model, data):
 def test_all_classes_of_all_traits_are_tried_and_the_worst_is_kept(rng):
     data = people(rng)
     flips = Flips.of(data)
-    assert flips.names == ("sex", "race")  # the model does not see faith
+    assert flips.traits == ("sex", "race")  # the model does not see faith
     assert flips.combinations == 6
     moved = moved_by(flips, linear([1.0, 2.0, -2.0, 1.5, 1.0]), data)
     # With label 1 a low score is bad: men of race -1; with label 0 women of race 1.

@@ -24,7 +24,7 @@ def stay(status=None, **more):
 def test_outcomes_are_the_model_s_losses_decisions_and_probabilities(smooth, metric, people):
     x, y = people
     bound = GradientFlow(steps=8, horizons=(2.5,)).bind(smooth, metric)
-    observed = observe(smooth, bound, metric, x, y, row=np.arange(100, 160))
+    observed = observe(smooth, bound, metric, x, y)
     seen, moved = observed.outcomes, observed.moved
     p0, p1 = (softmax(smooth(at), axis=1) for at in (x, moved.x))
     true = p1[np.arange(60), y]
@@ -33,7 +33,6 @@ def test_outcomes_are_the_model_s_losses_decisions_and_probabilities(smooth, met
     np.testing.assert_array_equal(seen.decision_before, p0.argmax(1))
     np.testing.assert_array_equal(seen.error_after, p1.argmax(1) != y)
     np.testing.assert_allclose(seen.fair_distance, metric.squared_distance(moved.x, x))
-    assert seen.row[0] == 100
     assert seen.counts() == {"moved": 60, "diverged": 0, "undefined": 0}
     half = seen.at(2.5)
     assert (half.loss_after <= seen.loss_after).all()
@@ -45,11 +44,9 @@ def test_joined_blocks_are_the_whole(smooth, metric, people):
     bound = GradientFlow(steps=8, horizons=(2.5,)).bind(smooth, metric)
     whole = observe(smooth, bound, metric, x, y).outcomes
     parts = [
-        observe(smooth, bound, metric, x[s], y[s], row=np.arange(60)[s]).outcomes
-        for s in (slice(0, 25), slice(25, 60))
+        observe(smooth, bound, metric, x[s], y[s]).outcomes for s in (slice(0, 25), slice(25, 60))
     ]
     joined = Outcomes.concat(parts)
-    np.testing.assert_array_equal(joined.row, whole.row)
     np.testing.assert_allclose(joined.ratio, whole.ratio, rtol=1e-9)
     np.testing.assert_allclose(joined.at(2.5).loss_after, whole.at(2.5).loss_after, rtol=1e-9)
 
@@ -112,7 +109,7 @@ def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, m
         return Moved(downward, np.zeros(60, dtype=np.int64), 1)
 
     assert observe(smooth, downhill, metric, x, y).below_one == 60
-    assert observe(smooth, stay(below_one=3), metric, x, y).below_one == 3
+    assert observe(smooth, stay(fell=np.arange(60) < 3), metric, x, y).below_one == 3
 
 
 @pytest.mark.parametrize("classes", [3, 4])

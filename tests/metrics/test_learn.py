@@ -5,10 +5,10 @@ import pytest
 from scipy.linalg import subspace_angles
 from sklearn.linear_model import LogisticRegression
 
+from likewise.audit_data import AuditData
 from likewise.data import adult as read_adult
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics.learn import bootstrap_refits, sensitive_subspace
-from likewise.people import AuditData
 
 
 def largest_angle(a, b):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidSettings
 from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.newton import Standardised, fit
 from likewise.metrics.penalty import GRID, CrossValidation, choose_penalties
 from likewise.metrics.stacked import Stack
-from likewise.people import AuditData
 
 
 def regressions(rng, n=300, d=4, kind="binary", m=1, strength=1.0):

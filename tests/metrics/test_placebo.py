@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
 
+from likewise.audit_data import AuditData
 from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.placebo import shuffled
 from likewise.metrics.sample import Sample
-from likewise.people import AuditData
 
 
 def people(rng, n=300, d=5, **more):

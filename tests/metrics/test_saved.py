@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidFile, InvalidMetric
 from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric, ignoring
@@ -17,7 +18,6 @@ from likewise.metrics.saved import (
     metric_fingerprint,
     save_metric,
 )
-from likewise.people import AuditData
 
 
 @pytest.fixture(scope="module")

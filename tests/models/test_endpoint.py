@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from likewise.data.encode import Encoder
 from likewise.errors import InvalidModel, InvalidSettings, Untrustworthy
 from likewise.models import Endpoint, as_model, check, open_model
+from likewise.scale.executors import Threads
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -326,7 +327,10 @@ def test_an_endpoint_that_changes_during_the_audit_gives_no_result_to_use(late, 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = likewise.audit(
-            Endpoint(server.url).model((False, True)), people, settings=settings, threads=1
+            Endpoint(server.url).model((False, True)),
+            people,
+            settings=settings,
+            run=Threads(1),
         )
     changed = [why for why in result.record.reasons if "changed during the audit" in why]
     assert bool(changed) is late

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers import run
-from likewise.checks.judge import judge
+from likewise.engine.decide import judge_outcomes
 from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report.junit import to_junit
@@ -171,7 +171,7 @@ def test_redacted_outcomes_give_the_same_tests(rng):
         about={"classes": ["no", "yes"], "map": "flow", "task": "classification"},
     )
     hidden = redact_outcomes(outcomes)
-    one, two = (judge(o, Settings()).records for o in (outcomes, hidden))
+    one, two = (judge_outcomes(o, Settings()).records for o in (outcomes, hidden))
     for name, test in one.items():
         # Sums over clusters may run in another order, so the last digits may differ.
         for value in ("estimate", "std_error", "lower_bound", "upper_bound", "p_value"):

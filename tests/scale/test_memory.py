@@ -1,13 +1,10 @@
 """Memory is predicted, checked and honoured."""
 
-from unittest import mock
-
 import pytest
 
 from likewise.errors import InvalidSettings
 from likewise.scale.blocks import block_size
 from likewise.scale.memory import parse_memory, plan_pieces, resident_memory
-from likewise.streaming import Means, audit_stream
 
 
 @pytest.mark.parametrize(
@@ -41,21 +38,3 @@ def test_too_little_memory_is_one_sentence():
 def test_more_workers_and_wider_rows_need_more_memory():
     assert plan_pieces(39, 4).memory > plan_pieces(39, 1).memory
     assert plan_pieces(400, 1, rows=4096).memory > plan_pieces(40, 1, rows=4096).memory
-
-
-def test_an_audit_that_takes_more_than_allowed_stops_and_can_be_resumed(world, tmp_path):
-    folder = tmp_path / "journal"
-    means = Means(piece_rows=512, max_memory=10 * 2**40)
-    with (
-        mock.patch("likewise.checks.means.peak_memory", return_value=11 * 2**40),
-        pytest.raises(InvalidSettings, match="continue with --resume"),
-    ):
-        audit_stream(
-            world.model,
-            world.files,
-            metric=world.metric,
-            settings=world.settings,
-            journal=folder,
-            means=means,
-        )
-    assert list(folder.glob("piece-*"))

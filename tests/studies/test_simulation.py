@@ -11,6 +11,7 @@ from likewise.data import simulation
 from likewise.inference.ratio_tests import LossRatioTest
 from likewise.maps.flow import GradientFlow
 from likewise.metrics.quadratic import QuadraticMetric
+from likewise.scale.executors import Threads
 from likewise.settings import Settings
 from likewise.walk import audit
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
@@ -76,7 +77,7 @@ def test_one_cell_is_the_public_audit(variant, angle, row, column):
         metric=QuadraticMetric(sigma),
         map=GradientFlow.paper_simulation(),
         settings=Settings(checks="core"),
-        threads=1,
+        run=Threads(1),
     ).outcomes
 
     expected = statistic_grid(people, angle, VARIANTS[variant])[row, column]

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from likewise.audit_data import AuditData
 from likewise.metrics.learn import sensitive_subspace
-from likewise.people import AuditData
 from likewise.training import ProjectClassifier
 
 

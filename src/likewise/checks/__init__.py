@@ -1,1 +1,1 @@
-"""What needs maps, metrics and statistics together."""
+"""Questions beyond the verdict: how far it can be trusted, and what it depends on."""

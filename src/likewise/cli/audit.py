@@ -128,7 +128,7 @@ def audit(
     )
     rows = outputs.pop("outcomes", None)
     if dry_run:
-        print(job.rehearse(rows, outputs, where.pieces(resume)))
+        print(job.rehearse(rows, outputs))
         return
     record = job.run(rows, outputs, where.pieces(resume))
     if not record.trustworthy:

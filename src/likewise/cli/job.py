@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from likewise.cli import files, options
+from likewise.cli.exits import INTERRUPTED, say
 from likewise.cli.progress import progress_bar
-from likewise.cli.stream import Pieces, require_metric, run_in_pieces
+from likewise.cli.stream import Pieces
 from likewise.errors import InvalidSettings
 
 
@@ -53,31 +56,38 @@ class Job:
         return Endpoint(self.model, headers=headers, **patience)
 
     def open(self) -> tuple[Any, Any, Any]:
-        """Return the model, the people and the metric (or none, if it is to be learned)."""
-        options.require_label(self.settings)
+        """Return the model, where the people are, and the metric (or none, to be learned)."""
+        label = options.require_label(self.settings)
 
+        from likewise.data.sources import as_source
         from likewise.metrics.saved import load_metric
         from likewise.models import open_model
 
         metric = None if self.metric is None else load_metric(self.metric)
         encoder = files.open_encoder(self.encoder, metric)
-        model = self.source
-        model = open_model(model, trust=self.trust) if isinstance(model, str) else model
-        raw = encoder is None and files.reads_columns(model, self.settings)
-        people = files.read_people(self.paths, self.settings, encoder, raw=raw)
+        model, columns = self.source, self.settings.columns
+        opened = open_model(model, trust=self.trust) if isinstance(model, str) else model
+        people = as_source(
+            [str(path) for path in self.paths],
+            label=label,
+            protected=columns.protected,
+            weight=columns.weight,
+            cluster=columns.cluster,
+            ignore=columns.ignore,
+            inputs=columns.inputs,
+            encoder=encoder,
+            drop_missing=columns.drop_missing,
+            raw=encoder is None and files.reads_columns(opened, self.settings),
+        )
         return model, people, metric
 
-    def rehearse(
-        self, outcomes: Path | None, outputs: Mapping[str, Path | None], pieces: Pieces
-    ) -> str:
+    def rehearse(self, outcomes: Path | None, outputs: Mapping[str, Path | None]) -> str:
         """Check everything, move nobody, and say what would be done."""
         from likewise.walk import rehearse
 
         files.check_writable(outcomes, *outputs.values())
-        if pieces.wanted(self.paths, self.metric):
-            require_metric(self)
         model, people, metric = self.open()
-        return rehearse(model, people, metric=metric, settings=self.settings)
+        return rehearse(model, people, metric=metric, settings=self.settings, trust=self.trust)
 
     def run(
         self,
@@ -87,36 +97,50 @@ class Job:
     ) -> Any:
         """Audit, write what was asked for, show the summary, and return the record."""
         files.check_writable(outcomes, *outputs.values())
-        if pieces is not None and pieces.wanted(self.paths, self.metric):
-            return run_in_pieces(self, pieces, outcomes, outputs)
-        model, people, metric = self.open()
+        chosen = None if pieces is None else pieces.chosen(self.paths)
+        run = (chosen or Pieces()).executor(self.threads)
 
-        from likewise.report.redact import redact_outcomes
+        from likewise.engine.outcomes_file import OutcomesFile
+        from likewise.scale.store import Memory
         from likewise.walk import audit
 
-        with progress_bar(self.quiet) as progress:
-            result = audit(
-                model,
-                people,
-                metric=metric,
-                settings=self.settings,
-                threads=self.threads,
-                progress=progress,
-                command=options.typed_command(),
-            )
-        if outcomes is not None:
-            rows = redact_outcomes(result.outcomes) if self.redact else result.outcomes
-            rows.save(outcomes)
-        return self.finish(result.record, outputs)
+        folder = None if chosen is None else chosen.folder(outcomes, *outputs.values())
+        store = Memory() if chosen is None or folder is None else chosen.store(folder)
+        store.check()
+        model, people, metric = self.open()
+        try:
+            with progress_bar(self.quiet) as progress:
+                result = audit(
+                    model,
+                    people,
+                    metric=metric,
+                    settings=self.settings,
+                    run=run,
+                    store=store,
+                    outcomes=None if outcomes is None else OutcomesFile(outcomes, self.redact),
+                    trust=self.trust,
+                    progress=progress,
+                    command=options.typed_command(),
+                    finish=lambda result: self.finish(result.record, outputs),
+                )
+        except KeyboardInterrupt:
+            if folder is None:
+                raise
+            say(f"Interrupted. What is done is in {str(folder)!r}: continue with --resume.")
+            raise typer.Exit(INTERRUPTED) from None
+        return self.shown(result.record)
 
-    def finish(self, record: Any, outputs: Mapping[str, Path | None]) -> Any:
+    def finish(self, record: Any, outputs: Mapping[str, Path | None]) -> None:
         """Write the record in every form that was asked for, and show it."""
         from likewise.report.outputs import write_outputs
-        from likewise.report.redact import redact
         from likewise.report.terminal import show
 
-        if self.redact:
-            record = redact(record)
+        record = self.shown(record)
         write_outputs(record, **outputs)
         show(record, quiet=self.quiet, verbose=self.verbose)
-        return record
+
+    def shown(self, record: Any) -> Any:
+        """Return the record as it may be shown."""
+        from likewise.report.redact import redact
+
+        return redact(record) if self.redact else record

@@ -99,9 +99,9 @@ def _people(
     trust: bool,
 ) -> tuple[Any, dict[str, str]]:
     """Read the training data in the space of the audit, with the encoder that leads there."""
-    from likewise.checks.introduce import meet
     from likewise.cli import files
     from likewise.data.encode import Encoder
+    from likewise.engine.meeting import as_seen
     from likewise.models import as_model, open_model
 
     if spec is not None:
@@ -109,7 +109,7 @@ def _people(
         raw = files.reads_columns(opened, settings)
         people = files.read_people(paths, settings, None, raw=raw)
         known = {"table": people.table, "protected": tuple(people.protected)}
-        return meet(as_model(opened, **known), people), {}
+        return as_seen(as_model(opened, **known), people), {}
     if bare:
         return files.read_people(paths, settings, None, raw=False), {}
     columns = settings.columns

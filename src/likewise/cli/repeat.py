@@ -19,7 +19,7 @@ def repeat(
 
     Example: likewise test outcomes.parquet --delta 1.1
     """
-    from likewise.checks.judge import judge
+    from likewise.engine.decide import judge_outcomes
     from likewise.outcomes import Outcomes, troubles
     from likewise.report.words import sentence, tests_table, wrap
 
@@ -27,7 +27,7 @@ def repeat(
         None, {"delta": delta, "alpha": alpha, "decide__interval": interval}
     )
     saved = Outcomes.read(outcomes)
-    judged = judge(saved, settings)
+    judged = judge_outcomes(saved, settings)
     print(tests_table(judged.records.values()))
     made = saved.about.get("settings_hash")
     audited = f"; the audit's own {made[:12]}" if made else ""

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from likewise.people import AuditData
+from likewise.audit_data import AuditData
 
 
 def simulation(n: int = 400, *, seed: int = 1) -> AuditData:

@@ -17,15 +17,15 @@ from jaxtyping import Int
 from typing_extensions import override
 
 from likewise import fingerprints
+from likewise.audit_data import AuditData, digests
 from likewise.data.encode import Encoder
 from likewise.data.roles import Names, Roles
 from likewise.data.shared import SharedFile
-from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, digests, joined, total
+from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, joined, total
 from likewise.data.table import ReadPlan, plan_reading
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.files import make_folder
 from likewise.fingerprints import CHUNK_ROWS
-from likewise.people import AuditData
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,10 +193,7 @@ class PeopleSource(Source):
     @classmethod
     def of(cls, people: AuditData) -> "PeopleSource":
         """Give the people their numbers."""
-        n, gone = len(people), sum(people.dropped.values())
-        if n and (np.diff(people.row) > 0).all() and people.row[-1] < n + gone:
-            return cls(people, people.row, n + gone)
-        return cls(people, np.arange(n), n)
+        return cls(people, *people.places)
 
     @property
     @override

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
+from likewise.audit_data import AuditData
 from likewise.data.encode import Encoder
 from likewise.data.table import read
-from likewise.people import AuditData
 
 
 @dataclasses.dataclass(frozen=True)

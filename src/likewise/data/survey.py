@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from likewise.fingerprints import CHUNK_ROWS, Sketch, chunk_digests, of_people, row_hashes
-from likewise.people import AuditData, missing
+from likewise.audit_data import AuditData, digests, missing, person_columns
+from likewise.fingerprints import CHUNK_ROWS, Sketch, of_people, row_hashes
 
 SAMPLE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
@@ -181,34 +181,6 @@ class SurveyJob:
 def total(surveys: Iterator[Survey]) -> Survey:
     """Add up what was seen of different rows."""
     return functools.reduce(operator.add, surveys)
-
-
-def person_columns(people: AuditData) -> dict[str, Any]:
-    """Return all that is known of each person, by name, for fingerprints.
-
-    Original columns where there are some, else features and traits: so that the same people are
-    the same under another encoder, and arrays are the same as a table of them.
-    """
-    # No column of a table is called like the three roles: they end in a blank.
-    columns: dict[str, Any] = {"label ": people.y}
-    if people.table is not None:
-        columns |= {name: people.table[name] for name in people.table.column_names}
-    else:
-        columns |= {name: people.x[:, j] for j, name in enumerate(people.features)}
-        columns |= people.protected
-    if people.weight is not None:
-        columns["weight "] = people.weight
-    if people.cluster is not None:
-        columns["cluster "] = people.cluster
-    return columns
-
-
-def digests(people: AuditData, places: Int[np.ndarray, " n"], rows: range) -> dict[int, bytes]:
-    """Return the fingerprint of each chunk of ``rows``, which begin where a chunk begins."""
-    begins = range(rows.start, rows.stop, CHUNK_ROWS)
-    cuts = [*np.searchsorted(places, begins).tolist(), len(places)]
-    found = chunk_digests(person_columns(people), cuts)
-    return {b // CHUNK_ROWS: digest for b, digest in zip(begins, found, strict=True)}
 
 
 def joined(parts: list[AuditData]) -> AuditData:

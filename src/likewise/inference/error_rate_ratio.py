@@ -39,11 +39,19 @@ class ErrorRateRatioTest(RatioTest):
     name: ClassVar[str] = "error_rate_ratio"
     claim: ClassVar[str] = "the error rate of similar people over that of the people themselves"
 
+    intervals: ClassVar[tuple[str, ...]] = ("auto", "midp", "exact", "score", "paper")
+
     interval: str = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_interval(self.interval, ("auto", "midp", "exact", "score", "paper"))
+        check_interval(self.interval, self.intervals)
+
+    @property
+    @override
+    def beside(self) -> "tuple[ErrorRateRatioTest, ...]":
+        other = "auto" if self.interval == "paper" else "paper"
+        return (dataclasses.replace(self, interval=other),)
 
     @override
     def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:

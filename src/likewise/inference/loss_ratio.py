@@ -27,6 +27,7 @@ from likewise.outcomes import Outcomes
 from likewise.statistics.tally import Tally
 
 METHODS = {"hall": "Hall", "bootstrap_t": "bootstrap-t", "paper": "paper"}
+"""The intervals it knows, in the order in which others are shown."""
 
 
 @final
@@ -52,6 +53,8 @@ class LossRatioTest(RatioTest):
     name: ClassVar[str] = "loss_ratio"
     claim: ClassVar[str] = "the mean loss ratio of similar people"
 
+    intervals: ClassVar[tuple[str, ...]] = tuple(METHODS)
+
     interval: str = "hall"
     cap: float = 10.0
     seed: int = 0
@@ -67,6 +70,16 @@ class LossRatioTest(RatioTest):
     @override
     def needs_rows(self) -> bool:
         return self.interval == "bootstrap_t"
+
+    @override
+    def without_rows(self) -> "LossRatioTest":
+        return dataclasses.replace(self, interval="hall") if self.needs_rows else self
+
+    @property
+    @override
+    def beside(self) -> "tuple[LossRatioTest, ...]":
+        others = [interval for interval in METHODS if interval != self.interval]
+        return tuple(dataclasses.replace(self, interval=interval) for interval in others)
 
     @override
     def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:

@@ -45,12 +45,14 @@ class MeanLossRatioTest(RatioTest):
 
     task: ClassVar[str] = "regression"
 
+    intervals: ClassVar[tuple[str, ...]] = ("hall", "paper")
+
     interval: str = "hall"
     cap: float = 10.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_interval(self.interval, ("hall", "paper"))
+        check_interval(self.interval, self.intervals)
         check_cap(self.cap, self.delta)
 
     @override

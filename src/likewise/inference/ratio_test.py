@@ -18,8 +18,9 @@ from likewise.statistics.tally import Tally
 class RatioTest(abc.ABC):
     r"""A test of :math:`H_0`: some ratio of after to before is at most :math:`\delta`.
 
-    ``name`` is what the result file calls it, ``claim`` what it is about, in words, and ``task``
-    what kind of model it is for; its fields are its parameters.
+    ``name`` is what the result file calls it, ``claim`` what it is about, in words, ``task``
+    what kind of model it is for, and ``intervals`` the methods it knows, if it has a parameter
+    ``interval``; its fields are its parameters.
 
     Parameters
     ----------
@@ -32,6 +33,7 @@ class RatioTest(abc.ABC):
     name: ClassVar[str]
     claim: ClassVar[str]
     task: ClassVar[str] = "classification"
+    intervals: ClassVar[tuple[str, ...]] = ()
 
     delta: float = 1.25
     alpha: float = 0.05
@@ -44,6 +46,15 @@ class RatioTest(abc.ABC):
     def needs_rows(self) -> bool:
         """Whether sums are not enough, and every person's outcome is needed."""
         return False
+
+    def without_rows(self) -> "RatioTest":
+        """Return the nearest test that sums are enough for."""
+        return self
+
+    @property
+    def beside(self) -> "tuple[RatioTest, ...]":
+        """The same test by other methods, which are shown beside this one."""
+        return ()
 
     @abc.abstractmethod
     def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.inference.estimate import Estimate
 from likewise.inference.estimators import (
@@ -16,7 +17,6 @@ from likewise.inference.estimators import (
     ratio_of_totals,
 )
 from likewise.outcomes import Outcomes
-from likewise.people import missing
 from likewise.statistics.moments import RatioMoments
 from likewise.statistics.tally import Tally
 from likewise.statistics.unit_sums import UnitSums

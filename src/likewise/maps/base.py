@@ -2,14 +2,16 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar, Protocol, runtime_checkable
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from likewise.audit_data import AuditData
 from likewise.metrics.base import FairMetric
-from likewise.models.base import Model
+from likewise.models.base import Front, Model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +28,8 @@ class Moved:
         Gradient (or model) evaluations spent on each person.
     horizons
         Places on the way, by time, where the map was asked for them.
-    below_one
-        How many people's loss had fallen, and were left where they were instead.
+    fell
+        Whose loss had fallen, so that they were left where they were instead; nobody's, if none.
     trace
         The largest loss found for each person, by the number of model calls spent until then:
         what more calls bought (for maps that search).
@@ -37,8 +39,24 @@ class Moved:
     status: Int[np.ndarray, " n"]
     evaluations: int
     horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
-    below_one: int = 0
+    fell: Bool[np.ndarray, " n"] | None = None
     trace: Mapping[int, Float[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def below_one(self) -> int:
+        """How many people's loss had fallen, and were left where they were instead."""
+        return 0 if self.fell is None else int(self.fell.sum())
+
+    def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Moved":
+        """Return some of the people."""
+        return dataclasses.replace(
+            self,
+            x=self.x[rows],
+            status=self.status[rows],
+            horizons={time: x[rows] for time, x in self.horizons.items()},
+            fell=None if self.fell is None else self.fell[rows],
+            trace={calls: loss[rows] for calls, loss in self.trace.items()},
+        )
 
 
 @runtime_checkable
@@ -50,21 +68,132 @@ class BoundMap(Protocol):
         ...
 
 
+@runtime_checkable
+class KnownPeople(Protocol):
+    """What a map may learn from the people it is about, before it is fixed."""
+
+    @property
+    def n(self) -> int:
+        """How many people there are."""
+        ...
+
+    @property
+    def people(self) -> AuditData:
+        """Some of them at random, as the model sees them; everyone if there are few."""
+        ...
+
+    @property
+    def front(self) -> Front | None:
+        """What turns original columns into features, for a pipeline."""
+        ...
+
+    def values(self, trait: str) -> tuple[Any, ...]:
+        """Return the values of a protected trait that occur."""
+        ...
+
+    def combinations(
+        self, columns: Sequence[Sequence[int]], most: float = math.inf
+    ) -> list[Float[np.ndarray, "m c"] | None]:
+        """Return the combinations of features that occur, sorted; nothing where too many do."""
+        ...
+
+
 class UnfairMap(abc.ABC):
     r"""A rule :math:`\Phi(x, y)` that moves each person to a similar one who is served worse.
 
     The tests are valid for any rule that is fixed before the audit data are seen: rules differ in
-    power, not in validity. Configuration goes in the constructor, data in the call.
+    power, not in validity. Configuration goes in the constructor, data in the call. The fields of
+    a dataclass are its parameters: settings name them, and results note them.
+
+    Only `bind` has to be written; the other methods say what checks may do with the map.
     """
 
     name: ClassVar[str]
+    """What results call it; by default the name of its class."""
+
+    claim: ClassVar[str] = "Each person is moved to a similar one."
+    """What is done to people, in a sentence."""
+
+    goes_by_metric: ClassVar[bool] = True
+    """Whether another metric would move people elsewhere."""
 
     keeps_start: bool
     """Whether a person stays put when the loss would fall, so that wrong never turns right."""
 
+    lam: float
+    time: float
+    """Its price of leaving one's like, and its time, if it has them."""
+
+    horizons: tuple[float, ...]
+    """Earlier times at which people's places are kept."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Not attributes of the class: they would be defaults of a subclass's fields.
+        try:
+            return _UNKNOWN[name]
+        except KeyError:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}") from None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
     @abc.abstractmethod
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
         """Check that this model and metric go with the map, and return the map for them."""
+
+    @property
+    def parts(self) -> "tuple[UnfairMap, ...]":
+        """The maps that it is made of: itself, if it is none of several."""
+        return (self,)
+
+    def with_parts(self, parts: "tuple[UnfairMap, ...]") -> "UnfairMap":
+        """Return the same of other parts."""
+        return parts[0]
+
+    def knowing(self, known: KnownPeople) -> "UnfairMap":
+        """Return the map with what it is to learn from the people it is about."""
+        return self
+
+    def under(self, metric: FairMetric) -> "UnfairMap":
+        """Return the same map for another metric, a refit of the first, say."""
+        return self
+
+    def without(self, direction: int) -> "UnfairMap":
+        """Return the map for a metric that has one free direction less."""
+        return self
+
+    def repriced(self, factor: float) -> "UnfairMap | None":
+        """Return the map with another price of leaving one's like; nothing if it has no price."""
+        return None
+
+    def doubled(self) -> "UnfairMap | None":
+        """Return the map for twice the time; nothing if it has no time."""
+        return None
+
+    def along_free_directions(self) -> "UnfairMap | None":
+        """Return the map in the limit of an infinite price; nothing if it has no price."""
+        return None
+
+
+_UNKNOWN: Mapping[str, Any] = {
+    "keeps_start": False,
+    "lam": math.nan,
+    "time": math.nan,
+    "horizons": (),
+}
+"""What a map has that does not say."""
+
+
+def among(bound: BoundMap, people: AuditData, rows: Int[np.ndarray, " m"]) -> BoundMap:
+    """Return a bound map for some people, if it needs more of them than their features.
+
+    Such a map has a method ``among``, which is given the people, original columns and all.
+    """
+    known = getattr(bound, "among", None)
+    return bound if known is None else known(people.take(rows))
 
 
 def fallen(

@@ -7,9 +7,12 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from typing_extensions import override
 
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidSettings
-from likewise.maps.base import BoundMap, Moved, UnfairMap
+from likewise.maps.base import BoundMap, KnownPeople, Moved, UnfairMap, among
 from likewise.maps.candidates import candidate_losses, worse
+from likewise.maps.flow import GradientFlow
+from likewise.maps.search import Reach
 from likewise.metrics.base import FairMetric
 from likewise.models.base import Model
 
@@ -24,12 +27,13 @@ class Worst(UnfairMap):
     Parameters
     ----------
     maps
-        The maps to choose from.
+        The maps to choose from; by default the flow and the search within reach.
     """
 
     name: ClassVar[str] = "worst"
+    claim: ClassVar[str] = "Each person is moved in several ways, and the worst place is kept."
 
-    maps: tuple[UnfairMap, ...]
+    maps: tuple[UnfairMap, ...] = (GradientFlow(), Reach())
     keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -40,6 +44,32 @@ class Worst(UnfairMap):
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
         return BoundWorst(model, tuple(map.bind(model, metric) for map in self.maps))
 
+    @property
+    @override
+    def goes_by_metric(self) -> bool:  # type: ignore[override]
+        return any(map.goes_by_metric for map in self.maps)
+
+    @property
+    @override
+    def parts(self) -> tuple[UnfairMap, ...]:
+        return self.maps
+
+    @override
+    def with_parts(self, parts: tuple[UnfairMap, ...]) -> "Worst":
+        return Worst(parts)
+
+    @override
+    def knowing(self, known: KnownPeople) -> "Worst":
+        return Worst(tuple(map.knowing(known) for map in self.maps))
+
+    @override
+    def under(self, metric: FairMetric) -> "Worst":
+        return Worst(tuple(map.under(metric) for map in self.maps))
+
+    @override
+    def without(self, direction: int) -> "Worst":
+        return Worst(tuple(map.without(direction) for map in self.maps))
+
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,6 +78,11 @@ class BoundWorst:
 
     model: Model
     maps: tuple[BoundMap, ...]
+
+    def among(self, people: AuditData) -> "BoundWorst":
+        """Return the maps for some people, original columns and all."""
+        everyone = np.arange(len(people))
+        return BoundWorst(self.model, tuple(among(map, people, everyone) for map in self.maps))
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""

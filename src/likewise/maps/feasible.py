@@ -12,7 +12,7 @@ from likewise.errors import InvalidData
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
-class Choice:
+class Levels:
     """The values that some columns can take together: the levels of a one-hot group, say.
 
     Parameters
@@ -27,7 +27,7 @@ class Choice:
     values: Float[np.ndarray, "m c"]
 
     @classmethod
-    def of(cls, x: Float[np.ndarray, "n d"], columns: Sequence[int]) -> "Choice":
+    def of(cls, x: Float[np.ndarray, "n d"], columns: Sequence[int]) -> "Levels":
         """Return the combinations that occur in a sample, sorted."""
         values = np.unique(x[:, list(columns)], axis=0)
         return cls(tuple(columns), values)
@@ -49,7 +49,7 @@ class Choice:
 class Feasible:
     """What can be observed: one choice for every group of columns that is not continuous."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[Levels, ...]
 
     @classmethod
     def of(cls, x: Float[np.ndarray, "n d"], features: Sequence[str] = ()) -> "Feasible":
@@ -70,10 +70,10 @@ class Feasible:
         if not len(x):
             raise InvalidData("What is feasible cannot be learned from an empty sample.")
         groups = column_groups(x, features or [f"x{j}" for j in range(x.shape[1])])
-        return cls.keeping([Choice.of(x, columns) for columns in groups], len(x))
+        return cls.keeping([Levels.of(x, columns) for columns in groups], len(x))
 
     @classmethod
-    def keeping(cls, choices: Sequence[Choice], n: int) -> "Feasible":
+    def keeping(cls, choices: Sequence[Levels], n: int) -> "Feasible":
         """Keep to the choices found among ``n`` people, but for columns that are continuous."""
         return cls(tuple(c for c in choices if len(c.columns) > 1 or 2 * len(c.values) <= n))
 

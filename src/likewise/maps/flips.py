@@ -11,14 +11,14 @@ import pyarrow as pa
 from jaxtyping import Float, Shaped
 from typing_extensions import override
 
+from likewise.audit_data import AuditData, missing
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, nearest
-from likewise.maps.base import BoundMap, Moved, UnfairMap
+from likewise.maps.base import BoundMap, KnownPeople, Moved, UnfairMap
 from likewise.maps.candidates import NUMBERS, candidate_losses, worse
-from likewise.maps.feasible import Choice
-from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.maps.feasible import Levels
+from likewise.metrics.base import FairMetric
 from likewise.metrics.columns import columns_of
 from likewise.models.base import Model
-from likewise.people import AuditData, missing
 
 MOST = 1000
 """Combinations of protected values that are tried for each person, at most."""
@@ -43,19 +43,25 @@ class Flips(UnfairMap):
 
     Parameters
     ----------
+    traits
+        The traits that are swapped; by default all protected ones that the model reads.
     alternatives
-        Turns rows of features into the same people with other protected values.
-    names
-        The traits that are swapped.
+        Turns rows of features into the same people with other protected values; an audit finds
+        the values among its people.
     combinations
         How many alternatives each person has.
     """
 
     name: ClassVar[str] = "flips"
+    claim: ClassVar[str] = (
+        "Each person's protected value is swapped for every other value, and the worst is kept."
+    )
+    goes_by_metric: ClassVar[bool] = False
+    derived: ClassVar[tuple[str, ...]] = ("alternatives", "combinations")
 
-    alternatives: Alternatives
-    names: tuple[str, ...]
-    combinations: int
+    traits: tuple[str, ...] | None = None
+    alternatives: Alternatives | None = None
+    combinations: int = 0
     keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
 
     @classmethod
@@ -70,26 +76,37 @@ class Flips(UnfairMap):
             Traits to swap; by default all protected ones that are features.
         """
         wanted = tuple(data.protected) if traits is None else tuple(traits)
-        found = {name: _places(data, name) for name in wanted}
-        absent = [name for name, places in found.items() if not places]
-        if traits is not None and absent:
-            raise InvalidSettings(
-                f"The model does not see {absent[0]!r}, so it cannot be swapped."
-                f"{nearest(absent[0], data.features)}"
+        found = _seen(data, {name: _levels(data, name) for name in wanted}, traits)
+        return cls.between({name: Levels.of(data.x, places) for name, places in found.items()})
+
+    @override
+    def knowing(self, known: KnownPeople) -> "Flips":
+        if self.alternatives is not None:
+            return self
+        people, front = known.people, known.front
+        names = tuple(people.protected) if self.traits is None else self.traits
+        if front is None:
+            levels = {name: [str(value) for value in known.values(name)] for name in names}
+            places = _seen(people, levels, self.traits)
+            found = known.combinations(list(places.values()))
+            return self.between(
+                {
+                    name: Levels(tuple(columns), values)
+                    for (name, columns), values in zip(places.items(), found, strict=True)
+                    if values is not None
+                }
             )
-        found = {name: places for name, places in found.items() if places}
-        if not found:
-            raise InvalidSettings(
-                f"No protected trait ({', '.join(wanted) or 'none is named'}) is an input of the "
-                "model, so there is nothing to swap. Use the flow or the reach."
-            )
-        return cls.between({name: Choice.of(data.x, places) for name, places in found.items()})
+        if people.table is None:
+            raise InvalidData("To swap a protected column of a pipeline, its table is needed.")
+        read = [name for name in names if not front.columns or name in front.columns]
+        options = _options(people.table, read, {name: known.values(name) for name in read})
+        return Flips(tuple(read), _InColumns(options), len(options))
 
     @classmethod
-    def between(cls, choices: Mapping[str, Choice]) -> "Flips":
+    def between(cls, choices: Mapping[str, Levels]) -> "Flips":
         """Swap traits for values that are known, by the name of the trait."""
         few = tuple(_few(choice) for choice in choices.values())
-        return cls(_Swapped(few), tuple(choices), _count([len(choice.values) for choice in few]))
+        return cls(tuple(choices), _Swapped(few), _count([len(choice.values) for choice in few]))
 
     @classmethod
     def in_table(
@@ -112,31 +129,60 @@ class Flips(UnfairMap):
         values
             Values to try, by trait; by default those that occur in ``table``.
         """
-        for name in traits:
-            if name not in table.column_names:
-                hint = nearest(name, table.column_names)
-                raise InvalidSettings(f"The table has no column {name!r} to swap.{hint}")
-        if not traits:
-            raise InvalidSettings("No column is named that could be swapped.")
-        given = values or {}
-        options = [given.get(name) or _occurring(table[name]) for name in traits]
-        count = _count([len(option) for option in options])
-        combinations = [
-            dict(zip(traits, combination, strict=True))
-            for combination in itertools.product(*options)
-        ]
-        return cls(_LookedUp(table, encode, combinations), tuple(traits), count)
+        options = _options(table, traits, values or {})
+        return cls(tuple(traits), _LookedUp(table, encode, options), len(options))
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
-        choices = self.alternatives.choices if isinstance(self.alternatives, _Swapped) else ()
-        last = max((j for choice in choices for j in choice.columns), default=-1)
-        if isinstance(metric, QuadraticForm) and last >= metric.free.shape[1]:
+        if self.alternatives is None:
+            raise InvalidSettings(
+                "Which values are swapped is learned from people: let an audit do it, or use "
+                "Flips.of(people)."
+            )
+        last = max(getattr(self.alternatives, "columns", ()), default=-1)
+        if metric.quadratic and last >= metric.free.shape[1]:
             raise InvalidMetric(
                 f"Feature {last + 1} is to be swapped, but the metric was made for "
                 f"{metric.free.shape[1]} features."
             )
-        return BoundFlips(self, model)
+        return BoundFlips(self.alternatives, self.combinations, model)
+
+
+def _seen(
+    data: AuditData, levels: Mapping[str, Sequence[str]], asked: Sequence[str] | None
+) -> dict[str, list[int]]:
+    """Return the columns of every trait that the model sees."""
+    found = {name: columns_of(data.features, name, sorted(set(levels[name]))) for name in levels}
+    absent = [name for name, places in found.items() if not places]
+    if asked is not None and absent:
+        raise InvalidSettings(
+            f"The model does not see {absent[0]!r}, so it cannot be swapped."
+            f"{nearest(absent[0], data.features)}"
+        )
+    found = {name: places for name, places in found.items() if places}
+    if not found:
+        raise InvalidSettings(
+            f"No protected trait ({', '.join(levels) or 'none is named'}) is an input of the "
+            "model, so there is nothing to swap. Use the flow or the reach."
+        )
+    return found
+
+
+def _options(
+    table: pa.Table, traits: Sequence[str], values: Mapping[str, Sequence[Any]]
+) -> tuple[Mapping[str, Any], ...]:
+    """Return all combinations of the values of some columns."""
+    for name in traits:
+        if name not in table.column_names:
+            hint = nearest(name, table.column_names)
+            raise InvalidSettings(f"The table has no column {name!r} to swap.{hint}")
+    if not traits:
+        raise InvalidSettings("No column is named that could be swapped.")
+    options = [values.get(name) or _occurring(table[name]) for name in traits]
+    _count([len(option) for option in options])
+    return tuple(
+        dict(zip(traits, combination, strict=True)) for combination in itertools.product(*options)
+    )
 
 
 @final
@@ -144,12 +190,20 @@ class Flips(UnfairMap):
 class BoundFlips:
     """Swaps made ready for one model."""
 
-    map: Flips
+    alternatives: Alternatives
+    combinations: int
     model: Model
+
+    def among(self, people: AuditData) -> "BoundFlips":
+        """Return the swaps for some people, in their original columns if need be."""
+        if not isinstance(self.alternatives, _InColumns):
+            return self
+        found = _LookedUp(people.table, self.model.front, self.alternatives.combinations)
+        return dataclasses.replace(self, alternatives=found)
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
-        size = max(1, NUMBERS // (x0.shape[1] * (self.map.combinations + 1)))
+        size = max(1, NUMBERS // (x0.shape[1] * (self.combinations + 1)))
         parts = [
             self._move(x0[start : start + size], y[start : start + size])
             for start in range(0, max(len(x0), 1), size)
@@ -157,13 +211,13 @@ class BoundFlips:
         return Moved(
             x=np.concatenate(parts),
             status=np.zeros(len(x0), dtype=np.int64),
-            evaluations=self.map.combinations + 1,
+            evaluations=self.combinations + 1,
         )
 
     def _move(
         self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n d"]:
-        x = np.concatenate([x0[:, None], self.map.alternatives(x0)], axis=1)
+        x = np.concatenate([x0[:, None], self.alternatives(x0)], axis=1)
         loss = candidate_losses(self.model, x, y)
         place, moves = worse(loss[:, 0], loss)
         return np.where(moves[:, None], x[np.arange(len(x)), place], x0)
@@ -174,7 +228,12 @@ class BoundFlips:
 class _Swapped:
     """Overwrites features with every combination of choices."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[Levels, ...]
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Columns that are overwritten."""
+        return tuple(j for choice in self.choices for j in choice.columns)
 
     def __call__(self, x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m d"]:
         rows = []
@@ -187,13 +246,24 @@ class _Swapped:
 
 
 @final
+@dataclasses.dataclass(frozen=True, eq=False)
+class _InColumns:
+    """Swaps in original columns, of people who are still to come."""
+
+    combinations: tuple[Mapping[str, Any], ...]
+
+    def __call__(self, x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m d"]:
+        raise InvalidData("To swap a protected column of a pipeline, its table is needed.")
+
+
+@final
 class _LookedUp:
     """Finds people by their features, swaps their original columns, and encodes them again."""
 
     def __init__(
         self,
         table: pa.Table,
-        encode: Callable[[pa.Table], Any],
+        encode: Any,
         combinations: Sequence[Mapping[str, Any]],
     ) -> None:
         self.table, self.encode, self.combinations = table, encode, combinations
@@ -217,20 +287,19 @@ class _LookedUp:
         return np.stack(swapped, axis=1)
 
 
-def _places(data: AuditData, name: str) -> list[int]:
-    levels: set[str] = set()
-    if name in data.protected:
-        column = data.protected[name]
-        levels = {str(value) for value in column[~missing(column)].tolist()}
-    return columns_of(data.features, name, sorted(levels))
+def _levels(data: AuditData, name: str) -> list[str]:
+    if name not in data.protected:
+        return []
+    column = data.protected[name]
+    return [str(value) for value in set(column[~missing(column)].tolist())]
 
 
-def _few(choice: Choice) -> Choice:
+def _few(choice: Levels) -> Levels:
     """Let quantiles stand for a number that has many values."""
     if len(choice.columns) > 1 or len(choice.values) <= 2 * SLICES:
         return choice
     places = np.linspace(0, len(choice.values) - 1, SLICES).round().astype(int)
-    return Choice(choice.columns, choice.values[places])
+    return Levels(choice.columns, choice.values[places])
 
 
 def _count(sizes: Sequence[int]) -> int:

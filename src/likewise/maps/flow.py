@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -63,40 +63,57 @@ class GradientFlow(UnfairMap):
         metric allows it.
     steps
         A number of steps, or the steps themselves (whose sum is then the time). By default
-        `likewise.checks.certificate.certify` chooses a number that is accurate enough.
+        `likewise.engine.certificate.certify` chooses a number that is accurate enough.
     free_only
         Move along free directions only, the limit :math:`\lambda \to \infty`.
+    bounded
+        Keep the free coordinates within the metric's reach; the flow then converges as the time
+        grows.
     reach
-        Where the free coordinates may go; with it, the flow converges as the time grows.
+        Another reach to keep them within.
     horizons
         Earlier times at which people's places are kept.
     precision
         What the flow is computed in. Losses are always computed in float64.
     keeps_start
         Leave people where they are if their loss would fall. The exact flow never lowers it,
-        equation (10), so this only removes errors of the solver.
+        equation (10), so this only removes errors of the solver. By default all solvers do but
+        Euler's method, which is the paper's algorithm as it stands.
     schedule
         ``paper_simulation`` is the falling schedule of the paper's simulation, whose first steps
         are longer than Euler's method bears; it is refused under any other name.
     """
 
     name: ClassVar[str] = "flow"
+    claim: ClassVar[str] = (
+        "Each person is moved along the gradient flow that raises their loss while paying for the "
+        "squared fair distance (equations (6)–(8))."
+    )
 
     lam: float = 50.0
     time: float = 5.0
     solver: SolverName = "auto"
     steps: int | Steps | None = None
     free_only: bool = False
+    bounded: bool = False
     reach: Ellipsoid | None = None
     horizons: tuple[float, ...] = ()
     precision: Precision = "float64"
-    keeps_start: bool = True
+    keeps_start: bool | None = None  # type: ignore[assignment]
     schedule: Literal["constant", "paper_simulation"] = "constant"
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """Parameters that follow from others, or are no choice, and are not noted."""
+        bold = self.schedule == "paper_simulation"
+        return ("horizons", "steps") if bold else ("horizons",)
 
     def __post_init__(self) -> None:
         if self.schedule == "paper_simulation":
             object.__setattr__(self, "solver", "euler")
             object.__setattr__(self, "steps", _PAPER_SIMULATION)
+        if self.keeps_start is None:
+            object.__setattr__(self, "keeps_start", self.solver != "euler")
         if isinstance(self.steps, tuple):
             if not self.steps or not all(0 < h < math.inf for h in self.steps):
                 raise InvalidSettings("Steps must be positive numbers, at least one of them.")
@@ -119,18 +136,25 @@ class GradientFlow(UnfairMap):
     @classmethod
     def paper(cls, lam: float = 50.0, step: float = 0.01, n_steps: int = 500) -> "GradientFlow":
         """Return the paper's algorithm for Adult exactly: Euler's method with constant steps."""
-        return cls(lam=lam, solver="euler", steps=constant(step, n_steps), keeps_start=False)
+        return cls(lam=lam, solver="euler", steps=constant(step, n_steps))
 
     @classmethod
     def paper_simulation(cls) -> "GradientFlow":
         r"""Return the algorithm of the paper's simulation: λ = 100, step :math:`0.02/k^{2/3}`."""
         return cls(lam=100.0, keeps_start=False, schedule="paper_simulation")
 
+    @classmethod
+    def from_parameters(cls, **chosen: Any) -> "GradientFlow":
+        """Return the flow that parameters name; a schedule of the paper brings its own."""
+        if chosen.get("schedule") == "paper_simulation":
+            return cls.paper_simulation()
+        return cls(**chosen)
+
     def method(self, metric: FairMetric) -> SolverName:
         """Return the name of the solver that is used with ``metric``."""
         if self.solver != "auto":
             return self.solver
-        return "exponential4" if isinstance(metric, QuadraticForm) else "rk4"
+        return "exponential4" if metric.quadratic else "rk4"
 
     def grid(self, metric: FairMetric) -> Steps:
         """Return the steps that are taken with ``metric``."""
@@ -139,7 +163,8 @@ class GradientFlow(UnfairMap):
         n = self.steps
         if n is None:
             stiff = self.method(metric) in EXPLICIT and not self.free_only
-            n = math.ceil(self.time * 2 * self.lam * _largest(metric)) if stiff else 0
+            largest = metric.largest_eigenvalue
+            n = math.ceil(self.time * 2 * self.lam * largest) if stiff else 0
             n = max(n, DEFAULT_STEPS)
         return partition(self.time, n, self.horizons)
 
@@ -168,11 +193,7 @@ class GradientFlow(UnfairMap):
             if type(metric).gradient is FairMetric.gradient:
                 metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
             return BoundFlow(self, model, metric, SOLVERS[solver], steps)
-        if self.reach is not None and len(self.reach.mean) != len(metric.free):
-            raise InvalidSettings(
-                f"The reach has {len(self.reach.mean)} coordinates, but the metric has "
-                f"{len(metric.free)} free directions."
-            )
+        within = self._within(metric)
         if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
             self._refuse_unstable(metric, max(steps))
         dtype, d = np.dtype(self.precision), metric.free.shape[1]
@@ -183,10 +204,66 @@ class GradientFlow(UnfairMap):
         )
         network = Ascent.of(model, dtype)
         way = None if network is None else entrance(network, coordinates)
-        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, way)
+        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, way, within)
+
+    def _within(self, metric: QuadraticForm) -> Ellipsoid | None:
+        """Return where the free coordinates may go, if they are to be kept anywhere."""
+        within = self.reach if self.reach is not None or not self.bounded else metric.reach
+        if self.bounded and within is None:
+            raise InvalidSettings(
+                "map.bounded needs a metric with a reach; a learned metric has one."
+            )
+        if within is not None and len(within.mean) != len(metric.free):
+            raise InvalidSettings(
+                f"The reach has {len(within.mean)} coordinates, but the metric has "
+                f"{len(metric.free)} free directions."
+            )
+        return within
+
+    @override
+    def under(self, metric: FairMetric) -> "GradientFlow":
+        # What another reach bounded is bounded by the metric's own.
+        bounded = self.bounded or self.reach is not None
+        return dataclasses.replace(self, bounded=bounded, reach=None)
+
+    @override
+    def without(self, direction: int) -> "GradientFlow":
+        reach = None if self.reach is None else self.reach.without(direction)
+        return dataclasses.replace(self, reach=reach)
+
+    @override
+    def repriced(self, factor: float) -> "GradientFlow | None":
+        if self.free_only:
+            return None
+        # Explicit solvers would need shorter steps at a higher price.
+        return dataclasses.replace(self, lam=factor * self.lam, solver="auto", steps=None)
+
+    @override
+    def doubled(self) -> "GradientFlow":
+        steps = self.steps
+        if isinstance(steps, int):
+            steps = 2 * steps
+        elif steps is not None:
+            steps = steps + steps
+        # The simulation's steps go by their name, and Euler's method bears them only there.
+        bold = self.schedule == "paper_simulation"
+        return dataclasses.replace(
+            self,
+            time=2 * self.time,
+            steps=steps,
+            horizons=(),
+            solver="exponential4" if bold else self.solver,
+            schedule="constant",
+        )
+
+    @override
+    def along_free_directions(self) -> "GradientFlow":
+        return dataclasses.replace(
+            self, free_only=True, solver="auto", steps=None, horizons=(), schedule="constant"
+        )
 
     def _refuse_without_form(self, solver: str) -> None:
-        if self.free_only or self.reach is not None:
+        if self.free_only or self.bounded or self.reach is not None:
             raise InvalidSettings("Only quadratic metrics have free directions to move along.")
         if solver not in EXPLICIT:
             raise InvalidSettings(f"The solver {solver!r} needs a quadratic metric. Use 'rk4'.")
@@ -213,6 +290,7 @@ class BoundFlow:
     steps: Steps
     coordinates: Coordinates | None = None
     way: Entrance | None = None
+    within: Ellipsoid | None = None
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
@@ -231,12 +309,12 @@ class BoundFlow:
             path = self._solve(flow, flow.start(), self._confine(start, flow.free))
             stops = {time: x0 + flow.displacement(s) for time, s in path.kept.items()}
             x = x0 + flow.displacement(path.x)
-        below_one = 0
+        fell = None
         if self.flow.keeps_start:
             stops = {time: self._kept(x0, y, at)[0] for time, at in stops.items()}
-            x, below_one = self._kept(x0, y, x)
+            x, fell = self._kept(x0, y, x)
         status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
-        return Moved(x, status, path.evaluations, stops, below_one)
+        return Moved(x, status, path.evaluations, stops, fell)
 
     def _solve(
         self, field: Field, start: np.ndarray, confine: Callable[[np.ndarray], np.ndarray] | None
@@ -246,8 +324,8 @@ class BoundFlow:
 
     def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray] | None:
         """Return what keeps the free coordinates within reach after every step."""
-        reach = self.flow.reach
-        if reach is None or not isinstance(self.metric, QuadraticForm):
+        reach = self.within
+        if reach is None:
             return None
         own = x0 @ self.metric.free.astype(x0.dtype, copy=False).T
 
@@ -257,10 +335,6 @@ class BoundFlow:
 
         return confine
 
-    def _kept(self, x0: np.ndarray, y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, int]:
+    def _kept(self, x0: np.ndarray, y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         fell = fallen(self.model, x0, y, x)
-        return np.where(fell[:, None], x0, x), int(fell.sum())
-
-
-def _largest(metric: FairMetric) -> float:
-    return metric.largest_eigenvalue if isinstance(metric, QuadraticForm) else 1.0
+        return np.where(fell[:, None], x0, x), fell

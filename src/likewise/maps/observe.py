@@ -1,6 +1,7 @@
 """What became of people: losses and decisions before and after a map, as outcomes."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -13,25 +14,58 @@ from likewise.outcomes import AtHorizon, Outcomes, Status
 
 
 @dataclasses.dataclass(frozen=True)
-class Observed:
-    """A block of people: what was seen of them, and where they went.
+class Seen:
+    """How the model serves some people where they are."""
 
-    Parameters
-    ----------
-    below_one
-        How many people's loss fell on the way, whether or not they were then left in place.
-    """
-
-    outcomes: Outcomes
-    moved: Moved
-    below_one: int
-
-
-@dataclasses.dataclass(frozen=True)
-class _Seen:
     loss: Float[np.ndarray, " n"]
     decision: Shaped[np.ndarray, " n"]
     probability: Float[np.ndarray, " n"]
+
+    def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Seen":
+        """Return some of the people."""
+        return Seen(self.loss[rows], self.decision[rows], self.probability[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class Observed:
+    """A block of people: what was seen of them, and where they went."""
+
+    outcomes: Outcomes
+    moved: Moved
+
+    @property
+    def below_one(self) -> int:
+        """How many people's loss fell on the way, whether or not they were then left in place."""
+        fell = self.outcomes.loss_after < self.outcomes.loss_before
+        return self.moved.below_one + int(fell.sum())
+
+    def take(self, rows: Int[np.ndarray, " m"]) -> "Observed":
+        """Return some of the people."""
+        return Observed(self.outcomes.take(rows), self.moved.take(rows))
+
+    @classmethod
+    def concat(cls, parts: "Sequence[Observed]") -> "Observed":
+        """Join people who were moved in several ways."""
+        moved = [part.moved for part in parts]
+        fell = [part.fell for part in moved if part.fell is not None]
+        return cls(
+            Outcomes.concat([part.outcomes for part in parts]),
+            Moved(
+                x=np.concatenate([part.x for part in moved]),
+                status=np.concatenate([part.status for part in moved]),
+                evaluations=max(part.evaluations for part in moved),
+                horizons={
+                    time: np.concatenate([part.horizons[time] for part in moved])
+                    for time in moved[0].horizons
+                },
+                fell=np.concatenate(fell) if len(fell) == len(moved) else None,
+                trace={
+                    calls: np.concatenate([part.trace[calls] for part in moved])
+                    for calls in moved[0].trace
+                    if all(calls in part.trace for part in moved)
+                },
+            ),
+        )
 
 
 @np.errstate(over="ignore", invalid="ignore")  # who is nowhere is marked
@@ -39,51 +73,53 @@ def observe(
     model: Model,
     bound: BoundMap,
     metric: FairMetric,
-    x0: Float[np.ndarray, "n d"],
-    y: Shaped[np.ndarray, " n"],
+    x0: Float[np.ndarray, "m d"],
+    y: Shaped[np.ndarray, " m"],
     *,
-    row: Int[np.ndarray, " n"] | None = None,
+    n: int | None = None,
+    before: Seen | None = None,
 ) -> Observed:
     """Move a block of people, and compare how the model serves them before and after.
 
     Parameters
     ----------
-    row
-        Their row numbers in the audit data; by default counted from 0.
+    n
+        How many of the rows are people; what follows only fills the block. By default all.
+    before
+        How these people are served where they are, if that is known.
     """
+    people = slice(0, len(x0) if n is None else n)
     moved = bound(x0, y)
-    before, after = _see(model, x0, y), _see(model, moved.x, y)
+    before = see(model, x0, y).take(people) if before is None else before
+    after = see(model, moved.x, y).take(people)
+    stops = {time: see(model, x, y).take(people) for time, x in moved.horizons.items()}
+    moved = moved.take(people)
     outcomes = Outcomes(
-        row=np.arange(len(x0)) if row is None else row,
-        y=y,
+        row=np.arange(len(moved.x)),
+        y=y[people],
         loss_before=before.loss,
         loss_after=after.loss,
         decision_before=before.decision,
         decision_after=after.decision,
         probability_before=before.probability,
         probability_after=after.probability,
-        fair_distance=metric.squared_distance(moved.x, x0),
+        fair_distance=metric.squared_distance(moved.x, x0[people]),
         status=moved.status,
-        horizons={time: _at(model, x, y) for time, x in moved.horizons.items()},
+        horizons={time: AtHorizon(seen.loss, seen.decision) for time, seen in stops.items()},
     )
     lost = ~np.isfinite(moved.x).all(axis=1)
     status = _status(outcomes, lost, ratios=model.card.task == "classification")
-    fell = int((after.loss < before.loss).sum())
-    return Observed(dataclasses.replace(outcomes, status=status), moved, moved.below_one + fell)
+    return Observed(dataclasses.replace(outcomes, status=status), moved)
 
 
-def _see(model: Model, x: np.ndarray, y: np.ndarray) -> _Seen:
+def see(model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Seen:
+    """Return how the model serves people at ``x``."""
     out = model(x).astype(np.float64, copy=False)
     loss = model.loss(out, y)
     if model.card.task == "regression":
-        return _Seen(loss, out[:, 0], np.full(len(x), np.nan))
+        return Seen(loss, out[:, 0], np.full(len(x), np.nan))
     probability = true_probability(probabilities(out, model.card.output), y)
-    return _Seen(loss, decide(out, model.card.output), probability)
-
-
-def _at(model: Model, x: np.ndarray, y: np.ndarray) -> AtHorizon:
-    seen = _see(model, x, y)
-    return AtHorizon(seen.loss, seen.decision)
+    return Seen(loss, decide(out, model.card.output), probability)
 
 
 def _status(

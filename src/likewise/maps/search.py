@@ -8,15 +8,18 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric, InvalidSettings
-from likewise.maps.base import Moved, UnfairMap
+from likewise.maps.base import KnownPeople, Moved, UnfairMap
 from likewise.maps.candidates import NUMBERS
 from likewise.maps.design import EXACT, ball_design, directions, first_step
-from likewise.maps.feasible import Feasible
+from likewise.maps.feasible import Feasible, Levels, column_groups
 from likewise.maps.priced import step_outside
 from likewise.maps.surroundings import Best, Surroundings
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
+
+MOST_VALUES = 2**20
+"""A column with more values than this counts as continuous."""
 
 
 @final
@@ -52,6 +55,10 @@ class Reach(UnfairMap):
     """
 
     name: ClassVar[str] = "reach"
+    claim: ClassVar[str] = (
+        "For each person, similar people within reach are searched without gradients, and the "
+        "worst is kept."
+    )
 
     budget: int = 60
     within: Ellipsoid | None = None
@@ -68,6 +75,20 @@ class Reach(UnfairMap):
             object.__setattr__(self, "feasible", None)
 
     @override
+    def knowing(self, known: KnownPeople) -> "Reach":
+        if self.feasible is not True:
+            return self
+        groups = column_groups(known.people.x, known.people.features)
+        found = zip(groups, known.combinations(groups, MOST_VALUES), strict=True)
+        choices = [Levels(tuple(part), values) for part, values in found if values is not None]
+        return dataclasses.replace(self, feasible=Feasible.keeping(choices, known.n))
+
+    @override
+    def without(self, direction: int) -> "Reach":
+        within = None if self.within is None else self.within.without(direction)
+        return dataclasses.replace(self, within=within)
+
+    @override
     def bind(self, model: Model, metric: FairMetric) -> "BoundReach":
         if not isinstance(metric, QuadraticForm):
             raise InvalidMetric("Only quadratic metrics have free directions to search.")
@@ -76,7 +97,7 @@ class Reach(UnfairMap):
                 "What is feasible is learned from people: let an audit do it, or give "
                 "Feasible.of(x, features)."
             )
-        within = self.within or getattr(metric, "reach", None)
+        within = self.within or metric.reach
         if within is None:
             raise InvalidMetric(
                 "This metric does not say how far a similar person may be. Learn it from data "

@@ -2,20 +2,72 @@
 
 import abc
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric
+from likewise.metrics.origin import Origin
+from likewise.metrics.reach import Ellipsoid
 
 
 class FairMetric(abc.ABC):
     r"""A fair metric :math:`d_x`: two people at distance zero must be treated alike.
 
-    Subclasses give the *squared* distance; everything in the paper uses the square.
+    Subclasses give the *squared* distance; everything in the paper uses the square. The fields of
+    a dataclass are its parameters: settings name them, and results note them. What else is known
+    of a metric, where it came from, say, has defaults that say so.
     """
+
+    quadratic: ClassVar[bool] = False
+    """Whether the squared distance is a quadratic form, which solvers can treat exactly."""
+
+    features: tuple[str, ...]
+    """Names of the features it was made for; empty if it does not say."""
+
+    free: Float[np.ndarray, "k d"]
+    """Orthonormal rows that span the free directions, if there are any."""
+
+    origin: Origin | None
+    """Where a learned metric came from."""
+
+    reach: Ellipsoid | None
+    """How far a similar person may be, in the coordinates along ``free``."""
+
+    refits: "tuple[FairMetric, ...]"
+    """The same metric learned without one group of its sample each."""
+
+    groups: Int[np.ndarray, " n"] | None
+    """The group of each person of that sample."""
+
+    attached: Mapping[str, str]
+    """Texts saved in the same file, by name."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Not attributes of the class: they would be defaults of a subclass's fields.
+        try:
+            return _UNKNOWN[name]
+        except KeyError:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}") from None
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """How stiff its penalty is at most, compared with the ordinary distance."""
+        return 1.0
+
+    def without(self, direction: int) -> "FairMetric | None":
+        """Return the metric with one free direction less, if it can be had."""
+        return None
+
+    def turned(
+        self, direction: int, towards: Float[np.ndarray, " d"], angle: float
+    ) -> "FairMetric | None":
+        """Return the metric with a free direction turned towards another, if it can be."""
+        return None
 
     @abc.abstractmethod
     def squared_distance(
@@ -33,6 +85,18 @@ class FairMetric(abc.ABC):
         )
 
 
+_UNKNOWN: Mapping[str, Any] = {
+    "features": (),
+    "free": np.zeros((0, 1)),
+    "origin": None,
+    "reach": None,
+    "refits": (),
+    "groups": None,
+    "attached": {},
+}
+"""What a metric has that says nothing of it."""
+
+
 class QuadraticForm(FairMetric):
     r"""A metric :math:`d_x^2 = v^\top \Sigma v`, with :math:`v = x - x_0`.
 
@@ -40,11 +104,7 @@ class QuadraticForm(FairMetric):
     space of *free directions*: moving along them costs nothing.
     """
 
-    features: tuple[str, ...]
-    """Names of the features it was made for; empty if it does not say."""
-
-    free: Float[np.ndarray, "k d"]
-    """Orthonormal rows that span the free directions."""
+    quadratic: ClassVar[bool] = True
 
     @property
     @abc.abstractmethod

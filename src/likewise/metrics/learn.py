@@ -8,8 +8,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int
 
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics import newton
+from likewise.metrics.base import FairMetric
 from likewise.metrics.groups import delete_groups
 from likewise.metrics.newton import Fit, Standardised
 from likewise.metrics.origin import Origin, TraitOrigin, Validation
@@ -20,7 +22,6 @@ from likewise.metrics.sample import Direction, Sample, contrasts
 from likewise.metrics.score import predict, validate
 from likewise.metrics.stacked import Stack
 from likewise.metrics.traits import Trait
-from likewise.people import AuditData
 
 
 def sensitive_subspace(
@@ -34,6 +35,7 @@ def sensitive_subspace(
     groups: int = 10,
     placebos: int = COUNT,
     seed: int = 0,
+    fingerprint: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ProjectionMetric:
     r"""Learn a metric that is blind to what predicts the protected traits (Section 4.2, F.2).
@@ -75,6 +77,10 @@ def sensitive_subspace(
         Of groups, folds and placebos.
     progress
         Called with the number of fits done, and of all.
+    fingerprint
+        Of the people as they were read, if a pipeline has turned them into other features since.
+    progress
+        Called with the number of fits done, and of all.
     """
     if groups < 0 or groups == 1:
         raise InvalidSettings(f"groups must be 0 (no refits) or at least 2, not {groups}.")
@@ -97,7 +103,10 @@ def sensitive_subspace(
         progress(total - 1, total)
     metric = dataclasses.replace(
         metric,
-        origin=_origin(sample, rule, metric, fits, seed, may_matter),
+        origin=dataclasses.replace(
+            _origin(sample, rule, metric, fits, seed, may_matter),
+            data=fingerprint or data.fingerprint(),
+        ),
         refits=tuple(refits),
         groups=dealt,
         placebos=placebo_metrics(sample, placebos, seed, given, C),
@@ -123,9 +132,10 @@ class Resample:
 
 def bootstrap_refits(
     data: AuditData,
-    metric: ProjectionMetric,
+    metric: FairMetric,
     B: int = 200,
     seed: int = 0,
+    fingerprint: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Resample, ...]:
     """Learn a metric and its reach again from ``B`` bootstrap samples of its own data.
@@ -133,7 +143,7 @@ def bootstrap_refits(
     Whole clusters are drawn where there are clusters.
     """
     origin = metric.origin
-    if origin is None or origin.data != data.fingerprint():
+    if origin is None or origin.data != (fingerprint or data.fingerprint()):
         raise InvalidMetric("A metric can only be refitted on the very sample it was learned from.")
     names = [trait.name for trait in origin.traits]
     kinds = {t.name: "number" if t.kind == "number" else "classes" for t in origin.traits}
@@ -268,7 +278,7 @@ def _origin(
             )
         )
     return Origin(
-        data=data.fingerprint(),
+        data="",
         source=data.source,
         n=len(data),
         solver="newton",

@@ -1,6 +1,7 @@
 """Quadratic fair metrics: a matrix, or a few directions that cost nothing."""
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
@@ -185,6 +186,20 @@ class ProjectionMetric(QuadraticForm):
     def _priced(self, v: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         free = self.free.astype(v.dtype, copy=False)
         return v - (v @ free.T) @ free
+
+    @override
+    def without(self, direction: int) -> "ProjectionMetric":
+        rest = np.delete(self.free, direction, axis=0)
+        reach = None if self.reach is None else self.reach.without(direction)
+        return ProjectionMetric(rest, self.features, reach=reach)
+
+    @override
+    def turned(
+        self, direction: int, towards: Float[np.ndarray, " d"], angle: float
+    ) -> "ProjectionMetric":
+        free = self.free.copy()
+        free[direction] = math.cos(angle) * free[direction] + math.sin(angle) * towards
+        return ProjectionMetric(free, self.features, reach=self.reach)
 
     def with_reach(
         self, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"] | None = None

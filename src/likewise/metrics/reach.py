@@ -82,6 +82,13 @@ class Ellipsoid:
         held = np.cumsum(share[order]) >= coverage - 1e-12
         return cls(shape.mean, shape.covariance, float(distance[order][held][0]), coverage)
 
+    def without(self, coordinate: int) -> "Ellipsoid":
+        """Return the reach without one of its coordinates."""
+        left = np.delete(np.arange(len(self.mean)), coordinate)
+        return dataclasses.replace(
+            self, mean=self.mean[left], covariance=self.covariance[np.ix_(left, left)]
+        )
+
     def whiten(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n r"]:
         """Coordinates in which the ellipsoid is the unit ball around zero."""
         return _times(c - self.mean.astype(c.dtype), self.inverse.astype(c.dtype))

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidMetric, nearest
 from likewise.metrics import newton
 from likewise.metrics.columns import columns_of
@@ -16,7 +17,6 @@ from likewise.metrics.penalty import FOLDS
 from likewise.metrics.quadratic import ProjectionMetric, span
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.traits import Trait, read_trait
-from likewise.people import AuditData
 
 SAME_DIRECTION = 1e-6
 """Learned directions nearer to dependent than this are one direction: fits are not exact."""

@@ -10,10 +10,11 @@ import numpy as np
 import pydantic
 from pydantic import ConfigDict
 
+from likewise.choices import digest
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
 from likewise.fingerprints import of_arrays
-from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.metrics.base import FairMetric
 from likewise.metrics.origin import Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 from likewise.metrics.reach import Ellipsoid
@@ -86,13 +87,15 @@ def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
 
 def metric_fingerprint(metric: FairMetric) -> str:
     """Return a sha256 of all that a metric is, without what is attached to it."""
+    if not metric.quadratic:  # one's own, which is its parameters
+        return digest(metric)
     tensors, about = _parts(metric, {})
     return of_arrays(tensors, about)
 
 
 def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
     """Refuse a metric that was made for other features than those of the audit."""
-    if not isinstance(metric, QuadraticForm):
+    if not metric.quadratic:
         return
     d = metric.free.shape[1]
     if d != len(features):

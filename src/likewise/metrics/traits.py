@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from likewise.audit_data import missing
 from likewise.errors import InvalidMetric
 from likewise.metrics.newton import Kind
-from likewise.people import missing
 
 FEW = 10
 """A column of numbers with more distinct values than this is a number, not a set of classes."""

@@ -152,6 +152,7 @@ class Folder(Store):
             raise _damaged(self.path / IDENTITY)
         return found
 
+    @override
     def check(self) -> None:
         """Refuse at once to begin where something is, or to resume where nothing is."""
         begun = (self.path / IDENTITY).exists()

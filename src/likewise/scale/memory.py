@@ -6,7 +6,7 @@ from pathlib import Path
 
 from likewise.errors import InvalidSettings
 from likewise.scale.blocks import block_size
-from likewise.scale.crew import peak_memory
+from likewise.scale.executors import peak_memory
 
 MOST_BLOCKS = 16
 """Blocks of rows in a piece of work, if memory allows: a few seconds for a small network."""
@@ -21,7 +21,7 @@ EXTRA = 400
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class PiecePlan:
     """How many rows a piece of work has, and how much memory that takes.
 
     Parameters
@@ -36,7 +36,9 @@ class Plan:
     memory: int
 
 
-def plan_pieces(d: int, workers: int, limit: int | None = None, *, rows: int | None = None) -> Plan:
+def plan_pieces(
+    d: int, workers: int, limit: int | None = None, *, rows: int | None = None
+) -> PiecePlan:
     """Choose the size of pieces for rows of ``d`` features so that memory stays in its limit.
 
     Every process holds the libraries and the model (measured: what this one holds now) and one
@@ -60,7 +62,7 @@ def plan_pieces(d: int, workers: int, limit: int | None = None, *, rows: int | N
     blocks = MOST_BLOCKS if rows is None else max(1, rows // block)
     while rows is None and limit is not None and blocks > 1 and predicted(blocks) > limit:
         blocks //= 2
-    plan = Plan(rows or blocks * block, predicted(blocks))
+    plan = PiecePlan(rows or blocks * block, predicted(blocks))
     if limit is not None and plan.memory > limit:
         raise InvalidSettings(
             f"{in_words(plan.memory)} are needed for {processes} processes, even in the smallest "

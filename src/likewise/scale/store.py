@@ -74,6 +74,10 @@ class Store(abc.ABC):
     def begun(self) -> dict[str, str | int]:
         """Return the identity of an audit that is there already; empty if there is none."""
 
+    def check(self) -> None:
+        """Refuse at once what `opened` would refuse, before a long run."""
+        return
+
     @abc.abstractmethod
     def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Book]:
         """Begin an audit, or continue one with the same identity."""

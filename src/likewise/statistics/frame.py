@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
-from likewise.people import missing
 from likewise.statistics.trait_levels import TraitLevels
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int, Shaped
 
-from likewise.people import missing
+from likewise.audit_data import missing
 from likewise.statistics.numerals import numerals, range_names
 
 MISSING = "missing"

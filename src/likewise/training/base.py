@@ -13,8 +13,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
-from likewise.people import AuditData
 from likewise.training.network import one_thread
 
 F = TypeVar("F", bound=Callable[..., Any])

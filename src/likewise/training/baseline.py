@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import nn
 from typing_extensions import override
 
-from likewise.people import AuditData
+from likewise.audit_data import AuditData
 from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.network import batches, counted, new_network, train
 

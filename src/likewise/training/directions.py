@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidSettings
 from likewise.metrics.learn import sensitive_subspace
-from likewise.people import AuditData
 
 
 def find_directions(given: Any, people: AuditData) -> Float[Tensor, "m d"]:

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from typing_extensions import override
 
+from likewise.audit_data import AuditData
 from likewise.metrics.quadratic import ignoring
 from likewise.models.torch_layers import FixedProjection
-from likewise.people import AuditData
 from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.baseline import learn_network
 from likewise.training.directions import find_directions

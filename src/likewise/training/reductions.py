@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 from typing_extensions import override
 
+from likewise.audit_data import AuditData, missing
 from likewise.errors import InvalidData, MissingExtra
 from likewise.models.torch_layers import MeanOfSigmoids
-from likewise.people import AuditData, missing
 from likewise.training.base import TrainedClassifier, unchecked
 
 SURE = 40.0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from likewise.people import AuditData
+from likewise.audit_data import AuditData
 from likewise.training.attack import Attack
 from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.directions import find_directions

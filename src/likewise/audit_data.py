@@ -1,0 +1,261 @@
+"""The people who are audited: features, labels and protected traits, in numpy."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int, Shaped
+
+from likewise.errors import InvalidData, nearest
+from likewise.fingerprints import CHUNK_ROWS, chunk_digests, of_people
+
+Column = Shaped[np.ndarray, " n"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditData:
+    r"""Audit data :math:`\{(x_i, y_i)\}`, with what is known about each person.
+
+    Parameters
+    ----------
+    x
+        What the model sees: one row a person, one column a feature, finite numbers.
+    y
+        Labels as they stand in the table (classes of any type, or numbers for a regression).
+    protected
+        Protected traits by name. A missing value is ``None`` or ``nan``; such a person is
+        audited, but belongs to no group and teaches the fair metric nothing.
+    features
+        Names of the columns of ``x``.
+    weight, cluster
+        Sampling weights (positive) and the cluster each person belongs to (a household, say).
+    table
+        The original columns, before encoding, for models that read them and for reports.
+    encoder
+        What turned ``table`` into ``x``, if anything did; it can go back (`decode`).
+    source
+        Where the rows came from, in words.
+    dropped
+        Rows left out on request, by reason. Nothing is ever left out in silence.
+    left_out
+        Columns that could have been inputs but are not in ``x``: text that no encoder turned into
+        numbers, and columns that the encoder was not fitted on.
+    notes
+        Sentences for the report: what was read in another way than one may expect.
+    row
+        Row number of each person in the source, counted from zero; by default 0, 1, 2, …
+    named_inputs
+        Whether someone said which columns the model reads, so that none may be guessed.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: Column
+    protected: Mapping[str, Column] = dataclasses.field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    weight: Float[np.ndarray, " n"] | None = None
+    cluster: Column | None = None
+    table: pa.Table | None = None
+    encoder: Any = None
+    source: str = "arrays"
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    row: Int[np.ndarray, " n"] = dataclasses.field(default_factory=lambda: np.arange(0))
+    named_inputs: bool = False
+
+    def __post_init__(self) -> None:
+        n, d = self.x.shape
+        if not len(self.row):
+            object.__setattr__(self, "row", np.arange(n))
+        if not self.features:
+            object.__setattr__(self, "features", tuple(f"x{j}" for j in range(d)))
+        if len(self.features) != d:
+            raise InvalidData(f"There are {len(self.features)} feature names for {d} columns.")
+        if len(set(self.features)) < d:
+            twice = next(name for name in self.features if self.features.count(name) > 1)
+            raise InvalidData(f"Two features are called {twice!r}. Rename one of them.")
+        columns = {
+            "y": self.y,
+            "weight": self.weight,
+            "cluster": self.cluster,
+            "row": self.row,
+            **self.protected,
+        }
+        for name, column in columns.items():
+            if column is not None and np.ndim(column) == 0:
+                raise InvalidData(f"{name!r} is one value, not one a row.")
+            if column is not None and len(column) != n:
+                raise InvalidData(f"{name!r} has {len(column)} values for {n} rows of features.")
+        if self.weight is not None and not (
+            np.isfinite(self.weight).all() and (self.weight > 0).all()
+        ):
+            bad = int((~(self.weight > 0) | ~np.isfinite(self.weight)).sum())
+            raise InvalidData(
+                f"{bad} of {n} weights are not positive numbers. Drop those rows or mend them."
+            )
+        if not np.isfinite(self.x).all():
+            bad_columns = np.flatnonzero(~np.isfinite(self.x).all(axis=0))
+            count = int((~np.isfinite(self.x)).any(axis=1).sum())
+            names = ", ".join(self.features[j] for j in bad_columns[:5])
+            raise InvalidData(
+                f"{count} of {n} rows have NaN or infinite features (in {names}). "
+                "Fill them in, or leave those rows out."
+            )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x: Any,
+        y: Any,
+        protected: Any = None,
+        *,
+        features: Sequence[str] = (),
+        weight: Any = None,
+        cluster: Any = None,
+    ) -> "AuditData":
+        """Audit data from arrays.
+
+        Parameters
+        ----------
+        protected
+            A mapping of trait names to columns, one column, or an n × p array (named
+            ``protected0``, ``protected1``, …).
+        """
+        matrix = _numbers("x", x)
+        if matrix.ndim != 2:
+            raise InvalidData(f"x must have two dimensions (people, features), not {matrix.ndim}.")
+        labels = _values("y", y).reshape(-1)
+        if count := int(missing(labels).sum()):
+            raise InvalidData(f"{count} of {len(labels)} labels are missing. Leave those rows out.")
+        return cls(
+            x=matrix,
+            y=labels,
+            protected=_named(protected),
+            features=tuple(features),
+            weight=None if weight is None else _numbers("weight", weight),
+            cluster=None if cluster is None else _values("cluster", cluster),
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def trait(self, name: str) -> Column:
+        """Return the protected trait called ``name``."""
+        try:
+            return self.protected[name]
+        except KeyError:
+            raise InvalidData(
+                f"There is no protected trait {name!r} (there are: "
+                f"{', '.join(self.protected) or 'none'}).{nearest(name, self.protected)}"
+            ) from None
+
+    def missing_traits(self) -> dict[str, int]:
+        """Count the people whose trait is missing, by trait."""
+        return {name: int(missing(column).sum()) for name, column in self.protected.items()}
+
+    def take(self, rows: Shaped[np.ndarray, " m"]) -> "AuditData":
+        """Return the people at ``rows`` (indices or a boolean mask), in that order."""
+        index = np.flatnonzero(rows) if rows.dtype == bool else rows
+        return dataclasses.replace(
+            self,
+            x=self.x[index],
+            y=self.y[index],
+            protected={name: column[index] for name, column in self.protected.items()},
+            weight=None if self.weight is None else self.weight[index],
+            cluster=None if self.cluster is None else self.cluster[index],
+            table=None if self.table is None else self.table.take(_indices(index)),
+            row=self.row[index],
+        )
+
+    @property
+    def places(self) -> tuple[Int[np.ndarray, " n"], int]:
+        """Numbers of the people among all rows they were read from, and how many rows there were.
+
+        Row numbers, where these are consecutive but for rows left out on request; others are
+        counted as they come.
+        """
+        n, gone = len(self), sum(self.dropped.values())
+        if n and (np.diff(self.row) > 0).all() and self.row[-1] < n + gone:
+            return self.row, n + gone
+        return np.arange(n), n
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the people: of all that is known of them, in row order.
+
+        It is the same however the rows are cut into files, and whatever encodes them.
+        """
+        places, rows = self.places
+        found = digests(self, places, range(rows))
+        return of_people(person_columns(self), len(self), [found[k] for k in sorted(found)])
+
+
+def person_columns(people: AuditData) -> dict[str, Any]:
+    """Return all that is known of each person, by name, for fingerprints.
+
+    Original columns where there are some, else features and traits: so that the same people are
+    the same under another encoder, and arrays are the same as a table of them.
+    """
+    # No column of a table is called like the three roles: they end in a blank.
+    columns: dict[str, Any] = {"label ": people.y}
+    if people.table is not None:
+        columns |= {name: people.table[name] for name in people.table.column_names}
+    else:
+        columns |= {name: people.x[:, j] for j, name in enumerate(people.features)}
+        columns |= people.protected
+    if people.weight is not None:
+        columns["weight "] = people.weight
+    if people.cluster is not None:
+        columns["cluster "] = people.cluster
+    return columns
+
+
+def digests(people: AuditData, places: Int[np.ndarray, " n"], rows: range) -> dict[int, bytes]:
+    """Return the fingerprint of each chunk of ``rows``, which begin where a chunk begins."""
+    begins = range(rows.start, rows.stop, CHUNK_ROWS)
+    cuts = [*np.searchsorted(places, begins).tolist(), len(places)]
+    found = chunk_digests(person_columns(people), cuts)
+    return {b // CHUNK_ROWS: digest for b, digest in zip(begins, found, strict=True)}
+
+
+def _indices(index: Int[np.ndarray, " m"]) -> Any:
+    """Return indices in Arrow; `pyarrow.array` would import pandas to ask whether it knows them."""
+    content = pa.py_buffer(np.ascontiguousarray(index, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(index), [None, content])
+
+
+def missing(column: Column) -> Bool[np.ndarray, " n"]:
+    """Tell which values are missing: ``None`` or not a number."""
+    if column.dtype.kind == "f":
+        return np.isnan(column)
+    if column.dtype.kind == "O":
+        return np.array([v is None or v != v for v in column], dtype=bool)
+    return np.zeros(len(column), dtype=bool)
+
+
+def _numbers(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidData(f"{name} holds something that is not a number.") from None
+
+
+def _values(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError):
+        raise InvalidData(f"{name} is no column: its rows are not of one length.") from None
+
+
+def _named(protected: Any) -> dict[str, Column]:
+    if protected is None:
+        return {}
+    if isinstance(protected, Mapping):
+        return {str(name): _values(name, column).reshape(-1) for name, column in protected.items()}
+    array = _values("protected", protected)
+    if array.ndim == 1:
+        return {"protected": array}
+    if array.ndim != 2:
+        raise InvalidData(f"protected has {array.ndim} dimensions; give one column a trait.")
+    return {f"protected{j}": array[:, j] for j in range(array.shape[1])}

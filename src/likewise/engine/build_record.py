@@ -1,0 +1,276 @@
+"""From what was added up to the record: everything a report shows and a repeat needs."""
+
+import contextlib
+import dataclasses
+import datetime
+import importlib.metadata
+import math
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from likewise.audit_data import AuditData
+from likewise.engine.decide import Judgement
+from likewise.engine.move_stats import HarmedMost, MoveStats
+from likewise.engine.plan import Finding, Plan
+from likewise.engine.variants import DECIDES
+from likewise.metrics.saved import metric_fingerprint
+from likewise.models.space import WORDS
+from likewise.outcomes import Outcomes, troubles
+from likewise.record import (
+    DataRecord,
+    DecidedBy,
+    FeatureShift,
+    MetricRecord,
+    ModelRecord,
+    Record,
+    WorstCase,
+)
+from likewise.report.words import sentence
+from likewise.statistics.quantile_sketch import QuantileSketch
+
+SHOWN_CASES = 10
+SHOWN_SHIFTS = 30
+SHOWN_LOADINGS = 10
+BINS = 40
+SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+LIBRARIES = ("likewise", "numpy", "scipy", "scikit-learn", "torch")
+
+
+def build_record(
+    plan: Plan,
+    stats: Mapping[str, MoveStats],
+    judgement: Judgement,
+    findings: Sequence[Finding],
+    *,
+    warnings: tuple[str, ...] = (),
+    command: str = "",
+    seconds: float = 0.0,
+) -> Record:
+    """Put everything into the record."""
+    found, deciding = stats[DECIDES], judgement.deciding
+    reasons = (
+        *_uncertified(plan),
+        *troubles(found.tally.status.counts()),
+        *(reason for finding in findings for reason in finding.reasons),
+    )
+    parts = joined(
+        [
+            {"diagnostics": {"mean_fair_distance": mean_fair_distance(found)}},
+            *(finding.record for finding in findings),
+        ]
+    )
+    refits = parts.get("refits", {})
+    counts = found.tally.status.counts()
+    return Record(
+        likewise_version=importlib.metadata.version("likewise"),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        outcome=deciding.outcome,
+        sentence=sentence(deciding),
+        trustworthy=not reasons,
+        reasons=reasons,
+        decided_by=DecidedBy(
+            map=deciding.map,
+            test=deciding.test,
+            interval=_interval(deciding.method),
+            metric="refitted" if any(refit.used for refit in refits.values()) else "fixed",
+        ),
+        tests=judgement.records,
+        rows={"n": found.n, **counts, "below_one": found.below_one},
+        certificate=None if plan.certificate is None else plan.certificate.record(),
+        search=found.search,
+        distribution=distribution(found.tally.spread),
+        delta_curve=judgement.delta_curve,
+        worst=worst_cases(found.worst, plan.people, SHOWN_CASES),
+        shifts=shifts(found, plan.people.features),
+        warnings=warnings,
+        skipped=tuple(words for finding in findings for words in finding.skipped),
+        model=model_record(plan, found),
+        data=data_record(plan, found),
+        metric=metric_record(plan),
+        settings=plan.settings,
+        settings_hash=plan.settings.hash,
+        command=command,
+        versions=versions(),
+        seconds={"total": seconds},
+        **parts,
+    )
+
+
+def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join parts of a record: tuples one after another, dictionaries into one."""
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            if name not in whole:
+                whole[name] = value
+            elif isinstance(value, dict):
+                whole[name] = {**whole[name], **value}
+            else:
+                whole[name] = whole[name] + value
+    return whole
+
+
+def mean_fair_distance(found: MoveStats) -> float:
+    """Return how far people were moved, at a price."""
+    return float(found.tally.fair_distance.value[0])
+
+
+def _uncertified(plan: Plan) -> tuple[str, ...]:
+    certificate = plan.certificate
+    if certificate is None or not certificate.cap_reached:
+        return ()
+    return (
+        f"after {certificate.evaluations} gradients a person the flow may still be off by "
+        f"{certificate.error_in_se:.2g} standard errors; shorten its time, or bound it by the "
+        "reach (map.bounded)",
+    )
+
+
+def _interval(method: str) -> str:
+    """Return the name that settings have for a method, as it stands in front of its details."""
+    name = re.split("[,;]", method)[0]
+    return name.lower().replace("mid-p", "midp").replace("-", "_").replace(" ", "_")
+
+
+def model_record(plan: Plan, found: MoveStats) -> ModelRecord:
+    """Describe the model."""
+    card, seen = plan.model.card, plan.performance
+    return ModelRecord(
+        kind=card.kind,
+        task=card.task,
+        output=card.output,
+        classes=tuple(map(str, plan.classes)),
+        n_features=len(plan.people.features),
+        sha256=card.fingerprint,
+        clipped=found.clipped if card.output == "probabilities" else 0,
+        fed=WORDS.get(card.space, ""),
+        balanced_accuracy=math.nan if seen is None else seen.balanced_accuracy,
+        auc=math.nan if seen is None or not plan.classes else seen.auc,
+    )
+
+
+def data_record(plan: Plan, found: MoveStats) -> DataRecord:
+    """Describe the people."""
+    known, people = plan.known, plan.people
+    labels = known.labels if plan.classes else {}
+    return DataRecord(
+        source=plan.source.name,
+        n=known.n,
+        features=people.features,
+        label=plan.settings.columns.label or "",
+        classes=dict(sorted((str(value), count) for value, count in labels.items())),
+        protected={
+            name: dict(
+                sorted(zip(levels.names, levels.counts, strict=True), key=lambda pair: -pair[1])
+            )
+            for name, levels in plan.levels.items()
+        },
+        missing=dict(known.gaps),
+        dropped=dict(known.dropped),
+        weighted=people.weight is not None,
+        notes=people.notes,
+        clusters=found.tally.clusters.count if people.cluster is not None else 0,
+        sha256=known.fingerprint,
+    )
+
+
+def metric_record(plan: Plan) -> MetricRecord:
+    """Describe the fair metric."""
+    metric, features = plan.metric, plan.people.features
+    return MetricRecord(
+        kind=type(metric).__name__,
+        learned=metric.origin is not None,
+        dimension=len(features),
+        directions=tuple(_loadings(row, features) for row in metric.free),
+        origin={} if metric.origin is None else dataclasses.asdict(metric.origin),
+        same_sample=plan.same_sample,
+        sha256=metric_fingerprint(metric),
+    )
+
+
+def _loadings(direction: np.ndarray, features: Sequence[str]) -> dict[str, float]:
+    order = np.argsort(-np.abs(direction), kind="stable")[:SHOWN_LOADINGS]
+    return {features[j]: float(direction[j]) for j in order}
+
+
+def distribution(spread: QuantileSketch) -> dict[str, tuple[float, ...]]:
+    """Return quantiles of the loss ratios (to one per cent), and their histogram on a log scale."""
+    if not spread.n:
+        return {}
+    edges, counts = spread.histogram(BINS)
+    return {
+        "shares": SHARES,
+        "quantiles": tuple(spread.quantile(share) for share in SHARES),
+        "edges": tuple(map(float, edges)),
+        "counts": tuple(map(float, counts)),
+    }
+
+
+def worst_cases(worst: HarmedMost | None, people: AuditData, n: int) -> tuple[WorstCase, ...]:
+    """Return the people harmed most, before and after the move."""
+    if worst is None or not len(worst.harm):
+        return ()
+    before = _columns(people, worst.before[:n])
+    after = _columns(people, worst.after[:n])
+    return tuple(
+        _worst_case(worst.outcomes, i, b, a)
+        for i, (b, a) in enumerate(zip(before, after, strict=True))
+    )
+
+
+def _columns(people: AuditData, x: np.ndarray) -> list[dict[str, Any]]:
+    """Return rows in original columns where they can be decoded, else by feature name."""
+    if people.encoder is not None:
+        rows: list[dict[str, Any]] = people.encoder.decode(x).to_pylist()
+        return rows
+    return [dict(zip(people.features, map(float, row), strict=True)) for row in x]
+
+
+def _worst_case(
+    outcomes: Outcomes, i: int, before: dict[str, Any], after: dict[str, Any]
+) -> WorstCase:
+    classes = outcomes.about.get("classes") or []
+
+    def words(decision: Any) -> str:
+        return classes[int(decision)] if classes else f"{float(decision):.6g}"
+
+    return WorstCase(
+        row=int(outcomes.row[i]),
+        label=words(outcomes.y[i]),
+        ratio=float(outcomes.ratio[i]),
+        loss_before=float(outcomes.loss_before[i]),
+        loss_after=float(outcomes.loss_after[i]),
+        decision_before=words(outcomes.decision_before[i]),
+        decision_after=words(outcomes.decision_after[i]),
+        probability_before=float(outcomes.probability_before[i]),
+        probability_after=float(outcomes.probability_after[i]),
+        fair_distance=float(outcomes.fair_distance[i]),
+        groups={name: values[i] for name, values in outcomes.groups.items()},
+        before=before,
+        after=after,
+    )
+
+
+def shifts(found: MoveStats, features: Sequence[str]) -> tuple[FeatureShift, ...]:
+    """Return the features the map pushes most."""
+    if found.shifts is None:
+        return ()
+    mean, absolute = found.shifts.signed.value, found.shifts.absolute.value
+    order = np.argsort(-absolute, kind="stable")[:SHOWN_SHIFTS]
+    return tuple(
+        FeatureShift(feature=features[j], mean_absolute=float(absolute[j]), mean=float(mean[j]))
+        for j in order
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computed the result."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found

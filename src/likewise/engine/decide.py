@@ -1,0 +1,208 @@
+"""What decides: which test, and whether the metric's own uncertainty counts."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from likewise.choices import make, note
+from likewise.errors import InvalidSettings, nearest
+from likewise.inference.delta_curve import delta_curve
+from likewise.inference.ratio_test import RatioTest
+from likewise.inference.verdict import Evidence, Verdict
+from likewise.models.base import ModelCard
+from likewise.outcomes import Outcomes
+from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord
+from likewise.registry import TESTS
+from likewise.settings import Choice, Settings
+from likewise.statistics.frame import Frame
+from likewise.statistics.tally import Tally
+
+EVERY = 4
+"""Of a curve's 101 tolerances, the result file keeps every fourth, the first and the last."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """The tests of one map's people, and the one that the settings let decide.
+
+    Parameters
+    ----------
+    tests, evidence
+        The tests by name, and what the people say to each.
+    decider
+        Name of the test that decides.
+    map
+        Name of the map that people were moved by.
+    """
+
+    tests: Mapping[str, RatioTest]
+    evidence: Mapping[str, Evidence]
+    decider: str
+    map: str
+
+    @property
+    def records(self) -> dict[str, TestRecord]:
+        """The tests as they stand in the result file."""
+        return {name: self.record(name) for name in self.tests}
+
+    @property
+    def deciding(self) -> TestRecord:
+        """The test that decides."""
+        return self.record(self.decider)
+
+    @property
+    def delta_curve(self) -> DeltaCurveRecord:
+        """What the test that decides says about other tolerances."""
+        curve = delta_curve(self.evidence[self.decider], self.tests[self.decider].alpha)
+        return DeltaCurveRecord(
+            unfair_below=curve.unfair_below,
+            tolerable_from=curve.tolerable_from,
+            points=tuple(
+                ToleranceRecord(delta=at.delta, p_value=at.p_value, outcome=at.outcome)
+                for at in curve.points[::EVERY]
+            ),
+        )
+
+    def record(self, name: str) -> TestRecord:
+        """Return one test as it stands in the result file."""
+        test = self.tests[name]
+        return as_record(self.evidence[name].verdict(test.delta, test.alpha), self.map)
+
+
+def judge(
+    tests: Mapping[str, RatioTest],
+    decider: str,
+    map: str,
+    tally: Tally,
+    rows: Outcomes | None = None,
+) -> Judgement:
+    """Run tests on a tally; those that resample need the rows too, and do without them if none."""
+    ready = {
+        name: test.without_rows() if test.needs_rows and rows is None else test
+        for name, test in tests.items()
+    }
+    evidence = {name: test.evidence(tally, rows) for name, test in ready.items()}
+    return Judgement(ready, evidence, decider, map)
+
+
+def judge_outcomes(outcomes: Outcomes, settings: Settings) -> Judgement:
+    """Run the tests that settings ask for on outcomes in memory."""
+    about = outcomes.about
+    task = "regression" if about.get("task") == "regression" else "classification"
+    output = "probabilities" if about.get("output") == "probabilities" else "logits"
+    card = ModelCard("saved outcomes", task, output)  # type: ignore[arg-type]
+    tests = choose_tests(settings, card)
+    tally = Tally.of(outcomes, Frame.of(outcomes, settings.cap).bare())
+    decider = deciding_test(settings, card, tests)
+    return judge(tests, decider, str(about.get("map", "flow")), tally, outcomes)
+
+
+def choose_tests(
+    settings: Settings, card: ModelCard, given: Sequence[RatioTest] = (), *, trust: bool = False
+) -> dict[str, RatioTest]:
+    """Return the tests to run: those handed over, those named, or those for the task."""
+    if given:
+        return {test.name: test for test in given}
+    run = settings.tests.run
+    names = tuple(run) if run != "auto" else _USUAL[card.task]
+    shared = shared_parameters(settings)
+    tests = {}
+    for name in names:
+        cls = TESTS.find(name, trust=trust)
+        knows = settings.decide.interval in cls.intervals
+        interval = {"interval": settings.decide.interval} if knows else {}
+        choice = Choice.model_validate({"name": name, **settings.tests.params(name)})
+        test = make(TESTS, choice, trust=trust, shared=shared | interval)
+        tests[test.name] = test
+    return tests
+
+
+_USUAL = {
+    "classification": ("loss_ratio", "error_rate_ratio"),
+    "regression": ("mean_loss_ratio",),
+}
+
+
+def deciding_test(settings: Settings, card: ModelCard, tests: Mapping[str, RatioTest]) -> str:
+    """Return the name of the test that decides.
+
+    Probabilities alone are clipped, and a clipped loss says little about people the model is
+    sure of; so there the error rates decide unless the settings said otherwise beforehand.
+    """
+    regression = card.task == "regression"
+    for test in tests.values():
+        if test.task != card.task:
+            raise InvalidSettings(
+                f"The test {test.name!r} is not for a {card.task}: there "
+                f"{' and '.join(_USUAL[card.task])} can decide (decide.test)."
+            )
+    if regression and settings.decide.interval == "bootstrap_t":
+        raise InvalidSettings(
+            "There is no bootstrap-t for a regression's ratio of means: use the interval 'hall' or "
+            "'paper' (decide.interval)."
+        )
+    wanted = settings.decide.test
+    if wanted != "auto" and wanted not in tests:
+        other = [name for names in _USUAL.values() for name in names if name not in tests]
+        why = f" It is not for a {card.task}." if wanted in other else nearest(wanted, tests)
+        raise InvalidSettings(
+            f"The test {wanted!r} cannot decide (decide.test): only {', '.join(tests)} are "
+            f"run.{why}"
+        )
+    if wanted != "auto":
+        return wanted
+    usual = "error_rate_ratio" if card.output == "probabilities" else "loss_ratio"
+    return usual if usual in tests else next(iter(tests))
+
+
+def note_tests(
+    settings: Settings, tests: Mapping[str, RatioTest], task: str, *, given: bool
+) -> Settings:
+    """Return the settings with the tests as they are run, and nothing left open.
+
+    Parameters
+    ----------
+    given
+        Whether they were handed over: then what tests share is theirs, and not the settings'.
+    """
+    if given:
+        own = [note(TESTS, test).params for test in reversed(list(tests.values()))]
+        merged = {name: value for params in own for name, value in params.items()}
+        known = [getattr(t, "interval", "hall") for t in tests.values() if "hall" in t.intervals]
+        settings = settings.changed(
+            **{name: merged[name] for name in ("delta", "alpha", "cap") if name in merged},
+            **({"decide__interval": known[0]} if known else {}),
+        )
+    shared = shared_parameters(settings) | {"interval": settings.decide.interval}
+    sections = {
+        TESTS.name_of(type(test)): {
+            name: value
+            for name, value in note(TESTS, test).params.items()
+            if name not in shared or shared[name] != value
+        }
+        for test in tests.values()
+    }
+    run = "auto" if tuple(sections) == _USUAL[task] else list(sections)
+    return settings.changed(tests={"run": run, **sections})
+
+
+def shared_parameters(settings: Settings) -> dict[str, Any]:
+    """Return what the settings say to all tests that have such a parameter."""
+    return {
+        "delta": settings.delta,
+        "alpha": settings.alpha,
+        "cap": settings.cap,
+        "seed": settings.seed,
+    }
+
+
+def metric_counts(settings: Settings, *, same_sample: bool) -> bool:
+    """Tell whether the verdict takes the metric's own uncertainty into account."""
+    if settings.decide.metric == "auto":
+        return same_sample and settings.decide.interval != "paper"
+    return settings.decide.metric == "refitted"
+
+
+def as_record(verdict: Verdict, map_name: str) -> TestRecord:
+    """Return a verdict as it stands in the result file."""
+    return TestRecord.model_validate({"map": map_name, **verdict.to_dict()})

@@ -1,0 +1,107 @@
+"""From what was handed over to a plan: find the people, look at them once, fit all together."""
+
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from likewise.audit_data import AuditData
+from likewise.data.sources import Source, as_source
+from likewise.data.survey import Survey, SurveyJob, total
+from likewise.engine.opened_model import share_calls
+from likewise.engine.plan import Plan
+from likewise.engine.prepare import prepare
+from likewise.engine.run_progress import Progress
+from likewise.inference.ratio_test import RatioTest
+from likewise.maps.base import UnfairMap
+from likewise.metrics.base import FairMetric
+from likewise.models import as_model, open_model
+from likewise.scale.executors import Executor, Inline, Threads
+from likewise.settings import Settings
+
+
+def chosen(
+    settings: Settings | None,
+    map: UnfairMap | str | None,
+    checks: str | Sequence[str] | None,
+    output: str | None,
+) -> Settings:
+    """Return the settings with what was named beside them."""
+    named: dict[str, Any] = {
+        "map": map if isinstance(map, str) else None,
+        "columns__output": output,
+        "checks": checks if checks is None or isinstance(checks, str) else tuple(checks),
+    }
+    given = {name: value for name, value in named.items() if value is not None}
+    return (settings or Settings()).changed(**given)
+
+
+def get_ready(
+    model: Any,
+    people: Any,
+    *,
+    metric: FairMetric | None,
+    map: UnfairMap | str | None,
+    settings: Settings,
+    stack: contextlib.ExitStack,
+    tests: Sequence[RatioTest] = (),
+    run: Executor = Threads(),  # noqa: B008
+    trust: bool = False,
+    progress: Progress | None = None,
+) -> Plan:
+    """Find the people and look at all of them once; then see whether everything fits together."""
+    model = share_calls(model, run)
+    opened = open_model(model, trust=trust) if isinstance(model, str) else model
+    source = people if isinstance(people, Source) else find_people(people, opened, settings)
+    if run.processes or not isinstance(run, Inline | Threads):
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="likewise-"))
+        source = source.shared(Path(folder))
+    known = look(source, settings.seed, run, progress)
+    return prepare(
+        model,
+        opened,
+        source.knowing(known),
+        known,
+        metric=metric,
+        map=None if isinstance(map, str) else map,
+        tests=tests,
+        settings=settings,
+        run=run,
+        trust=trust,
+        progress=progress,
+    )
+
+
+def find_people(people: Any, model: Any, settings: Settings) -> Source:
+    """Return where the people are, read as the settings say."""
+    columns = settings.columns
+    return (
+        as_source(
+            people,
+            label=columns.label,
+            protected=columns.protected,
+            weight=columns.weight,
+            cluster=columns.cluster,
+            ignore=columns.ignore,
+            inputs=columns.inputs,
+            drop_missing=columns.drop_missing,
+            raw=as_model(model, output=columns.output).front is not None,
+        )
+        if not isinstance(people, AuditData)
+        else as_source(people)
+    )
+
+
+def look(source: Source, seed: int, run: Executor, progress: Progress | None) -> Survey:
+    """Look at everyone once, before anybody is moved: a bad row is found now."""
+    job = SurveyJob(source, seed)
+    tasks = list(job.tasks())
+    if len(tasks) < 2:
+        return source.survey(seed)
+    parts = []
+    for task, part in run.map(job, tasks):
+        parts.append(part)
+        if progress is not None:
+            progress("reading people", task.stop, source.n_rows)
+    return total(iter(parts))

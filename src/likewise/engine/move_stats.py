@@ -1,0 +1,161 @@
+"""What moving people under one variant gave, added up: the tally, and what reports show."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float
+
+from likewise.losses import CLIP
+from likewise.maps.observe import Observed
+from likewise.outcomes import Outcomes
+from likewise.statistics.additive import Additive
+from likewise.statistics.frame import Frame
+from likewise.statistics.tally import Mean, Tally
+
+KEPT = 100
+"""People kept with their place before and after: enough for any list of worst cases."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HarmedMost:
+    """The people harmed most, worst first, ties by row number: so grouping does not matter."""
+
+    harm: Float[np.ndarray, " m"]
+    outcomes: Outcomes
+    before: Float[np.ndarray, "m d"]
+    after: Float[np.ndarray, "m d"]
+
+    @classmethod
+    def of(
+        cls,
+        outcomes: Outcomes,
+        before: Float[np.ndarray, "n d"],
+        after: Float[np.ndarray, "n d"],
+        frame: Frame,
+        levels: Mapping[str, np.ndarray],
+    ) -> "HarmedMost":
+        """Keep the people of a block who are harmed most."""
+        rise = outcomes.loss_after - outcomes.loss_before
+        harm = rise if outcomes.about.get("task") == "regression" else outcomes.ratio
+        harm = np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        order = np.lexsort((outcomes.row, -harm))[:KEPT]
+        groups = {
+            name: known.named(levels[name][order]).to_numpy(zero_copy_only=False)
+            for name, known in frame.traits.items()
+        }
+        plain = dataclasses.replace(outcomes, horizons={}).take(order)
+        few = dataclasses.replace(plain, groups=groups)
+        return cls(harm[order], few, before[order], after[order])
+
+    def __add__(self, other: "HarmedMost") -> "HarmedMost":
+        return HarmedMost(
+            np.concatenate([self.harm, other.harm]),
+            Outcomes.concat([self.outcomes, other.outcomes]),
+            np.concatenate([self.before, other.before]),
+            np.concatenate([self.after, other.after]),
+        )._first()
+
+    def _first(self) -> "HarmedMost":
+        order = np.lexsort((self.outcomes.row, -self.harm))[:KEPT]
+        few = self.outcomes.take(order)
+        return HarmedMost(self.harm[order], few, self.before[order], self.after[order])
+
+
+@dataclasses.dataclass(frozen=True)
+class Shifts(Additive):
+    """How far each feature is pushed: the mean move, and the mean of its size."""
+
+    signed: Mean
+    absolute: Mean
+
+
+@dataclasses.dataclass(frozen=True)
+class MoveStats:
+    """All that is known of one variant's people, of any number of blocks.
+
+    Parameters
+    ----------
+    tally
+        What tests and tables need.
+    evaluations
+        Gradient or model evaluations spent on each person.
+    below_one
+        People whose loss fell, before any rule that keeps them where they were.
+    clipped
+        People whose probability before the move was clipped.
+    trace
+        Sums of the loss found after so many model calls a person (for maps that search).
+    worst, shifts
+        For detailed variants.
+    rows
+        Outcomes, where a variant keeps its rows; in the order of blocks.
+    """
+
+    tally: Tally
+    evaluations: int
+    below_one: int
+    clipped: int
+    trace: Mapping[int, float]
+    worst: HarmedMost | None = None
+    shifts: Shifts | None = None
+    rows: tuple[Outcomes, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        seen: Observed,
+        before: Float[np.ndarray, "n d"],
+        frame: Frame,
+        levels: Mapping[str, np.ndarray],
+        *,
+        detailed: bool,
+        keeps_rows: bool,
+    ) -> "MoveStats":
+        """Summarise a block of people."""
+        outcomes, moved = seen.outcomes, seen.moved
+        p = outcomes.probability_before
+        shift = moved.x - before if detailed else None
+        return cls(
+            tally=Tally.of(outcomes, frame, levels if detailed else {}),
+            evaluations=moved.evaluations,
+            below_one=seen.below_one,
+            clipped=int(((p < CLIP) | (p > 1 - CLIP)).sum()),
+            trace={calls: float(loss.sum()) for calls, loss in moved.trace.items()},
+            worst=HarmedMost.of(outcomes, before, moved.x, frame, levels) if detailed else None,
+            shifts=None if shift is None else Shifts(Mean.of(shift), Mean.of(np.abs(shift))),
+            rows=(outcomes,) if keeps_rows else (),
+        )
+
+    def __add__(self, other: "MoveStats") -> "MoveStats":
+        return MoveStats(
+            tally=self.tally + other.tally,
+            evaluations=max(self.evaluations, other.evaluations),
+            below_one=self.below_one + other.below_one,
+            clipped=self.clipped + other.clipped,
+            trace={
+                calls: total + other.trace[calls]
+                for calls, total in self.trace.items()
+                if calls in other.trace
+            },
+            worst=None if self.worst is None or other.worst is None else self.worst + other.worst,
+            shifts=None
+            if self.shifts is None or other.shifts is None
+            else self.shifts + other.shifts,
+            rows=self.rows + other.rows,
+        )
+
+    @property
+    def n(self) -> int:
+        """How many people were moved."""
+        return self.tally.ratio.n
+
+    @property
+    def search(self) -> dict[int, float]:
+        """The mean loss found by the number of model calls spent on each person."""
+        return {calls: total / self.n for calls, total in self.trace.items()}
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """The outcomes of a variant that keeps its rows."""
+        return Outcomes.concat(self.rows)

@@ -1,0 +1,193 @@
+"""Does everything fit together? Settles every choice before anybody is moved."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from likewise.choices import make, note, parameters
+from likewise.data.scales import warn_about_scales
+from likewise.data.sources import Source
+from likewise.data.survey import Survey
+from likewise.engine.certified import certified
+from likewise.engine.decide import choose_tests, deciding_test, note_tests
+from likewise.engine.learning import learn_metric
+from likewise.engine.meeting import as_seen
+from likewise.engine.occurring import Occurring
+from likewise.engine.opened_model import ModelHandle
+from likewise.engine.plan import Plan
+from likewise.engine.run_progress import Progress
+from likewise.errors import InvalidData, InvalidSettings
+from likewise.inference.ratio_test import RatioTest
+from likewise.maps.base import UnfairMap
+from likewise.metrics.base import FairMetric
+from likewise.metrics.saved import check_belongs
+from likewise.models import as_model, check
+from likewise.models.base import Model
+from likewise.registry import CHECKS, MAPS, METRICS
+from likewise.scale.executors import Executor
+from likewise.settings import Choice, Settings
+
+ROWS_FOR_WORKERS = 64
+"""Rows of the table that travel with the model, so that a pipeline can be tried out again."""
+
+
+def prepare(
+    model: Any,
+    opened: Any,
+    source: Source,
+    known: Survey,
+    *,
+    metric: FairMetric | None,
+    map: UnfairMap | None,
+    tests: Sequence[RatioTest],
+    settings: Settings,
+    run: Executor,
+    trust: bool = False,
+    progress: Progress | None = None,
+) -> Plan:
+    """Check model, people, metric, map and tests against each other; learn what is missing.
+
+    Parameters
+    ----------
+    model, opened
+        The model as it was handed over or named, and as it is in this process.
+    """
+    if known.n < 2:
+        raise InvalidData(f"There are {known.n} people; a test needs at least 2.")
+    about: dict[str, Any] = {
+        "output": settings.columns.output,
+        "table": known.sample.table,
+        "encoder": known.sample.encoder,
+        "loss": settings.decide.loss,
+        "protected": tuple(known.traits),
+        "labels": known.sample.y,
+        "positive": settings.columns.positive,
+        "space": settings.model.space,
+    }
+    wrapped = as_model(opened, **about)
+    about |= {"labels": None, "space": wrapped.card.space or "auto"}
+    people = as_seen(wrapped, known.sample)
+    classes = label_classes(wrapped, known, settings)
+    check(wrapped, people.x, features=people.features, classes=classes)
+    if known.sample.table is not None:
+        about["table"] = known.sample.table.slice(0, ROWS_FOR_WORKERS)
+    handle = ModelHandle(model, trust, about, wrapped)
+
+    metric, settings = choose_metric(metric, settings, trust=trust)
+    if metric is None:
+        metric = learn_metric(wrapped, source, known, people, settings, run, progress)
+    check_belongs(metric, people.features)
+    same_sample = metric.origin is not None and metric.origin.data == known.fingerprint
+    check_refits(metric, settings, same_sample=same_sample)
+
+    chosen = choose_tests(settings, wrapped.card, tests, trust=trust)
+    decider = deciding_test(settings, wrapped.card, chosen)
+    settings = note_tests(settings, chosen, wrapped.card.task, given=bool(tests))
+    if map is None:
+        map = make(MAPS, named_map(settings.map, wrapped), trust=trust)
+    settings = settings.changed(map=note(MAPS, map).model_dump())
+    if wrapped.front is None and people.encoder is None:
+        warn_about_scales(people.x, people.features, getattr(map, "lam", None) or 50.0)
+    occurring = Occurring(handle, source, known, people, wrapped.front, run, progress)
+    map = map.knowing(occurring)
+    map.bind(wrapped, metric)
+    return Plan(
+        model=wrapped,
+        handle=handle,
+        source=source,
+        known=known,
+        people=people,
+        classes=classes,
+        metric=metric,
+        map=map,
+        tests=chosen,
+        decider=decider,
+        asked=asked_checks(settings),
+        same_sample=same_sample,
+        settings=settings,
+        run=run,
+        occurring=occurring,
+    )
+
+
+def with_certificate(plan: Plan) -> Plan:
+    """Return the plan with a map that is solved accurately enough, and the certificate of it."""
+    map, certificate = certified(
+        plan.map,
+        plan.model,
+        plan.metric,
+        plan.x,
+        plan.y,
+        n=plan.n,
+        seed=plan.settings.seed,
+        threads=plan.threads,
+    )
+    return dataclasses.replace(plan, map=map, certificate=certificate)
+
+
+def label_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any, ...]:
+    """Return the classes behind the labels, in the order of the model's outputs."""
+    if model.card.task == "regression":
+        return ()
+    if known.many_labels:
+        raise InvalidData(
+            "The label has more than 10 000 different values, and the model decides among "
+            "classes. Name the column with the class (--label)."
+        )
+    labels = np.array(list(known.labels), dtype=known.sample.y.dtype)
+    return model.targets(labels, positive=settings.columns.positive)[1]
+
+
+def choose_metric(
+    metric: FairMetric | None, settings: Settings, *, trust: bool
+) -> tuple[FairMetric | None, Settings]:
+    """Return the metric that was handed over or named, noted if it is of another package."""
+    name = settings.metric.name
+    if metric is None and name != "auto":
+        choice = Choice.model_validate({"name": name, **settings.metric.params})
+        metric = make(METRICS, choice, trust=trust)
+    if metric is not None and METRICS.name_of(type(metric)) not in METRICS.built_in:
+        own = settings.metric.model_dump(exclude={"name", *settings.metric.params})
+        settings = settings.changed(metric={**own, **note(METRICS, metric).model_dump()})
+    return metric, settings
+
+
+def named_map(choice: Choice, model: Model) -> Choice:
+    """Return the map that a choice names: a model without gradients cannot flow."""
+    if choice.name != "auto":
+        return choice
+    names = ("flow", "reach") if model.card.differentiable else ("reach", "flow")
+    own, other = (parameters(MAPS.find(name)) for name in names)
+    for name in choice.params:
+        if name not in own and name not in other:
+            raise InvalidSettings(f"Neither the flow nor the reach has a parameter {name!r}.")
+    given = {name: value for name, value in choice.params.items() if name in own}
+    return Choice.model_validate({"name": names[0], **given})
+
+
+def check_refits(metric: FairMetric, settings: Settings, *, same_sample: bool) -> None:
+    """Refuse refits and cross-fitting that need another metric than this."""
+    if settings.metric.refits and not same_sample:
+        raise InvalidSettings(
+            "Bootstrap refits (metric.refits) need the people that the metric was "
+            "learned from, and those are not the audited ones. Without metric.refits, the metric's "
+            "own refits count."
+        )
+    if settings.metric.crossfit and (metric.groups is None or not same_sample):
+        raise InvalidSettings(
+            "metric.crossfit is for a metric learned from the audited people; this one was not."
+        )
+
+
+def asked_checks(settings: Settings) -> frozenset[str]:
+    """Return the names of the checks that were asked for."""
+    run = settings.checks.run
+    if run == "core":
+        return frozenset()
+    names = CHECKS.names() if run == "full" else run
+    for name in (*names, *settings.checks.named):
+        if name not in CHECKS.names():
+            CHECKS.find(name, trust=True)
+    return frozenset(names)

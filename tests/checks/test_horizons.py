@@ -1,0 +1,103 @@
+"""The value at other times of the flow, and in the limit of an infinite price."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import likewise
+from likewise.engine.certified import with_rungs
+from likewise.maps.flow import GradientFlow
+from likewise.metrics.quadratic import QuadraticMetric, ignoring
+from likewise.models import as_model
+from likewise.settings import Settings
+
+pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
+
+
+@pytest.fixture(scope="module")
+def metric():
+    return ignoring(np.random.default_rng(1).normal(size=(2, 5)))
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(4)
+    return as_model(nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, 2)).double())
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(1200, 5)), rng.integers(0, 2, size=1200)
+    return likewise.AuditData.from_arrays(x, y)
+
+
+@pytest.fixture(scope="module")
+def record(model, people, metric):
+    """Return a function that audits with a flow, the horizons alone being asked for."""
+
+    def run(flow, metric=metric, checks=("horizons",)):
+        return likewise.audit(model, people, metric=metric, map=flow, checks=checks).record
+
+    return run
+
+
+def value(record, flow):
+    return record(flow, checks="core").tests["loss_ratio"].estimate
+
+
+def test_the_ladder_equals_separate_runs(record):
+    flow = with_rungs(GradientFlow(steps=16))
+    assert flow.horizons == (1.25, 2.5, 3.75, 5.0)
+    rungs = record(GradientFlow(steps=16), checks="core").horizons
+    assert [rung.time for rung in rungs] == [1.25, 2.5, 3.75, 5.0]
+    for rung, steps in zip(rungs[:2], (4, 8), strict=True):
+        alone = GradientFlow(time=rung.time, steps=steps)
+        # The same steps, so the same digits.
+        assert rung.loss_ratio == pytest.approx(value(record, alone), rel=1e-12)
+        assert rung.n == 1200
+        assert rung.band_lower <= rung.lower_bound <= rung.loss_ratio
+
+
+def test_given_steps_keep_the_nearest_times(metric):
+    flow = with_rungs(GradientFlow.paper_simulation())
+    flow.bind(as_model(nn.Linear(5, 2)), metric)
+    shares = np.array(flow.horizons) / flow.time
+    np.testing.assert_allclose(shares, [0.25, 0.5, 0.75, 1.0], atol=0.02)
+
+
+@pytest.mark.parametrize("flow", [GradientFlow(steps=16), GradientFlow.paper(n_steps=100)])
+def test_twice_the_time_is_twice_the_time(record, flow):
+    found = record(flow)
+    rung = found.horizons[-1]
+    assert rung.time == pytest.approx(2 * flow.time)
+    assert rung.n == 1000
+    assert rung.loss_ratio > found.tests["loss_ratio"].estimate
+
+
+def test_the_simulation_s_schedule_can_be_doubled(record):
+    flow = GradientFlow.paper_simulation()
+    assert flow.doubled().time == pytest.approx(2 * flow.time)
+    assert record(flow).horizons[-1].time == pytest.approx(2 * flow.time)
+
+
+def test_free_directions_only_are_the_limit_of_a_dear_price(record):
+    dear = dataclasses.replace(GradientFlow(steps=32), lam=1e5)
+    free = record(GradientFlow()).diagnostics["free_only"]
+    # 1000 of 1200 people: the difference is chance, a few standard errors of the others.
+    assert free == pytest.approx(value(record, dear), rel=0.05)
+    assert free < value(record, GradientFlow(lam=1.0, steps=32))
+
+
+def test_without_free_directions_there_is_no_such_number(record):
+    full = QuadraticMetric(np.eye(5))
+    assert np.isnan(record(GradientFlow(), full).diagnostics["free_only"])
+
+
+def test_what_was_not_asked_for_is_said(record):
+    skipped = record(GradientFlow(), checks="core").skipped
+    assert {"twice the time", "free directions only"} <= set(skipped)
+    assert Settings().checks.run == "full"

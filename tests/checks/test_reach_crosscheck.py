@@ -1,0 +1,143 @@
+"""Models that hide their gradient are caught; honest ones are not accused of it."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.neural_network import MLPClassifier
+
+import likewise
+from likewise.errors import StatisticalWarning
+from likewise.settings import Settings
+
+pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(5)
+    n = 1600
+    group = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 4)) + np.outer(group, [1.5, 0.5, 0, 0])
+    y = (x @ [1.0, 1.0, 1.0, 0.0] + 0.8 * rng.normal(size=n) > 1).astype(int)
+    fitted = MLPClassifier((12,), max_iter=400, random_state=0).fit(x[800:], y[800:])
+    metric = likewise.sensitive_subspace(
+        likewise.AuditData.from_arrays(x[800:], y[800:], {"group": group[800:]})
+    )
+    people = likewise.AuditData.from_arrays(x[:800], y[:800], {"group": group[:800]})
+    module = likewise.as_model(fitted)
+    return people, metric, module
+
+
+def in_torch(model):
+    """The same network, as a torch module."""
+    modules = []
+    for layer in model.network.layers:
+        modules += [torch.nn.ReLU()] if layer.activation else []
+        modules.append(torch.nn.Linear(*layer.weight.T.shape, dtype=torch.float64))
+        with torch.no_grad():
+            modules[-1].weight.copy_(torch.from_numpy(layer.weight))
+            modules[-1].bias.copy_(torch.from_numpy(layer.bias[:, 0]))
+    return torch.nn.Sequential(*modules)
+
+
+class Rounded(torch.nn.Module):
+    """Probabilities rounded to two digits: no gradient almost everywhere."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = in_torch(inner)
+
+    def forward(self, x):
+        p = torch.sigmoid(self.inner(x))
+        return torch.round(p * 100) / 100
+
+
+class Saturated(torch.nn.Module):
+    """Logits so large that the gradient of the loss vanishes wherever the decision is right."""
+
+    def __init__(self, inner, scale):
+        super().__init__()
+        self.inner, self.scale = in_torch(inner), scale
+
+    def forward(self, x):
+        return self.scale * self.inner(x)
+
+
+def test_an_honest_network_passes_and_flow_and_search_are_shown_together(world):
+    people, metric, model = world
+    record = likewise.audit(model, people, metric=metric).record
+    assert record.trustworthy
+    assert record.diagnostics["reach"] > 1.05
+    assert {test.map for test in record.beside} == {"flow", "reach"}
+
+
+def test_rounded_probabilities_pass_the_naive_flow_and_are_caught(world):
+    people, metric, model = world
+    hidden = Rounded(model)
+    settings = Settings(columns={"output": "probabilities"})
+    naive = likewise.audit(hidden, people, metric=metric, settings=settings.changed(checks="core"))
+    assert naive.outcome != "evidence_of_unfairness"
+    assert "second opinion within reach" in naive.record.skipped
+    caught = likewise.audit(hidden, people, metric=metric, settings=settings)
+    assert not caught.record.trustworthy
+    assert "the gradient flow misses unfairness in this model" in caught.record.reasons[0]
+
+
+def test_saturated_logits_are_caught(world):
+    people, metric, model = world
+    record = likewise.audit(Saturated(model, 40.0), people, metric=metric).record
+    assert not record.trustworthy
+    assert any("misses unfairness" in reason for reason in record.reasons)
+
+
+def test_the_stronger_map_decides_if_the_settings_said_so(world):
+    people, metric, model = world
+    settings = Settings(columns={"output": "probabilities"}, decide={"blinded": "stronger"})
+    record = likewise.audit(Rounded(model), people, metric=metric, settings=settings).record
+    assert record.trustworthy
+    assert record.decided_by.map == "reach"
+    assert record.outcome == "evidence_of_unfairness"
+
+
+def test_the_stronger_map_brings_its_own_refits(world):
+    people, _, model = world
+    settings = Settings(columns={"output": "probabilities"}, decide={"blinded": "stronger"})
+    record = likewise.audit(Rounded(model), people, settings=settings).record
+    assert record.decided_by.map == "reach"
+    assert record.decided_by.metric == "refitted"
+    searched = likewise.audit(Rounded(model), people, settings=settings.changed(map="reach")).record
+    for name, test in searched.tests.items():
+        assert record.tests[name] == test
+        assert record.refits[name] == searched.refits[name]
+    # What the flow found stands beside it.
+    assert {(test.map, test.test) for test in record.beside} >= {
+        ("flow", "loss_ratio"),
+        ("flow", "error_rate_ratio"),
+    }
+
+
+def test_disagreement_about_the_tolerance_is_said(world):
+    people, metric, model = world
+    flow = likewise.GradientFlow(time=0.05)
+    with pytest.warns(StatisticalWarning, match="disagree about the tolerance"):
+        record = likewise.audit(model, people, metric=metric, map=flow).record
+    assert any("disagree" in warning for warning in record.warnings)
+
+
+def test_an_invariant_model_is_never_rejected_along_free_directions(world):
+    people, metric, _ = world
+    torch.manual_seed(0)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        inner = torch.nn.Sequential(
+            torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
+        ).double()
+        with torch.no_grad():
+            # What the first layer sees of the free directions is taken out.
+            inner[0].weight -= inner[0].weight @ torch.from_numpy(metric.free.T @ metric.free)
+        for map in (likewise.GradientFlow(free_only=True, time=50), likewise.Reach()):
+            result = likewise.audit(
+                inner, people, metric=metric, map=map, settings=Settings(checks="core")
+            )
+            assert result.outcome != "evidence_of_unfairness"
+            assert np.allclose(result.outcomes.ratio, 1, atol=1e-8)
