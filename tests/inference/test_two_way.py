@@ -34,6 +34,12 @@ def test_pairs_add_their_variance_and_set_the_degrees(rng):
     assert wide[0] < narrow[0] < s < narrow[1] < wide[1]
 
 
+def test_exchanged_members_set_the_least_variance(rng):
+    a, b = rng.exponential(size=(2, 200)) + 1
+    n, d = rng.normal(size=(2, 50)) / 100
+    assert TwoWay(a, b, n, d, 1.0, least=0.3**2).std_errors[1] == pytest.approx(0.3)
+
+
 def test_pairs_that_share_a_cluster_vary_together(rng):
     a, b = rng.exponential(size=(2, 100)) + 1
     n = rng.normal(size=60) + 1

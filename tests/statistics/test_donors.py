@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from likewise.statistics.donors import LOSSES, DonorDesign, Donors
-from likewise.statistics.honest_worst import honest, inflation, pessimistic
+from likewise.statistics.honest_worst import honest, inflation, pessimistic, sway
 from likewise.statistics.swaps import _signs, swapped_sums
 from likewise.statistics.visit_losses import VisitLosses
 
@@ -64,6 +65,20 @@ def test_a_visit_touches_one_person_and_what_visits_add_sums_to_zero(rng, rule):
         np.testing.assert_allclose(np.delete(change, 2, axis=1), 0, atol=1e-12)
     for part in (found.after_part, found.before_part):
         np.testing.assert_allclose(part.sum(axis=(1, 2)), 0, atol=1e-12)
+
+
+def test_a_visit_sways_the_choice_by_the_derivative_of_its_probability(rng):
+    gain = rng.normal(size=(3, 10))
+    bump = 1e-6
+    for i, r in ((0, 0), (1, 4), (2, 9)):
+        moved = gain.copy()
+        moved[i, r] += bump
+        # The standard error is held: it says how sure the choice is, and is not chosen by.
+        error = gain[i].std(ddof=1) / np.sqrt(10)
+        change = ndtr(moved[i].mean() / error) - ndtr(gain[i].mean() / error)
+        density = sway(gain)[i, r] / (gain[i, r] - gain[i].mean())
+        assert density * bump == pytest.approx(change, rel=1e-4)
+    assert not sway(np.ones((2, 10))).any()
 
 
 def test_pessimistic_losses_are_never_below_the_yardstick(rng):

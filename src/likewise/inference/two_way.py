@@ -44,8 +44,8 @@ class TwoWay(Inversion):
     pair_cluster
         The clusters of the two members of each pair, if the pool has clusters.
     least
-        Least variance due to pairs, of the ratio itself: that under random exchanges of members,
-        which holds what the choice of the worst group adds (the sums over pairs leave it out).
+        Least variance of the ratio due to pairs: that under random exchanges of members, which
+        needs no approximation where a few pairs outweigh all others.
     """
 
     after: Float[np.ndarray, " c"]

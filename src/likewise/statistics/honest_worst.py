@@ -1,6 +1,7 @@
 """The worst other group, chosen on one half of the visits and judged on the other."""
 
 import dataclasses
+import math
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,8 +16,8 @@ class JudgedLosses:
     after, before
         :math:`a_i` and :math:`b_i`.
     after_part, before_part
-        What each visit adds to them, less the person's mean over the same visits; they sum to zero
-        over a person, and hold what is random about the pairs.
+        The influence of each visit on them, less the person's mean over the same visits; they sum
+        to zero over a person, and hold what is random about the pairs.
     """
 
     after: Float[np.ndarray, " n"]
@@ -38,20 +39,41 @@ def honest(after: Float[np.ndarray, "n h m"], before: Float[np.ndarray, "n h m"]
     rows = np.arange(n)
     for half in (0, 1):
         choosing, judging = slice(half, m, 2), slice(1 - half, m, 2)
-        gain = (after - before)[:, :, choosing].mean(axis=2)
-        worst = gain.argmax(axis=1)
-        harmed = gain[rows, worst] > 0
+        gain = (after - before)[:, :, choosing]
+        worst = gain.mean(axis=2).argmax(axis=1)
+        gain = gain[rows, worst]
+        harmed = gain.mean(axis=1) > 0
         share = np.where(harmed[:, None], np.arange(groups) == worst[:, None], 1 / groups)
         read = np.where(harmed[:, None, None], after[:, :, judging], before[:, :, judging])
-        for values, result, part in (
-            (read, total.after, total.after_part),
-            (before[:, :, judging], total.before, total.before_part),
+        swayed = sway(gain)
+        none = before[:, :, judging].mean(axis=(1, 2))
+        for values, chosen, result, part in (
+            (read, after, total.after, total.after_part),
+            (before[:, :, judging], before, total.before, total.before_part),
         ):
             mean = values.mean(axis=2)
             result += (share * mean).sum(axis=1) / 2
             spread = share[:, :, None] * (values - mean[:, :, None]) / values.shape[2]
             part[:, :, judging] += spread / 2
+            step = chosen[rows, worst, judging].mean(axis=1) - none
+            part[rows, worst, choosing] += step[:, None] * swayed / 2
     return total
+
+
+def sway(gain: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    r"""Return how much each visit sways the choice between the worst group and none.
+
+    With mean :math:`c` and standard error :math:`s` over k visits, the group is chosen with
+    probability about :math:`\Phi(c / s)`, of which a visit :math:`d` moves
+    :math:`\phi(c / s) (d - c) / (k s)`. Where nobody is near the choice this is nothing; where
+    many are, a pair that visits them moves all their choices together.
+    """
+    k = gain.shape[1]
+    mean = gain.mean(axis=1, keepdims=True)
+    error = gain.std(axis=1, ddof=1, keepdims=True) / math.sqrt(k)
+    error = np.where(error > 0, error, np.inf)
+    density = np.exp(-((mean / error) ** 2) / 2) / (math.sqrt(2 * math.pi) * error)
+    return density * (gain - mean) / k
 
 
 def pessimistic(
