@@ -9,8 +9,8 @@ import pytest
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 36_000,
-    "modules_of_an_audit": 125,
-    "functions_of_an_audit": 980,
+    "modules_of_an_audit": 130,
+    "functions_of_an_audit": 1010,
     "room_changes_of_an_audit": 75,
     "isinstance_of_concrete_kinds": 12,
     "lines_that_name_a_map": 10,

@@ -24,6 +24,7 @@ from likewise.record_parts import (
     OriginRecord,
     Outcome,
     Part,
+    PlaceboRecord,
     PredictionRecord,
     RefitRecord,
     SensitivityRecord,
@@ -51,6 +52,7 @@ __all__ = [
     "ModelRecord",
     "OriginRecord",
     "Outcome",
+    "PlaceboRecord",
     "PredictionRecord",
     "Record",
     "RefitRecord",
@@ -80,6 +82,7 @@ class Record(Part):
     horizons: tuple[HorizonRecord, ...] = ()
     search: dict[Count, Size] = Field(default_factory=dict)
     refits: dict[Text, RefitRecord] = Field(default_factory=dict)
+    placebo: dict[Text, PlaceboRecord] = Field(default_factory=dict)
     diagnostics: dict[Text, Number] = Field(default_factory=dict)
     tail: dict[Text, Number] = Field(default_factory=dict)
     distribution: dict[Text, tuple[Number, ...]] = Field(default_factory=dict)

@@ -43,6 +43,7 @@ class TestRecord(Part):
     alpha: Level
     n: Count
     outcome: Outcome
+    held_back: Text = ""
     notes: tuple[Text, ...] = ()
     details: dict[Text, Number] = Field(default_factory=dict)
 
@@ -224,6 +225,17 @@ class RefitRecord(Part):
     std_error_refitted: Size
     lower_bound: Number
     upper_bound: Number
+    used: bool
+
+
+class PlaceboRecord(Part):
+    """The estimate on some people, beside those with the traits shuffled, which mean nothing."""
+
+    estimate: Number
+    placebos: Annotated[tuple[Number, ...], Field(min_length=1)]
+    p_value: Share
+    planned: Count
+    n: Count
     used: bool
 
 

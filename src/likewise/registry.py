@@ -121,6 +121,7 @@ CHECKS = Registry(
         "horizons": "checks.horizon_ladder:Horizons",
         "reach_crosscheck": "checks.reach_crosscheck:ReachCrosscheck",
         "refits": "checks.metric_refits:Refits",
+        "placebo": "checks.placebo_traits:Placebo",
         "groups": "checks.group_tables:Groups",
         "robust": "checks.robust_value:Robust",
         "sensitivity": "checks.sensitivity:Sensitivity",

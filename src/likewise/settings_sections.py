@@ -74,8 +74,8 @@ class Decide(Choices):
     )
     metric: Literal["auto", "fixed", "refitted"] = Field(
         "auto",
-        description="Whose uncertainty counts: fixed takes the metric as given, refitted adds "
-        "that of learning it, auto refits a metric learned from the audited people.",
+        description="Whose uncertainty counts: fixed asks about this very metric, refitted adds "
+        "that of learning it, auto does so whenever the metric was learned.",
     )
     blinded: Literal["refuse", "stronger"] = Field(
         "refuse",

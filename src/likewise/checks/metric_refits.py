@@ -48,7 +48,7 @@ class Refits(Check):
             yield from _refitted(plan, map, draws)
 
     def _runs(self, plan: Plan) -> bool:
-        counts = metric_counts(plan.settings, same_sample=plan.same_sample)
+        counts = metric_counts(plan.settings, plan.metric)
         if not plan.map.goes_by_metric or not (plan.metric.refits or _resampled(plan)):
             if plan.settings.decide.metric == "refitted":
                 raise InvalidSettings(
@@ -65,7 +65,7 @@ class Refits(Check):
             skipped = self.name not in plan.asked and plan.map.goes_by_metric
             return Finding(skipped=("metric refits",) if skipped else ())
         flows = judgement.map == plan.map.name and not math.isnan(plan.map.time)
-        used = metric_counts(plan.settings, same_sample=plan.same_sample)
+        used = metric_counts(plan.settings, plan.metric)
         evidence: dict[str, Evidence] = {}
         records: dict[str, RefitRecord] = {}
         for name, test in judgement.tests.items():

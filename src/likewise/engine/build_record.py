@@ -63,20 +63,21 @@ def build_record(
             *(finding.record for finding in findings),
         ]
     )
-    refits = parts.get("refits", {})
+    refitted = any(refit.used for refit in parts.get("refits", {}).values())
+    this_metric = not refitted and plan.metric.origin is not None and plan.map.goes_by_metric
     counts = found.tally.status.counts()
     return Record(
         likewise_version=importlib.metadata.version("likewise"),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         outcome=deciding.outcome,
-        sentence=sentence(deciding),
+        sentence=sentence(deciding, this_metric),
         trustworthy=not reasons,
         reasons=reasons,
         decided_by=DecidedBy(
             map=deciding.map,
             test=deciding.test,
             interval=_interval(deciding.method),
-            metric="refitted" if any(refit.used for refit in refits.values()) else "fixed",
+            metric="refitted" if refitted else "fixed",
         ),
         tests=judgement.records,
         rows={"n": found.n, **counts, "below_one": found.below_one},

@@ -9,6 +9,7 @@ from likewise.errors import InvalidSettings, nearest
 from likewise.inference.delta_curve import delta_curve
 from likewise.inference.ratio_test import RatioTest
 from likewise.inference.verdict import Evidence, Verdict
+from likewise.metrics.base import FairMetric
 from likewise.models.base import ModelCard
 from likewise.outcomes import Outcomes
 from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord
@@ -196,10 +197,14 @@ def shared_parameters(settings: Settings) -> dict[str, Any]:
     }
 
 
-def metric_counts(settings: Settings, *, same_sample: bool) -> bool:
-    """Tell whether the verdict takes the metric's own uncertainty into account."""
+def metric_counts(settings: Settings, metric: FairMetric) -> bool:
+    """Tell whether the verdict takes the metric's own uncertainty into account.
+
+    It does whenever the metric was learned, from whomever, unless the settings ask about this very
+    metric; the paper's procedure takes it as given.
+    """
     if settings.decide.metric == "auto":
-        return same_sample and settings.decide.interval != "paper"
+        return metric.origin is not None and settings.decide.interval != "paper"
     return settings.decide.metric == "refitted"
 
 

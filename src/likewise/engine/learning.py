@@ -28,8 +28,10 @@ def learn_metric(
             "Without a fair metric, protected traits are needed to learn one. Name them with "
             "protected (--protected), or give a metric (--metric)."
         )
-    everyone = people if len(people) == known.n else as_seen(model, everyone_of(source))
-    return sensitive_subspace(everyone, **settings.learning, fingerprint=known.fingerprint)
+    if len(people) == known.n:
+        return sensitive_subspace(people, **settings.learning, as_read=known.sample)
+    everyone = everyone_of(source)
+    return sensitive_subspace(as_seen(model, everyone), **settings.learning, as_read=everyone)
 
 
 def everyone_of(source: Source) -> AuditData:

@@ -18,6 +18,7 @@ from likewise.engine.meeting import targets
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.occurring import Occurring
 from likewise.engine.opened_model import ModelHandle
+from likewise.engine.same_people import groups_of
 from likewise.engine.variants import DECIDES, Everyone, GroupOfPeople, Move, Variant
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
@@ -54,7 +55,7 @@ class Plan:
     asked
         Names of the checks that were asked for; others do only what decides.
     same_sample
-        Whether the metric was learned from these very people.
+        Whether the metric was learned from these people, or from many of them.
     occurring
         Which values occur among all people.
     rows
@@ -141,7 +142,7 @@ class Plan:
         """Return everyone moved by a map, under the metric; cross-fitted if so chosen."""
         if not self.settings.metric.crossfit:
             return Variant(name, (Move(self.metric, map),), **details)
-        groups = self.metric.groups
+        groups = self.groups
         assert groups is not None  # prepare has seen to it
         moves = tuple(
             Move(other, map.under(other), GroupOfPeople(groups, number, inside=True))
@@ -154,14 +155,14 @@ class Plan:
 
         If it was learned from these people without one group, that group is not moved either.
         """
-        other = self.metric.refits[number]
-        groups = self.metric.groups
-        people = (
-            GroupOfPeople(groups, number, inside=False)
-            if self.same_sample and groups is not None
-            else Everyone()
-        )
+        other, groups = self.metric.refits[number], self.groups
+        people = Everyone() if groups is None else GroupOfPeople(groups, number, inside=False)
         return Variant(name, (Move(other, map.under(other), people),))
+
+    @functools.cached_property
+    def groups(self) -> Int[np.ndarray, " n"] | None:
+        """Everyone's group of the metric's sample; none if the metric was learned elsewhere."""
+        return groups_of(self.metric, self.known, self.source, self.block_size)
 
     @functools.cached_property
     def deciding(self) -> Variant:

@@ -18,10 +18,12 @@ from likewise.engine.occurring import Occurring
 from likewise.engine.opened_model import ModelHandle
 from likewise.engine.plan import Plan
 from likewise.engine.run_progress import Progress
+from likewise.engine.same_people import same_people
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
+from likewise.metrics.sample import held_features
 from likewise.metrics.saved import check_belongs
 from likewise.models import as_model, check
 from likewise.models.base import Model
@@ -79,7 +81,8 @@ def prepare(
     if metric is None:
         metric = learn_metric(wrapped, source, known, people, settings, run, progress)
     check_belongs(metric, people.features)
-    same_sample = metric.origin is not None and metric.origin.data == known.fingerprint
+    check_held(metric, people.features, settings)
+    same_sample = same_people(metric, known)
     check_refits(metric, settings, same_sample=same_sample)
 
     chosen = choose_tests(settings, wrapped.card, tests, trust=trust)
@@ -179,6 +182,16 @@ def check_refits(metric: FairMetric, settings: Settings, *, same_sample: bool) -
         raise InvalidSettings(
             "metric.crossfit is for a metric learned from the audited people; this one was not."
         )
+
+
+def check_held(metric: FairMetric, features: Sequence[str], settings: Settings) -> None:
+    """Refuse a metric along whose free directions something changes that may matter."""
+    for j in held_features(features, settings.columns.may_matter):
+        if len(metric.free) and np.abs(metric.free[:, j]).max() > 1e-9:
+            raise InvalidSettings(
+                f"Under this metric people who differ in {features[j]!r} are alike, but that may "
+                "matter (columns.may_matter). Learn the metric with --may-matter."
+            )
 
 
 def asked_checks(settings: Settings) -> frozenset[str]:

@@ -49,6 +49,8 @@ def delta_curve(evidence: Evidence, alpha: float, deltas: Sequence[float] = ()) 
     if not deltas:
         last = max((v for v in (lower, upper) if math.isfinite(v)), default=1.0)
         deltas = np.linspace(1.0, max(2.0, 1.2 * last), 101).tolist()
+    if evidence.held_back:  # no tolerance is accused of anything
+        lower = min(lower, 1.0)
     # Bounds do not depend on the tolerance, and some take long: they are computed once.
     bounds, error = evidence.bounds, evidence.numerical_error
     points = tuple(

@@ -25,7 +25,8 @@ class Verdict:
     p_value
         Of :math:`H_0`: at most ``delta``.
     rejected
-        Whether the lower bound exceeds ``delta``, and people differ at all.
+        Whether the lower bound exceeds ``delta``, people differ at all, and nothing holds an
+        accusation back.
     interval
         Two-sided, for reading; it does not decide.
     lower_bound, upper_bound
@@ -37,6 +38,8 @@ class Verdict:
     capped_upper_bound, cap
         Upper bound on the mean of ratios capped at ``cap``, by which a mean loss ratio is
         certified; ``None`` where nothing needs a cap.
+    held_back
+        Why a lower bound above ``delta`` accuses nobody; empty if there is no such bound.
     notes
         What a reader should know, in sentences.
     details
@@ -59,6 +62,7 @@ class Verdict:
     outcome: Outcome
     capped_upper_bound: float | None = None
     cap: float | None = None
+    held_back: str = ""
     notes: tuple[str, ...] = ()
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -86,6 +90,9 @@ class Evidence:
     numerical_error
         How far the estimate may be off because the map was computed in steps. It is added to every
         bound that decides.
+    held_back
+        Why nobody is accused even if the lower bound exceeds the tolerance, after "but"; empty if
+        nothing holds an accusation back.
     """
 
     test: str
@@ -101,6 +108,7 @@ class Evidence:
     strict_at: float = math.nan
     log_e_value: float = math.nan
     numerical_error: float = 0.0
+    held_back: str = ""
 
     @classmethod
     def undefined(
@@ -149,7 +157,8 @@ class Evidence:
     def verdict(self, delta: float, alpha: float) -> Verdict:
         r"""Compare with the tolerance ``delta`` at level ``alpha``.
 
-        Evidence of unfairness: the lower bound exceeds :math:`\delta`. Within tolerance: as
+        Evidence of unfairness: the lower bound exceeds :math:`\delta`, and nothing holds that back
+        (under a learned metric, placebos may). Within tolerance: as
         `tolerable_from` says. Unfairness wins if both hold; all else is inconclusive: a failure to
         reject certifies nothing.
         """
@@ -166,11 +175,14 @@ class Evidence:
         # Where nobody differs from anybody nothing is known, whatever a formula makes of it.
         alike = self.estimate.std_error == 0
         p_value = 1.0 if alike and self.bounds is not None else p_value
-        rejected = lower > delta and not alike
+        above = lower > delta and not alike
+        rejected = above and not self.held_back
         outcome: Outcome = "inconclusive"
         notes = self.notes
         if rejected:
             outcome = "evidence_of_unfairness"
+        elif above:
+            notes += (f"The lower bound is above the tolerance, but {self.held_back}.",)
         elif self.tolerable_from(alpha) <= delta:
             outcome = "within_tolerance"
         elif self.spread and (upper if capped_upper is None else capped_upper) <= delta:
@@ -190,6 +202,7 @@ class Evidence:
             alpha=float(alpha),
             n=self.estimate.n,
             outcome=outcome,
+            held_back=self.held_back if above else "",
             capped_upper_bound=capped_upper,
             cap=self.cap,
             notes=notes,

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric
+from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.origin import Origin
 from likewise.metrics.reach import Ellipsoid
 
@@ -42,6 +43,12 @@ class FairMetric(abc.ABC):
 
     groups: Int[np.ndarray, " n"] | None
     """The group of each person of that sample."""
+
+    placebos: "tuple[FairMetric, ...]"
+    """Metrics learned in the same way from shuffled traits."""
+
+    learned_from: LearnedFrom | None
+    """By what the people of that sample are recognised, in the order of ``groups``."""
 
     attached: Mapping[str, str]
     """Texts saved in the same file, by name."""
@@ -92,6 +99,8 @@ _UNKNOWN: Mapping[str, Any] = {
     "reach": None,
     "refits": (),
     "groups": None,
+    "placebos": (),
+    "learned_from": None,
     "attached": {},
 }
 """What a metric has that says nothing of it."""

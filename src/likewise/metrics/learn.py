@@ -13,13 +13,14 @@ from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics import newton
 from likewise.metrics.base import FairMetric
 from likewise.metrics.groups import delete_groups
+from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.newton import Fit, Standardised
 from likewise.metrics.origin import Origin, TraitOrigin, Validation
 from likewise.metrics.penalty import CrossValidation, choose_penalties
-from likewise.metrics.placebo import COUNT, placebo_metrics
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.sample import Direction, Sample, contrasts
 from likewise.metrics.score import predict, validate
+from likewise.metrics.shuffled_traits import COUNT, placebo_metrics
 from likewise.metrics.stacked import Stack
 from likewise.metrics.traits import Trait
 
@@ -35,7 +36,7 @@ def sensitive_subspace(
     groups: int = 10,
     placebos: int = COUNT,
     seed: int = 0,
-    fingerprint: str | None = None,
+    as_read: AuditData | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ProjectionMetric:
     r"""Learn a metric that is blind to what predicts the protected traits (Section 4.2, F.2).
@@ -77,8 +78,9 @@ def sensitive_subspace(
         Of groups, folds and placebos.
     progress
         Called with the number of fits done, and of all.
-    fingerprint
-        Of the people as they were read, if a pipeline has turned them into other features since.
+    as_read
+        The people as they were read, by which they are recognised again, if a pipeline has turned
+        them into other features since.
     progress
         Called with the number of fits done, and of all.
     """
@@ -101,15 +103,17 @@ def sensitive_subspace(
         refits.append(_learn(kept, rule, fits)[0])
     if placebos and progress is not None:
         progress(total - 1, total)
+    known = data if as_read is None else as_read
     metric = dataclasses.replace(
         metric,
         origin=dataclasses.replace(
             _origin(sample, rule, metric, fits, seed, may_matter),
-            data=fingerprint or data.fingerprint(),
+            data=known.fingerprint(),
         ),
         refits=tuple(refits),
         groups=dealt,
         placebos=placebo_metrics(sample, placebos, seed, given, C),
+        learned_from=LearnedFrom.of(known),
     )
     if progress is not None:
         progress(total, total)

@@ -13,6 +13,7 @@ from typing_extensions import override
 from likewise.errors import CostWarning, InvalidMetric, nearest
 from likewise.metrics.base import QuadraticForm
 from likewise.metrics.columns import columns_of
+from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.origin import Origin
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.words import describe, tell_origin
@@ -131,6 +132,8 @@ class ProjectionMetric(QuadraticForm):
         The group of each person of that sample: ``refits[g]`` did without ``groups == g``.
     placebos
         Metrics learned in the same way from shuffled traits, which mean nothing.
+    learned_from
+        By what the people of that sample are recognised, in the order of ``groups``.
     attached
         Texts saved in the same file, by name: the encoder that leads to ``features``, say.
     """
@@ -145,6 +148,7 @@ class ProjectionMetric(QuadraticForm):
     refits: tuple["ProjectionMetric", ...] = ()
     groups: Int[np.ndarray, " n"] | None = None
     placebos: tuple["ProjectionMetric", ...] = ()
+    learned_from: LearnedFrom | None = None
     attached: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:

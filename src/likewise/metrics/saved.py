@@ -13,8 +13,9 @@ from pydantic import ConfigDict
 from likewise.choices import digest
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
-from likewise.fingerprints import of_arrays
+from likewise.fingerprints import Sketch, of_arrays
 from likewise.metrics.base import FairMetric
+from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.origin import Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 from likewise.metrics.reach import Ellipsoid
@@ -27,6 +28,9 @@ LARGEST = 4_000_000_000
 """Bytes of a metric that are read."""
 
 KEY = "likewise.metric"
+
+TYPES = {"groups": np.int16, "people.sketch": np.uint64, "people.keys": np.uint32}
+"""Of the numbers that are no plain ones."""
 
 
 class _Radius(pydantic.BaseModel):
@@ -156,6 +160,9 @@ def _flatten(metric: ProjectionMetric) -> tuple[dict[str, np.ndarray], dict[str,
             tensors[f"{prefix}reach.covariance"] = part.reach.covariance
     if metric.groups is not None:
         tensors["groups"] = metric.groups.astype(np.int16)
+    if metric.learned_from is not None:
+        tensors["people.sketch"] = metric.learned_from.sketch.smallest
+        tensors["people.keys"] = metric.learned_from.keys
     radii = [
         None if p.reach is None else {"radius": p.reach.radius, "coverage": p.reach.coverage}
         for p in parts.values()
@@ -180,7 +187,7 @@ def _read_about(text: str) -> _About:
 
 def _build(about: _About, tensors: Mapping[str, np.ndarray]) -> QuadraticMetric | ProjectionMetric:
     for name, tensor in tensors.items():
-        if tensor.dtype != (np.int16 if name == "groups" else np.float64):
+        if tensor.dtype != TYPES.get(name, np.float64):
             raise ValueError(f"its numbers {name[:40]!r} are of another type")
     if about.kind == "quadratic":
         return QuadraticMetric(_matrix(tensors["sigma"]), about.features)
@@ -208,8 +215,19 @@ def _build(about: _About, tensors: Mapping[str, np.ndarray]) -> QuadraticMetric 
         refits=_others(about.features, tensors, "refit", about.refits),
         groups=groups,
         placebos=_others(about.features, tensors, "placebo", about.placebos),
+        learned_from=_learned_from(tensors, about),
         attached=about.attached,
     )
+
+
+def _learned_from(tensors: Mapping[str, np.ndarray], about: _About) -> LearnedFrom | None:
+    if "people.keys" not in tensors:
+        return None
+    sketch, keys = tensors["people.sketch"], tensors["people.keys"]
+    n = 0 if about.origin is None else about.origin.n
+    if sketch.ndim != 1 or keys.shape != (n,) or not n or (np.diff(sketch) == 0).any():
+        raise ValueError("its people are not those of its sample")
+    return LearnedFrom(Sketch(np.sort(sketch), n), keys)
 
 
 def _others(

@@ -9,7 +9,8 @@ from likewise.record import Measure, Record
 from likewise.report import charts, curves, phrases
 from likewise.report.page import render, short
 from likewise.report.people import person
-from likewise.report.words import search_words
+from likewise.report.strip import placebo_strip
+from likewise.report.words import placebo_words, search_words
 from likewise.settings_file import write_settings
 
 MOST_GROUPS = 80
@@ -29,6 +30,7 @@ def to_html(record: Record) -> str:
     """Return the report of an audit as the text of one HTML file."""
     deciding = record.tests[record.decided_by.test]
     delta = record.settings.delta
+    shuffled = record.placebo.get(record.decided_by.test)
     groups = record.groups[:MOST_GROUPS]
     people = [person(case) for case in record.worst]
     return render(
@@ -56,6 +58,8 @@ def to_html(record: Record) -> str:
             if record.distribution.get("counts")
             else None
         ),
+        placebo=placebo_strip(shuffled, delta) if shuffled is not None else None,
+        placebo_words=placebo_words,
         tail=tail(record),
         tail_words=phrases.tail_words,
         horizons=(

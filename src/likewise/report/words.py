@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from likewise.record import Record, TestRecord
+from likewise.record import PlaceboRecord, Record, TestRecord
 
 WIDTH = 78
 TITLES = {
@@ -47,10 +47,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def sentence(test: TestRecord) -> str:
+def sentence(test: TestRecord, this_metric: bool = False) -> str:
     """Say what follows from the deciding test, and with which bound. Never calls a model fair."""
     sure = percent(1 - test.alpha)
-    subject = SUBJECTS.get(test.test, SUBJECTS["loss_ratio"])
+    where = "under this metric " if this_metric else ""
+    subject = where + SUBJECTS.get(test.test, SUBJECTS["loss_ratio"])
     if test.outcome == "evidence_of_unfairness":
         claim = subject.format(f"more than {number(test.lower_bound)}")
         return (
@@ -65,11 +66,22 @@ def sentence(test: TestRecord) -> str:
             f"Within tolerance: {claim} ({sure} confidence{cap}), "
             f"which the tolerance {test.delta:g} allows."
         )
-    bounds = f"between {number(test.lower_bound)} and {number(test.upper_bound)}"
-    claim = subject.format(bounds)
+    if test.held_back:
+        claim = subject.format(f"more than {number(test.lower_bound)}")
+        return f"Inconclusive: {claim} ({sure} confidence), but {test.held_back}."
+    claim = subject.format(f"between {number(test.lower_bound)} and {number(test.upper_bound)}")
     return (
         f"Inconclusive: {claim} (bounds of {sure} confidence each); "
         f"neither more nor at most {test.delta:g} can be claimed."
+    )
+
+
+def placebo_words(placebo: PlaceboRecord) -> str:
+    """Say what a trait that means nothing gives."""
+    drawn, shown = placebo.placebos, "" if placebo.used else "; shown only"
+    return (
+        f"With the traits shuffled: {number(min(drawn))} to {number(max(drawn))}, "
+        f"p = {placebo.p_value:.2g} ({len(drawn)} placebos, {placebo.n} people{shown})."
     )
 
 
@@ -128,9 +140,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> list[str]:
 
     lines: list[str] = []
     for name, value in rows:
-        lines += textwrap.wrap(
-            value, WIDTH, initial_indent=f"{name:13}", subsequent_indent=" " * 13
-        ) or [name]
+        lines += textwrap.wrap(f"{name:13}{value}", WIDTH, subsequent_indent=" " * 13) or [name]
     return lines
 
 
@@ -145,6 +155,9 @@ def summary(record: Record, more: Iterable[str] = ()) -> str:
     if more := list(more):
         lines += ["-" * WIDTH, *more]
     lines += ["=" * WIDTH, *wrap(record.sentence, "")]
+    test = record.decided_by.test
+    if test in record.placebo and not record.tests[test].held_back:
+        lines += wrap(placebo_words(record.placebo[test]), "")
     for reason in record.reasons:
         lines += wrap(f"Not trustworthy: {title_case(reason)}", "")
     if not record.trustworthy:

@@ -4,8 +4,8 @@ from scipy.linalg import subspace_angles
 
 from likewise.audit_data import AuditData
 from likewise.metrics.learn import sensitive_subspace
-from likewise.metrics.placebo import shuffled
 from likewise.metrics.sample import Sample
+from likewise.metrics.shuffled_traits import shuffled
 
 
 def people(rng, n=300, d=5, **more):

@@ -1,0 +1,163 @@
+"""Would a trait that means nothing look as bad? People are moved under placebo metrics too."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, final
+
+from typing_extensions import override
+
+from likewise.checks.reach_crosscheck import ReachCrosscheck, may_replace, search_beside
+from likewise.engine.decide import Judgement, judge
+from likewise.engine.move_stats import MoveStats
+from likewise.engine.plan import Check, Finding, Plan
+from likewise.engine.variants import DECIDES, Move, Variant
+from likewise.inference.placebo import ENOUGH, PlaceboComparison
+from likewise.inference.ratio_test import RatioTest
+from likewise.maps.base import UnfairMap
+from likewise.record import PlaceboRecord
+
+STREAM = 12
+"""Of the people on whom the true metric and placebos are compared."""
+
+WAVE = 8
+"""Placebos that are moved at once, before it is asked whether they are enough."""
+
+AS_SENSITIVE = (
+    "the model is as sensitive to a trait that means nothing (with the traits shuffled: "
+    "{low:.3g} to {high:.3g}, p = {p:.2g})"
+)
+UNKNOWN = (
+    "how sensitive the model is to a trait that means nothing is not known: this metric was "
+    "learned without placebos (learn it again with likewise metric)"
+)
+NOT_TRIED = "no placebo was tried"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Placebo(Check):
+    """Whether the model is more sensitive to the traits than to shuffled ones, which mean nothing.
+
+    A learned metric accuses only if it is: the share of placebo metrics that do at least as much
+    must be small (`likewise.inference.placebo`). The paper's own procedure shows it and decides
+    without it.
+
+    Parameters
+    ----------
+    people
+        How many people are moved, the same under every metric.
+    enough
+        Placebos that do at least as much after which no more are tried.
+    """
+
+    name: ClassVar[str] = "placebo"
+
+    people: int = 2000
+    enough: int = ENOUGH
+
+    @override
+    def more(self, stats: Mapping[str, MoveStats], plan: Plan) -> Iterator[Variant]:
+        if not _learned(plan) or not plan.metric.placebos or not self._wanted(stats, plan):
+            return
+        for map in _maps(plan):
+            if self._apart(plan) and _real(map) not in stats:
+                move = Move(plan.metric, map)
+                yield Variant(_real(map), (move,), (self.people, STREAM))
+            drawn = _drawn(map, stats)
+            known = self._comparison(stats, plan, map, plan.tests[plan.decider])
+            if known is not None and known.complete:
+                continue
+            for number, other in enumerate(plan.metric.placebos[drawn : drawn + WAVE], start=drawn):
+                move = Move(other, map.under(other))
+                yield Variant(_placebo(map, number), (move,), (self.people, STREAM))
+
+    @override
+    def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
+        if not _learned(plan):
+            return Finding()
+        decides = plan.settings.decide.interval != "paper"
+        map = next((map for map in _maps(plan) if map.name == judgement.map), plan.map)
+        evidence, records = dict(judgement.evidence), {}
+        for name, test in judgement.tests.items():
+            found = self._comparison(stats, plan, map, test)
+            reason = NOT_TRIED if plan.metric.placebos else UNKNOWN
+            if found is not None:
+                low, high = found.range
+                p_value = found.p_value
+                reason = AS_SENSITIVE.format(low=low, high=high, p=p_value)
+                reason = "" if p_value <= test.alpha else reason
+                records[name] = PlaceboRecord(
+                    estimate=found.estimate,
+                    placebos=found.needed,
+                    p_value=p_value,
+                    planned=found.planned,
+                    n=stats[_placebo(map, 0)].n,
+                    used=decides,
+                )
+            if decides:
+                evidence[name] = dataclasses.replace(evidence[name], held_back=reason)
+        skipped = () if records or not plan.metric.placebos else ("placebo",)
+        return Finding(
+            {"placebo": records},
+            judgement=dataclasses.replace(judgement, evidence=evidence),
+            skipped=skipped,
+        )
+
+    def _wanted(self, stats: Mapping[str, MoveStats], plan: Plan) -> bool:
+        """Tell whether it was asked for, or can decide: somebody may have to be accused."""
+        if self.name in plan.asked:
+            return True
+        names = [name for name in (DECIDES, "reach") if name in stats]
+        found = [judge(plan.tests, plan.decider, plan.map.name, stats[n].tally) for n in names]
+        return any(judgement.deciding.rejected for judgement in found)
+
+    def _apart(self, plan: Plan) -> bool:
+        """Tell whether the deciding variant has other people than the placebos."""
+        return plan.n > self.people or plan.settings.metric.crossfit
+
+    def _comparison(
+        self, stats: Mapping[str, MoveStats], plan: Plan, map: UnfairMap, test: RatioTest
+    ) -> PlaceboComparison | None:
+        """Return what is known so far, in the order of the placebos."""
+        drawn = _drawn(map, stats)
+        real = _real(map) if self._apart(plan) else _whole(map, plan)
+        if not drawn or real not in stats:
+            return None
+        quick = test.without_rows()
+        values = [
+            quick.evidence(stats[name].tally).estimate.value
+            for name in (real, *(_placebo(map, number) for number in range(drawn)))
+        ]
+        planned = len(plan.metric.placebos)
+        return PlaceboComparison(values[0], tuple(values[1:]), planned, self.enough)
+
+
+def _learned(plan: Plan) -> bool:
+    return plan.metric.origin is not None and plan.map.goes_by_metric
+
+
+def _maps(plan: Plan) -> list[UnfairMap]:
+    """Return the maps that may decide."""
+    maps: list[UnfairMap] = [plan.map]
+    if may_replace(plan):
+        maps.append(search_beside(plan, **plan.settings.checks.params(ReachCrosscheck.name)))
+    return maps
+
+
+def _drawn(map: UnfairMap, stats: Mapping[str, MoveStats]) -> int:
+    number = 0
+    while _placebo(map, number) in stats:
+        number += 1
+    return number
+
+
+def _real(map: UnfairMap) -> str:
+    return f"placebo, {map.name}: traits as they are"
+
+
+def _whole(map: UnfairMap, plan: Plan) -> str:
+    return DECIDES if map is plan.map else "reach"
+
+
+def _placebo(map: UnfairMap, number: int) -> str:
+    return f"placebo, {map.name}: {number}"
