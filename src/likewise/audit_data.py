@@ -13,6 +13,9 @@ from likewise.fingerprints import CHUNK_ROWS, chunk_digests, of_people
 
 Column = Shaped[np.ndarray, " n"]
 
+GAP = " is missing"
+"""After a column's name: the feature that says where it has no value. Nobody is moved along it."""
+
 
 @dataclasses.dataclass(frozen=True)
 class AuditData:
@@ -48,6 +51,8 @@ class AuditData:
         Row number of each person in the source, counted from zero; by default 0, 1, 2, …
     named_inputs
         Whether someone said which columns the model reads, so that none may be guessed.
+    originals
+        What shows features that a pipeline made in original columns (`decode`).
     """
 
     x: Float[np.ndarray, "n d"]
@@ -64,6 +69,7 @@ class AuditData:
     notes: tuple[str, ...] = ()
     row: Int[np.ndarray, " n"] = dataclasses.field(default_factory=lambda: np.arange(0))
     named_inputs: bool = False
+    originals: Any = None
 
     def __post_init__(self) -> None:
         n, d = self.x.shape

@@ -19,6 +19,10 @@ class InvalidData(LikewiseError, ValueError):
     """The table cannot be audited as it is."""
 
 
+class MissingValues(InvalidData):
+    """Values are missing where the model, as far as is known, needs them."""
+
+
 class InvalidModel(LikewiseError, ValueError):
     """The model cannot be read, converted or trusted to treat rows one by one."""
 

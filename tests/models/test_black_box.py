@@ -220,3 +220,17 @@ def test_the_encoder_must_know_the_columns(people):
     ).fit(people.to_pandas(), labels(people))
     with pytest.raises(InvalidModel, match="column 'hours', which the encoder does not have"):
         as_model(whole, table=people, encoder=Encoder.fit(people.drop_columns(["hours"])))
+
+
+def test_a_pipeline_that_ends_in_a_pipeline_is_cut_in_front_of_its_last_model(rng):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    x = rng.normal(size=(80, 3)) * [1, 10, 100]
+    inner = make_pipeline(StandardScaler(), LogisticRegression())
+    whole = make_pipeline(StandardScaler(with_std=False), inner).fit(x, x[:, 0] > 0)
+    model = as_model(whole)
+    assert model.card.differentiable
+    logit = model(model.front(x)[0])[:, 0]
+    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), whole.predict_proba(x)[:, 1], atol=1e-12)

@@ -1,6 +1,9 @@
+import catboost
 import joblib
 import lightgbm
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import skops.io
 import torch
@@ -86,9 +89,7 @@ def test_native_boosted_trees_inside_are_read(k, tmp_path, x):
         trees = xgboost.XGBClassifier(n_estimators=5, n_jobs=1).fit(x, y)
         place = folder(tmp_path / suffix, "xgboost", "data", f"model.{suffix}")
         trees.save_model(place / f"model.{suffix}")
-        with pytest.raises(TrustRequired, match="does not check"):
-            open_model(str(place))
-        model = as_model(open_model(str(place), trust=True), classes=tuple(range(k)))
+        model = as_model(open_model(str(place)), classes=tuple(range(k)))
         expected = trees.predict_proba(x)[:, 1:] if k == 2 else trees.predict_proba(x)
         assert np.abs(model(x) - expected).max() < 1e-6
         assert model.card.n_features == 3
@@ -99,6 +100,22 @@ def test_native_boosted_trees_inside_are_read(k, tmp_path, x):
     expected = trees.predict_proba(x)[:, 1:] if k == 2 else trees.predict_proba(x)
     assert np.abs(model(x) - expected).max() < 1e-12
     assert model.card.features == ()
+
+
+def test_catboost_files_know_their_classes_columns_and_categories(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=120), "job": rng.choice(["cook", "smith"], 120)})
+    y = np.where(frame.a + (frame.job == "cook") > 0.5, "yes", "no")
+    trees = catboost.CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False)
+    trees.fit(frame, y, cat_features=["job"])
+    trees.save_model(str(tmp_path / "m.cbm"))
+    opened = open_model(str(tmp_path / "m.cbm"))
+    assert opened.content.classes == ("no", "yes")
+    table = pa.Table.from_pandas(frame)
+    assert np.abs(opened.content.answer(table) - trees.predict_proba(frame)).max() < 1e-12
+    (tmp_path / "m.cbm").write_bytes((tmp_path / "m.cbm").read_bytes()[:300])
+    with pytest.raises(InvalidFile, match="damaged or no CatBoost"):
+        open_model(str(tmp_path / "m.cbm"))
 
 
 def test_boosted_regressions_give_values_and_rankings_are_refused(tmp_path, x):

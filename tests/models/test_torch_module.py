@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from likewise.errors import InvalidModel
+from likewise.losses import probabilities
 from likewise.models import as_model, check
 
 
@@ -231,13 +232,53 @@ def test_what_is_no_model_is_refused(thing):
         as_model(thing)
 
 
-def test_probabilities_taken_for_logits_are_refused(rng):
+class Closed(nn.Module):
+    """Has an end that nobody can see."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+LINKS = [nn.Softmax(dim=1), nn.Softmax(dim=-1), nn.Sigmoid()]
+
+
+def ending_in(last):
+    return nn.Sequential(nn.Linear(4, 2 if isinstance(last, nn.Softmax) else 1), last)
+
+
+@pytest.mark.parametrize("last", LINKS)
+def test_probabilities_taken_for_logits_are_refused(last, rng):
     x = rng.normal(size=(50, 4))
-    for last in (nn.Softmax(dim=1), nn.Sigmoid()):
-        module = nn.Sequential(nn.Linear(4, 2 if isinstance(last, nn.Softmax) else 1), last)
-        with pytest.raises(InvalidModel, match="look like probabilities"):
-            check(as_model(module), x)
-        check(as_model(module, output="probabilities"), x)
+    module = Closed(ending_in(last))
+    with pytest.raises(InvalidModel, match="look like probabilities"):
+        check(as_model(module), x)
+    check(as_model(module, output="probabilities"), x)
+
+
+@pytest.mark.parametrize("output", [None, "probabilities"])
+@pytest.mark.parametrize("last", LINKS)
+def test_a_final_softmax_or_sigmoid_is_cut_off_by_itself(last, output, rng):
+    x = rng.normal(size=(50, 4))
+    module = ending_in(last).double()
+    model = as_model(module, output=output)
+    check(model, x)
+    assert model.card.output == "logits"
+    p = module(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(probabilities(model(x), "logits")[:, -1], p[:, -1], atol=1e-12)
+    # Probabilities this sure round to 1; logits keep the loss of everybody above zero.
+    assert (model.loss(model(1e2 * x), np.ones(50, dtype=np.int64)) > 0).all()
+
+
+def test_a_sigmoid_for_several_labels_and_a_hooked_module_keep_their_end(rng):
+    several = nn.Sequential(nn.Linear(4, 2), nn.Sigmoid())
+    assert as_model(several, output="probabilities").card.output == "probabilities"
+    hooked = ending_in(nn.Sigmoid())
+    hooked.register_forward_hook(lambda module, args, out: out * 0.5)
+    assert as_model(hooked, output="probabilities").card.output == "probabilities"
 
 
 def test_logits_declared_as_probabilities_are_refused(rng):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Shaped
 
-from likewise.errors import InvalidData
+from likewise.errors import InvalidData, MissingValues
 
 TEXT = pa.large_string()
 
@@ -96,10 +96,10 @@ def complete_rows(
             first[f"missing {name}"] = int((gone & complete).sum())
             complete &= ~gone
     if counts and not drop:
-        raise InvalidData(
+        raise MissingValues(
             f"Values are missing in {_listed(counts)}: {int((~complete).sum())} of {len(table)} "
             f"rows{where}. Fill them in, or leave those rows out with drop_missing "
-            "(--drop-missing)."
+            "(--drop-missing); for a model that reads gaps itself, read the table with raw=True."
         )
     return complete, {reason: count for reason, count in first.items() if count}
 

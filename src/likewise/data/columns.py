@@ -10,6 +10,7 @@ from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
+from likewise.audit_data import GAP
 from likewise.data.arrow import TEXT, check_finite, kind, numbers
 from likewise.errors import InvalidData
 
@@ -62,6 +63,8 @@ class NumberColumn(Column):
     ----------
     mean, scale
         Mean and standard deviation (dividing by n) of the training data.
+    gaps
+        Whether values were missing. They are at the mean, and a second feature is 1.
     integer
         Whether it held whole numbers, so that decoded values are rounded.
     constant
@@ -73,11 +76,15 @@ class NumberColumn(Column):
     scale: Annotated[float, Field(gt=0)]
     integer: bool = False
     constant: bool = False
+    gaps: bool = False
 
     @classmethod
     def fit(cls, name: str, column: Any) -> "NumberColumn":
-        """Learn mean and standard deviation."""
-        seen = numbers(name, column)
+        """Learn mean and standard deviation of the values that are there."""
+        every = numbers(name, column)
+        seen = every[~np.isnan(every)]
+        if not len(seen):
+            raise InvalidData(f"Column {name!r} has no value at all. Ignore it (--ignore).")
         check_finite(name, seen)
         constant = bool((seen == seen[0]).all())
         return cls(
@@ -86,12 +93,13 @@ class NumberColumn(Column):
             scale=1.0 if constant else float(seen.std()),
             integer=pa.types.is_integer(column.type),
             constant=constant,
+            gaps=len(seen) < len(every),
         )
 
     @property
     @override
     def features(self) -> tuple[str, ...]:
-        return (self.name,)
+        return (self.name, self.name + GAP) if self.gaps else (self.name,)
 
     @property
     @override
@@ -102,20 +110,27 @@ class NumberColumn(Column):
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
         seen = numbers(self.name, column)
         check_finite(self.name, seen)
-        return ((seen - self.mean) / self.scale)[:, None]
+        x = ((seen - self.mean) / self.scale)[:, None]
+        if not self.gaps:
+            return x
+        gone = np.isnan(x)
+        return np.hstack([np.where(gone, 0.0, x), gone])
 
     @override
     def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        return np.array([self.scale]), self.mean
+        return np.array([self.scale, 0.0][: len(self.features)]), self.mean
 
     @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         original = x[:, 0] * self.scale + self.mean
-        return pa.array(np.rint(original).astype(np.int64) if self.integer else original)
+        values = np.rint(original).astype(np.int64) if self.integer else original
+        return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
 
 
 class _Levels(Column):
     """A column with a fixed list of levels."""
+
+    gaps: bool = False
 
     @property
     @abc.abstractmethod
@@ -137,6 +152,8 @@ class _Levels(Column):
         common = {"true/false": pa.bool_(), "text": TEXT, "numbers": pa.float64()}[self.holds]
         column = column.cast(common)
         places = pc.index_in(column, value_set=pa.array(self.known).cast(common))
+        if self.gaps:
+            places = pc.if_else(pc.is_null(column), len(self.known), places)
         strangers = column.filter(pc.is_null(places))
         if len(strangers):
             shown = ", ".join(map(repr, self.known[:12]))
@@ -149,11 +166,16 @@ class _Levels(Column):
 
     def of_codes(self, codes: Any) -> Any:
         """Return the levels at these indices."""
-        return pa.array(self.known).take(pa.array(codes))
+        return pa.array(self.known).take(
+            pa.array(codes) if isinstance(codes, np.ndarray) else codes
+        )
 
 
 class CategoryColumn(_Levels):
-    """A column of text, true/false or categories: one feature a level, 1 where it applies."""
+    """A column of text, true/false or categories: one feature a level, 1 where it applies.
+
+    Where values were missing in the training data, that is one more feature.
+    """
 
     kind: Literal["category"] = "category"
     levels: Annotated[tuple[Level, ...], Field(min_length=1)]
@@ -161,7 +183,7 @@ class CategoryColumn(_Levels):
     @classmethod
     def fit(cls, name: str, column: Any) -> "CategoryColumn":
         """Learn the levels, sorted."""
-        return cls(name=name, levels=levels_in(name, column))
+        return cls(name=name, levels=levels_in(name, column), gaps=column.null_count > 0)
 
     @property
     @override
@@ -171,20 +193,23 @@ class CategoryColumn(_Levels):
     @property
     @override
     def features(self) -> tuple[str, ...]:
-        return tuple(f"{self.name}={level}" for level in self.levels)
+        levels = tuple(f"{self.name}={level}" for level in self.levels)
+        return (*levels, self.name + GAP) if self.gaps else levels
 
     @override
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
-        return np.eye(len(self.levels))[self.codes(column)]
+        return np.eye(len(self.features))[self.codes(column)]
 
     @override
     def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        return np.array([float(level) for level in self.levels]), 0.0
+        factors = [float(level) for level in self.levels] + [0.0] * self.gaps
+        return np.array(factors), 0.0
 
     @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         # The nearest corner of the unit cube with a single 1 is where the largest feature is.
-        return self.of_codes(x.argmax(axis=1))
+        codes = x[:, : len(self.levels)].argmax(axis=1)
+        return self.of_codes(pa.array(codes, mask=x[:, -1] > 0.5 if self.gaps else None))
 
 
 class IndicatorColumn(_Levels):
@@ -230,7 +255,7 @@ class IndicatorColumn(_Levels):
 
 def levels_in(name: str, column: Any) -> tuple[Level, ...]:
     """Return the different values of a column, sorted."""
-    found = pc.unique(column).to_pylist()
+    found = [value for value in pc.unique(column).to_pylist() if value is not None]
     if len(found) > MOST_LEVELS:
         raise InvalidData(
             f"Column {name!r} has {len(found)} different values in {len(column)} rows, too many "

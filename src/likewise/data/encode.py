@@ -76,6 +76,7 @@ class Encoder:
         categorical: Names = (),
         indicator: Mapping[str, Level] | None = None,
         drop_missing: bool = False,
+        keep_missing: bool = False,
     ) -> "Encoder":
         """Learn means, standard deviations and levels from training data.
 
@@ -94,6 +95,8 @@ class Encoder:
             Columns with two levels that become a single feature: the level that is 1, by column.
         drop_missing
             Leave rows with missing inputs out of the fit; otherwise they are refused.
+        keep_missing
+            Let a feature say where an input is missing, for models that read such gaps.
         """
         roles = Roles(label, protected, weight, cluster, ignore, inputs)
         opened = open_rows(source)
@@ -106,13 +109,25 @@ class Encoder:
         if not columns:
             raise InvalidData("There is no input column to encode.")
         table = opened.table(columns)
-        complete, _ = complete_rows(table, columns, drop=drop_missing)
+        complete, _ = complete_rows(table, () if keep_missing else columns, drop=drop_missing)
         table = table.filter(pa.array(complete))
         if not len(table):
             raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
         return cls(
             tuple(_fit(name, table[name], name in named, ones.get(name)) for name in columns)
         )
+
+    @classmethod
+    def of_people(cls, table: pa.Table | None, columns: Sequence[str]) -> "Encoder | None":
+        """Learn from the audited people themselves how to turn columns into features, if any.
+
+        They are coordinates only: the model is given the columns.
+        """
+        if table is None or not columns:
+            return None
+        check = Roles(inputs=tuple(columns))
+        check.check(table.column_names)
+        return cls.fit(table, inputs=tuple(columns), keep_missing=True)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -139,6 +154,11 @@ class Encoder:
         """Features of each one-hot group: of them exactly one is 1."""
         groups = {c.name for c in self.codings if isinstance(c, CategoryColumn)}
         return {name: span for name, span in self.spans.items() if name in groups}
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Columns that may not be missing, for they never were in the training data."""
+        return tuple(coding.name for coding in self.codings if not coding.gaps)
 
     @property
     def plain_columns(self) -> tuple[str, ...]:
@@ -180,7 +200,7 @@ class Encoder:
         for name in self.columns:
             require(name, opened.schema.names, "an input of the encoder")
         people = opened.table(list(self.columns))
-        complete_rows(people, self.columns, drop=False)
+        complete_rows(people, self.complete_columns, drop=False)
         x = np.empty((len(people), len(self.features)))
         for coding, span in zip(self.codings, self.spans.values(), strict=True):
             column = without_dictionary(people[coding.name])

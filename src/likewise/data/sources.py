@@ -66,6 +66,10 @@ class Source(abc.ABC):
         What is in memory is written to ``folder`` for it, where every worker must find it.
         """
 
+    def raw(self) -> "Source | None":
+        """Return the same people before features are made of them; None if that is settled."""
+        return None
+
     def survey(self, seed: int = 0, size: int = SAMPLE) -> Survey:
         """Read everyone once, here."""
         job = SurveyJob(self, seed, size)
@@ -168,6 +172,12 @@ class TableSource(Source):
         where = f" (of rows {begin + 1} to {end})"
         people = self.plan.people(table, first=begin, where=where)
         return people, people.row
+
+    @override
+    def raw(self) -> "TableSource | None":
+        made = self.plan.encoder is not None or not self.plan.inputs
+        plan = dataclasses.replace(self.plan, inputs=(), left_out=())
+        return None if made else dataclasses.replace(self, plan=plan)
 
     @override
     def shared(self, folder: Path) -> "TableSource":

@@ -150,8 +150,9 @@ class ReadPlan:
         """Turn rows of the source, the first of which has number ``first``, into people."""
         roles = self.roles
         needed = [n for n in (roles.label, roles.weight, roles.cluster) if n is not None]
+        inputs = self.inputs if self.encoder is None else self.encoder.complete_columns
         complete, dropped = complete_rows(
-            table, [*needed, *self.inputs], drop=self.drop_missing, where=where
+            table, [*needed, *inputs], drop=self.drop_missing, where=where
         )
         if dropped:
             table = table.filter(pa.array(complete))

@@ -18,6 +18,7 @@ from likewise.engine.move_stats import HarmedMost, MoveStats
 from likewise.engine.plan import Finding, Plan
 from likewise.engine.variants import DECIDES
 from likewise.metrics.saved import metric_fingerprint
+from likewise.models.originals import as_moved
 from likewise.models.space import WORDS
 from likewise.outcomes import Outcomes, troubles
 from likewise.record import (
@@ -217,6 +218,13 @@ def worst_cases(worst: HarmedMost | None, people: AuditData, n: int) -> tuple[Wo
         return ()
     before = _columns(people, worst.before[:n])
     after = _columns(people, worst.after[:n])
+    if people.originals is not None and people.table is not None:
+        places = {int(row): i for i, row in enumerate(people.row)}
+        for i, row in enumerate(worst.outcomes.row[:n].tolist()):
+            if row in places:  # what steps do not keep of a person is in the table
+                own = people.table.slice(places[row], 1).to_pylist()[0]
+                after[i] = as_moved(own, before[i], after[i])
+                before[i] = {name: own[name] for name in before[i]}
     return tuple(
         _worst_case(worst.outcomes, i, b, a)
         for i, (b, a) in enumerate(zip(before, after, strict=True))
@@ -225,8 +233,9 @@ def worst_cases(worst: HarmedMost | None, people: AuditData, n: int) -> tuple[Wo
 
 def _columns(people: AuditData, x: np.ndarray) -> list[dict[str, Any]]:
     """Return rows in original columns where they can be decoded, else by feature name."""
-    if people.encoder is not None:
-        rows: list[dict[str, Any]] = people.encoder.decode(x).to_pylist()
+    decoder = people.originals if people.encoder is None else people.encoder
+    if decoder is not None:
+        rows: list[dict[str, Any]] = decoder.decode(x).to_pylist()
         return rows
     return [dict(zip(people.features, map(float, row), strict=True)) for row in x]
 

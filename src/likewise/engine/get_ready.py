@@ -13,10 +13,11 @@ from likewise.engine.opened_model import share_calls
 from likewise.engine.plan import Plan
 from likewise.engine.prepare import prepare
 from likewise.engine.run_progress import Progress
+from likewise.errors import MissingValues
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
-from likewise.models import as_model, open_model
+from likewise.models import as_model, open_model, takes_gaps
 from likewise.scale.executors import Executor, Inline, Threads
 from likewise.settings import Settings
 
@@ -57,7 +58,13 @@ def get_ready(
     if run.processes or not isinstance(run, Inline | Threads):
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="likewise-"))
         source = source.shared(Path(folder))
-    known = look(source, settings.seed, run, progress)
+    try:
+        known = look(source, settings.seed, run, progress)
+    except MissingValues:
+        raw = source.raw()
+        if raw is None or not takes_gaps(opened):
+            raise
+        source, known = raw, look(raw, settings.seed, run, progress)
     return prepare(
         model,
         opened,

@@ -10,13 +10,15 @@ from likewise.audit_data import AuditData
 from likewise.data.table import numeric_traits, with_inputs
 from likewise.errors import InvalidData
 from likewise.models.base import Model
+from likewise.models.originals import Originals
 
 
 def as_seen(model: Model, people: AuditData) -> AuditData:
     """Return the people as this model sees them."""
     if model.front is not None:
         x, features = model.front(people.x if people.table is None else people.table)
-        return dataclasses.replace(people, x=x, features=tuple(features))
+        originals = Originals.of(model.front, people.table, x)
+        return dataclasses.replace(people, x=x, features=tuple(features), originals=originals)
     wanted = model.card.n_features
     if people.named_inputs or people.encoder is not None or wanted == len(people.features):
         return people

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from likewise.audit_data import AuditData
 from likewise.choices import make, note, parameters
+from likewise.data.encode import Encoder
 from likewise.data.scales import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey
@@ -25,7 +27,7 @@ from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.metrics.sample import held_features
 from likewise.metrics.saved import check_belongs
-from likewise.models import as_model, check
+from likewise.models import as_model, check, columns_read
 from likewise.models.base import Model
 from likewise.registry import CHECKS, MAPS, METRICS
 from likewise.scale.executors import Executor
@@ -67,6 +69,7 @@ def prepare(
         "labels": known.sample.y,
         "positive": settings.columns.positive,
         "space": settings.model.space,
+        "own": own_encoder(opened, known.sample),
     }
     wrapped = as_model(opened, **about)
     about |= {"labels": None, "space": wrapped.card.space or "auto"}
@@ -113,6 +116,15 @@ def prepare(
         run=run,
         occurring=occurring,
     )
+
+
+def own_encoder(model: Any, people: AuditData) -> Encoder | None:
+    """Return what makes features of people whose columns the model reads as they are."""
+    if people.encoder is not None:
+        return None
+    traits = tuple(people.protected)
+    read = columns_read(model, people.table, traits, raw=not people.features)
+    return Encoder.of_people(people.table, read)
 
 
 def with_certificate(plan: Plan) -> Plan:

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int
 
-from likewise.audit_data import AuditData
+from likewise.audit_data import GAP, AuditData
 from likewise.errors import InvalidMetric, nearest
 from likewise.metrics import newton
 from likewise.metrics.columns import columns_of
@@ -74,7 +74,8 @@ class Sample:
         for trait, places in inputs.items():
             if set(places) & set(held):
                 raise InvalidMetric(f"{trait!r} is protected, so it cannot be what may matter.")
-        taken = {*held, *(j for places in inputs.values() for j in places)}
+        still = [j for j, name in enumerate(data.features) if name.endswith(GAP)]
+        taken = {*held, *still, *(j for places in inputs.values() for j in places)}
         others = [j for j in range(data.x.shape[1]) if j not in taken]
         weight = np.ones(len(data)) if data.weight is None else data.weight / data.weight.mean()
         columns = Standardised.of(_residuals(data.x, others, held, weight))

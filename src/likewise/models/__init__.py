@@ -9,9 +9,10 @@ from likewise.models.black_box import BlackBox
 from likewise.models.decoded import ColumnReader
 from likewise.models.endpoint import Endpoint
 from likewise.models.layered import LayeredModel
+from likewise.models.native import takes_gaps
 from likewise.models.open import open_model
 from likewise.models.opened import Opened
-from likewise.models.recognise import as_model
+from likewise.models.recognise import as_model, columns_read
 from likewise.models.saved import save_model
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ __all__ = [
     "check",
     "check_conversion",
     "check_rows",
+    "columns_read",
     "open_model",
     "save_model",
+    "takes_gaps",
 ]
 
 _TORCH = {

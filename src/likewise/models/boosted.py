@@ -1,70 +1,119 @@
-"""Boosted trees in the native files of XGBoost and LightGBM.
+"""Boosted trees in the native files of XGBoost, LightGBM and CatBoost.
 
-Opening one runs no code, but neither library checks what it reads: a damaged or forged file can
-bring the process down. So they need trust, like trees in skops files.
+Opening one runs no code, but the libraries do not check all that they read: a forged file can bring
+the process down. So a file is tried out in a process of its own first, within limits.
 """
 
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any
 
-from jaxtyping import Float
-from numpy import ndarray
-
-from likewise.errors import InvalidFile, in_short
+from likewise.errors import InvalidFile, MissingExtra, in_short
 from likewise.extras import need
 from likewise.losses import Output
-from likewise.models.black_box import from_callable
+from likewise.models.native import (
+    TableAnswer,
+    TableModel,
+    lightgbm_categories,
+    xgboost_categories,
+)
 from likewise.models.opened import Opened
 
-_PROBABILITIES = ("binary:logistic", "multi:softprob", "binary", "multiclass", "multiclassova")
-_VALUES = ("reg:", "count:", "regression", "huber", "fair", "poisson", "quantile", "mape", "gamma")
+_PROBABILITIES = (
+    *("binary:logistic", "multi:softprob"),
+    *("binary", "multiclass", "multiclassova"),
+    *("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"),
+)
+_VALUES = (
+    *("reg:", "count:"),
+    *("regression", "huber", "fair", "poisson", "quantile", "mape", "gamma"),
+    *("RMSE", "MAE", "Quantile", "Poisson", "Huber", "MAPE", "Tweedie"),
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class XgboostRows:
-    """A booster as a function of plain rows; names are compared elsewhere."""
+    """An XGBoost model as a function of rows or data frames."""
 
     booster: Any
 
-    def __call__(self, x: Float[ndarray, "n d"]) -> Any:
+    def __call__(self, x: Any) -> Any:
         """Return probabilities or values."""
-        return self.booster.inplace_predict(x, validate_features=False)
+        import xgboost
+
+        rows = xgboost.DMatrix(x, enable_categorical=True)
+        return self.booster.predict(rows, validate_features=False)
 
 
 def read_xgboost(content: bytes, source: str) -> Opened:
     """Open what XGBoost's ``save_model`` wrote (JSON or UBJ)."""
     xgboost = need("xgboost", "boosted", repr(source))
-    try:
-        booster = xgboost.Booster(model_file=bytearray(content))
-        objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
-    except Exception as error:
-        raise _damaged(source, "XGBoost", error) from None
+    booster = xgboost.Booster(model_file=bytearray(content))
+    objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     names = tuple(booster.feature_names or ())
-    return _opened(content, source, XgboostRows(booster), objective, booster.num_features(), names)
+    answer = TableAnswer(XgboostRows(booster), names, xgboost_categories(booster))
+    return _opened(content, source, answer, objective, booster.num_features())
 
 
 def read_lightgbm(content: bytes, source: str) -> Opened:
     """Open what LightGBM's ``save_model`` wrote (text)."""
     lightgbm = need("lightgbm", "boosted", repr(source))
-    try:
-        text = content.decode()
-        # LightGBM ends the process when it is given half a file.
-        if not text.startswith("tree\n") or "\nend of parameters" not in text:
-            raise InvalidFile("it does not begin or end as one")
-        booster = lightgbm.Booster(model_str=text)
-        objective = text.partition("\nobjective=")[2].split(maxsplit=1)[0]
-    except Exception as error:
-        raise _damaged(source, "LightGBM", error) from None
+    text = content.decode()
+    # LightGBM ends the process when it is given half a file.
+    if not text.startswith("tree\n") or "\nend of parameters" not in text:
+        raise InvalidFile("it does not begin or end as one")
+    booster = lightgbm.Booster(model_str=text)
+    objective = text.partition("\nobjective=")[2].split(maxsplit=1)[0]
     names = tuple(booster.feature_name())
     if names == tuple(f"Column_{j}" for j in range(len(names))):
         names = ()  # it was trained without
-    return _opened(content, source, booster.predict, objective, booster.num_feature(), names)
+    answer = TableAnswer(booster.predict, names, lightgbm_categories(booster))
+    return _opened(content, source, answer, objective, booster.num_feature())
+
+
+def read_catboost(content: bytes, source: str) -> Opened:
+    """Open what CatBoost's ``save_model`` wrote (cbm)."""
+    catboost = need("catboost", "boosted", repr(source))
+    model = catboost.CatBoost()
+    model.load_model(blob=content)
+    objective = str(model.get_all_params().get("loss_function", "")).partition(":")[0]
+    names: tuple[str, ...] = tuple(model.feature_names_)
+    numbered = names == tuple(str(j) for j in range(len(names)))
+    places = model.get_cat_feature_indices()
+    if numbered and places:
+        raise InvalidFile("it reads categories and does not know its columns by name")
+    answer = TableAnswer(
+        CatboostRows(model, objective in _PROBABILITIES),
+        () if numbered else names,
+        {names[j]: None for j in places},
+        text=True,
+    )
+    classes = tuple(model.classes_.tolist()) if objective in _PROBABILITIES else ()
+    return _opened(content, source, answer, objective, len(names), classes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CatboostRows:
+    """A CatBoost model as a function of rows or data frames."""
+
+    model: Any
+    classes: bool
+
+    def __call__(self, x: Any) -> Any:
+        """Return probabilities or values."""
+        kind = "Probability" if self.classes else "RawFormulaVal"
+        return self.model.predict(x, prediction_type=kind)
 
 
 def _opened(
-    content: bytes, source: str, predict: Any, objective: str, width: int, names: tuple[str, ...]
+    content: bytes,
+    source: str,
+    answer: TableAnswer,
+    objective: str,
+    width: int,
+    classes: tuple[Any, ...] = (),
 ) -> Opened:
     output: Output
     if objective in _PROBABILITIES:
@@ -73,14 +122,34 @@ def _opened(
         output = "values"
     else:
         raise InvalidFile(
-            f"{source!r} was trained for {objective[:40]!r}, which gives neither probabilities nor "
-            "a predicted number."
+            f"it was trained for {objective[:40]!r}, which gives neither probabilities nor a "
+            "predicted number"
         )
-    box = from_callable(predict, output=output, kind="boosted trees")
-    card = dataclasses.replace(box.card, n_features=width, features=names)
-    fingerprint = hashlib.sha256(content).hexdigest()
-    return Opened(dataclasses.replace(box, card=card), fingerprint=fingerprint)
+    found = TableModel("boosted trees", answer, output, width, classes)
+    return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
 
 
-def _damaged(source: str, kind: str, error: Exception) -> InvalidFile:
-    return InvalidFile(f"{source!r} is damaged or no {kind} model ({in_short(error)}).")
+_READERS: dict[str, tuple[str, Callable[[bytes, str], Opened]]] = {
+    **dict.fromkeys((".ubj", ".xgb", ".json"), ("XGBoost", read_xgboost)),
+    **dict.fromkeys((".lgb", ".txt"), ("LightGBM", read_lightgbm)),
+    ".cbm": ("CatBoost", read_catboost),
+}
+SUFFIXES = tuple(_READERS)
+
+
+def read_bytes(content: bytes, source: str, suffix: str, *, tried: bool = False) -> Opened:
+    """Open a native file, after a trial unless that was done."""
+    from likewise.models.trial import try_out
+
+    kind, read = _READERS[suffix]
+    library = {"XGBoost": "xgboost", "LightGBM": "lightgbm", "CatBoost": "catboost"}[kind]
+    need(library, "boosted", repr(source))
+    try:
+        if not tried:
+            try_out(content, source)
+        return read(content, source)
+    except MissingExtra:
+        raise
+    except Exception as error:
+        why = str(error) if isinstance(error, InvalidFile) else in_short(error)
+        raise InvalidFile(f"{source!r} is damaged or no {kind} model ({why}).") from None

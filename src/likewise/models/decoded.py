@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
-from likewise.errors import InvalidModel, nearest
+from likewise.errors import InvalidData, InvalidModel, nearest
 from likewise.models.base import ModelCard
 from likewise.models.black_box import BlackBox
 
@@ -92,16 +92,75 @@ def through(reader: ColumnReader, encoder: Decoder | None) -> BlackBox:
         differentiable=False,
         space="original",
     )
-    return BlackBox(card, _Decoding(reader, encoder))
+    return BlackBox(card, Decoding(reader, encoder))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Decoding:
+class Decoding:
+    """A model of columns as a function of features."""
+
     reader: ColumnReader
     encoder: Decoder
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Any:
-        table = self.encoder.decode(x)
-        return self.reader.function(
-            table.select(list(self.reader.columns)) if self.reader.columns else table
+        """Return what the model answers to decoded rows."""
+        return self.of_table(self.encoder.decode(x))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the model reads."""
+        return self.reader.columns or self.encoder.columns
+
+    def of_table(self, table: pa.Table) -> Any:
+        """Return what the model answers to original columns."""
+        return self.reader.function(table.select(list(self.columns)))
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncoderFront:
+    """Features of the audited people themselves, for a model that reads their columns.
+
+    Parameters
+    ----------
+    columns
+        The columns the model reads.
+    encoder
+        What makes features of them; None before the people are known.
+    """
+
+    columns: tuple[str, ...]
+    encoder: Decoder | None = None
+
+    def __call__(
+        self, rows: pa.Table | Shaped[np.ndarray, "n c"]
+    ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
+        """Return features of the original columns, and their names."""
+        if self.encoder is None or not isinstance(rows, pa.Table):
+            raise InvalidData(
+                "The model reads original columns: give a data frame or a file with them "
+                "(likewise.read with raw=True), not arrays."
+            )
+        return self.encoder.encode(rows), self.encoder.features
+
+    def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
+        """Return the original columns, nearest to each row of features."""
+        assert self.encoder is not None
+        return self.encoder.decode(x)
+
+
+def behind(reader: ColumnReader, encoder: Decoder | None) -> BlackBox:
+    """Return a model of original columns as one of features that it makes of them itself."""
+    if encoder is None:
+        return BlackBox(
+            dataclasses.replace(reader.card, space="original"),
+            _unasked,
+            front=EncoderFront(reader.columns),
         )
+    return dataclasses.replace(
+        through(reader, encoder), front=EncoderFront(encoder.columns, encoder)
+    )
+
+
+def _unasked(x: Any) -> Any:
+    raise InvalidModel("The model reads original columns, and none are known yet.")

@@ -15,14 +15,10 @@ SAFE: dict[str, Callable[[bytes, str], Opened]] = {
     ".safetensors": saved.read_bytes,
     ".onnx": onnx_file.read_bytes,
 }
-BOOSTED: dict[str, Callable[[bytes, str], Opened]] = {
-    **dict.fromkeys((".ubj", ".xgb", ".json"), boosted.read_xgboost),
-    **dict.fromkeys((".lgb", ".txt"), boosted.read_lightgbm),
-}
 LARGEST = 4_000_000_000
 """Bytes of a model file that are read."""
 
-SUFFIXES = (*SAFE, ".skops", *pickled.READERS, *BOOSTED)
+SUFFIXES = (*SAFE, ".skops", *pickled.READERS, *boosted.SUFFIXES)
 
 
 def open_model(spec: str, *, trust: bool = False) -> Opened:
@@ -32,9 +28,10 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
     ----------
     spec
         Without trust: a ``.safetensors`` file written by `save_model`, an ``.onnx`` file, a
-        ``.skops`` file of reviewed types, an ``http://`` address.
+        ``.skops`` file of reviewed types, the native files of XGBoost, LightGBM and CatBoost, an
+        ``http://`` address.
         With trust: also a ``.pt2`` archive, a ``.joblib``, ``.pkl``, ``.pickle``, ``.pt`` or
-        ``.pth`` file, the native files of XGBoost and LightGBM, or ``package.module:attribute``.
+        ``.pth`` file, or ``package.module:attribute``.
         An MLflow folder follows the rules of the file inside.
     trust
         Whether code that comes with the model may be run. Opening a pickle runs whatever its
@@ -57,8 +54,6 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
         )
     if suffix in pickled.READERS:
         _ask(f"Opening {spec!r} can run code that comes with it", trust)
-    if suffix in BOOSTED:
-        _ask(f"{spec!r} is read by a library that does not check what it reads", trust)
     content = read_whole(path, most=LARGEST)
     if not content:
         raise InvalidFile(f"{spec!r} is empty.")
@@ -66,7 +61,9 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
         return pickled.read_bytes(content, spec, suffix)
     if suffix == ".skops":
         return skops_file.read_bytes(content, spec, trust)
-    return (SAFE | BOOSTED)[suffix](content, spec)
+    if suffix in boosted.SUFFIXES:
+        return boosted.read_bytes(content, spec, suffix, tried=trust)
+    return SAFE[suffix](content, spec)
 
 
 def _ask(why: str, trust: bool) -> None:

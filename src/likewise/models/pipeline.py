@@ -92,13 +92,23 @@ def is_pipeline(model: Any) -> bool:
 
 def cut(pipeline: Any) -> tuple[PipelineFront, Any]:
     """Cut a fitted pipeline in front of its last step."""
+    whole, pipeline = pipeline, _flat(pipeline)
     last = pipeline.steps[-1][1]
     if last is None or last == "passthrough":
         raise InvalidModel("The pipeline's last step is no model.")
     fitted(last)
     steps = pipeline[:-1] if len(pipeline.steps) > 1 else None
-    width = getattr(pipeline, "n_features_in_", None)
-    return PipelineFront(steps, features_of(pipeline), width), last
+    width = getattr(whole, "n_features_in_", None)
+    return PipelineFront(steps, features_of(whole), width), last
+
+
+def _flat(pipeline: Any) -> Any:
+    """Return a pipeline that ends in a pipeline as one."""
+    steps = list(pipeline.steps)
+    while is_pipeline(steps[-1][1]):
+        name, inner = steps.pop()
+        steps += [(f"{name}-{step}", part) for step, part in inner.steps]
+    return pipeline if len(steps) == len(pipeline.steps) else type(pipeline)(steps)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

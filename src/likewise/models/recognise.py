@@ -18,8 +18,16 @@ from likewise.errors import (
 )
 from likewise.extras import need
 from likewise.losses import LossName, Output
-from likewise.models import black_box, decoded, endpoint, layered, pipeline, scikit
-from likewise.models.base import Model
+from likewise.models import (
+    black_box,
+    decoded,
+    endpoint,
+    layered,
+    native,
+    pipeline,
+    scikit,
+)
+from likewise.models.base import Model, ModelCard
 from likewise.models.behaviour import check_cut
 from likewise.models.opened import Opened
 from likewise.models.space import LabelledPeople, Space, possible, readings, settle
@@ -37,6 +45,7 @@ def as_model(
     labels: Shaped[np.ndarray, " n"] | None = None,
     positive: Any = None,
     space: Literal["auto", "original", "encoded"] = "auto",
+    own: decoded.Decoder | None = None,
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -65,11 +74,14 @@ def as_model(
         a model was fitted on original columns or on the encoder's features.
     space
         Which of the two, if that is known.
+    own
+        What makes features of the audited people themselves, for a model that reads their columns
+        where no encoder is given (see `columns_read`).
     """
     people = LabelledPeople(table, labels, positive)
     said = None if space == "auto" else space
     recogniser = _Recogniser(
-        output, tuple(classes or ()), table, encoder, tuple(protected), said, people
+        output, tuple(classes or ()), table, encoder, tuple(protected), said, people, own
     )
     found = recogniser.model(model)
     if classes and found.card.classes != tuple(classes):
@@ -112,12 +124,15 @@ class _Recogniser:
     protected: tuple[str, ...]
     space: Space | None
     people: LabelledPeople
+    own: decoded.Decoder | None = None
 
     def model(self, given: Any) -> Model:
         if isinstance(given, Model):
             return given
         if isinstance(given, Opened):
             return self.opened(given)
+        if isinstance(given, native.TableModel):
+            return self.table_model(given)
         if isinstance(given, endpoint.Endpoint):
             return given.model(self.classes)
         if isinstance(given, decoded.ColumnReader):
@@ -167,10 +182,31 @@ class _Recogniser:
             return self.model(estimator.best_estimator_)
         if scikit.is_scikit(estimator) and pipeline.is_pipeline(estimator):
             return self.pipeline(estimator)
+        answer = native.table_answer(estimator)
+        if answer is not None and (answer.categories or self.own is not None):
+            return self.reader(decoded.ColumnReader(_card(estimator), answer.columns, answer))
         if self.table is not None and pipeline.reads_text(estimator, self.table):
-            return decoded.through(_reader(estimator), self.encoder)
+            return self.reader(_reader(estimator))
         converted = scikit.convert(estimator) if scikit.is_scikit(estimator) else None
         return converted or black_box.from_predictor(estimator)
+
+    def table_model(self, given: native.TableModel) -> Model:
+        """Read what a file of boosted trees says: by the table if it has categories or gaps."""
+        rows = native.OnMatrix(given.answer)
+        box = black_box.from_callable(rows, output=given.output, classes=given.classes)
+        names = given.answer.columns
+        card = dataclasses.replace(
+            box.card, kind=given.kind, n_features=given.width, features=names
+        )
+        if given.answer.categories or self.own is not None:
+            return self.reader(decoded.ColumnReader(card, names, given.answer))
+        return dataclasses.replace(box, card=card)
+
+    def reader(self, reader: decoded.ColumnReader) -> Model:
+        """Audit a model of columns in the encoder's space, or in one of its own."""
+        if self.encoder is not None:
+            return decoded.through(reader, self.encoder)
+        return decoded.behind(reader, self.own)
 
     def pipeline(self, whole: Any) -> Model:
         """Cut a pipeline in front of its last step, or read it through decoded rows if told how."""
@@ -214,8 +250,47 @@ def _given_sparse(model: black_box.BlackBox, last: Any) -> black_box.BlackBox:
 
 
 def _reader(estimator: Any) -> decoded.ColumnReader:
-    card = black_box.from_predictor(estimator).card
+    card = _card(estimator)
     return decoded.ColumnReader(card, card.features, pipeline.RawAnswer.of(estimator))
+
+
+def _card(estimator: Any) -> ModelCard:
+    return black_box.from_predictor(estimator).card
+
+
+def columns_read(
+    given: Any, table: pa.Table | None, protected: Sequence[str], *, raw: bool
+) -> tuple[str, ...]:
+    """Return the columns that a model reads as they are, categories and gaps included.
+
+    None if it is fed numbers, or cut in front of its last step.
+
+    Parameters
+    ----------
+    raw
+        Whether the people's features are still to be made.
+    """
+    inner = given.content if isinstance(given, Opened) else given
+    inner = getattr(inner, "best_estimator_", inner)
+    if table is None or isinstance(inner, Model) or is_torch(inner):
+        return ()
+    if isinstance(inner, native.TableModel):
+        answer, width = inner.answer, inner.width
+    else:
+        if not (hasattr(inner, "predict_proba") or scikit.is_scikit(inner)):
+            return ()
+        if scikit.is_scikit(inner) and pipeline.is_pipeline(inner):
+            return ()
+        found, width = native.table_answer(inner), scikit.width_of(inner)
+        if found is None:
+            return scikit.features_of(inner) if pipeline.reads_text(inner, table) else ()
+        answer = found
+    names = answer.columns
+    if not names:
+        front = pipeline.PipelineFront(None, (), width).among(table, protected)
+        names = front.columns or tuple(table.column_names)
+    gaps = raw or any(table[name].null_count for name in names if name in table.column_names)
+    return names if answer.categories or gaps else ()
 
 
 def _with_card(model: Model, **changes: Any) -> Model:

@@ -169,3 +169,19 @@ def _activation(node: fx.Node) -> nn.Module:
     if node.target is F.gelu:
         return nn.GELU(**node.kwargs)  # type: ignore[arg-type]
     return _FUNCTIONS[node.target]()
+
+
+def without_link(module: nn.Module) -> nn.Module | None:
+    """Return a module without the softmax, or the single sigmoid, that it ends in; None if not.
+
+    The loss of logits keeps all its digits where probabilities round to 0 or 1.
+    """
+    hooks = module._forward_hooks or module._forward_pre_hooks
+    if type(module) is not nn.Sequential or len(module) < 2 or hooks or module[-1]._forward_hooks:
+        return None
+    *rest, last = module
+    if type(last) is nn.Sequential and (inner := without_link(last)) is not None:
+        return nn.Sequential(*rest, inner)
+    softmax = type(last) is nn.Softmax and last.dim in (1, -1)
+    single = type(last) is nn.Sigmoid and getattr(rest[-1], "out_features", 0) == 1
+    return nn.Sequential(*rest) if softmax or single else None

@@ -20,7 +20,7 @@ from likewise.losses import Output
 from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
 from likewise.models.layered import Chain, probe_rows
 from likewise.models.network import Network, plain_network
-from likewise.models.torch_layers import read_layers
+from likewise.models.torch_layers import read_layers, without_link
 
 Function = Callable[[Tensor], Any]
 
@@ -41,6 +41,8 @@ class TorchModel(Model):
     declared
         Whether someone said what the outputs mean. If nobody did, outputs that look like
         probabilities are refused rather than read as logits.
+    says
+        What the user's module returns, if its last softmax or sigmoid was left out to read logits.
     """
 
     card: ModelCard
@@ -49,6 +51,7 @@ class TorchModel(Model):
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
+    says: Output | None = None
 
     @property
     @override
@@ -136,6 +139,10 @@ def from_module(
     dtype written into it is run in its own, and cast.
     """
     module = _unwrapped(module)
+    says: Output | None = None
+    known = fingerprint(module)
+    if output in (None, "probabilities") and (inner := without_link(module)) is not None:
+        module, output, says = inner, "logits", "probabilities"
     double = private_copy(module, torch.float64)
     own = next(_dtypes(module), torch.get_default_dtype())
     width, dtype = _probe(double, widths(module)), torch.float64
@@ -148,14 +155,14 @@ def from_module(
         else:
             runnable, dtype = single, own
     card = _card(_kind(module), output, classes)
-    card = dataclasses.replace(card, n_features=width, fingerprint=fingerprint(module))
+    card = dataclasses.replace(card, n_features=width, fingerprint=known)
     if width is not None:
         x = torch.zeros(2, width, dtype=dtype, requires_grad=True)
         with torch.random.fork_rng(devices=[]):
             out = runnable(x)
         differentiable = not isinstance(out, Tensor) or out.requires_grad
         card = dataclasses.replace(card, differentiable=differentiable)
-    return TorchModel(card, runnable, dtype, declared=output is not None)
+    return TorchModel(card, runnable, dtype, declared=output is not None, says=says)
 
 
 def from_function(

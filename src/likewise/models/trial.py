@@ -7,6 +7,7 @@ happens to a process that has nothing to lose; what it opens in peace is then op
 import multiprocessing
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -46,14 +47,18 @@ def _limit(most: int) -> None:
 
 def main(source: str, most: int) -> int:
     """Open what comes in on stdin, ask it about two people, and return the exit code."""
+    from likewise.models import boosted, onnx_file
     from likewise.models.behaviour import check_rows
-    from likewise.models.onnx_file import read_bytes
     from likewise.models.recognise import as_model
 
     content = sys.stdin.buffer.read()
     _limit(most + 4 * len(content))
     try:
-        model = as_model(read_bytes(content, source, tried=True))
+        suffix = Path(source).suffix.lower()
+        if suffix in boosted.SUFFIXES:
+            boosted.read_bytes(content, source, suffix, tried=True)
+            return 0
+        model = as_model(onnx_file.read_bytes(content, source, tried=True))
         check_rows(model, np.zeros((2, model.card.n_features or 1)))
     except MemoryError:
         return 1
