@@ -164,6 +164,7 @@ def test_an_interrupted_audit_is_continued_where_it_stopped(world, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The model is no better than a constant")
 def test_a_regression_is_judged_alike(world, tmp_path):
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from likewise.engine.plan import Plan
 from likewise.engine.run_progress import Progress
 from likewise.engine.variants import People, Variant
 from likewise.errors import Untrustworthy
+from likewise.scale.executors import Executor, Threads
 from likewise.scale.memory import plan_pieces
 from likewise.scale.store import Book, MemoryBook
 from likewise.statistics.frame import Frame
@@ -63,8 +64,10 @@ def _sweep_source(
     source = plan.source_of(variants[0])
     blocks = source.blocks(plan.block_size)
     n = plan.n if variants[0].sample is None else source.n_rows
-    starts = _starts(plan, blocks, variants)
-    limits = _limits(plan, blocks, variants, starts)
+    # A few people are done here before other processes have started.
+    run = plan.run if variants[0].sample is None or not plan.run.processes else Threads()
+    starts = _starts(blocks, n, run)
+    limits = _limits(plan, blocks, variants, starts, run)
     frames = {v.name: _frame(plan, v, n, limit) for v, limit in zip(variants, limits, strict=True)}
     job = MoveBlocks(
         model=plan.handle,
@@ -83,7 +86,7 @@ def _sweep_source(
         total.add(part, unpack(book.tally(part), frames))
     tell(total.people, n)
     per = TOGETHER if len(blocks) > SMALL and _roomy(plan) else 1
-    for task, part in plan.run.map(job, blocks.tasks(per, finished)):
+    for task, part in run.map(job, blocks.tasks(per, finished)):
         book.put(part)
         total.add(task, unpack(part.tally, frames))
         tell(total.people, n)
@@ -173,19 +176,17 @@ def _frame(plan: Plan, variant: Variant, n: int, limit: float) -> Frame:
     )
 
 
-def _starts(
-    plan: Plan, blocks: Blocks, variants: Iterable[Variant]
-) -> Int[np.ndarray, " b"] | None:
+def _starts(blocks: Blocks, n: int, run: Executor) -> Int[np.ndarray, " b"] | None:
     """Return the position of every block's first person, if rows were left out and it matters."""
     source = blocks.source
     if isinstance(source, PeopleSource):
         firsts = np.arange(len(blocks)) * blocks.size
         return np.searchsorted(source.places, firsts)
-    if source.n_rows == plan.n:
+    if source.n_rows == n:
         return None
     counts = np.zeros(len(blocks), dtype=np.int64)
     tasks = blocks.tasks(TOGETHER)
-    for _, answer in plan.run.map(CountBlocks(blocks), tasks):
+    for _, answer in run.map(CountBlocks(blocks), tasks):
         for number, count in answer:
             counts[number] = count
     return np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -207,6 +208,7 @@ def _limits(
     blocks: Blocks,
     variants: Sequence[Variant],
     starts: Int[np.ndarray, " b"] | None,
+    run: Executor,
 ) -> list[float]:
     """Return what losses after the map are held down to: the cap times the mean before it."""
     if plan.task != "regression":
@@ -214,7 +216,7 @@ def _limits(
     chosen = tuple(tuple(move.people for move in variant.moves) for variant in variants)
     job = LossBlocks(plan.handle, blocks, plan.classes, chosen, starts)
     sums: list[list[tuple[float, float]]] = [[] for _ in variants]
-    for _, answer in plan.run.map(job, blocks.tasks(TOGETHER)):
+    for _, answer in run.map(job, blocks.tasks(TOGETHER)):
         for k, parts in enumerate(answer):
             sums[k] += parts
     cap = plan.settings.cap
