@@ -33,6 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
     jaxtyping can hook into that import.
     """
     config.addinivalue_line("filterwarnings", "error::likewise.errors.LikewiseWarning")
+    # Many tests audit networks that were never trained.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:The model is no better than a constant:UserWarning"
+    )
     # The option takes one package only, when its type checker has arguments.
     _, checker = config.getoption("jaxtyping_packages").split(",", 1)
     jaxtyping.install_import_hook("likewise_studies", checker)
