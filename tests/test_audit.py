@@ -19,6 +19,9 @@ from likewise.errors import InvalidData, InvalidModel, InvalidSettings, Untrustw
 from likewise.metrics.torch_metric import TorchMetric
 from likewise.settings import Settings
 
+# Most networks here are as they were drawn.
+pytestmark = pytest.mark.filterwarnings("ignore:The model is no better than a constant")
+
 CORE = Settings(checks="core")
 
 

@@ -44,6 +44,7 @@ class TestRecord(Part):
     n: Count
     outcome: Outcome
     held_back: Text = ""
+    claim: Text = ""
     notes: tuple[Text, ...] = ()
     details: dict[Text, Number] = Field(default_factory=dict)
 
@@ -70,6 +71,7 @@ class DecidedBy(Part):
     test: Text
     interval: Text
     metric: Text
+    claim: Text = ""
 
 
 class ModelRecord(Part):

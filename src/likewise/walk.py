@@ -166,7 +166,8 @@ def audit(
     >>> y = x[:, 1] + 0.5 * rng.normal(size=500) > 0
     >>> people = likewise.AuditData.from_arrays(x[:250], y[:250], {"group": group[:250]})
     >>> model = LogisticRegression().fit(x[250:], y[250:])
-    >>> result = likewise.audit(model, people, settings=likewise.Settings(checks="core"))
+    >>> alike = likewise.ignoring([[1.0, 0.0, 0.0]])  # but for the first feature
+    >>> result = likewise.audit(model, people, metric=alike, checks="core")
     >>> result.outcome
     'within_tolerance'
     """

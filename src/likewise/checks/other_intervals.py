@@ -28,5 +28,6 @@ class OtherIntervals(Check):
                 if other.needs_rows and rows is None:
                     continue
                 evidence = other.evidence(tally, rows() if other.needs_rows and rows else None)
-                found.append(as_record(evidence.verdict(test.delta, test.alpha), plan.map.name))
+                verdict = evidence.verdict(test.delta, test.alpha)
+                found.append(as_record(verdict, plan.map.name, test.claim))
         return Finding({"beside": tuple(found)})

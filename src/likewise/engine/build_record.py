@@ -79,6 +79,7 @@ def build_record(
             test=deciding.test,
             interval=_interval(deciding.method),
             metric="refitted" if refitted else "fixed",
+            claim=plan.map.claim if deciding.map == plan.map.name else "",
         ),
         tests=judgement.records,
         rows={"n": found.n, **counts, "below_one": found.below_one},

@@ -67,7 +67,8 @@ class Judgement:
     def record(self, name: str) -> TestRecord:
         """Return one test as it stands in the result file."""
         test = self.tests[name]
-        return as_record(self.evidence[name].verdict(test.delta, test.alpha), self.map)
+        verdict = self.evidence[name].verdict(test.delta, test.alpha)
+        return as_record(verdict, self.map, test.claim)
 
 
 def judge(
@@ -208,6 +209,6 @@ def metric_counts(settings: Settings, metric: FairMetric) -> bool:
     return settings.decide.metric == "refitted"
 
 
-def as_record(verdict: Verdict, map_name: str) -> TestRecord:
+def as_record(verdict: Verdict, map_name: str, claim: str = "") -> TestRecord:
     """Return a verdict as it stands in the result file."""
-    return TestRecord.model_validate({"map": map_name, **verdict.to_dict()})
+    return TestRecord.model_validate({"map": map_name, "claim": claim, **verdict.to_dict()})

@@ -140,12 +140,14 @@ def method(record: Record) -> list[str]:
         "mean_loss_ratio": "The statistic is the mean loss after the move divided by the mean "
         "loss before.",
     }
+    claim = record.tests[decided.test].claim or decided.test.replace("_", " ")
+    statistic = tests.get(decided.test, f"The statistic is {claim}.")
     return [
         "The audit asks whether people who are alike, but for what must not matter, are treated "
         "alike by the model. Who is alike is said by a fair metric: directions in which people "
         "may differ at no distance are called free.",
-        maps.get(decided.map, f"People are moved by the map {decided.map!r}."),
-        f"{tests.get(decided.test, '')} Evidence of unfairness is reported if the lower {sure} "
+        maps.get(decided.map, decided.claim or f"People are moved by the map {decided.map!r}."),
+        f"{statistic} Evidence of unfairness is reported if the lower {sure} "
         f"bound exceeds the tolerance δ = {settings.delta:g}; within tolerance, if an upper "
         f"{sure} bound does not (for the loss ratio, with ratios capped at {settings.cap:g}); "
         "otherwise the audit is inconclusive. At the tolerance, a model is accused by chance in "
