@@ -47,17 +47,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def subject_of(test: TestRecord) -> str:
-    """Return what a test is about, with a place for the number; a test of one's own says it."""
-    own = test.claim.replace("{", "{{").replace("}", "}}")
-    return SUBJECTS.get(test.test, f"{own} is {{}}" if own else SUBJECTS["loss_ratio"])
-
-
 def sentence(test: TestRecord, this_metric: bool = False) -> str:
     """Say what follows from the deciding test, and with which bound. Never calls a model fair."""
     sure = percent(1 - test.alpha)
     where = "under this metric " if this_metric else ""
-    subject = where + subject_of(test)
+    own = test.claim.replace("{", "").replace("}", "") or "the ratio"
+    subject = where + SUBJECTS.get(test.test, f"{own} is {{}}")
     if test.outcome == "evidence_of_unfairness":
         claim = subject.format(f"more than {number(test.lower_bound)}")
         return (
