@@ -181,12 +181,17 @@ def test_a_metric_learned_from_the_audited_people_brings_its_own_uncertainty():
     assert len(refits.replicates) == 10
     assert own.record.tests["loss_ratio"].std_error == refits.std_error_refitted
 
-    other = likewise.audit(network(), data, metric=likewise.sensitive_subspace(people(300, 1)))
+    metric = likewise.sensitive_subspace(people(300, 1))
+    other = likewise.audit(network(), data, metric=metric)
     assert not other.record.metric.same_sample
-    assert other.record.decided_by.metric == "fixed"
-    assert other.record.tests["loss_ratio"].std_error == pytest.approx(
-        other.record.refits["loss_ratio"].std_error_fixed
-    )
+    assert other.record.decided_by.metric == "refitted"
+    refits = other.record.refits["loss_ratio"]
+    assert other.record.tests["loss_ratio"].std_error == refits.std_error_refitted
+
+    fixed = Settings(decide={"metric": "fixed"})
+    this = likewise.audit(network(), data, metric=metric, settings=fixed)
+    assert this.record.tests["loss_ratio"].std_error == pytest.approx(refits.std_error_fixed)
+    assert "under this metric" in this.record.sentence
 
 
 def test_bootstrap_refits_on_demand():

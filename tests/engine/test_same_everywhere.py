@@ -188,7 +188,7 @@ def test_a_metric_learned_from_the_audited_people_is_recognised(world):
     own = likewise.sensitive_subspace(people)
     assert audit(world, metric=own).record.metric.same_sample
     turned = likewise.sensitive_subspace(people.take(np.arange(len(people))[::-1]))
-    assert not audit(world, metric=turned).record.metric.same_sample
+    assert audit(world, metric=turned).record.metric.same_sample
 
 
 def test_what_decides_is_run_whatever_checks_were_asked_for(world):

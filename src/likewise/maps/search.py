@@ -84,6 +84,11 @@ class Reach(UnfairMap):
         return dataclasses.replace(self, feasible=Feasible.keeping(choices, known.n))
 
     @override
+    def under(self, metric: FairMetric) -> "Reach":
+        # A reach stands in the coordinates of one metric's free directions: another has its own.
+        return self if metric.reach is None else dataclasses.replace(self, within=None)
+
+    @override
     def without(self, direction: int) -> "Reach":
         within = None if self.within is None else self.within.without(direction)
         return dataclasses.replace(self, within=within)
