@@ -54,6 +54,16 @@ def audit(world, settings=None, people=None, **how):
     )
 
 
+def small_sample(monkeypatch):
+    """Let a survey keep 500 people at most."""
+
+    def survey(source, seed):
+        job = SurveyJob(source, seed, 500)
+        return total(map(job.begin(), job.tasks()))
+
+    monkeypatch.setattr("likewise.data.sources.Source.survey", survey)
+
+
 @pytest.mark.parametrize("design", [PLAIN, WEIGHTED, CLUSTERED, BOTH])
 def test_people_in_memory_and_in_files_have_one_result(world, design):
     settings = world.settings.changed(**design)
@@ -189,6 +199,22 @@ def test_a_metric_learned_from_the_audited_people_is_recognised(world):
     assert audit(world, metric=own).record.metric.same_sample
     turned = likewise.sensitive_subspace(people.take(np.arange(len(people))[::-1]))
     assert audit(world, metric=turned).record.metric.same_sample
+    others = dataclasses.replace(people, x=people.x + 0.01, table=None)
+    elsewhere = likewise.sensitive_subspace(others)
+    assert not audit(world, metric=elsewhere).record.metric.same_sample
+
+
+def test_a_metric_is_learned_from_a_sample_of_very_many_and_says_so(world, monkeypatch):
+    small_sample(monkeypatch)
+    monkeypatch.setattr("likewise.engine.learning.MOST", 1200)
+    settings = world.settings.changed(metric__placebos=0)
+    found = [audit(world, settings, metric=None, run=run).record
+             for run in (likewise.Inline(), likewise.Threads(2))]  # fmt: skip
+    assert plain(found[0]) == plain(found[1])
+    assert found[0].metric.origin.n == 1200
+    # More than one in twenty of the audited taught it, so that its groups are left out of both.
+    assert found[0].metric.same_sample
+    assert found[0].decided_by.metric == "refitted"
 
 
 def test_what_decides_is_run_whatever_checks_were_asked_for(world):
@@ -226,16 +252,6 @@ def rare(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rare")
     frame.to_parquet(folder / "part-0.parquet")
     return frame, folder
-
-
-def small_sample(monkeypatch):
-    """Let a survey keep 500 people at most."""
-
-    def survey(source, seed):
-        job = SurveyJob(source, seed, 500)
-        return total(map(job.begin(), job.tasks()))
-
-    monkeypatch.setattr("likewise.data.sources.Source.survey", survey)
 
 
 def test_a_pipelines_columns_are_swapped_for_every_value_that_occurs(rare, monkeypatch):

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from likewise.checks.reach_crosscheck import ReachCrosscheck, may_replace, search_beside
 from likewise.engine.decide import Judgement, metric_counts
-from likewise.engine.learning import everyone_of
+from likewise.engine.learning import some_of
 from likewise.engine.meeting import as_seen
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
@@ -125,7 +125,7 @@ def _draws(plan: Plan) -> tuple[Resample, ...]:
     """Learn the metric again from bootstrap samples of everyone."""
     settings, people = plan.settings, plan.people
     if len(people) < plan.n:
-        people = as_seen(plan.model, everyone_of(plan.source))
+        people = as_seen(plan.model, some_of(plan.source, settings.seed, plan.run))
     return bootstrap_refits(
         people, plan.metric, settings.metric.refits, settings.seed, plan.known.fingerprint
     )

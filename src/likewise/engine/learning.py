@@ -2,7 +2,7 @@
 
 from likewise.audit_data import AuditData
 from likewise.data.sources import Source
-from likewise.data.survey import Survey
+from likewise.data.survey import Survey, SurveyJob, total
 from likewise.engine.meeting import as_seen
 from likewise.engine.run_progress import Progress
 from likewise.errors import InvalidData
@@ -11,6 +11,9 @@ from likewise.metrics.learn import sensitive_subspace
 from likewise.models.base import Model
 from likewise.scale.executors import Executor
 from likewise.settings import Settings
+
+MOST = 200_000
+"""People that a metric is learned from; more would hardly change it, and its origin says so."""
 
 
 def learn_metric(
@@ -22,7 +25,10 @@ def learn_metric(
     run: Executor,
     progress: Progress | None = None,
 ) -> FairMetric:
-    """Return the metric that is blind to what predicts the protected traits of everyone."""
+    """Return the metric that is blind to what predicts the protected traits of everyone.
+
+    Of very many people, a random sample teaches it; its origin says how large that was.
+    """
     if not known.traits:
         raise InvalidData(
             "Without a fair metric, protected traits are needed to learn one. Name them with "
@@ -30,10 +36,18 @@ def learn_metric(
         )
     if len(people) == known.n:
         return sensitive_subspace(people, **settings.learning, as_read=known.sample)
-    everyone = everyone_of(source)
-    return sensitive_subspace(as_seen(model, everyone), **settings.learning, as_read=everyone)
+    drawn = some_of(source, settings.seed, run, progress)
+    return sensitive_subspace(as_seen(model, drawn), **settings.learning, as_read=drawn)
 
 
-def everyone_of(source: Source) -> AuditData:
-    """Return all people at once."""
-    return source.rows(0, source.n_rows)[0]
+def some_of(
+    source: Source, seed: int, run: Executor, progress: Progress | None = None
+) -> AuditData:
+    """Return everyone, or as many people drawn at random as a metric is learned from."""
+    job = SurveyJob(source, seed, MOST)
+    tasks, parts = list(job.tasks()), []
+    for _, part in run.map(job, tasks):
+        parts.append(part)
+        if progress is not None:
+            progress("drawing people", len(parts), len(tasks))
+    return total(iter(parts)).sample
