@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from likewise.inference.ratio_tests import LossRatioTest as LossRatioTest
     from likewise.inference.ratio_tests import MeanLossRatioTest as MeanLossRatioTest
     from likewise.maps.combine import Worst as Worst
+    from likewise.maps.counterparts import Counterparts as Counterparts
     from likewise.maps.flips import Flips as Flips
     from likewise.maps.flow import GradientFlow as GradientFlow
     from likewise.maps.search import Reach as Reach
@@ -65,6 +66,7 @@ _HOMES = {
     "GradientFlow": "maps.flow",
     "Reach": "maps.search",
     "Flips": "maps.flips",
+    "Counterparts": "maps.counterparts",
     "Worst": "maps.combine",
     "Outcomes": "outcomes",
     "LossRatioTest": "inference.ratio_tests",

@@ -10,6 +10,13 @@ from pydantic import Field
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.files import read_whole
 from likewise.json_text import LARGEST, Count, Hash, Number, Size, Text, parse
+from likewise.record_counterparts import (
+    ColumnLeftOut,
+    CounterpartCase,
+    CounterpartGroup,
+    CounterpartsRecord,
+    CounterpartTrait,
+)
 from likewise.record_parts import (
     CertificateRecord,
     DataRecord,
@@ -41,6 +48,11 @@ LARGEST_FILE = 100_000_000
 
 __all__ = [
     "CertificateRecord",
+    "ColumnLeftOut",
+    "CounterpartCase",
+    "CounterpartGroup",
+    "CounterpartTrait",
+    "CounterpartsRecord",
     "DataRecord",
     "DecidedBy",
     "DeltaCurveRecord",
@@ -77,6 +89,7 @@ class Record(Part):
     decided_by: DecidedBy
     tests: dict[Text, TestRecord]
     beside: tuple[TestRecord, ...] = ()
+    counterparts: CounterpartsRecord | None = None
     rows: dict[Text, Count]
     certificate: CertificateRecord | None = None
     horizons: tuple[HorizonRecord, ...] = ()

@@ -102,6 +102,7 @@ MAPS = Registry(
         "flow": "maps.flow:GradientFlow",
         "reach": "maps.search:Reach",
         "flips": "maps.flips:Flips",
+        "counterparts": "maps.counterparts:Counterparts",
         "worst": "maps.combine:Worst",
     },
 )
@@ -121,6 +122,7 @@ CHECKS = Registry(
         "horizons": "checks.horizon_ladder:Horizons",
         "reach_crosscheck": "checks.reach_crosscheck:ReachCrosscheck",
         "refits": "checks.metric_refits:Refits",
+        "flow_beside": "checks.flow_beside:FlowBeside",
         "placebo": "checks.placebo_traits:Placebo",
         "groups": "checks.group_tables:Groups",
         "robust": "checks.robust_value:Robust",

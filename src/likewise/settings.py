@@ -67,7 +67,8 @@ class Settings(Choices):
     map: Choice = Field(
         Choice(),
         description="How people are moved, with its parameters; auto is the gradient flow for "
-        "models with gradients, and the search within reach for others.",
+        "models with gradients, and the search within reach for others; counterparts compares "
+        "with real people alike in the columns that may matter.",
     )
     metric: Metric = Field(Metric(), description="How a fair metric is learned when none is given.")
     tests: Selection = Field(
@@ -115,6 +116,16 @@ class Settings(Choices):
     def hash(self) -> str:
         """Return the sha256 of the choices as canonical JSON."""
         return hashlib.sha256(canonical(self.model_dump(mode="json")).encode()).hexdigest()
+
+    def as_in_paper(self) -> "Settings":
+        """Return the paper's procedure: its flow and steps, its normal limit, this very metric."""
+        return self.changed(
+            map={"name": "flow", "solver": "euler", "steps": 500},
+            metric__C=1.0,
+            decide__interval="paper",
+            decide__metric="fixed",
+            decide__certify=False,
+        )
 
     def changed(self, **choices: Any) -> "Settings":
         """Return settings with some choices replaced; ``section__name`` reaches into a section.

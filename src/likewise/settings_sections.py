@@ -67,6 +67,16 @@ class Decide(Choices):
     loss: Literal["squared", "absolute"] | None = Field(
         None, description="For regressions: squared (the default) or absolute errors."
     )
+    favourable: str | None = Field(
+        None,
+        description="The decision that people want; with counterparts its refusal is then the "
+        "loss, and no label is needed.",
+    )
+    threshold: float | None = Field(
+        None,
+        description="Probability (for regressions, value) above which the favourable decision, "
+        "or else class 1, is made; without it 0.5.",
+    )
     interval: IntervalName = Field(
         "hall",
         description="How bounds are computed: hall, bootstrap_t, or paper (the normal limit); "
@@ -76,6 +86,11 @@ class Decide(Choices):
         "auto",
         description="Whose uncertainty counts: fixed asks about this very metric, refitted adds "
         "that of learning it, auto does so whenever the metric was learned.",
+    )
+    certify: bool = Field(
+        True,
+        description="Whether a model may be found within tolerance at all; the paper's procedure "
+        "never does.",
     )
     blinded: Literal["refuse", "stronger"] = Field(
         "refuse",

@@ -2,20 +2,26 @@
 
 import contextlib
 import dataclasses
-import functools
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from likewise.audit_data import AuditData
 from likewise.choices import make
-from likewise.engine.build_record import build_record, worst_cases
+from likewise.engine.audit_result import AuditResult as AuditResult
+from likewise.engine.build_record import build_record
 from likewise.engine.decide import Judgement, judge
 from likewise.engine.get_ready import chosen, get_ready
 from likewise.engine.move_stats import MoveStats
-from likewise.engine.outcomes_file import MOST_ROWS, OutcomesFile, keep_outcomes, reader
+from likewise.engine.outcomes_file import (
+    MOST_ROWS,
+    OutcomesFile,
+    keep_outcomes,
+    nobody_moved,
+    reader,
+    write_visits,
+)
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.prepare import with_certificate
 from likewise.engine.provenance import identity_of
@@ -23,86 +29,14 @@ from likewise.engine.run_progress import Progress, noted_warnings
 from likewise.engine.sweep import sweep
 from likewise.engine.variants import DECIDES, Variant
 from likewise.errors import InvalidSettings, StatisticalWarning
-from likewise.files import write_whole
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.models.drift import Remembered
-from likewise.outcomes import Outcomes
-from likewise.record import Record, WorstCase
 from likewise.registry import CHECKS
-from likewise.report.plots import Plots
-from likewise.report.words import summary
 from likewise.scale.executors import Executor, Threads
 from likewise.scale.store import Memory, Store
 from likewise.settings import Choice, Settings
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class AuditResult:
-    """What an audit found. Print it; save it; ask it who is treated worst.
-
-    Parameters
-    ----------
-    record
-        The result as data: all that the JSON file holds and reports are made from.
-    metric
-        The fair metric that was used, given or learned.
-    """
-
-    record: Record
-    metric: FairMetric
-    stats: MoveStats = dataclasses.field(repr=False)
-    people: AuditData = dataclasses.field(repr=False)
-    rows: Callable[[], Outcomes] = dataclasses.field(repr=False)
-
-    @functools.cached_property
-    def outcomes(self) -> Outcomes:
-        """One row a person; every test can be repeated from them without the model."""
-        return self.rows()
-
-    @property
-    def outcome(self) -> str:
-        """``evidence_of_unfairness``, ``within_tolerance`` or ``inconclusive``."""
-        return self.record.outcome
-
-    def summary(self) -> str:
-        """Return the audit on one page of text, the verdict last."""
-        return summary(self.record)
-
-    def worst(self, n: int = 10) -> tuple[WorstCase, ...]:
-        """Return the people treated worst, before and after, in original columns where possible.
-
-        At most 100 are kept.
-        """
-        return worst_cases(self.stats.worst, self.people, n)
-
-    def to_json(self) -> str:
-        """Return the result file as text."""
-        return self.record.to_json()
-
-    def to_html(self) -> str:
-        """Return the report as one self-contained web page."""
-        from likewise.report.html import to_html
-
-        return to_html(self.record)
-
-    @property
-    def plot(self) -> Plots:
-        """Pictures as matplotlib axes: ``result.plot.groups()``."""
-        return Plots(self.record)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result file."""
-        write_whole(path, self.to_json().encode())
-
-    def __str__(self) -> str:
-        return self.summary()
-
-    def _repr_html_(self) -> str:
-        from likewise.report.notebook import result_snippet
-
-        return result_snippet(self.record)
 
 
 def audit(
@@ -110,7 +44,8 @@ def audit(
     people: Any,
     *,
     metric: FairMetric | None = None,
-    map: UnfairMap | str | None = None,
+    map: Any = None,
+    pool: Any = None,
     tests: Sequence[RatioTest] = (),
     checks: str | Sequence[str] | None = None,
     settings: Settings | None = None,
@@ -137,7 +72,11 @@ def audit(
         Who counts as alike. Without one, it is learned from the audited people themselves:
         directions that predict their protected traits are free.
     map
-        How the worst similar person is found; by default that of the settings.
+        How the worst similar person is found; by default that of the settings. `Counterparts`
+        compares with real people instead.
+    pool
+        For counterparts: people other than the audited, as ``people`` are given. Without one, a
+        random half of the people becomes the pool.
     tests, checks
         Tests to run, and checks beyond the verdict; by default those of the settings.
     settings
@@ -171,6 +110,26 @@ def audit(
     >>> result.outcome
     'within_tolerance'
     """
+    settings = chosen(settings, map, checks, output)
+    if settings.map.name == "counterparts":
+        return audit_counterparts(
+            model,
+            people,
+            metric=metric,
+            pool=pool,
+            tests=tests,
+            settings=settings,
+            run=run,
+            outcomes=outcomes,
+            trust=trust,
+            progress=progress,
+            command=command,
+            finish=finish,
+        )
+    if pool is not None:
+        raise InvalidSettings(
+            "A pool is for counterparts: name the columns that may matter (--may-matter), too."
+        )
     began = time.perf_counter()
     with noted_warnings() as said, contextlib.ExitStack() as stack:
         plan = get_ready(
@@ -179,7 +138,7 @@ def audit(
             metric=metric,
             map=map,
             tests=tests,
-            settings=chosen(settings, map, checks, output),
+            settings=settings,
             run=run,
             trust=trust,
             progress=progress,
@@ -247,6 +206,49 @@ def rehearse(
     return "\n".join(lines)
 
 
+def audit_counterparts(
+    model: Any,
+    people: Any,
+    *,
+    settings: Settings,
+    pool: Any,
+    outcomes: str | Path | OutcomesFile | None,
+    finish: Callable[[AuditResult], object] | None,
+    command: str,
+    metric: FairMetric | None,
+    tests: Sequence[RatioTest],
+    **where: Any,
+) -> AuditResult:
+    """Compare people with real people of other groups; another map of the same people below."""
+    from likewise.engine.counterpart_walk import compare_with_counterparts
+
+    found = compare_with_counterparts(
+        model,
+        people,
+        pool=pool,
+        settings=settings,
+        command=command,
+        move=lambda same, other: audit(
+            model, same, settings=other, metric=metric, tests=tests, **where
+        ),
+        **where,
+    )
+    below = found.below
+    result = AuditResult(
+        found.record,
+        None if below is None else below.metric,
+        None if below is None else below.stats,
+        found.people,
+        nobody_moved if below is None else below.rows,
+        found.visits,
+    )
+    if outcomes is not None:
+        write_visits(found.visits, outcomes)
+    if finish is not None:
+        finish(result)
+    return result
+
+
 def all_checks(plan: Plan) -> list[Check]:
     """Return all checks that are known, and those that were named; each knows if it was asked."""
     chosen, names = plan.settings.checks, dict.fromkeys([*CHECKS.names(), *sorted(plan.asked)])
@@ -274,4 +276,8 @@ def judge_everyone(plan: Plan, stats: Mapping[str, MoveStats]) -> Judgement:
                 f"(here {plan.n}). Use interval 'hall', which it agrees with at this size."
             )
         rows = plan.rows()
-    return judge(plan.tests, plan.decider, plan.map.name, stats[DECIDES].tally, rows)
+    judgement = judge(plan.tests, plan.decider, plan.map.name, stats[DECIDES].tally, rows)
+    if plan.settings.decide.certify:
+        return judgement
+    never = "The settings said beforehand that nothing is to be found within tolerance."
+    return dataclasses.replace(judgement, against_tolerance=(never,))

@@ -24,7 +24,7 @@ from likewise.record import (
     ToleranceRecord,
     WorstCase,
 )
-from likewise.report.words import sentence
+from likewise.report.verdict_words import sentence
 from likewise.settings import Settings
 
 FLAGS = [

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, final
 
 from typing_extensions import override
@@ -43,9 +43,8 @@ class Refits(Check):
         maps = [plan.map]
         if may_replace(plan):
             maps.append(search_beside(plan, **plan.settings.checks.params(ReachCrosscheck.name)))
-        draws = _draws(plan) if _resampled(plan) else ()
         for map in maps:
-            yield from _refitted(plan, map, draws)
+            yield from refitted_variants(plan, map)
 
     def _runs(self, plan: Plan) -> bool:
         counts = metric_counts(plan.settings, plan.metric)
@@ -60,39 +59,48 @@ class Refits(Check):
 
     @override
     def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
-        found = [stats[name] for name in stats if name.startswith(_prefix(judgement.map))]
-        if not found:
+        after, records = with_refitted(judgement, stats, plan)
+        if not records:
             skipped = self.name not in plan.asked and plan.map.goes_by_metric
             return Finding(skipped=("metric refits",) if skipped else ())
-        flows = judgement.map == plan.map.name and not math.isnan(plan.map.time)
-        used = metric_counts(plan.settings, plan.metric)
-        evidence: dict[str, Evidence] = {}
-        records: dict[str, RefitRecord] = {}
-        for name, test in judgement.tests.items():
-            quick = test.without_rows()
-            parts = [quick.evidence(part.tally) for part in found]
-            before = judgement.evidence[name]
-            after = with_refits(
-                before,
-                parts,
-                bootstrap=_resampled(plan),
-                separate=not plan.same_sample,
-                directions=len(plan.metric.free),
-                root=flows,
-            )
-            evidence[name] = after
-            bounds, alpha = after.bounds, test.alpha
-            records[name] = RefitRecord(
-                method=after.method + _seen_on(found[0].n, plan.n, plan.same_sample),
-                replicates=tuple(part.estimate.value for part in parts),
-                std_error_fixed=before.estimate.std_error,
-                std_error_refitted=after.estimate.std_error,
-                lower_bound=math.nan if bounds is None else bounds.lower_bound(alpha),
-                upper_bound=math.nan if bounds is None else bounds.upper_bound(alpha),
-                used=used,
-            )
-        refitted = dataclasses.replace(judgement, evidence=evidence) if used else None
-        return Finding({"refits": records}, judgement=refitted)
+        return Finding({"refits": records}, judgement=after)
+
+
+def with_refitted(
+    judgement: Judgement, stats: Mapping[str, MoveStats], plan: Plan
+) -> tuple[Judgement, dict[str, RefitRecord]]:
+    """Return a judgement with the metric's own uncertainty where that counts, and the refits."""
+    found = [stats[name] for name in stats if name.startswith(_prefix(judgement.map))]
+    if not found:
+        return judgement, {}
+    flows = judgement.map == "flow"
+    used = metric_counts(plan.settings, plan.metric)
+    evidence: dict[str, Evidence] = {}
+    records: dict[str, RefitRecord] = {}
+    for name, test in judgement.tests.items():
+        quick = test.without_rows()
+        parts = [quick.evidence(part.tally) for part in found]
+        before = judgement.evidence[name]
+        after = with_refits(
+            before,
+            parts,
+            bootstrap=_resampled(plan),
+            separate=not plan.same_sample,
+            directions=len(plan.metric.free),
+            root=flows,
+        )
+        evidence[name] = after
+        bounds, alpha = after.bounds, test.alpha
+        records[name] = RefitRecord(
+            method=after.method + _seen_on(found[0].n, plan.n, plan.same_sample),
+            replicates=tuple(part.estimate.value for part in parts),
+            std_error_fixed=before.estimate.std_error,
+            std_error_refitted=after.estimate.std_error,
+            lower_bound=math.nan if bounds is None else bounds.lower_bound(alpha),
+            upper_bound=math.nan if bounds is None else bounds.upper_bound(alpha),
+            used=used,
+        )
+    return (dataclasses.replace(judgement, evidence=evidence) if used else judgement), records
 
 
 def _resampled(plan: Plan) -> bool:
@@ -107,8 +115,9 @@ def _seen_on(moved: int, n: int, same_sample: bool) -> str:
     return f", seen on {moved} people" if not same_sample and moved < n else ""
 
 
-def _refitted(plan: Plan, map: UnfairMap, draws: Sequence[Resample]) -> Iterator[Variant]:
+def refitted_variants(plan: Plan, map: UnfairMap) -> Iterator[Variant]:
     """Yield everyone moved by a map under every refit."""
+    draws = _draws(plan) if _resampled(plan) else ()
     for number, draw in enumerate(draws):
         people = ResampledPeople(draw.times)
         move = Move(draw.metric, map.under(draw.metric), people)

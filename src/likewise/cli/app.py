@@ -15,6 +15,7 @@ from likewise.cli.grouped import GroupedCommand
 COMMANDS = {
     "audit": ("audit", "Audit a model on a table of people."),
     "metric": ("metric", "Learn from training data who counts as alike."),
+    "pairs": ("pairing", "Find pairs of comparable people once, for any model."),
     "test": ("repeat", "Repeat the tests on saved outcomes, without the model."),
     "report": ("report", "Render a saved result again: page, JUnit, CSV, Markdown."),
     "compare": ("compare", "Put the results of several audits side by side."),

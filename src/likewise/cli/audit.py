@@ -24,6 +24,10 @@ def audit(
     ignore: options.Ignore = None,
     encoder: options.EncoderFile = None,
     drop_missing: options.DropMissing = None,
+    may_matter: options.MayMatter = None,
+    free: options.Free = None,
+    pool: options.Pool = None,
+    favourable: options.Favourable = None,
     delta: options.Delta = None,
     alpha: options.Alpha = None,
     require: Annotated[
@@ -48,6 +52,14 @@ def audit(
             rich_help_panel=options.METHOD,
         ),
     ] = None,
+    paper: Annotated[
+        bool,
+        typer.Option(
+            "--paper",
+            help="The paper's own procedure: its flow, steps and intervals.",
+            rich_help_panel=options.METHOD,
+        ),
+    ] = False,
     checks: Annotated[
         str | None,
         typer.Option(help="core (fewer, faster) or full.", rich_help_panel=options.METHOD),
@@ -94,13 +106,19 @@ def audit(
     Exit codes: 0 no evidence, 1 evidence of unfairness, 2 bad input, 3 not trustworthy,
     4 internal error.
 
-    Example: likewise audit model.onnx test.csv --label income --protected sex -o report.html
+    Example: likewise audit model.onnx test.csv --label income --protected sex
+    --may-matter age,education --pool train.csv -o report.html
     """
+    if paper and (may_matter or free or map):
+        raise InvalidSettings(
+            "--paper is the paper's procedure; leave out --map, --may-matter and --free."
+        )
     choices = {
+        **options.counterparts_named(map, may_matter, free),
         "delta": delta,
         "alpha": alpha,
         "checks": checks,
-        "map": map,
+        "decide__favourable": favourable,
         "columns__label": label,
         "columns__protected": options.names(protected),
         "columns__weight": weight,
@@ -116,7 +134,8 @@ def audit(
         paths=data,
         metric=metric,
         encoder=encoder,
-        settings=options.settings_from(settings, choices, assigned),
+        settings=options.settings_from(settings, choices, assigned, paper=paper),
+        pool=options.names(pool),
         trust=trust,
         threads=where.threads,
         quiet=quiet,

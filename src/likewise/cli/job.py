@@ -25,6 +25,8 @@ class Job:
         As named on the command line; nothing is opened before it is needed.
     settings
         All choices, resolved.
+    pool
+        Files of other people, and of pairs, to find counterparts with.
     """
 
     model: str
@@ -32,6 +34,7 @@ class Job:
     metric: Path | None
     encoder: Path | None
     settings: Any
+    pool: tuple[str, ...] | None = None
     trust: bool = False
     threads: int | None = None
     quiet: bool = False
@@ -57,7 +60,7 @@ class Job:
 
     def open(self) -> tuple[Any, Any, Any]:
         """Return the model, where the people are, and the metric (or none, to be learned)."""
-        label = options.require_label(self.settings)
+        label = options.label_if_needed(self.settings)
 
         from likewise.data.sources import as_source
         from likewise.metrics.saved import load_metric
@@ -78,6 +81,7 @@ class Job:
             encoder=encoder,
             drop_missing=columns.drop_missing,
             raw=encoder is None and files.reads_columns(opened, self.settings),
+            unlabelled=label is None,
         )
         return model, people, metric
 
@@ -114,6 +118,7 @@ class Job:
                     model,
                     people,
                     metric=metric,
+                    pool=None if self.pool is None else list(self.pool),
                     settings=self.settings,
                     run=run,
                     store=store,

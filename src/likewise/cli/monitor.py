@@ -75,7 +75,7 @@ def _heading(look: Any, made: str) -> list[str]:
 
 
 def _line(name: str, look: Any) -> str:
-    from likewise.report.words import number
+    from likewise.report.numbers import number
 
     bound = "–" if look.lower_bound is None else number(look.lower_bound)
     shown = name if len(name) <= 35 else "…" + name[-34:]
@@ -83,7 +83,8 @@ def _line(name: str, look: Any) -> str:
 
 
 def _sentences(look: Any) -> list[str]:
-    from likewise.report.words import number, percent, wrap
+    from likewise.report.layout import wrap
+    from likewise.report.numbers import number, percent
 
     needed = f"{1 / look.alpha:g}"
     if look.rejected:

@@ -56,6 +56,40 @@ EncoderFile = Annotated[
     Path | None,
     typer.Option(help="Saved encoder (or a metric file that carries one).", rich_help_panel=DATA),
 ]
+MayMatter = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Columns that may matter: people alike in them are compared, with real people of "
+        "other groups; separate names by commas.",
+        metavar="NAMES",
+        rich_help_panel=QUESTION,
+    ),
+]
+Free = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Or else the columns that must not matter; all others may.",
+        metavar="NAMES",
+        rich_help_panel=QUESTION,
+    ),
+]
+Pool = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Other people (Parquet or CSV) to find counterparts among, and files of `likewise "
+        "pairs`; by default half of DATA.",
+        metavar="FILES",
+        rich_help_panel=QUESTION,
+    ),
+]
+Favourable = Annotated[
+    str | None,
+    typer.Option(
+        help="The decision that people want; then its refusal counts, and no label is needed.",
+        metavar="VALUE",
+        rich_help_panel=QUESTION,
+    ),
+]
 Delta = Annotated[
     float | None,
     typer.Option(help="Tolerance on the ratio; 1.25 is four fifths.", rich_help_panel=QUESTION),
@@ -166,13 +200,21 @@ def names(values: list[str] | None) -> tuple[str, ...] | None:
 
 
 def settings_from(
-    path: Path | None, choices: dict[str, Any], assigned: list[str] | None = None
+    path: Path | None,
+    choices: dict[str, Any],
+    assigned: list[str] | None = None,
+    *,
+    paper: bool = False,
 ) -> Any:
-    """Read the settings file, if any, and let flags and ``--set`` override it."""
+    """Read the settings file, if any, and let flags and ``--set`` override it.
+
+    ``paper`` asks for the paper's procedure, whatever the file says of it.
+    """
     from likewise.settings import Settings
     from likewise.settings_file import read_settings
 
     base = Settings() if path is None else read_settings(path)
+    base = base.as_in_paper() if paper else base
     given = {name: value for name, value in choices.items() if value is not None}
     # Flags first: another map begins with its own parameters, which --set may then change.
     return base.changed(**given).with_set(assigned or ())
@@ -184,6 +226,44 @@ def require_label(settings: Any) -> str:
     if label is None:
         raise InvalidSettings("Which column is the label? Name it with --label.")
     return str(label)
+
+
+def label_if_needed(settings: Any) -> str | None:
+    """Return the name of the label column; a question about decisions alone needs none."""
+    counterparts = settings.map.name == "counterparts"
+    if settings.columns.label is None and counterparts:
+        if settings.decide.favourable is None:
+            raise InvalidSettings(
+                "Which column is the label (--label)? Or else, which decision do people want "
+                "(--favourable)?"
+            )
+        return None
+    return require_label(settings)
+
+
+def counterparts_named(
+    map: str | None, may_matter: list[str] | None, free: list[str] | None
+) -> dict[str, Any]:
+    """Return the choices that naming columns makes."""
+    if may_matter is None and free is None:
+        return {"map": map}
+    if map not in (None, "counterparts"):
+        raise InvalidSettings(
+            f"Columns that may matter are compared with counterparts, not by --map {map}. Leave "
+            "one of the two out."
+        )
+    if may_matter is not None and free is not None:
+        both = set(names(may_matter) or ()) & set(names(free) or ())
+        which = f" ({', '.join(sorted(both))} is named as both)" if both else ""
+        raise InvalidSettings(
+            "Name the columns that may matter, or else the free ones: --may-matter or --free"
+            f"{which}."
+        )
+    return {
+        "map": "counterparts",
+        "map__may_matter": names(may_matter),
+        "map__free": names(free),
+    }
 
 
 def typed_command() -> str:

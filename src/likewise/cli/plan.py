@@ -54,7 +54,9 @@ def plan(
 
 
 def _page(planned: Any) -> str:
-    from likewise.report.words import TITLES, number, percent, wrap
+    from likewise.report.layout import wrap
+    from likewise.report.numbers import number, percent
+    from likewise.report.verdict_words import TITLES
 
     lines = [
         f"People needed for a power of {percent(planned.power)} "

@@ -21,7 +21,8 @@ def repeat(
     """
     from likewise.engine.decide import judge_outcomes
     from likewise.outcomes import Outcomes, troubles
-    from likewise.report.words import sentence, tests_table, wrap
+    from likewise.report.layout import wrap
+    from likewise.report.verdict_words import sentence, tests_table
 
     settings = options.settings_from(
         None, {"delta": delta, "alpha": alpha, "decide__interval": interval}

@@ -44,6 +44,14 @@ def write_pairs(pairs: Pairs, path: str | Path) -> None:
         pq.write_table(table, file)
 
 
+def holds_pairs(path: str | Path) -> bool:
+    """Tell whether a file is one of pairs; one that cannot be read is not."""
+    try:
+        return KEY in (pq.read_schema(path).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
 def read_pairs(path: str | Path, pool: pa.Table) -> Pairs:
     """Read pairs, and refuse a pool other than theirs."""
     try:

@@ -255,6 +255,7 @@ def as_source(
     encoder: Encoder | None = None,
     drop_missing: bool = False,
     raw: bool = False,
+    unlabelled: bool = False,
     scratch: Path | None = None,
 ) -> Source:
     """Return people as a source, wherever they are.
@@ -263,13 +264,15 @@ def as_source(
 
     Parameters
     ----------
+    unlabelled
+        Whether people may do without a label: then everyone's is 0.
     scratch
         A folder where CSV files are kept as Parquet, which can be read from any row; by default
         a temporary one that goes with the source. Workers on other machines must see it.
     """
     if isinstance(people, AuditData):
         return PeopleSource.of(people)
-    if label is None:
+    if label is None and not unlabelled:
         raise InvalidSettings("Which column is the label? Name it with label (--label).")
     roles = Roles(label, protected, weight, cluster, ignore, inputs)
     source = TableSource(plan_reading(people, roles, encoder, drop_missing, raw))

@@ -163,7 +163,9 @@ class ReadPlan:
             x, features = _matrix(table, self.inputs), self.inputs
         return AuditData(
             x=x,
-            y=values(str(roles.label), table[roles.label], "label"),
+            y=np.zeros(len(table), dtype=np.int64)
+            if roles.label is None
+            else values(roles.label, table[roles.label], "label"),
             protected={name: values(name, table[name], "protected") for name in roles.protected},
             features=features,
             weight=None if roles.weight is None else numbers(roles.weight, table[roles.weight]),

@@ -30,7 +30,7 @@ from likewise.record import (
     Record,
     WorstCase,
 )
-from likewise.report.words import sentence
+from likewise.report.verdict_words import sentence
 from likewise.statistics.quantile_sketch import QuantileSketch
 
 SHOWN_CASES = 10

@@ -1,10 +1,10 @@
-"""What decides: which test, and whether the metric's own uncertainty counts."""
+"""What decides: which map, which test, and whether the metric's own uncertainty counts."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from likewise.choices import make, note
+from likewise.choices import make, note, parameters
 from likewise.errors import InvalidSettings, nearest
 from likewise.inference.delta_curve import delta_curve
 from likewise.inference.ratio_test import RatioTest
@@ -13,7 +13,7 @@ from likewise.metrics.base import FairMetric
 from likewise.models.base import ModelCard
 from likewise.outcomes import Outcomes
 from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord
-from likewise.registry import TESTS
+from likewise.registry import MAPS, TESTS
 from likewise.settings import Choice, Settings
 from likewise.statistics.frame import Frame
 from likewise.statistics.tally import Tally
@@ -34,12 +34,15 @@ class Judgement:
         Name of the test that decides.
     map
         Name of the map that people were moved by.
+    against_tolerance
+        Why the model is not found within tolerance, whatever the bounds say, in words.
     """
 
     tests: Mapping[str, RatioTest]
     evidence: Mapping[str, Evidence]
     decider: str
     map: str
+    against_tolerance: tuple[str, ...] = ()
 
     @property
     def records(self) -> dict[str, TestRecord]:
@@ -68,6 +71,9 @@ class Judgement:
         """Return one test as it stands in the result file."""
         test = self.tests[name]
         verdict = self.evidence[name].verdict(test.delta, test.alpha)
+        if verdict.outcome == "within_tolerance" and self.against_tolerance:
+            notes = (*verdict.notes, *self.against_tolerance)
+            verdict = dataclasses.replace(verdict, outcome="inconclusive", notes=notes)
         return as_record(verdict, self.map, test.claim)
 
 
@@ -97,6 +103,19 @@ def judge_outcomes(outcomes: Outcomes, settings: Settings) -> Judgement:
     tally = Tally.of(outcomes, Frame.of(outcomes, settings.cap).bare())
     decider = deciding_test(settings, card, tests)
     return judge(tests, decider, str(about.get("map", "flow")), tally, outcomes)
+
+
+def deciding_map(choice: Choice, card: ModelCard) -> Choice:
+    """Return the map that decides: a model without gradients cannot flow."""
+    if choice.name != "auto":
+        return choice
+    names = ("flow", "reach") if card.differentiable else ("reach", "flow")
+    own, other = (parameters(MAPS.find(name)) for name in names)
+    for name in choice.params:
+        if name not in own and name not in other:
+            raise InvalidSettings(f"Neither the flow nor the reach has a parameter {name!r}.")
+    given = {name: value for name, value in choice.params.items() if name in own}
+    return Choice.model_validate({"name": names[0], **given})
 
 
 def choose_tests(

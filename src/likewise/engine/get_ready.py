@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.audit_data import AuditData
+from likewise.choices import note
 from likewise.data.sources import Source, as_source
 from likewise.data.survey import Survey, SurveyJob, total
 from likewise.engine.opened_model import share_calls
@@ -18,13 +19,14 @@ from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.models import as_model, open_model, takes_gaps
+from likewise.registry import MAPS
 from likewise.scale.executors import Executor, Inline, Threads
 from likewise.settings import Settings
 
 
 def chosen(
     settings: Settings | None,
-    map: UnfairMap | str | None,
+    map: Any,
     checks: str | Sequence[str] | None,
     output: str | None,
 ) -> Settings:
@@ -34,6 +36,8 @@ def chosen(
         "columns__output": output,
         "checks": checks if checks is None or isinstance(checks, str) else tuple(checks),
     }
+    if map is not None and MAPS.name_of(type(map)) == "counterparts":
+        named["map"] = note(MAPS, map).model_dump(exclude_none=True)
     given = {name: value for name, value in named.items() if value is not None}
     return (settings or Settings()).changed(**given)
 
@@ -52,19 +56,10 @@ def get_ready(
     progress: Progress | None = None,
 ) -> Plan:
     """Find the people and look at all of them once; then see whether everything fits together."""
-    model = share_calls(model, run)
-    opened = open_model(model, trust=trust) if isinstance(model, str) else model
+    model, opened = open_shared(model, run, trust=trust)
     source = people if isinstance(people, Source) else find_people(people, opened, settings)
-    if run.processes or not isinstance(run, Inline | Threads):
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="likewise-"))
-        source = source.shared(Path(folder))
-    try:
-        known = look(source, settings.seed, run, progress)
-    except MissingValues:
-        raw = source.raw()
-        if raw is None or not takes_gaps(opened):
-            raise
-        source, known = raw, look(raw, settings.seed, run, progress)
+    source = where_workers_find(source, run, stack)
+    source, known = look_at(source, opened, settings, run, progress)
     return prepare(
         model,
         opened,
@@ -78,6 +73,20 @@ def get_ready(
         trust=trust,
         progress=progress,
     )
+
+
+def open_shared(model: Any, run: Executor, *, trust: bool) -> tuple[Any, Any]:
+    """Return the model as workers are told of it, and as it is in this process."""
+    model = share_calls(model, run)
+    return model, open_model(model, trust=trust) if isinstance(model, str) else model
+
+
+def where_workers_find(source: Source, run: Executor, stack: contextlib.ExitStack) -> Source:
+    """Return the people where all workers can read them."""
+    if not run.processes and isinstance(run, Inline | Threads):
+        return source
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="likewise-"))
+    return source.shared(Path(folder))
 
 
 def find_people(people: Any, model: Any, settings: Settings) -> Source:
@@ -94,10 +103,24 @@ def find_people(people: Any, model: Any, settings: Settings) -> Source:
             inputs=columns.inputs,
             drop_missing=columns.drop_missing,
             raw=as_model(model, output=columns.output).front is not None,
+            unlabelled=settings.decide.favourable is not None,
         )
         if not isinstance(people, AuditData)
         else as_source(people)
     )
+
+
+def look_at(
+    source: Source, opened: Any, settings: Settings, run: Executor, progress: Progress | None
+) -> tuple[Source, Survey]:
+    """Look at everyone; where values are missing, as columns if the model takes them so."""
+    try:
+        return source, look(source, settings.seed, run, progress)
+    except MissingValues:
+        raw = source.raw()
+        if raw is None or not takes_gaps(opened):
+            raise
+        return raw, look(raw, settings.seed, run, progress)
 
 
 def look(source: Source, seed: int, run: Executor, progress: Progress | None) -> Survey:

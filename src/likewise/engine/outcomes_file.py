@@ -101,3 +101,18 @@ def too_many() -> Outcomes:
         f"The outcomes of more than {MOST_ROWS} people are not held in memory: have them written "
         "(outcomes=…)."
     )
+
+
+def write_visits(visits: pa.Table, outcomes: str | Path | OutcomesFile) -> None:
+    """Write what visits did to people, one row a person and trait."""
+    file = outcomes if isinstance(outcomes, OutcomesFile) else OutcomesFile(Path(outcomes))
+    shown = visits.drop_columns(["group"]) if file.redacted else visits
+    with replacing(file.path, if_full=IF_FULL) as place:
+        pq.write_table(shown, place)
+
+
+def nobody_moved() -> Outcomes:
+    """Say that there are no outcomes."""
+    raise InvalidSample(
+        "Nobody was moved in this audit: people were compared with counterparts (result.visits)."
+    )

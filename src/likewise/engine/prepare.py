@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from likewise.audit_data import AuditData
-from likewise.choices import make, note, parameters
+from likewise.choices import make, note
 from likewise.data.encode import Encoder
 from likewise.data.scales import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey
 from likewise.engine.certified import certified
-from likewise.engine.decide import choose_tests, deciding_test, note_tests
+from likewise.engine.decide import choose_tests, deciding_map, deciding_test, note_tests
 from likewise.engine.learning import learn_metric
 from likewise.engine.meeting import as_seen
 from likewise.engine.occurring import Occurring
@@ -60,25 +60,10 @@ def prepare(
     """
     if known.n < 2:
         raise InvalidData(f"There are {known.n} people; a test needs at least 2.")
-    about: dict[str, Any] = {
-        "output": settings.columns.output,
-        "table": known.sample.table,
-        "encoder": known.sample.encoder,
-        "loss": settings.decide.loss,
-        "protected": tuple(known.traits),
-        "labels": known.sample.y,
-        "positive": settings.columns.positive,
-        "space": settings.model.space,
-        "own": own_encoder(opened, known.sample),
-    }
-    wrapped = as_model(opened, **about)
-    about |= {"labels": None, "space": wrapped.card.space or "auto"}
+    wrapped, handle = meet(model, opened, known, settings, trust=trust)
     people = as_seen(wrapped, known.sample)
     classes = label_classes(wrapped, known, settings)
     check(wrapped, people.x, features=people.features, classes=classes)
-    if known.sample.table is not None:
-        about["table"] = known.sample.table.slice(0, ROWS_FOR_WORKERS)
-    handle = ModelHandle(model, trust, about, wrapped)
 
     metric, settings = choose_metric(metric, settings, trust=trust)
     if metric is None:
@@ -92,7 +77,7 @@ def prepare(
     decider = deciding_test(settings, wrapped.card, chosen)
     settings = note_tests(settings, chosen, wrapped.card.task, given=bool(tests))
     if map is None:
-        map = make(MAPS, named_map(settings.map, wrapped), trust=trust)
+        map = make(MAPS, deciding_map(settings.map, wrapped.card), trust=trust)
     settings = settings.changed(map=note(MAPS, map).model_dump())
     if wrapped.front is None and people.encoder is None:
         warn_about_scales(people.x, people.features, getattr(map, "lam", None) or 50.0)
@@ -127,6 +112,28 @@ def own_encoder(model: Any, people: AuditData) -> Encoder | None:
     return Encoder.of_people(people.table, read)
 
 
+def meet(
+    model: Any, opened: Any, known: Survey, settings: Settings, *, trust: bool
+) -> tuple[Model, ModelHandle]:
+    """Return the model made ready for these people, and how workers come by theirs."""
+    about: dict[str, Any] = {
+        "output": settings.columns.output,
+        "table": known.sample.table,
+        "encoder": known.sample.encoder,
+        "loss": settings.decide.loss,
+        "protected": tuple(known.traits),
+        "labels": None if unlabelled(settings) else known.sample.y,
+        "positive": settings.columns.positive,
+        "space": settings.model.space,
+        "own": own_encoder(opened, known.sample),
+    }
+    wrapped = as_model(opened, **about)
+    about |= {"labels": None, "space": wrapped.card.space or "auto"}
+    if known.sample.table is not None:
+        about["table"] = known.sample.table.slice(0, ROWS_FOR_WORKERS)
+    return wrapped, ModelHandle(model, trust, about, wrapped)
+
+
 def with_certificate(plan: Plan) -> Plan:
     """Return the plan with a map that is solved accurately enough, and the certificate of it."""
     map, certificate = certified(
@@ -140,6 +147,11 @@ def with_certificate(plan: Plan) -> Plan:
         threads=plan.threads,
     )
     return dataclasses.replace(plan, map=map, certificate=certificate)
+
+
+def unlabelled(settings: Settings) -> bool:
+    """Tell whether people have no labels, since only the favourable decision counts."""
+    return settings.columns.label is None and settings.decide.favourable is not None
 
 
 def label_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any, ...]:
@@ -167,19 +179,6 @@ def choose_metric(
         own = settings.metric.model_dump(exclude={"name", *settings.metric.params})
         settings = settings.changed(metric={**own, **note(METRICS, metric).model_dump()})
     return metric, settings
-
-
-def named_map(choice: Choice, model: Model) -> Choice:
-    """Return the map that a choice names: a model without gradients cannot flow."""
-    if choice.name != "auto":
-        return choice
-    names = ("flow", "reach") if model.card.differentiable else ("reach", "flow")
-    own, other = (parameters(MAPS.find(name)) for name in names)
-    for name in choice.params:
-        if name not in own and name not in other:
-            raise InvalidSettings(f"Neither the flow nor the reach has a parameter {name!r}.")
-    given = {name: value for name, value in choice.params.items() if name in own}
-    return Choice.model_validate({"name": names[0], **given})
 
 
 def check_refits(metric: FairMetric, settings: Settings, *, same_sample: bool) -> None:

@@ -8,8 +8,8 @@ from markupsafe import Markup
 from likewise.json_text import LARGEST
 from likewise.record import TestRecord
 from likewise.report.axis import Axis
+from likewise.report.numbers import number
 from likewise.report.svg import box, decoration, dot, element, label, line, picture
-from likewise.report.words import number
 
 ROW = 22
 TOP, MIDDLE, BOTTOM = 30, 62, 96

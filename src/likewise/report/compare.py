@@ -9,7 +9,9 @@ from likewise.errors import InvalidSample
 from likewise.inference.simultaneous import holm
 from likewise.record import Measure, Record, TestRecord
 from likewise.report.escaping import for_terminal, on_one_line
-from likewise.report.words import TITLES, WIDTH, number, p_value, wrap
+from likewise.report.layout import WIDTH, wrap
+from likewise.report.numbers import number, p_value
+from likewise.report.verdict_words import TITLES
 
 SHOWN = ("accuracy", "balanced_accuracy", "average_odds_difference", "impact_ratio")
 

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from likewise.record import HorizonRecord
 from likewise.report.axis import Axis
 from likewise.report.charts import number_short, polygon
+from likewise.report.numbers import number
 from likewise.report.svg import box, dot, label, line, picture
-from likewise.report.words import number
 
 HEIGHT = 190
 FOOT = 166

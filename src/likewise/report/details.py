@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 from likewise.record import Record
 from likewise.report.escaping import on_one_line
-from likewise.report.words import WIDTH, facts, number, tests_table
+from likewise.report.layout import WIDTH, facts
+from likewise.report.numbers import number
+from likewise.report.verdict_words import tests_table
 
 HEAD = f"{'estimate':>10}{'lower':>10}{'upper':>10}"
 

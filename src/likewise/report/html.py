@@ -7,10 +7,12 @@ from markupsafe import Markup
 
 from likewise.record import Measure, Record
 from likewise.report import charts, curves, phrases
+from likewise.report.counterpart_page import counterpart_values
 from likewise.report.page import render, short
 from likewise.report.people import person
 from likewise.report.strip import placebo_strip
-from likewise.report.words import placebo_words, search_words
+from likewise.report.verdict_words import certifies, placebo_words
+from likewise.report.words import moved_placebo, moved_tests, search_words
 from likewise.settings_file import write_settings
 
 MOST_GROUPS = 80
@@ -30,9 +32,11 @@ def to_html(record: Record) -> str:
     """Return the report of an audit as the text of one HTML file."""
     deciding = record.tests[record.decided_by.test]
     delta = record.settings.delta
-    shuffled = record.placebo.get(record.decided_by.test)
+    shuffled = moved_placebo(record)
     groups = record.groups[:MOST_GROUPS]
     people = [person(case) for case in record.worst]
+    moved = moved_tests(record)
+    part = record.counterparts
     return render(
         "report.html.j2",
         record=record,
@@ -47,10 +51,7 @@ def to_html(record: Record) -> str:
         more_groups=len(record.groups) - len(groups),
         shifts=shift_rows(record),
         tests=interval_rows(
-            [
-                (t, t.interval[0], t.estimate, t.interval[1])
-                for t in [*record.tests.values(), *record.beside]
-            ],
+            [(t, t.interval[0], t.estimate, t.interval[1]) for t in [*moved, *record.beside]],
             delta,
         ),
         histogram=(
@@ -60,6 +61,7 @@ def to_html(record: Record) -> str:
         ),
         placebo=placebo_strip(shuffled, delta) if shuffled is not None else None,
         placebo_words=placebo_words,
+        shuffled=shuffled,
         tail=tail(record),
         tail_words=phrases.tail_words,
         horizons=(
@@ -78,6 +80,9 @@ def to_html(record: Record) -> str:
         directions=record.metric.directions[:MOST_DIRECTIONS],
         bar=charts.bar,
         settings=short(write_settings(record.settings), 6000),
+        moved=moved,
+        certifying=deciding.capped_upper_bound if certifies(deciding) else None,
+        **({} if part is None else counterpart_values(part, delta)),
     )
 
 

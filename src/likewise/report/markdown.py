@@ -2,7 +2,8 @@
 
 from likewise.record import GroupRecord, Record, TestRecord
 from likewise.report.escaping import for_markdown
-from likewise.report.words import METHODS, TITLES, capped, certifies, number, p_value
+from likewise.report.numbers import number, p_value
+from likewise.report.verdict_words import METHODS, TITLES, capped, certifies
 
 SIGNS = {"evidence_of_unfairness": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡"}
 MOST_GROUPS = 40

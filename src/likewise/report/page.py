@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from likewise.printable import printable
-from likewise.report import phrases, words
+from likewise.report import layout, numbers, phrases, verdict_words, words
 
 TEMPLATES = importlib.resources.files("likewise.report") / "templates"
 LONGEST = 160
@@ -58,7 +58,12 @@ def short(value: Any, most: int = LONGEST) -> str:
 
 def number(value: float, digits: int = 4) -> str:
     """Return a number with a real minus sign."""
-    return words.number(value, digits).replace("-", "−")
+    return numbers.number(value, digits).replace("-", "−")
+
+
+def bound(value: float) -> str:
+    """Return a bound of a ratio: never below zero, and not known where it is infinite."""
+    return "not known" if not math.isfinite(value) else number(max(value, 0.0))
 
 
 def as_percent(value: float) -> str:
@@ -83,19 +88,21 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "number": number,
-        "p_value": words.p_value,
-        "percent": words.percent,
+        "bound": bound,
+        "p_value": numbers.p_value,
+        "percent": numbers.percent,
         "share": as_percent,
         "short": short,
         "plain": phrases.plain,
         "count": lambda n: f"{n:,}",
         "sortable": lambda v: str(v).replace("inf", "Infinity"),
-        "sentence_case": words.title_case,
+        "sentence_case": layout.title_case,
     }
     environment.globals |= {
         "nan": math.isnan,
-        "titles": words.TITLES,
-        "method_names": words.METHODS,
+        "numerical_error": words.numerical_error,
+        "titles": verdict_words.TITLES,
+        "method_names": verdict_words.METHODS,
         "measure_names": phrases.MEASURES,
         "diagnostic_names": phrases.DIAGNOSTICS,
         "status_names": phrases.STATUSES,

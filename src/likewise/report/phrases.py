@@ -1,7 +1,9 @@
 """What a report says in words that an auditor can quote: claims, their limits, the method."""
 
-from likewise.record import Record
-from likewise.report.words import map_numbers, number, percent
+from likewise.record import CounterpartsRecord, Record
+from likewise.report.counterpart_words import alike, listed
+from likewise.report.numbers import number, percent
+from likewise.report.words import map_numbers
 
 HEADLINES = {
     "evidence_of_unfairness": "Evidence of unfairness",
@@ -45,6 +47,7 @@ MAPS = {
     "reach": "search within reach",
     "flips": "swap of the protected value",
     "worst": "worse of flow and search within reach",
+    "counterparts": "comparison with real counterparts",
 }
 
 
@@ -64,6 +67,8 @@ def tail_words(index: float) -> str:
 
 def not_said(record: Record) -> list[str]:
     """Return what the verdict does not say."""
+    if record.counterparts is not None:
+        return _not_said_by_counterparts(record.counterparts, record.outcome)
     limits = {
         "evidence_of_unfairness": "It does not say why, nor that anyone intended it, nor what the "
         "law makes of it. It is evidence for people to weigh.",
@@ -100,6 +105,35 @@ def not_said(record: Record) -> list[str]:
     return lines
 
 
+def _not_said_by_counterparts(part: CounterpartsRecord, outcome: str) -> list[str]:
+    limits = {
+        "evidence_of_unfairness": "It does not say why, nor that anyone intended it, nor what the "
+        "law makes of it. It is evidence for people to weigh.",
+        "within_tolerance": "It does not say that nobody is treated unlike their like: it bounds "
+        "an average over each group. Single people can fare far worse.",
+        "inconclusive": "It does not say that the model passed. The data cannot tell on which "
+        "side of the tolerance it is; more people, or a larger pool, would.",
+    }
+    matter = listed(part.may_matter) or "nothing"
+    return [
+        limits[outcome],
+        f"It holds for one choice of what may matter: {matter}. Whoever holds that another column "
+        "is legitimate, or one of these is not, asks another question, and may get another answer.",
+        "It is about associations, not causes. A model that predicts perfectly exceeds 1, too, "
+        "wherever the free columns predict the true outcome and go with the trait among people "
+        "who are alike in what may matter.",
+        *(
+            []
+            if part.favourable
+            else [
+                "Served worse means a larger loss: the model is further from the truth. Whether "
+                "that is to a person's harm depends on what its decisions mean to them (say which "
+                "one people want with --favourable)."
+            ]
+        ),
+    ]
+
+
 def _metric_caveat(record: Record) -> str:
     refit = record.refits.get(record.decided_by.test)
     if refit is None:
@@ -120,6 +154,8 @@ def method(record: Record) -> list[str]:
     """Return the method in a few quotable paragraphs."""
     settings, decided = record.settings, record.decided_by
     sure = percent(1 - settings.alpha)
+    if record.counterparts is not None:
+        return _method_of_counterparts(record.counterparts, settings.delta, settings.cap, sure)
     lam, time, budget = map_numbers(record)
     maps = {
         "flow": "Each person is moved along the gradient flow that raises their loss while paying "
@@ -159,4 +195,34 @@ def method(record: Record) -> list[str]:
         "The method is that of Maity, Xue, Yurochkin and Sun, Statistical inference for "
         "individual fairness, ICLR 2021, with intervals that hold for skewed ratios and few "
         "errors.",
+    ]
+
+
+def _method_of_counterparts(
+    part: CounterpartsRecord, delta: float, cap: float, sure: str
+) -> list[str]:
+    return [
+        "The audit asks whether people would be served worse with what comparable people of "
+        "another group bring along than with what comparable people of their own group bring "
+        "along. It is the paired test of housing and hiring studies, done to a model.",
+        f"In the pool, people of two groups are paired, each once: {alike(part)}, "
+        "categories equal and numbers at most "
+        f"{part.caliper:g} standard deviations apart, the closest first. The {part.m} pairs "
+        "nearest to a person visit them: the person keeps the columns that may matter and their "
+        "own label, and takes all other columns of one member, then of the other.",
+        "The statistic is the sum of the losses with members of another group over that with "
+        "members of the own group. With several other groups the worst is chosen on one half of "
+        "the visits and judged on the other half. Its standard error counts who was audited and "
+        "who visited; a test that exchanges the members of pairs at random "
+        f"({part.swaps} times) shows what chance does.",
+        f"Evidence of unfairness is reported for a group if its lower {sure} bound exceeds "
+        f"δ = {delta:g} and the swap test agrees, corrected for the number of groups and traits; "
+        "within tolerance, if for every group a pessimistic upper bound "
+        f"does not exceed δ (single people counted up to {cap:g}) and no column that may matter "
+        "carries the finding; otherwise the audit is inconclusive.",
+        "This holds if the people are a random sample of those the model is meant for, the model "
+        "was not trained on the pool's members as they are paired here, and model, columns and "
+        "settings were fixed before these people were seen.",
+        "Audits that move people under a fair metric follow Maity, Xue, Yurochkin and Sun, "
+        "Statistical inference for individual fairness, ICLR 2021.",
     ]

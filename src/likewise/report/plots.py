@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from likewise.errors import InvalidSample
 from likewise.extras import need
 from likewise.record import Record
-from likewise.report.words import TITLES
+from likewise.report.verdict_words import TITLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from likewise.outcomes import AtHorizon, Outcomes
-from likewise.record import Record, WorstCase
+from likewise.record import CounterpartCase, Record, WorstCase
 
 HIDDEN = "hidden"
 
@@ -23,7 +23,32 @@ def redact(record: Record) -> Record:
     worst = tuple(_redact_case(case) for case in record.worst)
     notes = tuple(QUOTED.sub(f"it holds {HIDDEN} text", note) for note in record.data.notes)
     data = record.data.model_copy(update={"notes": notes})
-    return record.model_copy(update={"worst": worst, "data": data, "redacted": True})
+    part = record.counterparts
+    if part is not None:
+        hidden = tuple(_redact_visited(case) for case in part.worst)
+        part = part.model_copy(update={"worst": hidden})
+    update = {"worst": worst, "data": data, "counterparts": part, "redacted": True}
+    return record.model_copy(update=update)
+
+
+def _redact_visited(case: CounterpartCase) -> CounterpartCase:
+    """Hide the person and both members of the pair; which columns differ stays."""
+    names = list(case.person)
+    differs = {n for n in names if case.own_member.get(n) != case.other_member.get(n)}
+    flipped = case.decision_before != case.decision_after
+    return case.model_copy(
+        update={
+            "own": HIDDEN,
+            "other": f"{HIDDEN}, another",
+            "label": HIDDEN if case.label else "",
+            "decision": HIDDEN,
+            "decision_before": HIDDEN,
+            "decision_after": f"{HIDDEN}, another" if flipped else HIDDEN,
+            "person": dict.fromkeys(names, HIDDEN),
+            "own_member": dict.fromkeys(names, HIDDEN),
+            "other_member": {n: f"{HIDDEN}, another" if n in differs else HIDDEN for n in names},
+        }
+    )
 
 
 def _redact_case(case: WorstCase) -> WorstCase:

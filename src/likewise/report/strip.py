@@ -7,8 +7,8 @@ from markupsafe import Markup
 from likewise.record import PlaceboRecord
 from likewise.report.axis import Axis
 from likewise.report.charts import number_short
+from likewise.report.numbers import number
 from likewise.report.svg import dot, label, line, picture
-from likewise.report.words import number
 
 PLACEBOS, TRUE, FOOT = 22, 52, 78
 

@@ -3,154 +3,17 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from likewise.record import PlaceboRecord, Record, TestRecord
-
-WIDTH = 78
-TITLES = {
-    "loss_ratio": "loss ratio",
-    "error_rate_ratio": "error-rate ratio",
-    "mean_loss_ratio": "ratio of mean losses",
-}
-SUBJECTS = {
-    "loss_ratio": "the loss of people moved to a similar place is, on average, {} times their own",
-    "error_rate_ratio": "the error rate of people moved to a similar place is {} times their own",
-    "mean_loss_ratio": "the mean loss of people moved to a similar place is {} times their own",
-}
-METHODS = {
-    "hall": "Hall's interval",
-    "bootstrap_t": "bootstrap-t",
-    "paper": "the paper's normal limit",
-    "midp": "mid-P",
-    "exact": "exact",
-    "score": "score test",
-}
-
-
-def number(value: float, digits: int = 4) -> str:
-    """Return a number as people write it: four digits, no noise."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        return f"{value:.2e}"
-    return f"{value:.{digits}g}" if abs(value) >= 1000 else f"{value:.{digits - 1}f}"
-
-
-def p_value(value: float) -> str:
-    """Return a p-value; below one in ten thousand only that is said."""
-    return "–" if math.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.4f}"
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage without needless digits."""
-    return f"{100 * share:.4g} %"
-
-
-def sentence(test: TestRecord, this_metric: bool = False) -> str:
-    """Say what follows from the deciding test, and with which bound. Never calls a model fair."""
-    sure = percent(1 - test.alpha)
-    where = "under this metric " if this_metric else ""
-    own = test.claim.replace("{", "").replace("}", "") or "the ratio"
-    subject = where + SUBJECTS.get(test.test, f"{own} is {{}}")
-    if test.outcome == "evidence_of_unfairness":
-        claim = subject.format(f"more than {number(test.lower_bound)}")
-        return (
-            f"Evidence of unfairness: {claim} ({sure} confidence), "
-            f"above the tolerance {test.delta:g}."
-        )
-    if test.outcome == "within_tolerance":
-        bound = test.capped_upper_bound if certifies(test) else test.upper_bound
-        claim = subject.format(f"at most {number(bound)}")
-        cap = f", {capped(test)}" if certifies(test) and math.isfinite(test.cap) else ""
-        return (
-            f"Within tolerance: {claim} ({sure} confidence{cap}), "
-            f"which the tolerance {test.delta:g} allows."
-        )
-    if test.held_back:
-        claim = subject.format(f"more than {number(test.lower_bound)}")
-        return f"Inconclusive: {claim} ({sure} confidence), but {test.held_back}."
-    claim = subject.format(f"between {number(test.lower_bound)} and {number(test.upper_bound)}")
-    return (
-        f"Inconclusive: {claim} (bounds of {sure} confidence each); "
-        f"neither more nor at most {test.delta:g} can be claimed."
-    )
-
-
-def placebo_words(placebo: PlaceboRecord) -> str:
-    """Say what a trait that means nothing gives."""
-    drawn, shown = placebo.placebos, "" if placebo.used else "; shown only"
-    return (
-        f"With the traits shuffled: {number(min(drawn))} to {number(max(drawn))}, "
-        f"p = {placebo.p_value:.2g} ({len(drawn)} placebos, {placebo.n} people{shown})."
-    )
-
-
-def certifies(test: TestRecord) -> bool:
-    """Tell whether a bound with a cap is what finds this model within tolerance, or does not."""
-    accused = test.outcome == "evidence_of_unfairness"
-    return not accused and not math.isnan(test.capped_upper_bound)
-
-
-def capped(test: TestRecord) -> str:
-    """Say what a test caps where it finds a model within tolerance."""
-    if test.test == "mean_loss_ratio":
-        return f"losses capped at {test.cap:g} times their mean"
-    return f"ratios capped at {test.cap:g}"
-
-
-def tests_table(tests: Iterable[TestRecord]) -> str:
-    """Return a table of tests within 80 columns."""
-    head = f"{'':22}{'estimate':>9}{'std err':>9}{'lower':>9}{'upper':>9}{'p-value':>10}"
-    lines = [head, "-" * WIDTH]
-    notes: list[str] = []
-    for test in tests:
-        name = TITLES.get(test.test, test.test)[:21]
-        lines.append(
-            f"{name:22}{number(test.estimate):>9}{number(test.std_error):>9}"
-            f"{number(test.lower_bound):>9}{number(test.upper_bound):>9}"
-            f"{p_value(test.p_value):>10}"
-        )
-        low, high = test.interval
-        method = METHODS.get(test.method, test.method)
-        lines.append(
-            f"  {method}; {percent(1 - test.alpha)} interval {number(low)} to {number(high)}"
-        )
-        if certifies(test):
-            lines.append(f"  upper bound {number(test.capped_upper_bound)}, {capped(test)}")
-        notes += [f"  {title_case(note)}" for note in test.notes]
-    lines.append("-" * WIDTH)
-    return "\n".join(lines + [line for note in notes for line in wrap(note)])
-
-
-def title_case(text: str) -> str:
-    """Return text with a capital first letter and a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-def wrap(text: str, indent: str = "  ") -> list[str]:
-    """Break text at the width of the page."""
-    import textwrap
-
-    return textwrap.wrap(text.strip(), WIDTH, initial_indent=indent, subsequent_indent=indent)
-
-
-def facts(rows: Iterable[tuple[str, str]]) -> list[str]:
-    """Return lines of ``name  value``, long values continued below."""
-    import textwrap
-
-    lines: list[str] = []
-    for name, value in rows:
-        lines += textwrap.wrap(f"{name:13}{value}", WIDTH, subsequent_indent=" " * 13) or [name]
-    return lines
+from likewise.record import CertificateRecord, PlaceboRecord, Record, TestRecord
+from likewise.report import counterpart_words
+from likewise.report.layout import WIDTH, facts, title_case, wrap
+from likewise.report.numbers import number, percent
+from likewise.report.verdict_words import placebo_words, tests_table
 
 
 def summary(record: Record, more: Iterable[str] = ()) -> str:
     """Return the whole audit on one page of text, the verdict last; ``more`` lines before it."""
     lines = ["Individual fairness audit".center(WIDTH).rstrip(), "=" * WIDTH]
-    lines += facts(_about(record))
-    lines += ["-" * WIDTH, tests_table(record.tests.values())]
-    lines += facts([*_people(record), *_trust(record)])
+    lines += _with_counterparts(record) if record.counterparts is not None else _by_moves(record)
     for warning in record.warnings:
         lines += wrap(f"Warning: {warning}", "")
     if more := list(more):
@@ -166,23 +29,56 @@ def summary(record: Record, more: Iterable[str] = ()) -> str:
     return "\n".join(lines)
 
 
+def _by_moves(record: Record) -> list[str]:
+    """Return the page of an audit that moves people under a fair metric."""
+    about = facts([*_model(record), *_metric(record), _tolerance(record)])
+    return [
+        *about,
+        "-" * WIDTH,
+        tests_table(moved_tests(record)),
+        *facts([*_people(record), *_trust(record)]),
+    ]
+
+
+def _with_counterparts(record: Record) -> list[str]:
+    """Return the page of an audit by counterparts, with what another map says below."""
+    part = record.counterparts
+    assert part is not None
+    lines = [*wrap(counterpart_words.question(part), ""), "-" * WIDTH]
+    lines += facts([*_model(record), *counterpart_words.rows(part), _tolerance(record)])
+    lines += ["-" * WIDTH, *counterpart_words.table(part, WIDTH)]
+    lines += facts(counterpart_words.findings(part))
+    if moved := moved_tests(record):
+        lines += ["", *wrap("Below, people moved under a fair metric; this does not decide.", "")]
+        lines += [*facts(_metric(record, moved[0].map)), tests_table(moved)]
+        if (shuffled := moved_placebo(record)) is not None:
+            lines += wrap(placebo_words(shuffled), "")
+        lines += facts([*_people(record), *_trust(record)])
+    elif record.skipped:
+        lines += facts([("Skipped", ", ".join(record.skipped))])
+    return lines
+
+
+def moved_tests(record: Record) -> list[TestRecord]:
+    """Return the tests of people who were moved: all but those by counterparts."""
+    return [test for test in record.tests.values() if test.map != "counterparts"]
+
+
+def moved_placebo(record: Record) -> PlaceboRecord | None:
+    """Return the placebo of the test that decides, or would decide without counterparts."""
+    names = [record.decided_by.test, *(test.test for test in moved_tests(record))]
+    return next((record.placebo[name] for name in names if name in record.placebo), None)
+
+
 def _count(n: int, thing: str) -> str:
     return f"{n} {thing}{'' if n == 1 else 's'}"
 
 
-def _about(record: Record) -> list[tuple[str, str]]:
-    model, data, metric = record.model, record.data, record.metric
+def _model(record: Record) -> list[tuple[str, str]]:
+    """Say what was audited, and on whom."""
+    model, data = record.model, record.data
     classes = f", classes {', '.join(model.classes)}" if model.classes else ""
     fed = f"; fed: {model.fed}" if model.fed else ""
-    kind = "learned" if metric.learned else "given"
-    sample = " from the audited people" if metric.same_sample else ""
-    lam, time, budget = map_numbers(record)
-    maps = {
-        "flow": f"gradient flow, λ = {lam:g}, T = {time:g}",
-        "reach": f"search within reach, {budget} calls a person",
-        "flips": "protected value swapped",
-        "worst": f"the worse of flow (λ = {lam:g}, T = {time:g}) and search within reach",
-    }
     rows = [
         ("Model", f"{model.kind}, {model.n_features} features{classes}{fed}"),
         ("People", f"{data.n} from {data.source}"),
@@ -197,16 +93,32 @@ def _about(record: Record) -> list[tuple[str, str]]:
     gone |= {f"dropped: {name}": count for name, count in data.dropped.items() if count}
     if gone:
         rows.append(("Missing", ", ".join(f"{name} {count}" for name, count in gone.items())))
-    rows += [
-        ("Fair metric", f"{kind}{sample}, {_count(len(metric.directions), 'free direction')}"),
-        ("Unfair map", maps.get(record.decided_by.map, record.decided_by.map)),
-        (
-            "Tolerance",
-            f"δ = {record.settings.delta:g}, α = {record.settings.alpha:g}, "
-            f"cap {record.settings.cap:g}; settings {record.settings_hash[:12]}",
-        ),
-    ]
     return rows
+
+
+def _metric(record: Record, by: str = "") -> list[tuple[str, str]]:
+    """Say who counts as alike, and how people were moved."""
+    metric = record.metric
+    kind = "learned" if metric.learned else "given"
+    sample = " from the audited people" if metric.same_sample else ""
+    lam, time, budget = map_numbers(record)
+    maps = {
+        "flow": f"gradient flow, λ = {lam:g}, T = {time:g}",
+        "reach": f"search within reach, {budget} calls a person",
+        "flips": "protected value swapped",
+        "worst": f"the worse of flow (λ = {lam:g}, T = {time:g}) and search within reach",
+    }
+    by = by or record.decided_by.map
+    return [
+        ("Fair metric", f"{kind}{sample}, {_count(len(metric.directions), 'free direction')}"),
+        ("Unfair map", maps.get(by, by)),
+    ]
+
+
+def _tolerance(record: Record) -> tuple[str, str]:
+    chosen = record.settings
+    numbers = f"δ = {chosen.delta:g}, α = {chosen.alpha:g}, cap {chosen.cap:g}"
+    return "Tolerance", f"{numbers}; settings {record.settings_hash[:12]}"
 
 
 def map_numbers(record: Record) -> tuple[float, float, int]:
@@ -242,6 +154,15 @@ def _people(record: Record) -> list[tuple[str, str]]:
     return rows
 
 
+def numerical_error(c: CertificateRecord) -> str:
+    """Say how far off the solution can be, against chance where that is larger."""
+    if not math.isfinite(c.error_bound):
+        return "numerical error not known"
+    if c.error_in_se <= 1:
+        return f"numerical error at most {number(c.error_in_se, 3)} standard errors"
+    return f"numerical error at most {number(c.error_bound)}, more than chance adds here"
+
+
 def search_words(search: Mapping[int, float]) -> str:
     """Say how many model calls a search took, and what the later half of them bought."""
     calls = max(search)
@@ -264,8 +185,7 @@ def _trust(record: Record) -> list[tuple[str, str]]:
         rows.append(
             (
                 "Certificate",
-                f"{c.method}, {c.evaluations} gradients a person, numerical error at most "
-                f"{number(c.error_in_se, 3)} standard errors",
+                f"{c.method}, {c.evaluations} gradients a person, {numerical_error(c)}",
             )
         )
     if record.search:
@@ -274,7 +194,7 @@ def _trust(record: Record) -> list[tuple[str, str]]:
         ladder = ", ".join(f"{number(h.lower_bound)} at {h.time:g}" for h in record.horizons)
         rows.append(("Horizon", f"lower bound on the loss ratio: {ladder}"))
     for refit in record.refits.values():
-        used = "decides" if refit.used else "shown only"
+        used = ("counted" if record.counterparts else "decides") if refit.used else "shown only"
         rows.append(
             (
                 "Refits",

@@ -1,0 +1,300 @@
+"""From what counterparts said to the record."""
+
+import datetime
+import importlib.metadata
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from likewise.choices import note
+from likewise.engine.build_record import versions
+from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
+from likewise.engine.counterpart_cases import worst_served
+from likewise.fingerprints import of_json
+from likewise.inference.counterpart_evidence import CounterpartEvidence
+from likewise.inference.counterpart_verdict import GroupVerdict
+from likewise.record import (
+    ColumnLeftOut,
+    CounterpartGroup,
+    CounterpartsRecord,
+    CounterpartTrait,
+    DataRecord,
+    DecidedBy,
+    MetricRecord,
+    ModelRecord,
+    Record,
+    TestRecord,
+)
+from likewise.registry import MAPS
+from likewise.report.counterpart_words import leading, sentence, test_name
+from likewise.settings import Settings
+from likewise.statistics.trait_levels import TraitLevels
+
+METHOD = "clustered by people and by pairs, with the swap test"
+
+
+def counterparts_record(plan: CounterpartPlan, found: CounterpartFindings) -> CounterpartsRecord:
+    """Describe the question, the pool, the groups and the worst served."""
+    question, pool = plan.question, plan.pool
+    some = next(iter(plan.pairs.values()))
+    return CounterpartsRecord(
+        may_matter=some.may_matter,
+        free=tuple(name for name in plan.ask.columns if name not in some.may_matter),
+        loss=plan.loss.name,
+        favourable=plan.loss.favourable,
+        threshold=plan.loss.threshold,
+        m=question.m,
+        caliper=question.caliper,
+        swaps=question.swaps,
+        seed=question.seed,
+        pool=pool.name,
+        pool_size=len(pool.table),
+        pool_given=pool.given,
+        pool_sha256=some.pool_fingerprint,
+        in_pool=next(iter(found.visited.values())).in_pool,
+        columns_left_out=bool(found.without),
+        traits=tuple(_trait(plan, found, trait) for trait in plan.pairs),
+        worst=worst_served(plan, found),
+    )
+
+
+def _trait(plan: CounterpartPlan, found: CounterpartFindings, trait: str) -> CounterpartTrait:
+    pairs, evidence = plan.pairs[trait], found.evidence[trait]
+    return CounterpartTrait(
+        trait=trait,
+        outcome=found.verdict.by_trait[trait],
+        pairs=len(pairs),
+        pair_distance=float(np.median(pairs.distance)),
+        without_group=evidence.without_group,
+        overall=_group(plan, trait, evidence.overall),
+        groups=tuple(
+            _group(plan, trait, one.evidence, one)
+            for one in found.verdict.groups
+            if one.trait == trait
+        ),
+        left_out=tuple(
+            _left_out(plan, trait, column, one.groups, one.overall.estimate)
+            for column, one in found.without.get(trait, {}).items()
+        ),
+    )
+
+
+def _group(
+    plan: CounterpartPlan,
+    trait: str,
+    evidence: CounterpartEvidence,
+    verdict: GroupVerdict | None = None,
+) -> CounterpartGroup:
+    alpha, delta = plan.test.alpha, plan.test.delta
+    found: dict[str, Any] = {
+        "trait": trait,
+        "group": evidence.group or "",
+        "n": evidence.n,
+        "pool": evidence.pool_size,
+        "interval": evidence.bounds.interval(alpha),
+        "lower_bound": evidence.bounds.lower_bound(alpha),
+        "upper_bound": evidence.bounds.upper_bound(alpha),
+        "std_error": evidence.std_error,
+        "p_value": evidence.p_value(delta),
+        "detectable": detectable(delta, alpha, evidence.std_error),
+    }
+    same = (
+        *("estimate", "people_error", "pairs_error", "swap_p_value", "swapped_mean", "swapped_sd"),
+        *("mean_before", "mean_after", "effective_pairs", "near_estimate", "far_share"),
+        "no_counterpart",
+    )
+    found |= {name: getattr(evidence, name) for name in same}
+    if verdict is not None:
+        found |= {
+            "adjusted_p_value": verdict.adjusted_p_value,
+            "certifying_bound": max(verdict.worst_upper_bound, verdict.capped_upper_bound),
+            "outcome": verdict.outcome,
+            "reasons": verdict.reasons,
+        }
+    return CounterpartGroup.model_validate(found)
+
+
+def detectable(delta: float, alpha: float, std_error: float) -> float:
+    """Return the ratio that would be found in four of five audits like this one."""
+    normal = statistics.NormalDist()
+    return delta + (normal.inv_cdf(1 - alpha) + normal.inv_cdf(0.8)) * std_error
+
+
+def _left_out(
+    plan: CounterpartPlan,
+    trait: str,
+    column: str,
+    groups: tuple[CounterpartEvidence, ...],
+    overall: float,
+) -> ColumnLeftOut:
+    known = [one for one in groups if not math.isnan(one.estimate)]
+    top = max(known, key=lambda one: one.estimate, default=None)
+    p_value = min((one.p_value(plan.test.delta) for one in known), default=1.0)
+    return ColumnLeftOut(
+        trait=trait,
+        column=column,
+        estimate=overall,
+        largest=math.nan if top is None else top.estimate,
+        group="" if top is None or top.group is None else top.group,
+        p_value=p_value,
+    )
+
+
+def group_tests(plan: CounterpartPlan, found: CounterpartFindings) -> dict[str, TestRecord]:
+    """Return one test for each group of each trait."""
+    tests = {}
+    for one in found.verdict.groups:
+        name = test_name(one.trait, str(one.evidence.group))
+        tests[name] = TestRecord(
+            test=name,
+            map="counterparts",
+            method=METHOD,
+            estimate=one.evidence.estimate,
+            std_error=one.evidence.std_error,
+            statistic=one.lower_bound,
+            p_value=one.p_value,
+            rejected=one.outcome == "evidence_of_unfairness",
+            interval=one.interval,
+            lower_bound=one.lower_bound,
+            upper_bound=one.upper_bound,
+            capped_upper_bound=max(one.worst_upper_bound, one.capped_upper_bound),
+            cap=plan.test.cap,
+            delta=plan.test.delta,
+            alpha=plan.test.alpha,
+            n=one.evidence.n,
+            outcome=one.outcome,
+            notes=one.reasons,
+            details={
+                "adjusted_p_value": one.adjusted_p_value,
+                "swap_p_value": one.evidence.swap_p_value,
+                "effective_pairs": one.evidence.effective_pairs,
+            },
+        )
+    return tests
+
+
+def build_counterpart_record(
+    plan: CounterpartPlan,
+    found: CounterpartFindings,
+    beside: Record | None,
+    *,
+    reasons: tuple[str, ...] = (),
+    skipped: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+    command: str = "",
+    seconds: float = 0.0,
+) -> Record:
+    """Put everything into the record; an audit of the same people by another map stands below.
+
+    Parameters
+    ----------
+    beside
+        The record of that audit, if there is one. Nothing of it decides.
+    """
+    part = counterparts_record(plan, found)
+    tests = group_tests(plan, found)
+    settings = noted(plan)
+    trait, group = leading(part, found.verdict.outcome)
+    decides = test_name(trait.trait, group.group)
+    own: dict[str, Any] = {
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "outcome": found.verdict.outcome,
+        "sentence": sentence(part, found.verdict.outcome, plan.test.delta, plan.test.alpha),
+        "trustworthy": not reasons,
+        "reasons": reasons,
+        "decided_by": DecidedBy(
+            map="counterparts", test=decides, interval="two_way", metric="named"
+        ),
+        "counterparts": part,
+        "settings": settings,
+        "settings_hash": settings.hash,
+        "command": command,
+    }
+    if beside is not None:
+        return beside.model_copy(
+            update=own
+            | {
+                "tests": {**tests, **beside.tests},
+                "skipped": (*beside.skipped, *skipped),
+                "warnings": tuple(dict.fromkeys((*warnings, *beside.warnings, *beside.reasons))),
+                "seconds": {"total": seconds},
+            }
+        )
+    return Record(
+        likewise_version=importlib.metadata.version("likewise"),
+        tests=tests,
+        rows={"n": plan.known.n, "moved": plan.known.n},
+        warnings=warnings,
+        skipped=skipped,
+        model=_model(plan),
+        data=_data(plan),
+        metric=MetricRecord(
+            kind="columns that may matter",
+            learned=False,
+            dimension=len(part.may_matter) + len(part.free),
+            sha256=of_json([list(part.may_matter), list(part.free)]),
+        ),
+        versions=versions(),
+        seconds={"total": seconds},
+        **own,
+    )
+
+
+def noted(plan: CounterpartPlan) -> Settings:
+    """Return the settings with the question as it was asked."""
+    return plan.settings.changed(map=note(MAPS, plan.question).model_dump())
+
+
+def _model(plan: CounterpartPlan) -> ModelRecord:
+    card = plan.model.card
+    return ModelRecord(
+        kind=card.kind,
+        task=card.task,
+        output=card.output,
+        classes=tuple(map(str, plan.classes)),
+        n_features=len(plan.ask.columns),
+        sha256=card.fingerprint,
+    )
+
+
+def _data(plan: CounterpartPlan) -> DataRecord:
+    known, label = plan.known, plan.settings.columns.label
+    counts = known.labels if plan.classes and label is not None else {}
+    levels = {name: TraitLevels.of(values) for name, values in known.traits.items()}
+    return DataRecord(
+        source=plan.source.name,
+        n=known.n,
+        features=tuple(plan.ask.columns),
+        label=label or "",
+        classes=dict(sorted((str(value), count) for value, count in counts.items())),
+        protected={
+            name: dict(sorted(zip(at.names, at.counts, strict=True), key=lambda pair: -pair[1]))
+            for name, at in levels.items()
+        },
+        missing=dict(known.gaps),
+        dropped=dict(known.dropped),
+        weighted=plan.people.weight is not None,
+        notes=plan.people.notes,
+        sha256=known.fingerprint,
+    )
+
+
+def person_table(found: CounterpartFindings) -> pa.Table:
+    """Return one row a person and trait: the losses that the verdict rests on."""
+    tables = []
+    for trait, visited in found.visited.items():
+        person = visited.donors.person
+        names = [one.group for one in found.evidence[trait].groups]
+        own = [names[k] if k >= 0 else None for k in person["own"].tolist()]
+        columns = {
+            "row": person["row"],
+            "trait": pa.array([trait] * len(own)),
+            "group": pa.array(own, pa.string()),
+            **{name: person[name] for name in ("weight", "loss", "before", "after", "far")},
+            "visited": person["visited"],
+        }
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables)

@@ -1,0 +1,139 @@
+"""The walk of an audit by counterparts: people, pool, pairs, visits, verdict."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from likewise.audit_data import AuditData
+from likewise.choices import make
+from likewise.data.sources import PeopleSource, Source
+from likewise.engine.counterpart_audit import (
+    CounterpartPlan,
+    ask_counterparts,
+    prepare_counterparts,
+)
+from likewise.engine.counterpart_record import build_counterpart_record, person_table
+from likewise.engine.get_ready import find_people, look, open_shared, where_workers_find
+from likewise.engine.pool import Pool, divide, in_columns, read_pool
+from likewise.engine.run_progress import Progress, noted_warnings
+from likewise.errors import LikewiseError, in_short
+from likewise.record import Record
+from likewise.registry import MAPS
+from likewise.scale.executors import Executor
+from likewise.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Compared:
+    """What comparing people with counterparts found.
+
+    Parameters
+    ----------
+    people
+        Some of the people, in original columns.
+    visits
+        One row a person and trait: the losses that decide.
+    below
+        The audit of the same people by another map, if there is one.
+    """
+
+    record: Record
+    people: AuditData
+    visits: pa.Table
+    below: Any
+
+
+def compare_with_counterparts(
+    model: Any,
+    people: Any,
+    *,
+    pool: Any,
+    settings: Settings,
+    run: Executor,
+    trust: bool,
+    progress: Progress | None,
+    command: str,
+    move: Callable[[Source, Settings], Any],
+) -> Compared:
+    """Compare people with real people of other groups, and audit them by another map below.
+
+    Parameters
+    ----------
+    move
+        Audits people by the map that would decide if no columns were named; its ``record`` stands
+        below, and decides nothing. Where it cannot be done, that is said and no more.
+    """
+    began = time.perf_counter()
+    with noted_warnings() as said, contextlib.ExitStack() as stack:
+        plan = get_counterparts_ready(
+            model,
+            people,
+            pool=pool,
+            settings=settings,
+            run=run,
+            trust=trust,
+            progress=progress,
+            stack=stack,
+        )
+        everything = settings.checks.run != "core"
+        found = ask_counterparts(plan, progress, everything=everything)
+        below, skipped = None, ""
+        if everything and settings.columns.label is None:
+            skipped = "moves under a fair metric (no label)"
+        elif everything:
+            try:
+                other = settings.changed(map="auto", checks="core", decide__favourable=None)
+                below = move(plan.source, other)
+            except LikewiseError as error:
+                skipped = f"moves under a fair metric ({in_short(error)})"
+        record = build_counterpart_record(
+            plan,
+            found,
+            None if below is None else below.record,
+            skipped=(skipped,) if skipped else (),
+            warnings=said(),
+            command=command,
+            seconds=time.perf_counter() - began,
+        )
+    return Compared(record, plan.people, person_table(found), below)
+
+
+def get_counterparts_ready(
+    model: Any,
+    people: Any,
+    *,
+    pool: Any,
+    settings: Settings,
+    stack: contextlib.ExitStack,
+    run: Executor,
+    trust: bool,
+    progress: Progress | None,
+) -> CounterpartPlan:
+    """Find people and pool (a half of the people, if none is given), and the pairs of the pool."""
+    model, opened = open_shared(model, run, trust=trust)
+    source = people if isinstance(people, Source) else find_people(people, opened, settings)
+    question = make(MAPS, settings.map, shared={"seed": settings.seed})
+    half: Pool | None = None
+    if pool is None:
+        everyone, _ = source.rows(0, source.n_rows)
+        audited, half = divide(everyone, settings.seed, settings.columns.cluster)
+        source = PeopleSource.of(audited)
+    source = where_workers_find(source, run, stack)
+    known = look(source, settings.seed, run, progress)
+    sample = in_columns(known.sample).table
+    assert sample is not None
+    return prepare_counterparts(
+        model,
+        opened,
+        source.knowing(known),
+        known,
+        pool=half or read_pool(pool, sample, settings.columns.cluster),
+        question=question,
+        settings=settings,
+        run=run,
+        trust=trust,
+    )

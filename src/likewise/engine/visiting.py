@@ -1,0 +1,182 @@
+"""Lets pairs of real people visit everyone, anywhere, and adds up what the model makes of it."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int, Shaped
+
+from likewise.audit_data import AuditData
+from likewise.data.pairs import Pairs
+from likewise.data.row_hash import row_hashes
+from likewise.data.sources import Blocks
+from likewise.engine.meeting import targets
+from likewise.engine.opened_model import ModelHandle
+from likewise.engine.pool import in_columns, plain
+from likewise.engine.run_progress import Progress
+from likewise.losses import CLIP, Loss
+from likewise.maps.ask_visits import PersonLoss
+from likewise.maps.counterparts import BoundCounterparts, Counterparts
+from likewise.models.on_table import on_table
+from likewise.scale.executors import Executor
+from likewise.statistics.donors import Donors
+
+KEPT = 10
+"""People of a block whose rows are kept, in case they are served worst of all."""
+
+BLOCK = 8192
+"""People of a block: finding visitors has a cost that does not depend on how many they are."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class BoundedLoss:
+    """The usual loss; the cross-entropy counts as if probabilities lay in [0.001, 0.999].
+
+    So it does for a model that gives probabilities. Here it does for every model: the answer must
+    not depend on whether the same model is handed over as logits or as probabilities.
+    """
+
+    loss: Loss
+
+    def __call__(
+        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """Return one loss a person."""
+        found = self.loss(out, y)
+        if self.loss.name != "cross_entropy":
+            return found
+        return np.clip(found, -math.log1p(-CLIP), -math.log(CLIP))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Visited:
+    """What became of people: sums, how many of them are in the pool, and the worst served.
+
+    Parameters
+    ----------
+    worst
+        Original columns of the people served worst, with their row numbers and labels.
+    """
+
+    donors: Donors
+    in_pool: int
+    worst: tuple[tuple[int, str, pa.Table], ...]
+
+    @classmethod
+    def of(cls, donors: Donors, in_pool: int, people: AuditData, table: pa.Table) -> "Visited":
+        """Keep the rows of the people of a block who may be shown."""
+        person = donors.person
+        gap = np.where(person["visited"], person["after"] - person["before"], -np.inf)
+        first = np.lexsort((person["row"], -gap))[:KEPT]
+        return cls(
+            donors,
+            in_pool,
+            tuple((int(people.row[i]), str(people.y[i]), table.slice(i, 1)) for i in first),
+        )
+
+    def __add__(self, other: "Visited") -> "Visited":
+        return Visited(
+            self.donors + other.donors, self.in_pool + other.in_pool, self.worst + other.worst
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class VisitBlocks:
+    """Lets pairs visit blocks of people; the model is opened once a worker.
+
+    Parameters
+    ----------
+    model
+        How a worker comes by the model.
+    blocks
+        The people, cut into blocks.
+    questions
+        What is asked, by name: each question with its pairs.
+    pool
+        The people that the pairs are among.
+    loss, labelled
+        The loss of a person, and whether it needs the label.
+    classes
+        Label values in the order of the model's outputs.
+    """
+
+    model: ModelHandle
+    blocks: Blocks
+    questions: Mapping[str, tuple[Counterparts, Pairs]]
+    pool: pa.Table
+    loss: PersonLoss
+    labelled: bool
+    classes: tuple[Any, ...]
+
+    def begin(self) -> Callable[[range], dict[str, Visited]]:
+        """Open the model, and return what lets pairs visit blocks."""
+        model = self.model.open()
+        bound: dict[str, BoundCounterparts] = {}
+
+        def work(numbers: range) -> dict[str, Visited]:
+            found: dict[str, Visited] = {}
+            for _, people in self.blocks.read(numbers):
+                if not len(people):
+                    continue
+                people = in_columns(people)
+                assert people.table is not None
+                table = plain(people.table)
+                if not bound:
+                    bound.update(self._bound(on_table(model, people), table.schema))
+                known = known_rows(table, self.pool)
+                for name, (question, pairs) in self.questions.items():
+                    losses = bound[name](
+                        table,
+                        label=targets(people.y, self.classes) if self.labelled else None,
+                        weight=people.weight,
+                        cluster=cluster_numbers(people.cluster),
+                        row=people.row,
+                    )
+                    donors = Donors.of(losses, question.design(pairs))
+                    one = Visited.of(donors, known, people, table)
+                    found[name] = found[name] + one if name in found else one
+            return found
+
+        return work
+
+    def _bound(self, ask: Any, people: pa.Schema) -> dict[str, BoundCounterparts]:
+        """Make every question ready for the model, the pool and people with these columns."""
+        return {
+            name: question.bind(ask, self.loss, pairs, self.pool, people, ask.columns)
+            for name, (question, pairs) in self.questions.items()
+        }
+
+
+def visit_everyone(
+    job: VisitBlocks, run: Executor, progress: Progress | None
+) -> dict[str, Visited]:
+    """Return the sums over everyone, added up in the order of the blocks."""
+    parts: dict[int, dict[str, Visited]] = {}
+    n, size = job.blocks.source.n_rows, job.blocks.size
+    for task, part in run.map(job, job.blocks.tasks(1)):
+        parts[task.start] = part
+        if progress is not None:
+            progress("asking about counterparts", min(len(parts) * size, n), n)
+    total: dict[str, Visited] = {}
+    for number in sorted(parts):
+        for name, part in parts[number].items():
+            total[name] = total[name] + part if name in total else part
+    return total
+
+
+def known_rows(people: pa.Table, pool: pa.Table) -> int:
+    """Count the people whose whole row is in the pool too."""
+    shared = [name for name in people.column_names if name in pool.column_names]
+    return int(np.isin(row_hashes(people, shared), row_hashes(pool, shared)).sum())
+
+
+def cluster_numbers(cluster: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"] | None:
+    """Return one number for each cluster, the same in every block."""
+    if cluster is None:
+        return None
+    column = pa.array(cluster.tolist(), from_pandas=True)
+    return row_hashes(pa.table({"cluster": column}), ["cluster"]).view(np.int64)

@@ -1,0 +1,113 @@
+"""What a result says about counterparts: who was compared with whom, and what was found."""
+
+import math
+
+from pydantic import Field
+
+from likewise.json_text import Anything, Count, Hash, Number, Share, Size, Text
+from likewise.record_parts import Outcome, Part
+
+
+class CounterpartGroup(Part):
+    """People of one group, served with what counterparts of other groups bring along.
+
+    ``estimate`` is their loss with the columns of other groups over that with the columns of their
+    own group; ``people_error`` and ``pairs_error`` are standard errors due to who was audited and
+    to who visited.
+    """
+
+    trait: Text
+    group: Text = ""
+    n: Count
+    pool: Count = 0
+    estimate: Number
+    std_error: Size = math.nan
+    people_error: Size = math.nan
+    pairs_error: Size = math.nan
+    interval: tuple[Number, Number] = (math.nan, math.nan)
+    lower_bound: Number = math.nan
+    upper_bound: Number = math.nan
+    certifying_bound: Number = math.nan
+    p_value: Share = math.nan
+    adjusted_p_value: Share = math.nan
+    swap_p_value: Share = math.nan
+    swapped_mean: Number = math.nan
+    swapped_sd: Size = math.nan
+    mean_before: Number = math.nan
+    mean_after: Number = math.nan
+    effective_pairs: Size = 0.0
+    near_estimate: Number = math.nan
+    far_share: Share = math.nan
+    no_counterpart: Count = 0
+    detectable: Number = math.nan
+    outcome: Outcome | None = None
+    reasons: tuple[Text, ...] = ()
+
+
+class CounterpartCase(Part):
+    """Somebody served worse, beside the real pair that visited them, in original columns."""
+
+    trait: Text
+    row: Count
+    own: Text
+    other: Text
+    label: Text = ""
+    loss: Number
+    before: Number
+    after: Number
+    mean_before: Number
+    mean_after: Number
+    decision: Text = ""
+    decision_before: Text = ""
+    decision_after: Text = ""
+    probability_before: Share = math.nan
+    probability_after: Share = math.nan
+    person: dict[Text, Anything] = Field(default_factory=dict)
+    own_member: dict[Text, Anything] = Field(default_factory=dict)
+    other_member: dict[Text, Anything] = Field(default_factory=dict)
+
+
+class ColumnLeftOut(Part):
+    """The finding about a trait when one column that may matter is free instead."""
+
+    trait: Text
+    column: Text
+    estimate: Number
+    largest: Number = math.nan
+    group: Text = ""
+    p_value: Share
+
+
+class CounterpartTrait(Part):
+    """One trait: its pairs, everyone together, and each group."""
+
+    trait: Text
+    outcome: Outcome
+    pairs: Count
+    pair_distance: Size = math.nan
+    without_group: Count = 0
+    overall: CounterpartGroup
+    groups: tuple[CounterpartGroup, ...]
+    left_out: tuple[ColumnLeftOut, ...] = ()
+
+
+class CounterpartsRecord(Part):
+    """The question that was asked with real people, and its answer."""
+
+    may_matter: tuple[Text, ...]
+    free: tuple[Text, ...]
+    loss: Text
+    favourable: Text = ""
+    threshold: Number = math.nan
+    m: Count
+    caliper: Size
+    swaps: Count
+    seed: Count
+    pool: Text
+    pool_size: Count
+    pool_given: bool
+    pool_sha256: Hash = ""
+    in_pool: Count = 0
+    columns_left_out: bool = False
+    traits: tuple[CounterpartTrait, ...]
+    worst: tuple[CounterpartCase, ...] = ()
