@@ -24,7 +24,7 @@ def sentinel_notes(table: pa.Table) -> tuple[str, ...]:
     for name in table.column_names:
         if kind(table.schema.field(name).type) != "numbers":
             continue
-        values = numbers(name, table[name])
+        values = numbers(name, table[name].drop_null())
         values = values[np.isfinite(values)]
         distinct, counts = np.unique(values, return_counts=True)
         if len(distinct) < 3:

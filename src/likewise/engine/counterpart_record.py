@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from likewise.choices import note
-from likewise.engine.build_record import versions
+from likewise.engine.build_record import strange_codes, versions
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.counterpart_cases import worst_served
 from likewise.fingerprints import of_json
@@ -277,7 +277,7 @@ def _data(plan: CounterpartPlan) -> DataRecord:
         missing=dict(known.gaps),
         dropped=dict(known.dropped),
         weighted=plan.people.weight is not None,
-        notes=plan.people.notes,
+        notes=(*plan.people.notes, *strange_codes(plan.people)),
         sha256=known.fingerprint,
     )
 
