@@ -264,10 +264,8 @@ def as_source(
 
     Parameters
     ----------
-    unlabelled
-        Whether people may do without a label: then everyone's is 0.
-    scratch
-        A folder where CSV files are kept as Parquet, which can be read from any row; by default
+    unlabelled, scratch
+        Whether people may do without a label (everyone's is 0 then); and a folder where CSV files are kept as Parquet, which can be read from any row; by default
         a temporary one that goes with the source. Workers on other machines must see it.
     """
     if isinstance(people, AuditData):

@@ -12,7 +12,7 @@ from likewise.data.sources import Source
 from likewise.data.survey import Survey
 from likewise.engine.opened_model import ModelHandle
 from likewise.engine.pool import Pool, check_columns, in_columns
-from likewise.engine.prepare import label_classes, meet
+from likewise.engine.prepare import label_classes, meet, unlabelled
 from likewise.engine.run_progress import Progress
 from likewise.engine.visiting import BLOCK, BoundedLoss, VisitBlocks, Visited, visit_everyone
 from likewise.errors import InvalidData, InvalidSettings, nearest
@@ -203,7 +203,7 @@ def pairs_of(question: Counterparts, pool: Pool, trait: str) -> Pairs:
 
 def known_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any, ...]:
     """Return the classes in the order of the model's outputs, with labels or without."""
-    if settings.columns.label is not None or settings.decide.favourable is None:
+    if not unlabelled(settings):
         return label_classes(model, known, settings)
     if model.card.task == "regression" or model.card.classes:
         return model.card.classes

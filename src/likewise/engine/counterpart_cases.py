@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.pool import plain
+from likewise.engine.prepare import unlabelled
 from likewise.losses import probabilities
 from likewise.record import CounterpartCase
 
@@ -30,7 +31,7 @@ def worst_served(plan: CounterpartPlan, found: CounterpartFindings) -> tuple[Cou
                     row=worst.row,
                     own=worst.own,
                     other=worst.other,
-                    label=label if plan.settings.columns.label is not None else "",
+                    label="" if unlabelled(plan.settings) else label,
                     loss=worst.loss,
                     before=worst.before,
                     after=worst.after,

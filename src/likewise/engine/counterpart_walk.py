@@ -17,8 +17,9 @@ from likewise.engine.counterpart_audit import (
     prepare_counterparts,
 )
 from likewise.engine.counterpart_record import build_counterpart_record, person_table
-from likewise.engine.get_ready import find_people, look, open_shared, where_workers_find
+from likewise.engine.get_ready import find_people, look_at, open_shared, where_workers_find
 from likewise.engine.pool import Pool, divide, in_columns, read_pool
+from likewise.engine.prepare import unlabelled
 from likewise.engine.run_progress import Progress, noted_warnings
 from likewise.errors import LikewiseError, in_short
 from likewise.record import Record
@@ -82,7 +83,7 @@ def compare_with_counterparts(
         everything = settings.checks.run != "core"
         found = ask_counterparts(plan, progress, everything=everything)
         below, skipped = None, ""
-        if everything and settings.columns.label is None:
+        if everything and unlabelled(settings):
             skipped = "moves under a fair metric (no label)"
         elif everything:
             try:
@@ -123,7 +124,7 @@ def get_counterparts_ready(
         audited, half = divide(everyone, settings.seed, settings.columns.cluster)
         source = PeopleSource.of(audited)
     source = where_workers_find(source, run, stack)
-    known = look(source, settings.seed, run, progress)
+    source, known = look_at(source, opened, settings, run, progress)
     sample = in_columns(known.sample).table
     assert sample is not None
     return prepare_counterparts(
