@@ -8,10 +8,10 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 36_550,
-    "modules_of_an_audit": 130,
-    "functions_of_an_audit": 1013,
-    "room_changes_of_an_audit": 75,
+    "lines": 38_950,
+    "modules_of_an_audit": 133,
+    "functions_of_an_audit": 1025,
+    "room_changes_of_an_audit": 76,
     "isinstance_of_concrete_kinds": 12,
     "lines_that_name_a_map": 10,
     "files_that_name_a_map": 5,

@@ -258,15 +258,13 @@ def as_source(
     unlabelled: bool = False,
     scratch: Path | None = None,
 ) -> Source:
-    """Return people as a source, wherever they are.
-
-    Takes what `likewise.read` takes, and `AuditData`, whose roles are settled.
+    """Return people as a source: of what `likewise.read` takes, and `AuditData`.
 
     Parameters
     ----------
     unlabelled, scratch
-        Whether people may do without a label (everyone's is 0 then); and a folder where CSV files are kept as Parquet, which can be read from any row; by default
-        a temporary one that goes with the source. Workers on other machines must see it.
+        Whether people may do without a label (it is 0 then); and a folder, by default a temporary
+        one, for CSV files as Parquet, which is read from any row; all workers must see it.
     """
     if isinstance(people, AuditData):
         return PeopleSource.of(people)
