@@ -124,7 +124,7 @@ def test_large_tasks_add_up_like_small_ones(world, monkeypatch):
     monkeypatch.setattr(sweep, "SMALL", 1)
     monkeypatch.setattr(sweep, "TOGETHER", 4)
     large = audit(world)
-    monkeypatch.setattr(sweep, "SMALL", 64)
+    monkeypatch.setattr(sweep, "SMALL", 32)
     again = audit(world)
     assert plain(large.record) == plain(again.record)
     assert large.record.tests["loss_ratio"].estimate == pytest.approx(

@@ -26,7 +26,7 @@ from likewise.statistics.frame import Frame
 TOGETHER = 16
 """Blocks that are added up before the rest; a large task is as many, a small one is one block."""
 
-SMALL = 64
+SMALL = 32
 """Up to so many blocks each one is a task of its own, so that all workers have something to do."""
 
 
