@@ -111,8 +111,8 @@ class Metric(Choices):
     )
     penalty: Literal["auto"] | Annotated[float, Field(gt=0)] = Field(
         "auto",
-        description="Of the regressions it is learned by, a person; auto chooses it for each "
-        "trait by cross-validation (the strongest within one standard error of the best).",
+        description="Of the regressions it is learned by, a person; auto chooses it by "
+        "cross-validation (the strongest within one standard error of the best).",
     )
     C: float | None = Field(
         None,

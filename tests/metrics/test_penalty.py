@@ -42,7 +42,7 @@ def test_regressions_fitted_together_are_those_fitted_alone(rng, kind, strength)
 def test_the_choice_is_the_one_standard_error_rule_written_out(rng, kind):
     stack = regressions(rng, kind=kind, strength=0.3)
     fold = np.arange(300) % 5
-    chosen = choose_penalties(CrossValidation(stack, fold, np.arange(300)))
+    chosen = choose_penalties([CrossValidation(stack, fold, np.arange(300))])
     target, weight = stack.target[:, 0], stack.weight[:, 0]
     means, errors = [], []
     for penalty in GRID:
@@ -73,8 +73,8 @@ def test_a_coin_gets_the_strongest_penalty_and_a_strong_trait_a_weak_one(rng):
     coin = regressions(rng, n=1000, strength=0.0)
     strong = regressions(rng, n=1000, strength=2.0)
     fold, unit = np.arange(1000) % 5, np.arange(1000)
-    assert choose_penalties(CrossValidation(coin, fold, unit)) == GRID[0]
-    assert choose_penalties(CrossValidation(strong, fold, unit)) < 0.1
+    assert choose_penalties([CrossValidation(coin, fold, unit)]) == GRID[0]
+    assert choose_penalties([CrossValidation(strong, fold, unit)]) < 0.1
 
 
 def test_repeating_everyone_does_not_move_a_metric_with_a_penalty_a_person(rng):
@@ -92,6 +92,20 @@ def test_repeating_everyone_does_not_move_a_metric_with_a_penalty_a_person(rng):
     assert np.abs(direction(1, C=0.05) - direction(5, C=0.05)).max() > 0.05
 
 
+def test_traits_share_a_penalty_whatever_units_a_number_has(rng):
+    x = rng.normal(size=(400, 4))
+    sex = x[:, 0] + rng.logistic(size=400) > 0
+    age = x[:, 1] + rng.normal(size=400)
+
+    def chosen(scale):
+        data = AuditData.from_arrays(x, sex, {"sex": sex, "age": scale * age})
+        traits = sensitive_subspace(data, groups=0, placebos=0).origin.traits
+        assert traits[0].penalty == traits[1].penalty
+        return traits[0].penalty
+
+    assert chosen(1.0) == chosen(1000.0)
+
+
 def test_a_class_that_is_in_one_fold_only_is_no_obstacle(rng):
     stack = regressions(rng, n=100, kind="classes")
     target = np.eye(3)[np.where(np.arange(100) == 7, 2, np.arange(100) % 2)]
@@ -99,7 +113,7 @@ def test_a_class_that_is_in_one_fold_only_is_no_obstacle(rng):
     fold = np.arange(100) % 5
     checked = CrossValidation(stack, fold, np.arange(100))
     assert (checked.judged[:, 0] == (fold != fold[7])).all()
-    assert choose_penalties(checked)[0] in GRID
+    assert choose_penalties([checked])[0] in GRID
 
 
 def test_a_huge_cluster_stays_in_one_fold_and_makes_the_choice_more_careful(rng):

@@ -59,7 +59,7 @@ def sensitive_subspace(
         ``classes`` or ``number`` for traits that could be either; numbers with more than ten
         distinct values are numbers by default.
     penalty
-        Strength γ of the penalty a person. ``auto`` chooses it for each trait by
+        Strength γ of the penalty a person. ``auto`` chooses it for all traits by
         cross-validation on this sample (`likewise.metrics.penalty`).
     C
         Inverse strength of the penalty of the whole sample, instead: C = 1/(γ n). The paper's
@@ -191,14 +191,16 @@ class _Rule:
         for name, value in {"penalty": penalty, "C": C}.items():
             if value is not None and not (value > 0 and np.isfinite(value)):
                 raise InvalidSettings(f"{name} must be a positive number, not {value}.")
+        checked = {trait.name: _checked(sample, trait, seed) for trait in sample.traits}
+        words = "given"
+        if penalty is None and C is None:
+            words = "cross-validation, one standard error"
+            penalty = float(choose_penalties(list(checked.values()))[0])
         chosen = {}
-        for trait in sample.traits:
-            fixed = penalty
-            if C is not None:
-                fixed = 1 / (C * float((sample.weight * trait.known).sum()))
-            chosen[trait.name] = _choose(sample, trait, fixed, seed)
-        found = "cross-validation, one standard error"
-        return cls(C, chosen, found if penalty is None and C is None else "given")
+        for name, part in checked.items():
+            own = penalty or 1 / ((C or 1.0) * float(part.stack.weight.sum()))
+            chosen[name] = _Chosen(own, validate(part, own))
+        return cls(C, chosen, words)
 
     @classmethod
     def known(cls, origin: Origin) -> "_Rule":
@@ -213,17 +215,10 @@ class _Rule:
         return 1 / (self.chosen[trait.name].penalty * float((sample.weight * trait.known).sum()))
 
 
-def _choose(sample: Sample, trait: Trait, penalty: float | None, seed: int) -> _Chosen:
-    """Choose the penalty of one trait, and see how well the trait is predicted with it."""
+def _checked(sample: Sample, trait: Trait, seed: int) -> CrossValidation:
     weight = (sample.weight * trait.known)[:, None]
     stack = Stack(sample.columns, trait.target[:, None], weight, trait.kind)
-    checked = CrossValidation(stack, sample.folds(seed), sample.unit)
-    try:
-        if penalty is None:
-            penalty = float(choose_penalties(checked)[0])
-        return _Chosen(penalty, validate(checked, penalty))
-    except InvalidMetric as error:
-        raise InvalidMetric(f"Trait {trait.name!r}: {error}") from None
+    return CrossValidation(stack, sample.folds(seed), sample.unit)
 
 
 def _learn(

@@ -124,7 +124,7 @@ class Origin:
     seed
         Of the groups of the refits, the folds and the placebos.
     penalty
-        How the penalty a person was found, in words; each trait has its own.
+        How the penalty a person was found, in words.
     may_matter
         Columns along which no direction is free.
     weighted, clustered

@@ -5,6 +5,8 @@ people there are. A penalty :math:`\gamma` a person, :math:`C = 1 / (\gamma n)`,
 """
 
 import dataclasses
+import functools
+import math
 from collections.abc import Sequence
 from typing import final
 
@@ -84,36 +86,59 @@ class CrossValidation:
             scores[rows[:, None], fits] = found.reshape(len(rows), -1, k)
         return scores
 
+    @functools.cached_property
+    def null_loss(self) -> float:
+        """The mean loss if nothing predicts, by which losses of different traits are compared."""
+        stack = self.stack
+        scores = np.broadcast_to(stack.null[0, :, -1], stack.target.shape)
+        loss = newton.losses(scores, stack.target, stack.kind)
+        return float((stack.weight * loss).sum() / stack.weight.sum())
+
     def deviances(
         self, scores: Float[np.ndarray, "n l k"], which: Int[np.ndarray, " l"]
-    ) -> tuple[Float[np.ndarray, " l"], Float[np.ndarray, " l"]]:
-        """Return the mean loss of people left out, and its standard error over clusters."""
-        loss = newton.losses(scores, self.stack.target[:, which], self.stack.kind)
+    ) -> tuple[Float[np.ndarray, " l"], Float[np.ndarray, "u l"]]:
+        """Return the share of the loss that is left for people left out, and clusters' influence.
+
+        The root of the sum of squared influences is its standard error.
+        """
+        loss = newton.losses(scores, self.stack.target[:, which], self.stack.kind) / self.null_loss
         weight = (self.stack.weight * self.judged)[:, which]
         total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
         mean = (weight * loss).sum(axis=0) / total
         parts = sum_by(weight * (loss - mean), self.unit)
-        count = len(parts)
-        return mean, np.sqrt(count / max(count - 1, 1) * np.square(parts).sum(axis=0)) / total
+        return mean, parts * math.sqrt(len(parts) / max(len(parts) - 1, 1)) / total
 
 
 def choose_penalties(
-    checked: CrossValidation, grid: Sequence[float] = GRID
+    checked: Sequence[CrossValidation], grid: Sequence[float] = GRID
 ) -> Float[np.ndarray, " m"]:
-    """Choose each regression's penalty a person by the one-standard-error rule.
+    """Choose the penalty a person that all traits share, by the one-standard-error rule.
 
-    From the strongest penalty on, the deviance of people left out is followed down to its first
-    minimum; chosen is the strongest penalty that is at most one standard error worse (Breiman et
-    al. 1984). The choice looks at traits and features only, never at a model.
+    From the strongest penalty on, the deviance of people left out, added up over the traits, is
+    followed down to its first minimum; chosen is the strongest penalty that is at most one standard
+    error worse (Breiman et al. 1984). The choice looks at traits and features only, never at a
+    model.
+
+    Parameters
+    ----------
+    checked
+        One for each trait, with m regressions each: of m ways to shuffle the traits, say.
     """
-    m = checked.stack.target.shape[1]
-    start = checked.stack.null
-    near = np.broadcast_to(start, (len(checked.others), *start.shape)).copy()
+    m = checked[0].stack.target.shape[1]
+    starts = [
+        np.broadcast_to(part.stack.null, (len(part.others), *part.stack.null.shape)).copy()
+        for part in checked
+    ]
     deviance, error = np.full((len(grid), m), np.inf), np.zeros((len(grid), m))
     active = np.arange(m)
     for step, penalty in enumerate(grid):
-        scores = checked.scores(penalty, active, near)
-        deviance[step, active], error[step, active] = checked.deviances(scores, active)
+        found = [
+            part.deviances(part.scores(penalty, active, near), active)
+            for part, near in zip(checked, starts, strict=True)
+        ]
+        deviance[step, active] = sum(mean for mean, _ in found)
+        influence = np.sum([parts for _, parts in found], axis=0)
+        error[step, active] = np.sqrt(np.square(influence).sum(axis=0))
         if step:
             active = active[deviance[step, active] < deviance[step - 1, active]]
         if not len(active):

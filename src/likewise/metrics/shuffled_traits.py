@@ -33,15 +33,18 @@ def placebo_metrics(
     All traits of a person stay together. Penalties are chosen anew unless one is given.
     """
     orders = [shuffled(sample, np.random.default_rng([seed, 2, b])) for b in range(count)]
-    found: list[list[Direction]] = [[] for _ in orders]
-    for trait in sample.traits:
-        size = max(1, AT_ONCE // trait.target.size)
-        for begin in range(0, count, size):
-            stack = _stack(sample, trait, orders[begin : begin + size])
-            fitted = _fit(sample, stack, seed, penalty, C)
-            for place, coefficients in enumerate(fitted, start=begin):
-                found[place].extend(contrasts(trait, coefficients, sample.weight))
-    return tuple(_bare(sample.metric(directions)) for directions in found)
+    metrics: list[ProjectionMetric] = []
+    size = max(1, AT_ONCE // sum(trait.target.size for trait in sample.traits))
+    for begin in range(0, count, size):
+        some = orders[begin : begin + size]
+        stacks = [_stack(sample, trait, some) for trait in sample.traits]
+        fitted = _fit(sample, stacks, seed, penalty, C)
+        for place in range(len(some)):
+            found: list[Direction] = []
+            for trait, coefficients in zip(sample.traits, fitted, strict=True):
+                found.extend(contrasts(trait, coefficients[place], sample.weight))
+            metrics.append(_bare(sample.metric(found)))
+    return tuple(metrics)
 
 
 def shuffled(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
@@ -74,20 +77,24 @@ def _stack(sample: Sample, trait: Trait, orders: list[Int[np.ndarray, " n"]]) ->
 
 
 def _fit(
-    sample: Sample, stack: Stack, seed: int, penalty: float | None, C: float | None
-) -> Float[np.ndarray, "m k d"]:
-    """Return the coefficients of the regressions on the original columns."""
+    sample: Sample, stacks: list[Stack], seed: int, penalty: float | None, C: float | None
+) -> list[Float[np.ndarray, "m k d"]]:
+    """Return the coefficients of each trait's regressions on the original columns."""
+    chosen: Float[np.ndarray, " m"] | None = None
     if penalty is not None:
-        penalties = np.full(stack.weight.shape[1], penalty)
-    elif C is not None:
-        penalties = 1 / (C * stack.weight.sum(axis=0))
-    else:
-        penalties = choose_penalties(CrossValidation(stack, sample.folds(seed), sample.unit))
-    theta = np.empty_like(stack.null)
-    for value in np.unique(penalties):
-        which = np.flatnonzero(penalties == value)
-        theta[which] = stack.part(which).fit(float(value))
-    return theta[:, :, :-1] / sample.columns.scale
+        chosen = np.full(stacks[0].weight.shape[1], penalty)
+    elif C is None:
+        fold, unit = sample.folds(seed), sample.unit
+        chosen = choose_penalties([CrossValidation(stack, fold, unit) for stack in stacks])
+    found = []
+    for stack in stacks:
+        penalties = 1 / (C * stack.weight.sum(axis=0)) if chosen is None else chosen
+        theta = np.empty_like(stack.null)
+        for value in np.unique(penalties):
+            which = np.flatnonzero(penalties == value)
+            theta[which] = stack.part(which).fit(float(value))
+        found.append(theta[:, :, :-1] / sample.columns.scale)
+    return found
 
 
 def _bare(metric: ProjectionMetric) -> ProjectionMetric:
