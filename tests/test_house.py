@@ -8,9 +8,9 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 38_950,
+    "lines": 39_000,
     "modules_of_an_audit": 133,
-    "functions_of_an_audit": 1025,
+    "functions_of_an_audit": 1035,
     "room_changes_of_an_audit": 76,
     "isinstance_of_concrete_kinds": 12,
     "lines_that_name_a_map": 10,

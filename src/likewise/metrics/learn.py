@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
+from threadpoolctl import threadpool_limits
 
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
@@ -88,33 +89,35 @@ def sensitive_subspace(
         raise InvalidSettings(f"groups must be 0 (no refits) or at least 2, not {groups}.")
     if placebos < 0:
         raise InvalidSettings(f"placebos must be 0 (none) or more, not {placebos}.")
-    sample = Sample.of(data, traits, kinds or {}, may_matter)
-    given = None if penalty == "auto" else penalty
-    rule = _Rule.of(sample, given, C, seed)
-    metric, fits = _learn(sample, rule)
-    dealt = _deal(sample, groups, np.random.default_rng(seed))
-    count = 0 if dealt is None else int(dealt.max()) + 1
-    total = 1 + count + (placebos > 0)
-    refits = []
-    for g in range(count):
-        if progress is not None:
-            progress(g + 1, total)
-        kept = sample.weighted(sample.weight * (dealt != g))
-        refits.append(_learn(kept, rule, fits)[0])
-    if placebos and progress is not None:
-        progress(total - 1, total)
-    known = data if as_read is None else as_read
-    metric = dataclasses.replace(
-        metric,
-        origin=dataclasses.replace(
-            _origin(sample, rule, metric, fits, seed, may_matter),
-            data=known.fingerprint(),
-        ),
-        refits=tuple(refits),
-        groups=dealt,
-        placebos=placebo_metrics(sample, placebos, seed, given, C),
-        learned_from=LearnedFrom.of(known),
-    )
+    # Many small products: more threads would mostly wait for each other.
+    with threadpool_limits(1):
+        sample = Sample.of(data, traits, kinds or {}, may_matter)
+        given = None if penalty == "auto" else penalty
+        rule = _Rule.of(sample, given, C, seed)
+        metric, fits = _learn(sample, rule)
+        dealt = _deal(sample, groups, np.random.default_rng(seed))
+        count = 0 if dealt is None else int(dealt.max()) + 1
+        total = 1 + count + (placebos > 0)
+        refits = []
+        for g in range(count):
+            if progress is not None:
+                progress(g + 1, total)
+            kept = sample.weighted(sample.weight * (dealt != g))
+            refits.append(_learn(kept, rule, fits)[0])
+        if placebos and progress is not None:
+            progress(total - 1, total)
+        known = data if as_read is None else as_read
+        metric = dataclasses.replace(
+            metric,
+            origin=dataclasses.replace(
+                _origin(sample, rule, metric, fits, seed, may_matter),
+                data=known.fingerprint(),
+            ),
+            refits=tuple(refits),
+            groups=dealt,
+            placebos=placebo_metrics(sample, placebos, seed, given, C),
+            learned_from=LearnedFrom.of(known),
+        )
     if progress is not None:
         progress(total, total)
     if not len(metric.free):
