@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pydantic_core
@@ -72,7 +73,13 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]
 """A sha256 in hexadecimal digits, or nothing."""
 
 
-def parse(text: str | bytes, *, finite: bool = False, largest: float = sys.float_info.max) -> Any:
+def parse(
+    text: str | bytes,
+    *,
+    finite: bool = False,
+    largest: float = sys.float_info.max,
+    huge: Sequence[str] = (),
+) -> Any:
     """Return what a JSON text holds; a ``ValueError`` says what is wrong with it.
 
     Unprintable text is refused, and so are whole numbers that no float can hold.
@@ -83,21 +90,26 @@ def parse(text: str | bytes, *, finite: bool = False, largest: float = sys.float
         Whether ``NaN`` and ``Infinity``, which are not JSON, are refused.
     largest
         Finite numbers beyond it are refused.
+    huge
+        Names under which such numbers are read as infinite instead.
     """
     # Not json.loads: what it reads may be nested too deeply to be written again.
     value = pydantic_core.from_json(text, allow_inf_nan=not finite)
-    _check(value, largest)
+    _check(value, largest, huge)
     return value
 
 
-def _check(value: Any, largest: float) -> None:
+def _check(value: Any, largest: float, huge: Sequence[str]) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
-            _check(key, largest)
-            _check(inner, largest)
+            if key in huge and isinstance(inner, float) and abs(inner) > largest:
+                value[key] = math.inf
+                continue
+            _check(key, largest, huge)
+            _check(inner, largest, huge)
     elif isinstance(value, list):
         for inner in value:
-            _check(inner, largest)
+            _check(inner, largest, huge)
     elif isinstance(value, str):
         if found := UNPRINTABLE.search(value):
             raise ValueError(f"it holds the unprintable character {found[0]!a}")

@@ -30,3 +30,14 @@ def test_what_was_read_can_be_written_again_however_deep(record):
     assert "[" * 100 in "".join(again.to_json().split())
     with pytest.raises(InvalidFile, match=r"'r.json' is not a result file: recursion limit"):
         Record.from_json(nested(record, 400), "r.json")
+
+
+def test_a_result_of_version_0_1_still_renders(record):
+    old = json.loads(record.to_json())
+    old |= {"schema_version": 1, "settings": {"decide": {"map": "flow"}, "flow": {"lam": 20.0}}}
+    # A bound with the factor exp(LT), which was written as it was.
+    old["diagnostics"]["theorem_a1_bound"] = 1.4e238
+    again = Record.from_json(json.dumps(old))
+    assert again.diagnostics["theorem_a1_bound"] == float("inf")
+    assert again.settings.map.params == {"lam": 20.0}
+    assert to_html(again)
