@@ -570,7 +570,7 @@ def test_what_was_done_before_an_endpoint_failed_is_kept(
         p = 1 / (1 + np.exp(-np.array(rows) @ [0.5, 1.0, 0.5]))
         return (500 if sum(rows_asked) > limit[0] else 200), p.tolist()
 
-    metric = likewise.sensitive_subspace(people_of(training, "a", "b", "c"))
+    metric = likewise.sensitive_subspace(people_of(training, "a", "b", "c"), groups=0, placebos=0)
     settings = Settings(checks="core", columns={"label": "y", "protected": ("group",)})
 
     def attempt(address="", **choices):
