@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from likewise.audit_data import AuditData as AuditData
     from likewise.data.encode import Encoder as Encoder
     from likewise.data.table import read as read
+    from likewise.engine.paired_audits import Margins as Margins
+    from likewise.engine.paired_audits import compare as compare
     from likewise.errors import LikewiseError as LikewiseError
     from likewise.errors import LikewiseWarning as LikewiseWarning
     from likewise.inference.monitor import Monitor as Monitor
@@ -81,6 +83,8 @@ _HOMES = {
     "Memory": "scale.store",
     "Folder": "scale.folder_store",
     "audit": "walk",
+    "compare": "engine.paired_audits",
+    "Margins": "engine.paired_audits",
     "rehearse": "walk",
     "AuditResult": "walk",
     "assert_no_evidence_of_unfairness": "testing",

@@ -87,6 +87,14 @@ class CounterpartPlan:
         """The model as a function of original columns."""
         return on_table(self.model, self.people)
 
+    @property
+    def wrong(self) -> WrongDecision | None:
+        """Who is decided wrongly, where there are classes and labels."""
+        card, limit = self.model.card, self.settings.decide.threshold
+        if card.task == "regression" or unlabelled(self.settings):
+            return None
+        return WrongDecision(card.output, 0.5 if limit is None else limit)
+
     def visits(
         self, questions: Mapping[str, tuple[Counterparts, Pairs]], progress: Progress | None
     ) -> dict[str, Visited]:
@@ -99,6 +107,7 @@ class CounterpartPlan:
             loss=self.loss.of_person,
             labelled=self.loss.labelled,
             classes=self.classes,
+            wrong=self.wrong,
         )
         return visit_everyone(job, self.run, progress)
 

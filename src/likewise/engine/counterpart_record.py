@@ -7,7 +7,6 @@ import statistics
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from likewise.choices import note
 from likewise.engine.build_record import strange_codes, versions
@@ -280,21 +279,3 @@ def _data(plan: CounterpartPlan) -> DataRecord:
         notes=(*plan.people.notes, *strange_codes(plan.people)),
         sha256=known.fingerprint,
     )
-
-
-def person_table(found: CounterpartFindings) -> pa.Table:
-    """Return one row a person and trait: the losses that the verdict rests on."""
-    tables = []
-    for trait, visited in found.visited.items():
-        person = visited.donors.person
-        names = [one.group for one in found.evidence[trait].groups]
-        own = [names[k] if k >= 0 else None for k in person["own"].tolist()]
-        columns = {
-            "row": person["row"],
-            "trait": pa.array([trait] * len(own)),
-            "group": pa.array(own, pa.string()),
-            **{name: person[name] for name in ("weight", "loss", "before", "after", "far")},
-            "visited": person["visited"],
-        }
-        tables.append(pa.table(columns))
-    return pa.concat_tables(tables)

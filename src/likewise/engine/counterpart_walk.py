@@ -16,11 +16,12 @@ from likewise.engine.counterpart_audit import (
     ask_counterparts,
     prepare_counterparts,
 )
-from likewise.engine.counterpart_record import build_counterpart_record, person_table
+from likewise.engine.counterpart_record import build_counterpart_record
 from likewise.engine.get_ready import find_people, look_at, open_shared, where_workers_find
 from likewise.engine.pool import Pool, divide, in_columns, read_pool
 from likewise.engine.prepare import unlabelled
 from likewise.engine.run_progress import Progress, noted_warnings
+from likewise.engine.visits_table import visits_table
 from likewise.errors import LikewiseError, in_short
 from likewise.record import Record
 from likewise.registry import MAPS
@@ -100,7 +101,7 @@ def compare_with_counterparts(
             command=command,
             seconds=time.perf_counter() - began,
         )
-    return Compared(record, plan.people, person_table(found), below)
+    return Compared(record, plan.people, visits_table(plan, found), below)
 
 
 def get_counterparts_ready(

@@ -106,7 +106,8 @@ def too_many() -> Outcomes:
 def write_visits(visits: pa.Table, outcomes: str | Path | OutcomesFile) -> None:
     """Write what visits did to people, one row a person and trait."""
     file = outcomes if isinstance(outcomes, OutcomesFile) else OutcomesFile(Path(outcomes))
-    shown = visits.drop_columns(["group"]) if file.redacted else visits
+    hidden = [name for name in ("group", "y") if name in visits.column_names]
+    shown = visits.drop_columns(hidden) if file.redacted else visits
     with replacing(file.path, if_full=IF_FULL) as place:
         pq.write_table(shown, place)
 

@@ -102,6 +102,8 @@ class VisitBlocks:
         The loss of a person, and whether it needs the label.
     classes
         Label values in the order of the model's outputs.
+    wrong
+        Who is decided wrongly, if labels are known: then it is kept, with the labels.
     """
 
     model: ModelHandle
@@ -111,6 +113,7 @@ class VisitBlocks:
     loss: PersonLoss
     labelled: bool
     classes: tuple[Any, ...]
+    wrong: PersonLoss | None = None
 
     def begin(self) -> Callable[[range], dict[str, Visited]]:
         """Open the model, and return what lets pairs visit blocks."""
@@ -128,15 +131,20 @@ class VisitBlocks:
                 if not bound:
                     bound.update(self._bound(on_table(model, people), table.schema))
                 known = known_rows(table, self.pool)
+                known_labels = self.labelled or self.wrong is not None
+                y = targets(people.y, self.classes) if known_labels else None
                 for name, (question, pairs) in self.questions.items():
                     losses = bound[name](
                         table,
-                        label=targets(people.y, self.classes) if self.labelled else None,
+                        label=y if self.labelled else None,
                         weight=people.weight,
                         cluster=cluster_numbers(people.cluster),
                         row=people.row,
                     )
                     donors = Donors.of(losses, question.design(pairs))
+                    if self.wrong is not None:
+                        assert losses.outputs is not None
+                        donors.person.update(y=y, wrong=self.wrong(losses.outputs, y))
                     one = Visited.of(donors, known, people, table)
                     found[name] = found[name] + one if name in found else one
             return found

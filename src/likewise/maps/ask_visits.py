@@ -64,6 +64,7 @@ def ask_visits(
     for losses in (after, before, own_loss):
         if not np.isfinite(losses).all():
             raise InvalidData("The model gives losses that are not finite numbers for some people.")
+    row = np.arange(n) if row is None else np.asarray(row)
     return VisitLosses(
         after=after,
         before=before,
@@ -73,8 +74,10 @@ def ask_visits(
         loss=own_loss,
         far=visits.far,
         weight=np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64),
-        cluster=np.arange(n) if cluster is None else np.asarray(cluster),
-        row=np.arange(n) if row is None else np.asarray(row),
+        # Row numbers tell people of all blocks apart.
+        cluster=row if cluster is None else np.asarray(cluster),
+        row=row,
+        outputs=own_outputs,
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from likewise.errors import InvalidSample
+from likewise.inference.paired import PairedModels
 from likewise.inference.simultaneous import holm
 from likewise.record import Measure, Record, TestRecord
+from likewise.report import paired_words
 from likewise.report.escaping import for_terminal, on_one_line
 from likewise.report.layout import WIDTH, wrap
 from likewise.report.numbers import number, p_value
@@ -30,12 +32,18 @@ class Comparison:
         How often *any* model within the tolerance may be accused by chance.
     caveats
         In what the audits differ beside their model, in sentences.
+    paired
+        The first model with each of the others on the same people, if outcomes were given.
     """
 
     records: Mapping[str, Record]
     adjusted: Mapping[tuple[str, str], float]
     alpha: float
     caveats: tuple[str, ...]
+    paired: tuple[PairedModels, ...] = ()
+
+    def __str__(self) -> str:
+        return words(self)
 
     @property
     def tests(self) -> list[str]:
@@ -119,6 +127,8 @@ def words(comparison: Comparison) -> str:
         lines.append("-" * WIDTH)
     lines += _measure_lines(comparison)
     lines.append("=" * WIDTH)
+    if comparison.paired:
+        lines += [*paired_words.words(comparison.paired, comparison.alpha), "=" * WIDTH]
     lines += wrap(
         f"Tolerance δ = {told}. Evidence: the test still rejects at α = {comparison.alpha:g} after "
         f"Holm's correction for {len(comparison.adjusted)} tests. Settings {hashes}.",

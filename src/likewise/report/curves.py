@@ -1,5 +1,6 @@
 """Pictures with two axes: the spread of ratios, the horizons, and models side by side."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -102,24 +103,40 @@ def _or_high(value: float, axis: Axis) -> float:
     return value if math.isfinite(value) else axis.high
 
 
-def trade_chart(points: Sequence[tuple[str, float, float, float, float]], delta: float) -> Markup:
-    """Draw balanced accuracy against the audit value: ``(name, accuracy, lower, value, upper)``.
+@dataclasses.dataclass(frozen=True)
+class Traded:
+    """A model between being right and being fair: lower end, value and upper end of either."""
+
+    name: str
+    accuracy: tuple[float, float, float]
+    audit: tuple[float, float, float]
+
+
+def trade_chart(points: Sequence[Traded], delta: float) -> Markup:
+    """Draw balanced accuracy against the audit value, with error bars where they are known.
 
     Up and to the left is better: right more often, and less harm to similar people.
     """
-    across = Axis.of([1.0, delta, *(v for p in points for v in p[2:] if math.isfinite(v))])
-    up = Axis.of([p[1] for p in points])
+    across = Axis.of([1.0, delta, *(v for p in points for v in p.audit if math.isfinite(v))])
+    up = Axis.of([v for p in points for v in p.accuracy if math.isfinite(v)])
     parts = _frame(across, up, across.ticks(), [number_short(t) for t in across.ticks()])
     x = across.at(delta)
     parts += [
         line(x, HEAD - 8, x, FOOT, "delta"),
         label(f"δ = {delta:g}", x, HEAD - 12, "delta-label"),
     ]
-    for name, accuracy, lower, value, upper in points:
-        y = _height(up, accuracy)
+    for point in points:
+        lower, value, upper = point.audit
+        x, y = across.at(value), _height(up, point.accuracy[1])
         if not math.isnan(lower) and not math.isnan(upper):
             parts.append(line(across.at(lower), y, across.at(upper), y, "whisker"))
-        parts.append(dot(across.at(value), y, 5, "estimate over" if lower > delta else "estimate"))
-        parts.append(label(name, across.at(value), y - 9, "value"))
-    said = "; ".join(f"{p[0]}: {number(p[3])} at balanced accuracy {number(p[1])}" for p in points)
+        low, high = point.accuracy[0], point.accuracy[2]
+        if math.isfinite(low) and math.isfinite(high):
+            parts.append(line(x, _height(up, low), x, _height(up, high), "whisker"))
+        parts.append(dot(x, y, 5, "estimate over" if lower > delta else "estimate"))
+        parts.append(label(point.name, x, y - 9, "value"))
+    said = "; ".join(
+        f"{p.name}: {number(p.audit[1])} at balanced accuracy {number(p.accuracy[1])}"
+        for p in points
+    )
     return picture(*parts, height=HEIGHT, label=said, name="curve")

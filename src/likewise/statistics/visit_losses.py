@@ -1,6 +1,7 @@
 """What happened to a block of people when pairs visited them."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -26,6 +27,8 @@ class VisitLosses:
         How much each person counts, and who belongs together (any whole numbers).
     row
         Row number of each person, which identifies them.
+    outputs
+        What the model makes of the people themselves, where it was kept.
     """
 
     after: Float[np.ndarray, "n h m"]
@@ -38,11 +41,15 @@ class VisitLosses:
     weight: Float[np.ndarray, " n"]
     cluster: Int[np.ndarray, " n"]
     row: Int[np.ndarray, " n"]
+    outputs: Float[np.ndarray, "n k"] | None = None
 
     def __len__(self) -> int:
         return len(self.own)
 
     def take(self, rows: Int[np.ndarray, " r"]) -> "VisitLosses":
         """Return some of the people."""
-        fields = dataclasses.fields(self)
-        return VisitLosses(**{f.name: getattr(self, f.name)[rows] for f in fields})
+        some: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            column = getattr(self, field.name)
+            some[field.name] = None if column is None else column[rows]
+        return VisitLosses(**some)
