@@ -64,10 +64,6 @@ def compare(
         How much worse another model may be and still count as not inferior.
     alpha
         How often any claim may be wrong; by default that of the audits.
-
-    Examples
-    --------
-    >>> compare({"old": old, "new": new})  # doctest: +SKIP
     """
     margins = margins or Margins()
     read = {name: _read(audit) for name, audit in audits.items()}
