@@ -72,8 +72,14 @@ def test_what_the_outputs_are_is_kept(tmp_path):
     path = tmp_path / "m.safetensors"
     save_model(nn.Linear(3, 1), path, output="values")
     assert as_model(open_model(str(path))).card.task == "regression"
-    save_model(nn.Sequential(nn.Linear(3, 1), nn.Sigmoid()), path, output="probabilities")
+    save_model(nn.Linear(3, 2), path, output="probabilities")
     assert as_model(open_model(str(path))).card.output == "probabilities"
+
+
+def test_a_last_sigmoid_is_cut_off(tmp_path):
+    path = tmp_path / "m.safetensors"
+    save_model(nn.Sequential(nn.Linear(3, 1), nn.Sigmoid()), path, output="probabilities")
+    assert as_model(open_model(str(path))).card.output == "logits"
 
 
 @pytest.mark.parametrize(
