@@ -86,7 +86,7 @@ def test_a_last_sigmoid_is_cut_off(tmp_path):
     ("module", "words"),
     [
         (
-            nn.Sequential(nn.Linear(3, 2), nn.Softmax(dim=1)),
+            nn.Sequential(nn.Softmax(dim=1), nn.Linear(3, 2)),
             "Softmax layer cannot be saved",
         ),
         (

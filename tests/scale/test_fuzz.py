@@ -25,7 +25,7 @@ def fuzz() -> Any:
 @pytest.mark.slow
 def test_damaged_input_of_every_kind_is_read_or_refused_in_a_sentence(fuzz, tmp_path):
     targets = fuzz.targets(tmp_path)
-    assert len(targets) == 15
+    assert len(targets) >= 20
     assert sum(target.share for target in targets.values()) == pytest.approx(1)
     for name, target in targets.items():
         ran, refused = fuzz.attack(target, INPUTS)
