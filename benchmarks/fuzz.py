@@ -105,7 +105,9 @@ class Kit:
         metric = likewise.sensitive_subspace(data)
         likewise.save_metric(metric, folder / "metric.safetensors")
         settings = Settings(checks="core")
-        result = likewise.audit(logistic, data, metric=metric, settings=settings, threads=1)
+        result = likewise.audit(
+            logistic, data, metric=metric, settings=settings, run=likewise.Inline()
+        )
         result.outcomes.save(folder / "good_outcomes.parquet")
         return cls(folder, table, logistic, metric, result.record, result.outcomes)
 
@@ -243,7 +245,11 @@ def table_targets(kit: Kit) -> dict[str, Target]:
     def audited(table: pa.Table) -> object:
         data = likewise.read(table, label="y", protected="g", ignore=())
         return likewise.audit(
-            kit.logistic, data, metric=kit.metric, settings=Settings(checks="core"), threads=1
+            kit.logistic,
+            data,
+            metric=kit.metric,
+            settings=Settings(checks="core"),
+            run=likewise.Inline(),
         )
 
     return {

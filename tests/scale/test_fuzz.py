@@ -1,34 +1,19 @@
 """A little of benchmarks/fuzz.py: whatever a file holds, it is read or refused in a sentence."""
 
-import importlib.util
+import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fuzz.py"
-INPUTS = 60
-
-
-@pytest.fixture(scope="module")
-def fuzz() -> Any:
-    spec = importlib.util.spec_from_file_location("fuzz_benchmark", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
 
 @pytest.mark.slow
-def test_damaged_input_of_every_kind_is_read_or_refused_in_a_sentence(fuzz, tmp_path):
-    targets = fuzz.targets(tmp_path)
-    assert len(targets) >= 20
-    assert sum(target.share for target in targets.values()) == pytest.approx(1)
-    for name, target in targets.items():
-        ran, refused = fuzz.attack(target, INPUTS)
-        assert ran >= INPUTS / 2, name
-        if name not in ("report", "CSV"):  # most words and some damage are harmless there
-            assert refused > 0, name
+def test_damaged_input_of_every_kind_is_read_or_refused_in_a_sentence(root):
+    script = root / "benchmarks" / "fuzz.py"
+    done = subprocess.run(
+        [sys.executable, script, "--count", "600"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, *rows, _ = done.stdout.splitlines()
+    refused = [int(row[31:40].replace(",", "")) for row in rows]
+    assert len(refused) >= 20
+    assert sum(count > 0 for count in refused) >= 18  # some damage is harmless
