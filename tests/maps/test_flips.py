@@ -135,7 +135,7 @@ def test_bad_requests_are_refused_in_a_sentence(rng):
     table = table_of(rng)
     with pytest.raises(InvalidSettings, match=r"no column 'sx'.*Did you mean 'sex'\?"):
         Flips.in_table(table, ["sx"], lambda t: t)
-    with pytest.raises(InvalidSettings, match="No column is named"):
+    with pytest.raises(InvalidSettings, match="No protected trait is an input"):
         Flips.in_table(table, [], lambda t: t)
     wide = table.append_column("code", pa.array(np.arange(300)))
     with pytest.raises(InvalidSettings, match="1800 combinations"):

@@ -98,8 +98,9 @@ def complete_rows(
     if counts and not drop:
         raise MissingValues(
             f"Values are missing in {_listed(counts)}: {int((~complete).sum())} of {len(table)} "
-            f"rows{where}. Fill them in, or leave those rows out with drop_missing "
-            "(--drop-missing); for a model that reads gaps itself, read the table with raw=True."
+            f"rows{where}. Fill them in, leave those rows out with drop_missing (--drop-missing), "
+            "or ignore columns that the model does not read (--ignore). Models that read gaps, and "
+            "pipelines that fill them, are audited as they are."
         )
     return complete, {reason: count for reason, count in first.items() if count}
 

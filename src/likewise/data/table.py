@@ -1,7 +1,7 @@
 """Reads tables of people: which column is the label, which are protected, what the model sees."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,34 +99,33 @@ def scan(
     return plan.blocks(rows)
 
 
-def with_inputs(data: AuditData, *, protected: bool) -> AuditData:
-    """Return the same people with their numeric protected columns among the features, or not.
+def with_inputs(data: AuditData, columns: Sequence[str]) -> AuditData:
+    """Return the same people with these numeric columns as features.
 
-    A table does not say whether the model reads a protected column; its number of inputs may.
+    A table does not say which columns the model reads; its names or number of inputs may.
     """
     if data.table is None or data.encoder is not None:
         raise InvalidData("Only people read from a table without an encoder can change inputs.")
-    wanted = set(data.features) - set(data.protected)
-    traits = numeric_traits(data) if protected else ()
-    features = tuple(name for name in data.table.column_names if name in {*wanted, *traits})
-    for name in traits:
-        if count := int(is_missing(data.table[name]).sum()):
+    for name in columns:
+        if name not in data.features and (count := int(is_missing(data.table[name]).sum())):
             # Rows were left out before anyone knew that the model reads this column.
             raise InvalidData(
-                f"The model seems to read the protected column {name!r}, which is missing in "
-                f"{count} of {len(data)} rows. Fill it in, or name all columns the model reads "
-                "with inputs (columns.inputs) and leave those rows out with drop_missing "
-                "(--drop-missing)."
+                f"The model seems to read the column {name!r}, which is missing in {count} of "
+                f"{len(data)} rows. Fill it in, or name all columns the model reads with inputs "
+                "(columns.inputs) and leave those rows out with drop_missing (--drop-missing)."
             )
-    return dataclasses.replace(data, x=_matrix(data.table, features), features=features)
+    features = tuple(columns)
+    unread = (name for name in data.features if name not in columns)
+    left_out = tuple(dict.fromkeys((*data.left_out, *unread)))
+    x = _matrix(data.table, features)
+    return dataclasses.replace(data, x=x, features=features, left_out=left_out)
 
 
-def numeric_traits(data: AuditData) -> tuple[str, ...]:
-    """Return the protected columns of numbers or true/false, which a model may read as they are."""
-    if data.table is None:
-        return ()
-    schema = data.table.schema
-    return tuple(name for name in data.protected if _numeric(schema.field(name).type))
+def numeric_columns(data: AuditData) -> tuple[str, ...]:
+    """Return the columns of numbers or true/false, which a model may read as they are."""
+    return (
+        () if data.table is None else tuple(f.name for f in data.table.schema if _numeric(f.type))
+    )
 
 
 @dataclasses.dataclass(frozen=True)

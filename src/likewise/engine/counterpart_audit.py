@@ -10,6 +10,7 @@ from likewise.audit_data import AuditData
 from likewise.data.pairs import Pairs
 from likewise.data.sources import Source
 from likewise.data.survey import Survey
+from likewise.engine.meeting import as_seen, by_columns
 from likewise.engine.opened_model import ModelHandle
 from likewise.engine.pool import Pool, check_columns, in_columns
 from likewise.engine.prepare import label_classes, meet, unlabelled
@@ -21,8 +22,8 @@ from likewise.inference.counterpart_verdict import CounterpartVerdict, TraitEvid
 from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.counterparts import Counterparts
 from likewise.maps.decision_losses import UnfavourableDecision, WrongDecision
+from likewise.models import check
 from likewise.models.base import Model
-from likewise.models.on_table import on_table
 from likewise.scale.executors import Executor
 from likewise.settings import Settings
 
@@ -85,7 +86,7 @@ class CounterpartPlan:
     @functools.cached_property
     def ask(self) -> Any:
         """The model as a function of original columns."""
-        return on_table(self.model, self.people)
+        return by_columns(self.model, self.people)
 
     @property
     def wrong(self) -> WrongDecision | None:
@@ -161,9 +162,12 @@ def prepare_counterparts(
     wrapped, handle = meet(model, opened, known, settings, trust=trust)
     traits = tuple(known.traits)
     check_columns(question, traits, people.table, pool.table)
-    ask = on_table(wrapped, people)
+    ask = by_columns(wrapped, people)
     question = with_columns(question, traits, ask.columns)
     classes = known_classes(wrapped, known, settings)
+    if wrapped.front is None:
+        seen = as_seen(wrapped, people)
+        check(wrapped, seen.x, features=seen.features, classes=classes)
     return CounterpartPlan(
         model=wrapped,
         handle=handle,

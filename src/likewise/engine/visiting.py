@@ -13,14 +13,13 @@ from likewise.audit_data import AuditData
 from likewise.data.pairs import Pairs
 from likewise.data.row_hash import row_hashes
 from likewise.data.sources import Blocks
-from likewise.engine.meeting import targets
+from likewise.engine.meeting import by_columns, targets
 from likewise.engine.opened_model import ModelHandle
 from likewise.engine.pool import in_columns, plain
 from likewise.engine.run_progress import Progress
 from likewise.losses import CLIP, Loss
 from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.counterparts import BoundCounterparts, Counterparts
-from likewise.models.on_table import on_table
 from likewise.scale.executors import Executor
 from likewise.statistics.donors import Donors
 
@@ -129,7 +128,7 @@ class VisitBlocks:
                 assert people.table is not None
                 table = plain(people.table)
                 if not bound:
-                    bound.update(self._bound(on_table(model, people), table.schema))
+                    bound.update(self._bound(by_columns(model, people), table.schema))
                 known = known_rows(table, self.pool)
                 known_labels = self.labelled or self.wrong is not None
                 y = targets(people.y, self.classes) if known_labels else None

@@ -163,7 +163,8 @@ def _seen(
     if not found:
         raise InvalidSettings(
             f"No protected trait ({', '.join(levels) or 'none is named'}) is an input of the "
-            "model, so there is nothing to swap. Use the flow or the reach."
+            "model, so there is nothing to swap. Use the flow or the reach, or compare with real "
+            "people (--may-matter)."
         )
     return found
 
@@ -177,7 +178,10 @@ def _options(
             hint = nearest(name, table.column_names)
             raise InvalidSettings(f"The table has no column {name!r} to swap.{hint}")
     if not traits:
-        raise InvalidSettings("No column is named that could be swapped.")
+        raise InvalidSettings(
+            "No protected trait is an input of the model, so there is nothing to swap. Use the "
+            "flow or the reach, or compare with real people (--may-matter)."
+        )
     options = [values.get(name) or _occurring(table[name]) for name in traits]
     _count([len(option) for option in options])
     return tuple(
