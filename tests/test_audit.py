@@ -157,6 +157,25 @@ def test_an_exactly_invariant_model_is_found_within_tolerance():
     assert "fair " not in result.record.sentence.replace("unfair", "")
 
 
+def test_a_constant_model_is_within_tolerance_because_nothing_moves_it():
+    model = torch.nn.Linear(4, 2).double()
+    torch.nn.init.zeros_(model.weight)
+    metric = likewise.ignoring(np.eye(4)[:2])
+    result = likewise.audit(model, people(), metric=metric, settings=CORE)
+    assert result.record.sentence.startswith("Within tolerance (nothing moves it)")
+
+
+def test_the_numerical_error_of_the_flow_counts_in_the_bounds_that_decide():
+    model, metric = network(), likewise.ignoring([[1.0, 0.5, 0.0, 0.0]])
+    flow = likewise.GradientFlow(steps=1)
+    result = likewise.audit(model, people(), metric=metric, map=flow, settings=CORE)
+    found, off = result.record.tests["loss_ratio"], result.record.certificate.error_bound
+    bounds = likewise.LossRatioTest().evidence_of(result.outcomes).bounds
+    assert off > 0
+    assert found.lower_bound == pytest.approx(bounds.lower_bound(0.05) - off, rel=1e-12)
+    assert found.upper_bound == pytest.approx(bounds.upper_bound(0.05) + off, rel=1e-12)
+
+
 def test_weights_of_two_are_the_same_person_twice():
     data = people(200)
     twice = data.take(np.repeat(np.arange(200), 2))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from likewise.choices import make
 from likewise.engine.audit_result import AuditResult as AuditResult
 from likewise.engine.build_record import build_record
@@ -276,8 +278,13 @@ def judge_everyone(plan: Plan, stats: Mapping[str, MoveStats]) -> Judgement:
                 f"(here {plan.n}). Use interval 'hall', which it agrees with at this size."
             )
         rows = plan.rows()
-    judgement = judge(plan.tests, plan.decider, plan.map.name, stats[DECIDES].tally, rows)
-    if plan.settings.decide.certify:
-        return judgement
-    never = "The settings said beforehand that nothing is to be found within tolerance."
-    return dataclasses.replace(judgement, against_tolerance=(never,))
+    off = 0.0 if plan.certificate is None else plan.certificate.error_bound
+    judgement = judge(plan.tests, plan.decider, plan.map.name, stats[DECIDES].tally, rows, off)
+    against: tuple[str, ...] = ()
+    if not plan.settings.decide.certify:
+        against = ("The settings said beforehand that nothing is to be found within tolerance.",)
+    # With free directions a search beside the flow would see what it is blind to.
+    alone = plan.certificate is not None and not len(plan.metric.free)
+    if alone and judgement.evidence[plan.decider].unmoved and np.ptp(plan.model(plan.x), 0).any():
+        against += ("No gradient moves anybody, but outputs that jump have none either.",)
+    return dataclasses.replace(judgement, against_tolerance=against)

@@ -99,7 +99,6 @@ def test_traits_and_groups_share_one_error_rate(rng):
     ("donors", "pool", "words"),
     [
         (lambda rng: visited(rng, harm=0.6), 199, "199 people of this group, and 200 are needed"),
-        (lambda rng: visited(rng, spread=0.0), 5000, "no visit changed anyone's loss"),
         (lambda rng: visited(rng, harm=0.6, spread=4.0), 5000, "pairs' worth of evidence"),
     ],
 )
@@ -108,6 +107,18 @@ def test_what_cannot_be_decided_says_why(rng, donors, pool, words):
     verdict = test.decide([evidence(donors(rng), test, pool)], {})
     assert verdict.outcome == "inconclusive"
     assert words in verdict.groups[0].reasons[0]
+
+
+def test_where_no_visit_changes_anything_only_rare_harm_is_to_be_feared(rng):
+    test = CounterpartTest()
+    still = test.decide([evidence(visited(rng, spread=0.0), test)], {})
+    assert still.outcome == "within_tolerance"
+    assert {g.upper_bound for g in still.groups} == {
+        1 + np.log(20) * 9 / g.evidence.clusters for g in still.groups
+    }
+    few = test.decide([evidence(visited(rng, 80, spread=0.0), test)], {})
+    assert few.outcome == "inconclusive"
+    assert "fewer than the 108 needed" in " ".join(few.groups[0].reasons)
 
 
 def test_few_people_can_be_accused_and_not_certified(rng):

@@ -152,13 +152,25 @@ def test_evidence_of_unfairness_beats_a_capped_upper_bound(outcomes_of):
 
 
 def test_equal_ratios_are_inconclusive(outcomes_of):
-    for value in (1.0, 2.0):
-        verdict = LossRatioTest()(outcomes_of(np.full(200, value)))
-        assert verdict.outcome == "inconclusive"
-        assert not verdict.rejected
-        assert verdict.p_value == 1
-        assert verdict.to_dict()["upper_bound"] == "Infinity"
-        assert "the same" in verdict.notes[0]
+    verdict = LossRatioTest()(outcomes_of(np.full(200, 2.0)))
+    assert verdict.outcome == "inconclusive"
+    assert not verdict.rejected
+    assert verdict.p_value == 1
+    assert verdict.to_dict()["upper_bound"] == "Infinity"
+    assert "the same" in verdict.notes[0]
+
+
+@pytest.mark.parametrize("rounding", [0.0, 4e-16])
+def test_where_nothing_moves_anybody_only_rare_harm_is_to_be_feared(outcomes_of, rng, rounding):
+    ratio = 1 + rounding * rng.normal(size=200)
+    verdict = LossRatioTest()(outcomes_of(ratio))
+    assert verdict.outcome == "within_tolerance"
+    assert not verdict.rejected
+    # All of 200 are unharmed with probability .05 if a share 1 - .05^(1/200) is harmed.
+    assert verdict.upper_bound == pytest.approx(1 + 9 * (1 - 0.05 ** (1 / 200)), rel=2e-3)
+    few = LossRatioTest()(outcomes_of(ratio[:107]))
+    assert few.outcome == "inconclusive"
+    assert "fewer than 108 people" in few.notes[-1]
 
 
 def test_equal_ratios_never_certify_by_the_paper_either(outcomes_of):

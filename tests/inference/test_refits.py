@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import numpy as np
@@ -122,6 +123,14 @@ def test_refits_that_never_differ_tell_nothing(outcomes_of):
     refitted = with_refits(evidence, [evidence] * 10)
     assert refitted.bounds == Unknown()
     assert refitted.verdict(1.25, 0.05).outcome == "inconclusive"
+    # A spread of 4e-18 is rounding, not evidence.
+    almost = [
+        dataclasses.replace(
+            evidence, estimate=dataclasses.replace(evidence.estimate, value=2 + g * 4e-18)
+        )
+        for g in range(10)
+    ]
+    assert with_refits(evidence, almost).bounds == Unknown()
 
 
 def test_an_undefined_refit_is_said(outcomes_of, rng):

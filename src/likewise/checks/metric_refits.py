@@ -1,7 +1,6 @@
 """The metric's own uncertainty: everyone is moved again under every refit of the metric."""
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, final
 
@@ -90,14 +89,14 @@ def with_refitted(
             root=flows,
         )
         evidence[name] = after
-        bounds, alpha = after.bounds, test.alpha
+        verdict = after.verdict(test.delta, test.alpha)
         records[name] = RefitRecord(
             method=after.method + _seen_on(found[0].n, plan.n, plan.same_sample),
             replicates=tuple(part.estimate.value for part in parts),
             std_error_fixed=before.estimate.std_error,
             std_error_refitted=after.estimate.std_error,
-            lower_bound=math.nan if bounds is None else bounds.lower_bound(alpha),
-            upper_bound=math.nan if bounds is None else bounds.upper_bound(alpha),
+            lower_bound=verdict.lower_bound,
+            upper_bound=verdict.upper_bound,
             used=used,
         )
     return (dataclasses.replace(judgement, evidence=evidence) if used else judgement), records

@@ -20,6 +20,9 @@ def plan(
     sd: Annotated[
         float | None, typer.Option(help="Standard deviation of one person's loss ratio.")
     ] = None,
+    skewness: Annotated[
+        float | None, typer.Option(help="Skewness of one person's loss ratio, with --sd.")
+    ] = None,
     base_error: Annotated[
         float | None, typer.Option(help="Share of wrong decisions before anybody is moved.")
     ] = None,
@@ -45,6 +48,7 @@ def plan(
         settings.alpha,
         power,
         sd=sd,
+        skewness=skewness,
         base_error=base_error,
         pilot=None if pilot is None else Outcomes.read(pilot),
         seed=settings.seed,

@@ -83,13 +83,24 @@ def judge(
     map: str,
     tally: Tally,
     rows: Outcomes | None = None,
+    numerical_error: float = 0.0,
 ) -> Judgement:
-    """Run tests on a tally; those that resample need the rows too, and do without them if none."""
+    """Run tests on a tally; those that resample need the rows too, and do without them if none.
+
+    Parameters
+    ----------
+    numerical_error
+        How far a mean loss ratio may be off because people were moved in steps: added to the bounds
+        that decide. The paper's interval stays as printed; decisions have none to speak of.
+    """
     ready = {
         name: test.without_rows() if test.needs_rows and rows is None else test
         for name, test in tests.items()
     }
     evidence = {name: test.evidence(tally, rows) for name, test in ready.items()}
+    for name in {"loss_ratio", "mean_loss_ratio"} & set(ready):
+        if getattr(ready[name], "interval", "") != "paper":
+            evidence[name] = evidence[name].allowing(numerical_error)
     return Judgement(ready, evidence, decider, map)
 
 

@@ -162,8 +162,12 @@ class CounterpartTest:
                 f"people whose counterparts are near give {group.near_estimate:.3g}, all people "
                 f"{group.estimate:.3g}: on two sides of {self.delta:g}"
             )
+        upper = group.bounds.upper_bound(self.alpha)
         worst_upper = group.worst_bounds.upper_bound(self.alpha)
         capped_upper = group.capped_bounds.upper_bound(self.alpha)
+        if group.unchanged and group.n:  # all there is to fear is harm too rare to be seen
+            rare = 1 + math.log(1 / self.alpha) * (self.cap - 1) / group.clusters
+            upper = worst_upper = capped_upper = rare
         outcome: Outcome = "inconclusive"
         reasons = doubts
         if not doubts and adjusted <= self.alpha:
@@ -180,7 +184,7 @@ class CounterpartTest:
             p_value=group.p_value(self.delta),
             adjusted_p_value=adjusted,
             lower_bound=group.bounds.lower_bound(self.alpha),
-            upper_bound=group.bounds.upper_bound(self.alpha),
+            upper_bound=upper,
             interval=group.bounds.interval(self.alpha),
             worst_upper_bound=worst_upper,
             capped_upper_bound=capped_upper,
@@ -238,8 +242,8 @@ def _doubts(group: CounterpartEvidence, m: int) -> list[str]:
         return [
             f"the pool has {group.pool_size} people of this group, and {POOL_FACTOR * m} are needed"
         ]
-    if group.unchanged:
-        return ["no visit changed anyone's loss: the model is constant or uses no free column"]
+    if group.unchanged and group.no_counterpart == 0:
+        return []
     if math.isnan(group.estimate):
         return ["there is no loss to compare with"]
     if group.effective_pairs < LEAST_PAIRS:

@@ -10,6 +10,9 @@ from typing_extensions import override
 
 from likewise.errors import InvalidSettings
 
+ROUNDING = 1e-12
+"""A spread of ratios below this, relative to them, is what rounding leaves of none."""
+
 
 class Bounds(abc.ABC):
     r"""Confidence bounds and p-values for one unknown number :math:`\theta`.

@@ -7,13 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from likewise.errors import InvalidSample
-from likewise.inference.estimate import Estimate
+from likewise.inference.estimate import ROUNDING, Estimate
 from likewise.statistics.error_table import ErrorTable
 from likewise.statistics.moments import RatioMoments
 from likewise.statistics.unit_sums import UnitSums
-
-ROUNDING = 1e-12
-"""A spread of ratios below this, relative to them, is what rounding leaves of none."""
 
 
 def mean_of_moments(moments: RatioMoments, *, weighted: bool = False) -> Estimate:
@@ -163,7 +160,7 @@ def from_powers(
     rounding explains is none.
     """
     spread = math.sqrt(max(squares, 0.0) / (units - 1))
-    if spread <= ROUNDING * abs(value):
+    if spread == 0 or spread <= ROUNDING * abs(value):
         return Estimate(value, 0.0, n, 0.0, degrees, effective_n)
     skewness = cubes / units / spread**3 / math.sqrt(units)
     return Estimate(value, spread / math.sqrt(units), n, skewness, degrees, effective_n)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidSample
 from likewise.inference.bootstrap_t import bootstrap_t
-from likewise.inference.estimate import Bounds, Estimate
+from likewise.inference.estimate import ROUNDING, Bounds, Estimate
 from likewise.inference.estimators import mean_of_moments, ratio_of_totals
 from likewise.inference.hall import hall
 from likewise.inference.ratio_test import (
@@ -187,6 +187,6 @@ def mean_ratio(tally: Tally, column: str = "ratio") -> Estimate:
 
 
 def _spread_note(estimate: Estimate) -> tuple[str, ...]:
-    if estimate.std_error > 0:
+    if estimate.std_error > 0 or abs(estimate.value - 1) <= ROUNDING:
         return ()
     return ("All ratios are the same, so nothing says how much they vary.",)

@@ -82,12 +82,13 @@ class Look:
 class Monitor:
     r"""An audit without an end: feed rows as they come, look whenever you like.
 
-    *Betting decides.* Ten gamblers start with one coin each and stake shares of their purse on
-    every row. Under :math:`H_0: E R \le \delta` no strategy can expect to win, so their mean purse
-    :math:`K_t` ever reaches :math:`1/\alpha` with probability at most :math:`\alpha` (Ville's
-    inequality): for any number of rows and looks, without a moment beyond the mean. It is watched
-    at every row, so a decision depends neither on when one looks nor on how rows are cut into
-    pieces; once made, it stays.
+    *Betting decides.* Ten gamblers stake shares of their purse on every row, and ten more join at
+    each, with what is left of their first coin: they are there when a model gets worse late. Under
+    :math:`H_0: E R \le \delta` no strategy can expect to win, so their mean purse :math:`K_t` ever
+    reaches :math:`1/\alpha` with probability at most :math:`\alpha` (Ville's inequality): for any
+    number of rows and looks, without a moment beyond the mean. It is watched at every row, so a
+    decision depends neither on when one looks nor on how rows are cut into pieces; once made, it
+    stays.
 
     *A confidence sequence stands beside it.* Its lower end says how large the ratio is; it holds
     in the limit, uniformly over all looks. Its mirror image is not offered: with skewed ratios it
@@ -173,14 +174,14 @@ class Monitor:
     def look(self) -> Look:
         """Say what is known now. Looking changes nothing."""
         purse, game = self._purse, self.game
-        bound = -math.inf
-        if purse.n:
-            sums = (np.array([v], dtype=np.float64) for v in (purse.n, purse.excess, purse.squares))
-            bound = float(lower_end(game, *sums)[0])
+        n, excess, squares = np.array([[purse.n], [purse.excess], [purse.squares]], np.float64)
+        bound = float(lower_end(game, n, excess, squares)[0]) if purse.n else -math.inf
+        joined = purse.log_joined or (-math.inf,) * len(BETS)
+        log_k = log_mean_wealth(game, n, np.array([purse.log_wealth]), np.array([joined]))
         return Look(
             n=purse.n,
             mean=game.delta + purse.excess / purse.n if purse.n else math.nan,
-            log_e_value=float(log_mean_wealth(np.array([purse.log_wealth]))[0]),
+            log_e_value=float(log_k[0]),
             p_value=math.exp(-purse.log_peak),
             rejected_at=purse.rejected_at,
             lower_bound=None if math.isinf(bound) else bound,
@@ -215,12 +216,18 @@ class Monitor:
         """
         saved = read_state(path)
         try:
-            game, wealth = Game(**saved["game"]), tuple(saved["purse"]["log_wealth"])
+            # A game goes on by the rules it began with.
+            game = Game(**{"restarts": False, **saved["game"]})
             monitor = cls(game.delta, game.alpha, lo=game.lo, planned=game.planned)
-            monitor._purse = Purse(**{**saved["purse"], "log_wealth": wealth})
+            monitor.game = game
+            wealth = {
+                name: tuple(saved["purse"].get(name, ())) for name in ("log_wealth", "log_joined")
+            }
+            purse = monitor._purse = Purse(**{**saved["purse"], **wealth})
             monitor._audit, monitor._sources = dict(saved["audit"]), tuple(saved["sources"])
-            if len(wealth) != len(BETS):
-                raise ValueError(f"{len(wealth)} gamblers instead of {len(BETS)}")
+            for number in (len(purse.log_wealth), len(purse.log_joined) or len(BETS)):
+                if number != len(BETS):
+                    raise ValueError(f"{number} gamblers instead of {len(BETS)}")
             monitor.look()
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             damage = in_short(error)

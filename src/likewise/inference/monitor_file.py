@@ -8,7 +8,9 @@ from likewise.errors import InvalidFile
 from likewise.files import read_whole, write_whole
 from likewise.json_text import parse
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 gamblers join at every row; games saved as 1 go on without them."""
+
 LARGEST = 100_000_000
 """Bytes of a state that are read."""
 

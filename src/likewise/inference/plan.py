@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import gammaincinv
 
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.inference.estimate import check_alpha, check_delta
@@ -24,6 +25,12 @@ from likewise.statistics.error_table import ErrorTable
 
 FEW = 30
 """Fewer people than this say little, in a pilot or in an audit."""
+
+LARGEST = 1e6
+"""Larger ratios are not planned for: whoever looks finds them."""
+
+QUANTILES = 4000
+"""Of the distribution that people are drawn from where their skewness is given."""
 
 CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Where the power curve is shown, in parts of the rows needed."""
@@ -86,6 +93,7 @@ def plan(
     power: float = 0.8,
     *,
     sd: float | None = None,
+    skewness: float | None = None,
     base_error: float | None = None,
     pilot: Outcomes | None = None,
     seed: int = 0,
@@ -101,6 +109,9 @@ def plan(
         How often the audit should find it.
     sd
         Standard deviation of one person's loss ratio, for the loss-ratio test.
+    skewness
+        Skewness of one person's loss ratio, if known: of ratios skewed to the right Hall's test
+        needs fewer people than the normal limit says, which is used without it.
     base_error
         Share of wrong decisions before anybody is moved, for the error-rate test.
     pilot
@@ -115,9 +126,11 @@ def plan(
     """
     _check(effect, delta, alpha, power)
     if pilot is not None:
-        if sd is not None or base_error is not None:
+        if any(given is not None for given in (sd, skewness, base_error)):
             raise InvalidSettings("Give either a pilot, or sd and base_error, not both.")
         return _from_pilot(Plan((), delta, alpha, power), pilot, effect, seed, repetitions)
+    if skewness is not None and sd is None:
+        raise InvalidSettings("A skewness (--skewness) is of use with sd (--sd) only.")
     if sd is None and base_error is None:
         raise InvalidSettings(
             "How much do people differ? Give sd (--sd) for the loss ratio, base_error "
@@ -126,7 +139,7 @@ def plan(
     if effect is None:
         raise InvalidSettings("Which ratio should the audit find? Give effect (--effect).")
     goal = Plan((), delta, alpha, power)
-    rows = [] if sd is None else [_loss_row(goal, effect, sd)]
+    rows = [] if sd is None else [_loss_row(goal, effect, sd, skewness, seed, repetitions)]
     rows += [] if base_error is None else [_error_row(goal, effect, base_error)]
     return dataclasses.replace(goal, rows=tuple(rows))
 
@@ -139,23 +152,49 @@ def _check(effect: float | None, delta: float, alpha: float, power: float) -> No
             f"power must lie between alpha = {alpha:g} and 1 (got {power:g}): no audit finds "
             "everything, and even chance finds alpha."
         )
-    if effect is not None and not delta < effect < math.inf:
+    if effect is not None and not delta < effect <= LARGEST:
         raise InvalidSettings(
-            f"The effect to be found must be a number above delta = {delta:g} (got {effect:g}): "
-            "less than that is within tolerance."
+            f"The effect to be found must be a number above delta = {delta:g} and at most "
+            f"{LARGEST:g} (got {effect:g}): less is within tolerance, and more is found in anybody."
         )
 
 
-def _loss_row(goal: Plan, effect: float, sd: float) -> PlanRow:
+def _loss_row(
+    goal: Plan, effect: float, sd: float, skewness: float | None, seed: int, repetitions: int
+) -> PlanRow:
     if not 0 < sd < math.inf:
         raise InvalidSettings(f"sd must be a positive number (got {sd:g}).")
+    start = normal_rows(effect, goal.delta, sd, goal.alpha, goal.power)
+    if skewness is not None:
+        drawn = skewed_people(effect, sd, skewness)
+        skewed = functools.partial(
+            drawn.power, delta=goal.delta, alpha=goal.alpha, seed=seed, repetitions=repetitions
+        )
+        n = fewest_rows(skewed, start, goal.power, precision=0.02)
+        assumes = (
+            f"One person's loss ratio has standard deviation {sd:g} and skewness {skewness:g}, as "
+            "of a gamma distribution."
+        )
+        return _row("loss_ratio", n, skewed, effect, "Hall, resampled", assumes)
 
     def power_at(n: int) -> float:
         return normal_power(n, effect, goal.delta, sd, goal.alpha)
 
-    n = normal_rows(effect, goal.delta, sd, goal.alpha, goal.power)
-    assumes = f"One person's loss ratio has standard deviation {sd:g}, and n is large."
-    return _row("loss_ratio", n, power_at, effect, "normal limit", assumes)
+    assumes = (
+        f"One person's loss ratio has standard deviation {sd:g}, and n is large. Ratios skewed to "
+        "the right need fewer people (skewness)."
+    )
+    return _row("loss_ratio", start, power_at, effect, "normal limit", assumes)
+
+
+def skewed_people(mean: float, sd: float, skewness: float) -> Pilot:
+    """Return people whose ratios have these three moments: quantiles of a gamma distribution."""
+    if not 0 < skewness <= 20:
+        raise InvalidSettings(f"skewness must lie above 0 and not above 20 (got {skewness:g}).")
+    shape = 4 / skewness**2
+    drawn = gammaincinv(shape, (np.arange(QUANTILES) + 0.5) / QUANTILES)
+    ratio = mean + sd * (drawn - drawn.mean()) / drawn.std()
+    return Pilot(ratio, np.ones(QUANTILES), people=1.0, clustered=False, test="mean")
 
 
 def _error_row(goal: Plan, effect: float, base_error: float) -> PlanRow:

@@ -11,7 +11,7 @@ from scipy.special import fdtrc, fdtri
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.inference.estimate import Bounds, Estimate, Unknown, quantile, upper_tail
+from likewise.inference.estimate import ROUNDING, Bounds, Estimate, Unknown, quantile, upper_tail
 from likewise.inference.verdict import Evidence
 
 MOST_GROUPS = 10
@@ -173,11 +173,14 @@ def with_refits(
         estimate=dataclasses.replace(
             evidence.estimate, std_error=total.std_error, degrees=total.degrees
         ),
-        bounds=_known(total),
-        capped=None if held is None else _known(held),
+        bounds=_known(total, evidence.estimate, evidence.bounds),
+        capped=held and _known(held, evidence.estimate, evidence.capped),
         details={**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error},
     )
 
 
-def _known(bounds: RefitBounds) -> Bounds:
-    return bounds if bounds.std_error > 0 else Unknown()
+def _known(bounds: RefitBounds, estimate: Estimate, own: Bounds | None) -> Bounds | None:
+    """Return the bounds, unless refits differ by rounding only: nothing is known, or moved."""
+    if bounds.std_error > ROUNDING * abs(bounds.value):
+        return bounds
+    return own if estimate.std_error == 0 else Unknown()

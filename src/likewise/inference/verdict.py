@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from likewise.inference.estimate import Bounds, Estimate, quantile
+from likewise.inference.estimate import ROUNDING, Bounds, Estimate, quantile
 
 Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
 
@@ -120,7 +120,18 @@ class Evidence:
 
     def allowing(self, numerical_error: float) -> "Evidence":
         """Return the evidence of an estimate that may be off by this much in itself."""
-        return dataclasses.replace(self, numerical_error=float(numerical_error))
+        unknown = math.isnan(numerical_error)
+        return dataclasses.replace(self, numerical_error=math.inf if unknown else numerical_error)
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether nobody's loss changes: all ratios are one, but for rounding.
+
+        Not said of the paper's interval, which is kept as printed.
+        """
+        known = self.capped_estimate is not None and not isinstance(self.bounds, Estimate)
+        alike = self.estimate.std_error == 0 and abs(self.estimate.value - 1) <= ROUNDING
+        return known and alike
 
     def tolerable_from(self, alpha: float) -> float:
         r"""Return the smallest tolerance that the people are found within.
@@ -128,14 +139,15 @@ class Evidence:
         The upper bound (on the capped mean, where there is a cap) and the estimate itself lie below
         it, people differ, and harm too rare to be seen could not matter: with capped estimate S,
         :math:`n_\text{eff} \ge \ln(1/\alpha)(c - S)/(\delta - S)`. If a strict finding was asked
-        for, its e-value must reach :math:`1/\alpha` too.
+        for, its e-value must reach :math:`1/\alpha` too. Where nothing moves anybody, rare harm is
+        all there is to fear.
         """
-        if self.bounds is None or not self.spread:
+        if self.bounds is None or not (self.spread or self.unmoved):
             return math.inf
         if self.capped is None or self.capped_estimate is None or self.cap is None:
             return self.bounds.upper_bound(alpha) + self.numerical_error
         rare = self.rare_harm(alpha)
-        upper = self.capped.upper_bound(alpha)
+        upper = rare if self.unmoved else self.capped.upper_bound(alpha)
         smallest = max(upper, self.estimate.value, rare) + self.numerical_error
         if math.isnan(self.strict_at):
             return smallest
@@ -170,7 +182,9 @@ class Evidence:
             lower = self.bounds.lower_bound(alpha) - error
             upper = self.bounds.upper_bound(alpha) + error
             interval, p_value = self.bounds.interval(alpha), self.bounds.p_value(delta + error)
-            if self.capped is not None:
+            if self.unmoved:
+                upper = capped_upper = self.rare_harm(alpha) + error
+            elif self.capped is not None:
                 capped_upper = self.capped.upper_bound(alpha) + error
         # Where nobody differs from anybody nothing is known, whatever a formula makes of it.
         alike = self.estimate.std_error == 0
@@ -185,7 +199,9 @@ class Evidence:
             notes += (f"The lower bound is above the tolerance, but {self.held_back}.",)
         elif self.tolerable_from(alpha) <= delta:
             outcome = "within_tolerance"
-        elif self.spread and (upper if capped_upper is None else capped_upper) <= delta:
+        elif (self.unmoved and delta > self.estimate.value) or (
+            self.spread and (upper if capped_upper is None else capped_upper) <= delta
+        ):
             notes += (self._reservation(delta, alpha),)
         return Verdict(
             test=self.test,
@@ -221,6 +237,8 @@ class Evidence:
     def _reservation(self, delta: float, alpha: float) -> str:
         """Say why an upper bound within the tolerance certifies nothing."""
         within = "The upper bound is within the tolerance, but"
+        if self.unmoved:
+            within = "Nothing moves it, but"
         if self.rare_harm(alpha) + self.numerical_error > delta:
             mean = math.nan if self.capped_estimate is None else self.capped_estimate.value
             cap = math.nan if self.cap is None else self.cap

@@ -81,8 +81,9 @@ def sentence(part: CounterpartsRecord, outcome: Outcome, delta: float, alpha: fl
         )
     if outcome == "within_tolerance":
         most = said.format(f"at most {number(group.certifying_bound)}")
+        still = " (nothing moves it)" if group.estimate == 1 and group.people_error == 0 else ""
         return (
-            f"Within tolerance: {most} ({sure} confidence), and less for every other group, which "
+            f"Within tolerance{still}: {most} ({sure} confidence), and no more for others, which "
             f"the tolerance {delta:g} allows."
         )
     if math.isnan(group.estimate) or not math.isfinite(group.upper_bound):

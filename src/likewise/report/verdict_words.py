@@ -39,6 +39,14 @@ def sentence(test: TestRecord, this_metric: bool = False) -> str:
             f"Evidence of unfairness: {claim} ({sure} confidence), "
             f"above the tolerance {test.delta:g}."
         )
+    if test.outcome == "within_tolerance" and test.std_error == 0:
+        what = "loss" if certifies(test) else "decision"
+        cap = f", {capped(test)}" if certifies(test) else ""
+        return (
+            f"Within tolerance (nothing moves it): {where}nobody's {what} changes, and what is too "
+            f"rare to be seen in {test.n} people keeps the ratio at most "
+            f"{number(test.upper_bound)} ({sure} confidence{cap})."
+        )
     if test.outcome == "within_tolerance":
         bound = test.capped_upper_bound if certifies(test) else test.upper_bound
         claim = subject.format(f"at most {number(bound)}")
@@ -52,6 +60,10 @@ def sentence(test: TestRecord, this_metric: bool = False) -> str:
         return f"Inconclusive: {claim} ({sure} confidence), but {test.held_back}."
     if math.isnan(test.lower_bound):
         return f"Inconclusive: no ratio can be computed. {_last_note(test)}".rstrip()
+    if test.std_error == 0 and math.isfinite(test.upper_bound):
+        return (
+            f"Inconclusive: {where}nobody's loss changes, which may be chance. {_last_note(test)}"
+        )
     if test.std_error == 0:
         return (
             "Inconclusive: nobody's loss differs from anybody's, so nothing can be said of others."
