@@ -4,9 +4,7 @@ Are people who are alike, but for race, sex or another protected trait, treated 
 The names below stand in the order of the walk: people, model, metric, map, tests, verdict.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # nothing is imported before Ctrl-C is attended to, not even typing
 if TYPE_CHECKING:
     from likewise import data as data
     from likewise.audit_data import AuditData as AuditData
@@ -96,7 +94,9 @@ _HOMES = {
 __all__ = ["data", *_HOMES]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    import importlib
+
     if name == "data":
         return importlib.import_module("likewise.data")
     if name == "__version__":

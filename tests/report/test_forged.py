@@ -218,3 +218,11 @@ def test_an_interruption_while_starting_ends_with_130_and_one_line(name):
     code = START.format(name=name)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_nothing_is_imported_before_an_interruption_is_attended_to():
+    """What Python itself imports while it starts is out of reach, and its answer too."""
+    code = "import os, sys; known = set(sys.modules); import likewise.__main__; "
+    code += "print(*sorted(set(sys.modules) - known))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["likewise", "likewise.__main__"]
