@@ -95,6 +95,8 @@ def test_a_regression_is_judged_by_the_ratio_of_mean_losses():
     data = dataclasses.replace(data, y=data.x @ [1.0, 1, 0, 0] + 0.1)
     model = Ridge().fit(data.x, data.x @ [1.0, 0.5, 0.2, 0])
     result = likewise.audit(model, data, settings=CORE)
+    found = result.verdict("mean_loss_ratio")
+    assert (found.S_n, found.T_n) == (found.estimate, found.statistic)
     assert set(result.record.tests) == {"mean_loss_ratio"}
     assert result.record.decided_by.test == "mean_loss_ratio"
     assert result.record.decided_by.interval == "hall"
@@ -109,11 +111,17 @@ def test_probabilities_are_clipped_and_the_error_rates_decide():
         def forward(self, x):
             return torch.softmax(30 * self.inner(x), dim=1)
 
-    settings = CORE.changed(columns__output="probabilities")
-    result = likewise.audit(Sure(), people(), settings=settings)
+    metric = likewise.ignoring([[1.0, 0.5, 0.0, 0.0]])
+    result = likewise.audit(Sure(), people(), metric=metric, settings=CORE, output="probabilities")
+    assert result.record.settings.columns.output == "probabilities"
     assert result.record.decided_by.test == "error_rate_ratio"
     assert result.record.decided_by.interval == "midp"
-    assert result.record.model.clipped > 0
+    outside = [
+        (p < 0.001) | (p > 0.999)
+        for p in (result.outcomes.probability_before, result.outcomes.probability_after)
+    ]
+    assert (outside[1] & ~outside[0]).sum() > 0  # the move made some of them sure
+    assert result.record.model.clipped == (outside[0] | outside[1]).sum()
     assert result.outcomes.loss_before.max() == pytest.approx(-np.log(0.001))
 
 
@@ -348,3 +356,18 @@ def test_cross_fitting_moves_nobody_under_a_metric_learned_from_them():
     assert crossed.outcomes.loss_after[rows] == pytest.approx(alone.outcomes.loss_after, rel=1e-9)
     with pytest.raises(likewise.LikewiseError, match="crossfit"):
         likewise.audit(network(), people(200, 1), metric=metric, settings=settings)
+
+
+def test_people_of_a_single_class_are_audited_where_the_model_knows_its_classes():
+    everyone, metric = people(), likewise.ignoring([[1.0, 0.5, 0.0, 0.0]])
+    settings = CORE.changed(map__solver="exponential4", map__steps=8)
+    model = LogisticRegression().fit(everyone.x, everyone.y)
+    few = everyone.take(np.flatnonzero(everyone.y == 1))
+    record = likewise.audit(model, few, metric=metric, settings=settings).record
+    assert record.model.classes == ("0", "1")
+    assert record.data.classes == {"1": len(few)}
+    moved = likewise.audit(model, everyone, metric=metric, settings=settings).outcomes
+    expected = moved.take(np.flatnonzero(everyone.y == 1)).ratio.mean()
+    assert record.verdict("loss_ratio").S_n == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(InvalidData, match=r"one class only .* does not say which others"):
+        likewise.audit(network().double(), few, metric=metric, settings=settings)

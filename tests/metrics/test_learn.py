@@ -292,3 +292,27 @@ def test_compas_has_four_free_directions(compas):
     assert metric.free.shape == (4, 7)
     assert largest_angle(metric.free, [*metric.free, np.eye(7)[0], np.eye(7)[1]]) < 1e-5
     assert len(metric.refits) == 10
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_one_hot_columns_without_names_are_recognised_by_their_values(rng, scaled):
+    race, age = rng.integers(0, 3, 300), rng.normal(40, 10, 300)
+    rare = (np.arange(300) < 3).astype(float)  # a class of its own below: too few to be sure
+    own = np.column_stack([np.eye(3)[race], age])
+    x = np.column_stack([rng.normal(size=(300, 2)), own, rare])
+    x = (x - x.mean(axis=0)) / x.std(axis=0) if scaled else x
+    protected = {"race": race, "age": age, "few": np.where(rare, "a", "b")}
+    data = AuditData.from_arrays(x, np.arange(300) % 2, protected)
+    origin = sensitive_subspace(data, groups=0, placebos=0).origin
+    found = {trait.name: trait.inputs for trait in origin.traits}
+    assert found == {"race": data.features[2:5], "age": data.features[5:6], "few": ()}
+
+
+def test_a_column_that_says_a_trait_but_for_one_person_is_a_column_like_others(rng):
+    race = rng.integers(0, 2, 300)
+    seen = race.astype(float)
+    seen[7] = 1 - seen[7]
+    x = np.column_stack([rng.normal(size=(300, 2)), seen])
+    data = AuditData.from_arrays(x, np.arange(300) % 2, {"race": race})
+    (trait,) = sensitive_subspace(data, groups=0, placebos=0).origin.traits
+    assert trait.inputs == ()

@@ -13,7 +13,7 @@ from likewise.engine.move_stats import MoveStats
 from likewise.files import write_whole
 from likewise.metrics.base import FairMetric
 from likewise.outcomes import Outcomes
-from likewise.record import Record, WorstCase
+from likewise.record import Record, TestRecord, WorstCase
 from likewise.report.plots import Plots
 from likewise.report.words import summary
 
@@ -48,6 +48,13 @@ class AuditResult:
     def outcome(self) -> str:
         """``evidence_of_unfairness``, ``within_tolerance`` or ``inconclusive``."""
         return self.record.outcome
+
+    def verdict(self, test: str) -> TestRecord:
+        """Return one test by name, with the paper's letters: ``result.verdict("loss_ratio").S_n``.
+
+        ``V_n`` and ``T_n`` are there too, with bounds, p-value and outcome.
+        """
+        return self.record.verdict(test)
 
     def summary(self) -> str:
         """Return the audit on one page of text, the verdict last."""

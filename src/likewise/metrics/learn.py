@@ -46,7 +46,7 @@ def sensitive_subspace(
     multinomial for several, linear for numbers), to convergence. The span :math:`\mathcal{H}` of
     the coefficients, or of their differences between classes, is free.
 
-    A trait that is itself an input of the model (by name, or one-hot encoded) is free on its own
+    A trait that is itself an input of the model (by name, or by values) is free on its own
     coordinates, and every trait is then regressed on the features that are left, as in Appendix G.
 
     Parameters

@@ -69,7 +69,10 @@ class Sample:
                 "There is no protected trait to learn a metric from. Name one (--protected)."
             )
         traits = tuple(read_trait(name, data.trait(name), kinds.get(name)) for name in names)
-        inputs = {t.name: columns_of(data.features, t.name, t.classes) for t in traits}
+        inputs = {
+            t.name: columns_of(data.features, t.name, t.classes) or t.features_of(data.x)
+            for t in traits
+        }
         held = held_features(data.features, may_matter)
         for trait, places in inputs.items():
             if set(places) & set(held):

@@ -16,6 +16,9 @@ FEW = 10
 MANY = 50
 """A column of text with more distinct values than this is a name rather than a trait."""
 
+RECOGNISED = 10
+"""People who must have a feature's value before it counts as another name for a trait."""
+
 STRATA = 5
 """Slices into which a numeric trait is cut where people have to be grouped by it."""
 
@@ -57,6 +60,31 @@ class Trait:
             cuts = np.quantile(values[self.known], np.arange(1, STRATA) / STRATA)
             codes = np.searchsorted(cuts, values)
         return np.where(self.known, codes, -1)
+
+    def features_of(self, x: Float[np.ndarray, "n d"]) -> list[int]:
+        """Return the features that say the trait and nothing else: one-hot columns without names.
+
+        Such a column has one value throughout each class, and two values or more that ten people
+        have; that of a number is the number itself, on any scale.
+        """
+        x, target = x[self.known], self.target[self.known]
+        if self.kind == "number":
+            fitted = np.column_stack([target, np.ones(len(target))])
+            with np.errstate(all="ignore"):
+                rest = x - fitted @ np.linalg.lstsq(fitted, x, rcond=None)[0]
+                same = np.abs(rest).max(axis=0, initial=0.0) <= 1e-9 * x.std(axis=0)
+            return np.flatnonzero(same & (np.ptp(x, axis=0) > 0)).tolist()
+        code = self.strata[self.known]
+        first = np.unique(code, return_index=True)[1]
+        own = x[first]
+        count = np.bincount(code)
+        alike = (x == own[code]).all(axis=0)
+        return [
+            j
+            for j in np.flatnonzero(alike).tolist()
+            if (sizes := np.bincount(np.unique(own[:, j], return_inverse=True)[1], count)).size > 1
+            and np.sort(sizes)[-2] >= RECOGNISED
+        ]
 
     def present(self, weight: Float[np.ndarray, " n"]) -> "Trait | None":
         """Leave out the classes that no weight is on; nothing is left of a constant trait."""

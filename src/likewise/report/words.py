@@ -175,7 +175,9 @@ def _trust(record: Record) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     others = {k: v for k, v in record.rows.items() if k not in ("n", "moved") and v}
     if record.model.clipped:
-        others["with a probability clipped to [0.001, 0.999]"] = record.model.clipped
+        others["with a probability clipped to [0.001, 0.999], before or after"] = (
+            record.model.clipped
+        )
     said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in others.items())
     rows.append(
         ("Rows", f"{record.rows['moved']} of {record.rows['n']} moved{', ' * bool(said)}{said}")
