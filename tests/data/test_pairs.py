@@ -1,12 +1,15 @@
 """Pairs are the greedy ones, within the caliper, and do not depend on the order of rows."""
 
 import itertools
+import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from likewise.data.pairs import Pairs, find_pairs, pair_places
+from likewise.data.pairs_file import KEY
 from likewise.data.ruler import Ruler
 from likewise.data.visits import find_visits
 from likewise.errors import InvalidData, InvalidFile, InvalidSettings
@@ -117,6 +120,33 @@ def test_pairs_come_back_from_a_file_and_know_their_pool(rng, tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(InvalidFile, match="cannot be read as pairs"):
         Pairs.load(path, pool)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda table, about: (table, b"not json"),
+        lambda table, about: (table, json.dumps({**about, "groups": 3}).encode()),
+        lambda table, about: (table, json.dumps({**about, "may_matter": ["ages"]}).encode()),
+        lambda table, about: (table.drop_columns(["second"]), json.dumps(about).encode()),
+        lambda table, about: (_with(table, "first", 10**9), json.dumps(about).encode()),
+        lambda table, about: (_with(table, "second_group", 77), json.dumps(about).encode()),
+        lambda table, about: (_with(table, "distance", float("nan")), json.dumps(about).encode()),
+    ],
+)
+def test_forged_pairs_are_refused_in_a_sentence(rng, tmp_path, forge):
+    pool, path = people(rng, 100), tmp_path / "pairs.parquet"
+    find_pairs(pool, "sex", may_matter=L).save(path)
+    table = pq.read_table(path)
+    table, about = forge(table, json.loads(table.schema.metadata[KEY]))
+    pq.write_table(table.replace_schema_metadata({KEY: about}), path)
+    with pytest.raises(InvalidFile, match=r"cannot be read as pairs|pairs that cannot be"):
+        Pairs.load(path, pool)
+
+
+def _with(table, name, value):
+    place, column = table.column_names.index(name), table[name].to_pylist()
+    return table.set_column(place, name, pa.array([value, *column[1:]]))
 
 
 def test_clusters_of_the_pool_are_kept_with_the_pairs_and_are_no_column(rng):

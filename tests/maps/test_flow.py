@@ -254,7 +254,7 @@ def test_a_reach_keeps_the_free_coordinates_within_its_ellipsoid(smooth, metric,
     flow = GradientFlow(time=50, steps=50, free_only=True, reach=ellipsoid)
     moved = move(flow, smooth, metric, people)
     stayed = (moved.x == x).all(1)
-    assert ellipsoid.contains(moved.x[~stayed] @ metric.free.T).all()
+    assert ellipsoid.distance(moved.x[~stayed] @ metric.free.T).max() <= 1 + 1e-9
     assert (losses(smooth, moved.x, y) >= losses(smooth, x, y)).all()
 
 

@@ -1,23 +1,27 @@
 """Pairs as a Parquet file: row numbers, and how they were found."""
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pydantic
+from jaxtyping import Int
 
 from likewise.data.pairs import Pairs
 from likewise.data.ruler import Ruler
 from likewise.errors import InvalidFile, in_short
-from likewise.files import replacing
+from likewise.files import read_whole, replacing
 
 KEY = b"likewise.pairs"
 VERSION = 1
-PLAIN = (
-    *("trait", "groups", "group_sizes", "may_matter", "free", "caliper", "seed"),
-    *("pool_fingerprint", "pool_size"),
+MOST_BYTES = 2**32
+NUMBERS = (
+    *("first", "second", "first_group", "second_group"),
+    *("first_cluster", "second_cluster"),
 )
 
 
@@ -55,28 +59,50 @@ def holds_pairs(path: str | Path) -> bool:
 def read_pairs(path: str | Path, pool: pa.Table) -> Pairs:
     """Read pairs, and refuse a pool other than theirs."""
     try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidFile(f"{str(path)!r} cannot be read as pairs: {in_short(error)}.") from None
-    about: dict[str, Any] = json.loads((table.schema.metadata or {}).get(KEY, b"{}"))
-    if about.get("version") != VERSION:
+        content = read_whole(path, most=MOST_BYTES)
+        table = pq.read_table(pa.BufferReader(content))
+        stated = _About.model_validate_json((table.schema.metadata or {}).get(KEY, b"{}"))
+        columns = [table[name].cast(pa.int64()).to_numpy() for name in NUMBERS]
+        distance = table["distance"].cast(pa.float64()).to_numpy().copy()
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise InvalidFile(
-            f"{str(path)!r} holds no pairs of this version. Find them again with find_pairs."
-        )
-    plain = {name: _tuple(about[name]) for name in PLAIN}
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    pairs = Pairs(
-        rows=np.column_stack([columns["first"], columns["second"]]),
-        between=np.column_stack([columns["first_group"], columns["second_group"]]).astype(np.int64),
-        distance=columns["distance"].copy(),
-        cluster=np.column_stack([columns["first_cluster"], columns["second_cluster"]]),
-        ruler=Ruler((), (), (), (), {}),
-        **plain,
-    )
+            f"{str(path)!r} cannot be read as pairs: {in_short(error)}. Find them again with "
+            "find_pairs (likewise pairs)."
+        ) from None
+    about = stated.model_dump(exclude={"version"})
+    rows, between, cluster = (np.column_stack(columns[k : k + 2]) for k in (0, 2, 4))
+    pairs = Pairs(rows, between, distance, cluster, ruler=Ruler((), (), (), (), {}), **about)
     pairs.check_pool(pool)
+    if not (
+        _within(rows, len(pool))
+        and _within(between, len(pairs.groups))
+        and len(pairs.groups) == len(pairs.group_sizes)
+        and len(np.unique(rows)) == rows.size
+        and (distance >= 0).all()
+        and {pairs.trait, *pairs.may_matter, *pairs.free} <= {*pool.column_names}
+    ):
+        raise InvalidFile(f"{str(path)!r} holds pairs that cannot be: find them again.")
     # Everything else about the ruler follows from the pool, which is the same.
-    return Pairs(**{**vars(pairs), "ruler": Ruler.fit(pool, pairs.may_matter)})
+    return dataclasses.replace(pairs, ruler=Ruler.fit(pool, pairs.may_matter))
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+class _About(pydantic.BaseModel):
+    """What a file of pairs says of itself."""
+
+    version: Literal[1]
+    trait: str
+    groups: tuple[str, ...]
+    group_sizes: tuple[int, ...]
+    may_matter: tuple[str, ...]
+    free: tuple[str, ...]
+    caliper: float
+    seed: int
+    pool_fingerprint: str
+    pool_size: int
+
+
+PLAIN = tuple(name for name in _About.model_fields if name != "version")
+
+
+def _within(places: Int[np.ndarray, "q 2"], count: int) -> bool:
+    return bool(((places >= 0) & (places < count)).all())

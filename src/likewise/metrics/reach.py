@@ -8,7 +8,7 @@ import dataclasses
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from likewise.errors import InvalidMetric
 
@@ -102,16 +102,6 @@ class Ellipsoid:
     def distance(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
         """Distance from the centre as a share of the way to the rim: at most 1 within reach."""
         return lengths(self.whiten(c))[:, 0]
-
-    def contains(self, c: Float[np.ndarray, "n k"]) -> Bool[np.ndarray, " n"]:
-        """Tell who is within reach, up to rounding."""
-        return self.distance(c) <= 1 + 1e-9
-
-    def clip(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        """Bring those outside to the rim, on the straight line to the centre."""
-        u = self.whiten(c)
-        length = lengths(u)
-        return np.where(length > 1, self.colour(u / np.maximum(length, 1), c), c)
 
     def project(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         r"""Bring those outside to the nearest point of the ellipsoid, by the ordinary distance.

@@ -12,6 +12,8 @@ from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
 from likewise.statistics.trait_levels import TraitLevels
 
+MOST_CLASSES = 10_000
+
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
@@ -109,6 +111,13 @@ def _check_clusters(outcomes: Outcomes) -> None:
 def _classes(outcomes: Outcomes) -> int:
     later = [then.decision_after for then in outcomes.horizons.values()]
     columns = (outcomes.y, outcomes.decision_before, outcomes.decision_after, *later)
+    for column in columns:
+        # Of another kind, or beyond: a table that somebody made up.
+        if column.dtype.kind not in "iufb" or not ((column >= 0) & (column < MOST_CLASSES)).all():
+            raise InvalidSample(
+                "The labels and decisions of a classification are numbers of classes (0, 1, …), at "
+                f"most {MOST_CLASSES} of them. These outcomes hold something else."
+            )
     return max(2, 1 + max(int(column.max()) for column in columns))
 
 
