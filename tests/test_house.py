@@ -10,7 +10,7 @@ LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 40_000,
     "modules_of_an_audit": 133,
-    "functions_of_an_audit": 1035,
+    "functions_of_an_audit": 1036,
     "room_changes_of_an_audit": 76,
     "isinstance_of_concrete_kinds": 12,
     "lines_that_name_a_map": 10,

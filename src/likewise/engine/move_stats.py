@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from likewise.losses import CLIP
 from likewise.maps.observe import Observed
@@ -114,13 +114,13 @@ class MoveStats:
     ) -> "MoveStats":
         """Summarise a block of people."""
         outcomes, moved = seen.outcomes, seen.moved
-        clipped = _clipped(outcomes.probability_before) | _clipped(outcomes.probability_after)
+        p = np.stack([outcomes.probability_before, outcomes.probability_after])
         shift = moved.x - before if detailed else None
         return cls(
             tally=Tally.of(outcomes, frame, levels if detailed else {}),
             evaluations=moved.evaluations,
             below_one=seen.below_one,
-            clipped=int(clipped.sum()),
+            clipped=int(((p < CLIP) | (p > 1 - CLIP)).any(axis=0).sum()),
             trace={calls: float(loss.sum()) for calls, loss in moved.trace.items()},
             worst=HarmedMost.of(outcomes, before, moved.x, frame, levels) if detailed else None,
             shifts=None if shift is None else Shifts(Mean.of(shift), Mean.of(np.abs(shift))),
@@ -159,8 +159,3 @@ class MoveStats:
     def outcomes(self) -> Outcomes:
         """The outcomes of a variant that keeps its rows."""
         return Outcomes.concat(self.rows)
-
-
-def _clipped(p: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-    """Whose probability is so near 0 or 1 that losses are not known beyond."""
-    return (p < CLIP) | (p > 1 - CLIP)
