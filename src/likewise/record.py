@@ -19,6 +19,7 @@ from likewise.record_counterparts import (
 )
 from likewise.record_parts import (
     CertificateRecord,
+    ColumnShareRecord,
     DataRecord,
     DecidedBy,
     DeltaCurveRecord,
@@ -49,6 +50,7 @@ LARGEST_FILE = 100_000_000
 __all__ = [
     "CertificateRecord",
     "ColumnLeftOut",
+    "ColumnShareRecord",
     "CounterpartCase",
     "CounterpartGroup",
     "CounterpartTrait",
@@ -102,6 +104,7 @@ class Record(Part):
     groups: tuple[GroupRecord, ...] = ()
     measures: tuple[Measure, ...] = ()
     sensitivity: tuple[SensitivityRecord, ...] = ()
+    carried: tuple[ColumnShareRecord, ...] = ()
     delta_curve: DeltaCurveRecord | None = None
     worst: tuple[WorstCase, ...] = ()
     shifts: tuple[FeatureShift, ...] = ()

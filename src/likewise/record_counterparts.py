@@ -5,7 +5,7 @@ import math
 from pydantic import Field
 
 from likewise.json_text import Anything, Count, Hash, Number, Share, Size, Text
-from likewise.record_parts import Outcome, Part
+from likewise.record_parts import ColumnShareRecord, Outcome, Part
 
 
 class CounterpartGroup(Part):
@@ -68,7 +68,7 @@ class CounterpartCase(Part):
 
 
 class ColumnLeftOut(Part):
-    """The finding about a trait when one column that may matter is free instead."""
+    """The finding about a trait when one column is on the other side: free, or one that matters."""
 
     trait: Text
     column: Text
@@ -76,6 +76,7 @@ class ColumnLeftOut(Part):
     largest: Number = math.nan
     group: Text = ""
     p_value: Share
+    outcome: Outcome | None = None
 
 
 class CounterpartTrait(Part):
@@ -89,6 +90,8 @@ class CounterpartTrait(Part):
     overall: CounterpartGroup
     groups: tuple[CounterpartGroup, ...]
     left_out: tuple[ColumnLeftOut, ...] = ()
+    moved_in: tuple[ColumnLeftOut, ...] = ()
+    carried: tuple[ColumnShareRecord, ...] = ()
 
 
 class CounterpartsRecord(Part):

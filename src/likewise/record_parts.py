@@ -253,6 +253,20 @@ class SensitivityRecord(Part):
     outcome: Text
 
 
+class ColumnShareRecord(Part):
+    """How much of what was found one column (or all levels of one category) carries.
+
+    ``alone`` and ``without`` are the audit values if it alone comes from the other person, and if
+    all columns but this one do.
+    """
+
+    column: Text
+    share: Number
+    interval: tuple[Number, Number] = (math.nan, math.nan)
+    alone: Number = math.nan
+    without: Number = math.nan
+
+
 class ToleranceRecord(Part):
     """The verdict that another tolerance would have given."""
 

@@ -17,6 +17,7 @@ from likewise.engine.prepare import label_classes, meet, unlabelled
 from likewise.engine.run_progress import Progress
 from likewise.engine.visiting import BLOCK, BoundedLoss, VisitBlocks, Visited, visit_everyone
 from likewise.errors import InvalidData, InvalidSettings, nearest
+from likewise.inference.column_shares import ColumnShare
 from likewise.inference.counterpart_test import CounterpartTest
 from likewise.inference.counterpart_verdict import CounterpartVerdict, TraitEvidence
 from likewise.maps.ask_visits import PersonLoss
@@ -134,12 +135,17 @@ class CounterpartFindings:
     without
         By trait and column that may matter, the evidence with that column free; empty if it was
         not tried.
+    carried, moved_in
+        By trait, which free columns carry it, and the evidence with each of them among the columns
+        that may matter.
     """
 
     verdict: CounterpartVerdict
     evidence: Mapping[str, TraitEvidence]
     visited: Mapping[str, Visited]
     without: Mapping[str, Mapping[str, TraitEvidence]]
+    carried: Mapping[str, tuple[ColumnShare, ...]] = dataclasses.field(default_factory=dict)
+    moved_in: Mapping[str, Mapping[str, TraitEvidence]] = dataclasses.field(default_factory=dict)
 
 
 def prepare_counterparts(

@@ -1,5 +1,6 @@
 """From what counterparts said to the record."""
 
+import dataclasses
 import datetime
 import importlib.metadata
 import math
@@ -14,9 +15,10 @@ from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPl
 from likewise.engine.counterpart_cases import worst_served
 from likewise.fingerprints import of_json
 from likewise.inference.counterpart_evidence import CounterpartEvidence
-from likewise.inference.counterpart_verdict import GroupVerdict
+from likewise.inference.counterpart_verdict import GroupVerdict, TraitEvidence
 from likewise.record import (
     ColumnLeftOut,
+    ColumnShareRecord,
     CounterpartGroup,
     CounterpartsRecord,
     CounterpartTrait,
@@ -75,8 +77,13 @@ def _trait(plan: CounterpartPlan, found: CounterpartFindings, trait: str) -> Cou
             if one.trait == trait
         ),
         left_out=tuple(
-            _left_out(plan, trait, column, one.groups, one.overall.estimate)
-            for column, one in found.without.get(trait, {}).items()
+            _other_side(plan, column, one) for column, one in found.without.get(trait, {}).items()
+        ),
+        moved_in=tuple(
+            _other_side(plan, column, one) for column, one in found.moved_in.get(trait, {}).items()
+        ),
+        carried=tuple(
+            ColumnShareRecord(**dataclasses.asdict(one)) for one in found.carried.get(trait, ())
         ),
     )
 
@@ -122,23 +129,18 @@ def detectable(delta: float, alpha: float, std_error: float) -> float:
     return delta + (normal.inv_cdf(1 - alpha) + normal.inv_cdf(0.8)) * std_error
 
 
-def _left_out(
-    plan: CounterpartPlan,
-    trait: str,
-    column: str,
-    groups: tuple[CounterpartEvidence, ...],
-    overall: float,
-) -> ColumnLeftOut:
-    known = [one for one in groups if not math.isnan(one.estimate)]
+def _other_side(plan: CounterpartPlan, column: str, evidence: TraitEvidence) -> ColumnLeftOut:
+    known = [one for one in evidence.groups if not math.isnan(one.estimate)]
     top = max(known, key=lambda one: one.estimate, default=None)
     p_value = min((one.p_value(plan.test.delta) for one in known), default=1.0)
     return ColumnLeftOut(
-        trait=trait,
+        trait=evidence.trait,
         column=column,
-        estimate=overall,
+        estimate=evidence.overall.estimate,
         largest=math.nan if top is None else top.estimate,
         group="" if top is None or top.group is None else top.group,
         p_value=p_value,
+        outcome=plan.test.decide([evidence]).outcome,
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from likewise.audit_data import AuditData
 from likewise.choices import make
 from likewise.data.sources import PeopleSource, Source
+from likewise.engine.carried import with_columns_that_carry
 from likewise.engine.counterpart_audit import (
     CounterpartPlan,
     ask_counterparts,
@@ -83,6 +84,8 @@ def compare_with_counterparts(
         )
         everything = settings.checks.run != "core"
         found = ask_counterparts(plan, progress, everything=everything)
+        if everything:
+            found = with_columns_that_carry(plan, found, progress)
         below, skipped = None, ""
         if everything and unlabelled(settings):
             skipped = "moves under a fair metric (no label)"

@@ -2,9 +2,15 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from likewise.record import CounterpartCase, CounterpartGroup, CounterpartsRecord
+from likewise.record import (
+    ColumnShareRecord,
+    CounterpartCase,
+    CounterpartGroup,
+    CounterpartsRecord,
+)
 from likewise.report import charts, counterpart_words
 from likewise.report.numbers import number, percent
 from likewise.report.page import short
@@ -76,8 +82,24 @@ def counterpart_values(part: CounterpartsRecord, delta: float) -> dict[str, Any]
         "undecided": counterpart_words.undecided(part),
         "detectable": counterpart_words.smallest_detectable(part),
         "left_out": [one for trait in part.traits for one in trait.left_out],
+        "moved_in": [one for trait in part.traits for one in trait.moved_in],
+        "carried": [
+            (trait.trait, share_rows(trait.carried))
+            for trait in part.traits
+            if any(not math.isnan(one.share) for one in trait.carried)
+        ],
         "visited": [visited_person(case, part) for case in part.worst],
     }
+
+
+def share_rows(shares: Sequence[ColumnShareRecord]) -> tuple[Any, list[tuple[Any, Any]]]:
+    """Return an axis, and each column's share with its picture."""
+    bounds = [(one.interval[0], one.share, one.interval[1]) for one in shares]
+    axis = charts.scale(bounds, 0.0, 1.0)
+    rows = [
+        (one, charts.row_chart(axis, *bound)) for one, bound in zip(shares, bounds, strict=True)
+    ]
+    return charts.axis_chart(axis), rows
 
 
 def visited_person(case: CounterpartCase, part: CounterpartsRecord) -> VisitedPerson:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from likewise.record import (
+    ColumnShareRecord,
     CounterpartCase,
     CounterpartGroup,
     CounterpartsRecord,
@@ -149,6 +150,29 @@ def columns_left_out(part: CounterpartsRecord) -> list[str]:
     return lines
 
 
+def columns_that_carry(shares: Sequence[ColumnShareRecord], most: int = 3) -> str:
+    """Say which columns carry what was found: ``relationship 71 % (66 to 76 %)``."""
+    known = [one for one in shares if not math.isnan(one.share)][:most]
+    return listed(
+        [
+            f"{one.column} {100 * one.share:.0f} % ({100 * one.interval[0]:.0f} to "
+            f"{100 * one.interval[1]:.0f} %; alone {number(one.alone)}, without it "
+            f"{number(one.without)})"
+            for one in known
+        ]
+    )
+
+
+def other_sides(part: CounterpartsRecord) -> list[str]:
+    """Say what is found with each free column among those that may matter, one line a trait."""
+    return [
+        f"{trait.trait} if it may matter: "
+        + ", ".join(f"{one.column} {number(one.estimate)}" for one in trait.moved_in)
+        for trait in part.traits
+        if trait.moved_in
+    ]
+
+
 def undecided(part: CounterpartsRecord) -> list[str]:
     """Say why groups could not be decided, one line each."""
     return [
@@ -231,7 +255,13 @@ def bound(value: float) -> str:
 
 def findings(part: CounterpartsRecord) -> list[tuple[str, str]]:
     """Return what is known besides the table, for a page of text."""
-    found = [("Left out", line) for line in columns_left_out(part)]
+    found = [
+        ("Carried by", f"{trait.trait}: {words}")
+        for trait in part.traits
+        if trait.overall.estimate > 1 and (words := columns_that_carry(trait.carried))
+    ]
+    found += [("Left out", line) for line in columns_left_out(part)]
+    found += [("Other side", line) for line in other_sides(part)]
     found += [("Undecided", line) for line in undecided(part)]
     if words := smallest_detectable(part):
         found.append(("Detectable", words))

@@ -173,6 +173,8 @@ def search_words(search: Mapping[int, float]) -> str:
 
 def _trust(record: Record) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
+    if carried := counterpart_words.columns_that_carry(record.carried):
+        rows.append(("Carried by", carried))
     others = {k: v for k, v in record.rows.items() if k not in ("n", "moved") and v}
     if record.model.clipped:
         others["with a probability clipped to [0.001, 0.999], before or after"] = (
