@@ -14,6 +14,7 @@ from likewise.files import write_whole
 from likewise.metrics.base import FairMetric
 from likewise.outcomes import Outcomes
 from likewise.record import Record, TestRecord, WorstCase
+from likewise.report.next_steps import next_steps
 from likewise.report.plots import Plots
 from likewise.report.words import summary
 
@@ -59,6 +60,11 @@ class AuditResult:
     def summary(self) -> str:
         """Return the audit on one page of text, the verdict last."""
         return summary(self.record)
+
+    @property
+    def next_steps(self) -> tuple[str, ...]:
+        """What would settle it, what to try, or what is not covered: one sentence each."""
+        return next_steps(self.record)
 
     def worst(self, n: int = 10) -> tuple[WorstCase, ...]:
         """Return the people treated worst, before and after, in original columns where possible.

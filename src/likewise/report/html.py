@@ -8,6 +8,7 @@ from markupsafe import Markup
 from likewise.record import Measure, Record
 from likewise.report import charts, curves, phrases
 from likewise.report.counterpart_page import counterpart_values, share_rows
+from likewise.report.next_steps import next_steps
 from likewise.report.page import render, short
 from likewise.report.people import person
 from likewise.report.strip import placebo_strip
@@ -50,6 +51,7 @@ def to_html(record: Record) -> str:
         groups=interval_rows([(g, g.lower, g.estimate, g.upper) for g in groups], delta),
         more_groups=len(record.groups) - len(groups),
         shifts=shift_rows(record),
+        next_steps=next_steps,
         columns_that_carry=share_rows(record.carried) if record.carried else None,
         tests=interval_rows(
             [(t, t.interval[0], t.estimate, t.interval[1]) for t in [*moved, *record.beside]],

@@ -2,6 +2,7 @@
 
 from likewise.record import GroupRecord, Record, TestRecord
 from likewise.report.escaping import for_markdown
+from likewise.report.next_steps import next_steps
 from likewise.report.numbers import number, p_value
 from likewise.report.verdict_words import METHODS, TITLES, capped, certifies
 
@@ -15,6 +16,8 @@ def to_markdown(record: Record) -> str:
         f"### {SIGNS[record.outcome]} Individual fairness audit",
         "",
         for_markdown(record.sentence),
+        "",
+        *(f"- {for_markdown(step)}" for step in next_steps(record)),
     ]
     if not record.trustworthy:
         lines += ["", "> **Do not use this result.**"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from likewise.record import CertificateRecord, PlaceboRecord, Record, TestRecord
 from likewise.report import counterpart_words
 from likewise.report.layout import WIDTH, facts, title_case, wrap
+from likewise.report.next_steps import next_steps
 from likewise.report.numbers import number, percent
 from likewise.report.verdict_words import placebo_words, tests_table
 
@@ -18,6 +19,7 @@ def summary(record: Record, more: Iterable[str] = ()) -> str:
         lines += wrap(f"Warning: {warning}", "")
     if more := list(more):
         lines += ["-" * WIDTH, *more]
+    lines += ["-" * WIDTH, *facts([("What now", step) for step in next_steps(record)])]
     lines += ["=" * WIDTH, *wrap(record.sentence, "")]
     test = record.decided_by.test
     if test in record.placebo and not record.tests[test].held_back:

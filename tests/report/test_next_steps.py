@@ -1,0 +1,56 @@
+"""What now: every outcome says what to do next, from the record alone."""
+
+import pytest
+
+from likewise.record import ColumnShareRecord
+from likewise.report.html import to_html
+from likewise.report.markdown import to_markdown
+from likewise.report.next_steps import next_steps
+from likewise.report.words import summary
+
+
+@pytest.fixture
+def record(make):
+    def one(outcome, estimate=1.5, lower=1.1, upper=1.9, **more):
+        test = make.test(estimate=estimate, lower=lower, upper=upper, p_value=0.2)
+        test = test.model_copy(update={"outcome": outcome, "std_error": 0.2, "n": 100})
+        made = make.record(tests={"loss_ratio": test})
+        return made.model_copy(update={"outcome": outcome, "groups": (), **more})
+
+    return one
+
+
+def test_evidence_names_the_columns_and_the_command(record):
+    share = ColumnShareRecord(column="relationship", share=0.71)
+    steps = next_steps(record("evidence_of_unfairness", carried=(share,)))
+    assert "relationship carries 71 % of it" in steps[0]
+    assert "likewise improve TRAIN" in steps[-1]
+
+
+def test_within_tolerance_says_what_it_does_not_cover(record):
+    steps = next_steps(record("within_tolerance"))
+    assert "It does not cover other traits" in steps[0]
+
+
+def test_inconclusive_says_how_many_people_and_at_which_tolerance_it_turns(record):
+    steps = " ".join(next_steps(record("inconclusive")))
+    # 2.5 standard errors of 0.2 for a distance of 0.25: four times the 100 people.
+    assert "About 400 people in place of 100" in steps
+    assert "below 1.100 it would be evidence" in steps
+    at_the_tolerance = record("inconclusive", estimate=1.2501)
+    assert "no sample would settle it" in next_steps(at_the_tolerance)[0]
+
+
+def test_a_result_that_cannot_be_trusted_is_to_be_repaired(record):
+    steps = next_steps(record("inconclusive", trustworthy=False, reasons=("the model changed",)))
+    assert steps == ("Repair what makes the result not trustworthy, then audit again.",)
+
+
+def test_every_rendering_shows_the_steps_and_escapes_them(record):
+    share = ColumnShareRecord(column="<b>", share=0.5)
+    found = record("evidence_of_unfairness", carried=(share,))
+    assert "What now" in summary(found)
+    assert max(map(len, summary(found).splitlines())) <= 80
+    assert "&lt;b&gt; carries 50 %" in to_html(found)
+    assert "carries 50 %" in to_markdown(found)
+    assert "<b> carries" not in to_markdown(found)
