@@ -36,6 +36,7 @@ from likewise.record_parts import (
     PredictionRecord,
     RefitRecord,
     SensitivityRecord,
+    SubgroupRecord,
     TestRecord,
     ToleranceRecord,
     TraitRecord,
@@ -71,6 +72,7 @@ __all__ = [
     "Record",
     "RefitRecord",
     "SensitivityRecord",
+    "SubgroupRecord",
     "TestRecord",
     "ToleranceRecord",
     "TraitRecord",
@@ -105,6 +107,7 @@ class Record(Part):
     measures: tuple[Measure, ...] = ()
     sensitivity: tuple[SensitivityRecord, ...] = ()
     carried: tuple[ColumnShareRecord, ...] = ()
+    subgroups: tuple[SubgroupRecord, ...] = ()
     delta_curve: DeltaCurveRecord | None = None
     worst: tuple[WorstCase, ...] = ()
     shifts: tuple[FeatureShift, ...] = ()

@@ -267,6 +267,22 @@ class ColumnShareRecord(Part):
     without: Number = math.nan
 
 
+class SubgroupRecord(Part):
+    """People that nobody named beforehand: found on one half, judged on the other.
+
+    Bounds and p-values hold for all subgroups of a trait together.
+    """
+
+    trait: Text = ""
+    words: Text
+    n: Count
+    estimate: Number
+    lower_bound: Number
+    upper_bound: Number
+    p_adjusted: Share
+    found: bool
+
+
 class ToleranceRecord(Part):
     """The verdict that another tolerance would have given."""
 

@@ -128,6 +128,7 @@ CHECKS = Registry(
         "robust": "checks.robust_value:Robust",
         "sensitivity": "checks.sensitivity:Sensitivity",
         "columns": "checks.carrying_columns:Columns",
+        "subgroups": "checks.worst_subgroups:Subgroups",
     },
 )
 

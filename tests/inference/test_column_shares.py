@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import likewise
-from likewise.data.one_hot import column_groups
+from likewise.data.arrow import column_groups
 from likewise.inference.column_shares import column_shares, parts_of
 
 

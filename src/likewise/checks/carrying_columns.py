@@ -9,7 +9,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
-from likewise.data.one_hot import column_groups
+from likewise.data.arrow import column_groups
 from likewise.engine.decide import Judgement
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan

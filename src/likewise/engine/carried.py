@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from likewise.data.one_hot import column_groups
+from likewise.data.arrow import column_groups
 from likewise.data.pairs import Pairs
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.meeting import targets

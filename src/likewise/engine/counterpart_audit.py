@@ -25,6 +25,8 @@ from likewise.maps.counterparts import Counterparts
 from likewise.maps.decision_losses import UnfavourableDecision, WrongDecision
 from likewise.models import check
 from likewise.models.base import Model
+from likewise.models.on_table import on_table
+from likewise.record import SubgroupRecord
 from likewise.scale.executors import Executor
 from likewise.settings import Settings
 
@@ -138,6 +140,8 @@ class CounterpartFindings:
     carried, moved_in
         By trait, which free columns carry it, and the evidence with each of them among the columns
         that may matter.
+    subgroups
+        Where it is worst.
     """
 
     verdict: CounterpartVerdict
@@ -146,6 +150,7 @@ class CounterpartFindings:
     without: Mapping[str, Mapping[str, TraitEvidence]]
     carried: Mapping[str, tuple[ColumnShare, ...]] = dataclasses.field(default_factory=dict)
     moved_in: Mapping[str, Mapping[str, TraitEvidence]] = dataclasses.field(default_factory=dict)
+    subgroups: tuple[SubgroupRecord, ...] = ()
 
 
 def prepare_counterparts(

@@ -210,6 +210,7 @@ def build_counterpart_record(
             map="counterparts", test=decides, interval="two_way", metric="named"
         ),
         "counterparts": part,
+        "subgroups": found.subgroups,
         "settings": settings,
         "settings_hash": settings.hash,
         "command": command,

@@ -22,6 +22,7 @@ from likewise.engine.get_ready import find_people, look_at, open_shared, where_w
 from likewise.engine.pool import Pool, divide, in_columns, read_pool
 from likewise.engine.prepare import unlabelled
 from likewise.engine.run_progress import Progress, noted_warnings
+from likewise.engine.served_worst import served_worst
 from likewise.engine.visits_table import visits_table
 from likewise.errors import LikewiseError, in_short
 from likewise.record import Record
@@ -86,6 +87,8 @@ def compare_with_counterparts(
         found = ask_counterparts(plan, progress, everything=everything)
         if everything:
             found = with_columns_that_carry(plan, found, progress)
+            worst = [one for trait in plan.pairs for one in served_worst(plan, trait)]
+            found = dataclasses.replace(found, subgroups=tuple(worst))
         below, skipped = None, ""
         if everything and unlabelled(settings):
             skipped = "moves under a fair metric (no label)"

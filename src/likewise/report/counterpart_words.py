@@ -10,6 +10,7 @@ from likewise.record import (
     CounterpartsRecord,
     CounterpartTrait,
     Outcome,
+    SubgroupRecord,
 )
 from likewise.report.numbers import number, p_value, percent
 
@@ -160,6 +161,15 @@ def columns_that_carry(shares: Sequence[ColumnShareRecord], most: int = 3) -> st
             f"{number(one.without)})"
             for one in known
         ]
+    )
+
+
+def subgroup_words(one: SubgroupRecord) -> str:
+    """Say how a subgroup that nobody named fares."""
+    whose = f"{one.trait}, " if one.trait else ""
+    return (
+        f"{whose}{one.words} ({one.n} people): {number(one.estimate)}, at least "
+        f"{number(max(one.lower_bound, 0.0))}"
     )
 
 

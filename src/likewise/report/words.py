@@ -19,7 +19,10 @@ def summary(record: Record, more: Iterable[str] = ()) -> str:
         lines += wrap(f"Warning: {warning}", "")
     if more := list(more):
         lines += ["-" * WIDTH, *more]
-    lines += ["-" * WIDTH, *facts([("What now", step) for step in next_steps(record)])]
+    worst = [one for one in record.subgroups if one.found] or list(record.subgroups[:1])
+    said = [("Worst for", counterpart_words.subgroup_words(one)) for one in worst[:3]]
+    said += [("What now", step) for step in next_steps(record)]
+    lines += ["-" * WIDTH, *facts(said)]
     lines += ["=" * WIDTH, *wrap(record.sentence, "")]
     test = record.decided_by.test
     if test in record.placebo and not record.tests[test].held_back:
