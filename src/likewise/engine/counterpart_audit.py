@@ -25,7 +25,6 @@ from likewise.maps.counterparts import Counterparts
 from likewise.maps.decision_losses import UnfavourableDecision, WrongDecision
 from likewise.models import check
 from likewise.models.base import Model
-from likewise.models.on_table import on_table
 from likewise.record import SubgroupRecord
 from likewise.scale.executors import Executor
 from likewise.settings import Settings
