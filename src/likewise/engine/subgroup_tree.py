@@ -77,8 +77,8 @@ class SubgroupTree:
     def words(self, leaf: int) -> str:
         """Say who is in a leaf."""
         grown = self.tree.tree_
-        low = {}
-        high = {}
+        low: dict[int, float] = {}
+        high: dict[int, float] = {}
         for node, below in self._path(leaf):
             feature, limit = int(grown.feature[node]), float(grown.threshold[node])
             if below:
