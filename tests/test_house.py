@@ -8,12 +8,7 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 40_400,
-    "lines": 41_000,
-    "modules_of_an_audit": 133,
-    "functions_of_an_audit": 1036,
-    "room_changes_of_an_audit": 76,
-    "lines": 42_000,
+    "lines": 45_000,
     "modules_of_an_audit": 140,
     "functions_of_an_audit": 1080,
     "room_changes_of_an_audit": 80,
