@@ -106,7 +106,7 @@ def test_the_published_grids_are_reproduced(degrees, published, people):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("degrees", "rejected"), [(0, 294), (5, 306), (10, 304), (20, 299)])
+@pytest.mark.parametrize(("degrees", "rejected"), [(5, 306)])  # a study has all four
 def test_the_corrected_grids_reject_as_many_models_as_they_should(degrees, rejected, people):
     loss = Loss("cross_entropy", "logits")
     found = grid(people, degrees, bias_times=1, loss=loss, ddof=1)
