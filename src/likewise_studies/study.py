@@ -157,7 +157,7 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
         stated = audit(
             model,
             people.test,
-            metric=metric,
+            metric=sensitive_subspace(people.test, C=1.0, groups=0, placebos=0),  # as in the paper
             map=study.flow,
             settings=Settings(checks="core"),
             run=Threads(1),
