@@ -158,10 +158,11 @@ def test_a_missing_column_is_named_and_the_nearest_suggested():
     assert "named as input" in refusal(InvalidData, GOOD, inputs=["b"])
 
 
-def test_another_separator_is_recognised(tmp_path):
-    GOOD.to_csv(tmp_path / "a.csv", index=False, sep=";")
-    message = refusal(InvalidData, tmp_path / "a.csv")
-    assert "separate the values by commas, not ';'" in message
+def test_another_separator_is_asked_for_where_it_cannot_be_found_out(tmp_path):
+    (tmp_path / "a.csv").write_text("a:t:y\n1:u:0\n2:u:1\n")
+    assert "no column 'y', named as label" in refusal(InvalidData, tmp_path / "a.csv")
+    (tmp_path / "b.tsv").write_text("a,t,y\n1,u,0\n2,u,1\n")
+    assert "--csv-separator ','" in refusal(InvalidData, tmp_path / "b.tsv")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ def audit(
     ignore: options.Ignore = None,
     encoder: options.EncoderFile = None,
     drop_missing: options.DropMissing = None,
+    csv_separator: options.CsvSeparator = None,
+    csv_decimal: options.CsvDecimal = None,
     may_matter: options.MayMatter = None,
     free: options.Free = None,
     pool: options.Pool = None,
@@ -109,6 +111,7 @@ def audit(
     Example: likewise audit model.onnx test.csv --label income --protected sex
     --may-matter age,education --pool train.csv -o report.html
     """
+    options.csv_written(csv_separator, csv_decimal)
     if paper and (may_matter or free or map):
         raise InvalidSettings(
             "--paper is the paper's procedure; leave out --map, --may-matter and --free."

@@ -33,6 +33,8 @@ def metric(
         ),
     ] = None,
     drop_missing: options.DropMissing = None,
+    csv_separator: options.CsvSeparator = None,
+    csv_decimal: options.CsvDecimal = None,
     encoder: options.EncoderFile = None,
     no_encoder: Annotated[
         bool,
@@ -63,6 +65,7 @@ def metric(
     Example: likewise metric train.csv --label income --protected sex --protected race
     -o metric.safetensors
     """
+    options.csv_written(csv_separator, csv_decimal)
     if sum([encoder is not None, no_encoder, model is not None]) > 1:
         raise InvalidSettings("Choose one of --encoder, --no-encoder and --model.")
     choices = {

@@ -52,6 +52,22 @@ DropMissing = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+CsvSeparator = Annotated[
+    str | None,
+    typer.Option(
+        help="What separates values in CSV files; found out, and said.",
+        metavar="MARK",
+        rich_help_panel=DATA,
+    ),
+]
+CsvDecimal = Annotated[
+    str | None,
+    typer.Option(
+        help="Decimal mark in CSV files: a point or a comma; found out, and said.",
+        metavar="MARK",
+        rich_help_panel=DATA,
+    ),
+]
 EncoderFile = Annotated[
     Path | None,
     typer.Option(help="Saved encoder (or a metric file that carries one).", rich_help_panel=DATA),
@@ -133,6 +149,16 @@ Output = Annotated[
         show_default=False,
     ),
 ]
+
+
+def csv_written(separator: str | None, decimal: str | None) -> None:
+    """Read CSV files as the user says they are written."""
+    if separator is not None or decimal is not None:
+        from likewise.data.csv_format import say_csv
+
+        say_csv(separator, decimal)
+
+
 OldOutput = Annotated[Path | None, typer.Option(hidden=True, rich_help_panel=OUTPUT)]
 """What scripts of version 0.1 say in place of ``-o``."""
 

@@ -20,6 +20,8 @@ def pairing(
     weight: options.Weight = None,
     cluster: options.Cluster = None,
     ignore: options.Ignore = None,
+    csv_separator: options.CsvSeparator = None,
+    csv_decimal: options.CsvDecimal = None,
     caliper: Annotated[
         float, typer.Option(help="Largest distance within a pair, in standard deviations.")
     ] = 0.5,
@@ -33,6 +35,7 @@ def pairing(
     Example: likewise pairs train.parquet --label income --protected sex
     --may-matter age,education-num -o pairs.parquet
     """
+    options.csv_written(csv_separator, csv_decimal)
     from likewise.cli.files import check_writable
     from likewise.data.files import open_rows
     from likewise.data.roles import Roles

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 
 from likewise.data import csv_files
 from likewise.data.arrow import kind, plain_type
+from likewise.data.csv_format import CsvFormat, sniff
 from likewise.data.frames import frame_table
 from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, RowsPart, TablePart
-from likewise.data.paths import Address, Place, expand, is_csv, is_parquet, reading, size_of
+from likewise.data.paths import Address, Place, expand, is_csv, reading, size_of
 from likewise.data.roles import check_names
 from likewise.errors import InvalidData, InvalidFile, in_short
 from likewise.files import replacing
@@ -123,13 +124,21 @@ def open_rows(source: Any, *, text: frozenset[str] = frozenset()) -> Rows:
         part = TablePart(name, table.schema, len(table), table)
         return Rows(name, (part,), _plain(table.schema))
     paths = expand(source)
-    names = {path: _column_names(path) for path in paths}
+    written = {path: _sniffed(path) for path in paths if is_csv(path)}
+    names = {path: _column_names(path, written.get(path)) for path in paths}
     for path in paths[1:]:
         _check_same(names[paths[0]], names[path], str(paths[0]), str(path))
     survey = csv_files.CsvTypes(text)
-    counts = {path: _survey(survey, path, names[path]) for path in paths if is_csv(path)}
+    counts = {path: _survey(survey, path, names[path], form) for path, form in written.items()}
+    marked = frozenset(survey.marked)
     parts = tuple(
-        CsvPart(str(path), survey.schema(names[path]), counts[path], path)
+        CsvPart(
+            str(path),
+            survey.schema(names[path]),
+            counts[path],
+            path,
+            dataclasses.replace(written[path], marked=marked),
+        )
         if path in counts
         else ParquetPart.at(path)
         for path in paths
@@ -138,14 +147,19 @@ def open_rows(source: Any, *, text: frozenset[str] = frozenset()) -> Rows:
     return Rows(name, parts, _joint_schema(parts), survey.notes)
 
 
-def _column_names(path: Place) -> list[str]:
+def _sniffed(path: Place) -> CsvFormat:
+    with reading(path):
+        return sniff(path)
+
+
+def _column_names(path: Place, written: CsvFormat | None) -> list[str]:
     with reading(path):
         if size_of(path) == 0:
             raise InvalidFile(f"The file {str(path)!r} is empty.")
-        if is_parquet(path):
+        if written is None:
             names = pq.read_schema(path.open() if isinstance(path, Address) else path).names
         else:
-            names = csv_files.names_of(path)
+            names = csv_files.names_of(path, written)
     check_names(names, repr(str(path)))
     return names
 
@@ -162,9 +176,9 @@ def _check_same(first: list[str], other: list[str], first_name: str, other_name:
             )
 
 
-def _survey(survey: csv_files.CsvTypes, path: Place, names: list[str]) -> int:
+def _survey(survey: csv_files.CsvTypes, path: Place, names: list[str], written: CsvFormat) -> int:
     with reading(path):
-        return survey.add(path, names)
+        return survey.add(path, names, written)
 
 
 def _joint_schema(parts: Sequence[RowsPart]) -> pa.Schema:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from typing_extensions import override
 
 from likewise.data import csv_files
+from likewise.data.csv_format import CsvFormat
 from likewise.data.paths import Address, Place, reading
 from likewise.errors import InvalidData
 
@@ -69,6 +70,7 @@ class CsvPart(RowsPart):
     """A file of comma-separated values, which can only be read from its beginning."""
 
     path: Place
+    written: CsvFormat
 
     seekable: ClassVar[bool] = False
 
@@ -76,7 +78,7 @@ class CsvPart(RowsPart):
     def batches(self, columns: list[str]) -> Iterator[Any]:
         with reading(self.path):
             types = {name: self.schema.field(name).type for name in columns}
-            yield from csv_files.stream(self.path, types)
+            yield from csv_files.stream(self.path, types, self.written)
 
     @override
     def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:

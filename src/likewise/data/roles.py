@@ -87,8 +87,11 @@ def require(name: str, columns: Collection[str], role: str) -> None:
         return
     hint = nearest(name, columns)
     only = next(iter(columns)) if len(columns) == 1 else ""
-    if mark := next((mark for mark in ";\t|" if mark in only), None):
-        hint = f" Its only column is {only[:60]!r}: separate the values by commas, not {mark!r}."
+    if mark := next((mark for mark in ",;\t|" if mark in only), None):
+        hint = (
+            f" Its only column is {only[:60]!r}: say what separates values with "
+            f"--csv-separator {mark!r}."
+        )
     raise InvalidData(f"The table has no column {name!r}, named as {role}.{hint}")
 
 
