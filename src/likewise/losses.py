@@ -89,8 +89,12 @@ def true_probability(
     return p[np.arange(len(y)), y]
 
 
-def decide(out: Float[np.ndarray, "n k"], output: Output) -> Int[np.ndarray, " n"]:
-    """Class decided for each person: the largest, or one half as the threshold of one column."""
+def decide(
+    out: Float[np.ndarray, "n k"], output: Output, threshold: float | None = None
+) -> Int[np.ndarray, " n"]:
+    """Class decided for each person: the largest; of two, class 1 if above a given threshold."""
+    if threshold is not None and out.shape[1] <= 2:
+        return (probabilities(out, output)[:, 1] > threshold).astype(np.int64)
     if out.shape[1] == 1:
         return (out[:, 0] > (0 if output == "logits" else 0.5)).astype(np.int64)
     return out.argmax(axis=1)

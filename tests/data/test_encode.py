@@ -1,5 +1,6 @@
 """The encoder learns from training data alone, refuses what it does not know, and goes back."""
 
+import datetime as dt
 import json
 
 import numpy as np
@@ -153,7 +154,7 @@ def test_a_long_list_of_levels_is_shortened_in_the_message():
     [
         ({"job": [None, "a", "b", "c"]}, {}, r"missing in 'job' \(1\)"),
         ({"rate": np.inf}, {}, "infinite"),
-        ({"day": pd.Timestamp("2020-01-01")}, {}, "holds values of type timestamp"),
+        ({"day": pd.Timedelta(days=1)}, {}, "holds values of type duration"),
         ({}, {"categorical": "sex"}, "no column 'sex', named as an input to be encoded"),
         ({}, {"inputs": []}, "no input column"),
         ({"age=1": 1.0, "age": ["1", "2", "3", "4"]}, {}, "'age=1' occurs twice"),
@@ -242,3 +243,21 @@ def test_files_that_are_no_encoders_are_refused(tmp_path):
             Encoder.load(bad)
     with pytest.raises(InvalidFile, match="cannot be written"):
         fitted().save(tmp_path / "nowhere" / "encoder.json")
+
+
+def test_dates_count_in_days_and_come_back():
+    frame = pd.DataFrame(
+        {
+            "day": [dt.date(2020, 1, 1), dt.date(2020, 1, 11), None],
+            "time": pd.to_datetime(["2020-01-01 12:00", "2020-01-02 06:00", "1969-01-02 06:00"]),
+        }
+    )
+    encoder = Encoder.fit(frame, keep_missing=True)
+    assert encoder.features == ("day", "day is missing", "time")
+    x = encoder.encode(frame)
+    assert x[:2, 0] == pytest.approx([-1, 1])  # five days from the mean, which is the deviation
+    again = Encoder.from_json(encoder.to_json()).decode(x).to_pylist()
+    assert again[1] == {"day": dt.date(2020, 1, 11), "time": dt.datetime(2020, 1, 2, 6)}
+    assert again[2] == {"day": None, "time": dt.datetime(1969, 1, 2, 6)}
+    with pytest.raises(InvalidData, match="'time' holds numbers, but the encoder was fitted on d"):
+        encoder.encode(frame.assign(time=1.0))

@@ -16,7 +16,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
     VotingClassifier,
 )
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 from likewise.data.encode import Encoder
 from likewise.errors import InvalidModel
 from likewise.losses import CLIP
-from likewise.models import BlackBox, as_model, check
+from likewise.models import BlackBox, as_model, check, columns_read
 
 
 def classifiers():
@@ -127,10 +127,10 @@ def test_a_function_that_answers_nonsense_is_one_sentence(function, words, rng):
         check(as_model(function), rng.normal(size=(40, 3)))
 
 
-def test_a_classifier_without_probabilities_is_refused(rng):
+def test_what_predicts_nothing_is_refused(rng):
     x = rng.normal(size=(40, 3))
-    with pytest.raises(InvalidModel, match=r"RidgeClassifier gives no probabilities.*Calibrated"):
-        as_model(RidgeClassifier().fit(x, x[:, 0] > 0))
+    with pytest.raises(InvalidModel, match="StandardScaler predicts nothing"):
+        as_model(StandardScaler().fit(x))
     with pytest.raises(InvalidModel, match="RandomForestClassifier has not been fitted"):
         as_model(RandomForestClassifier())
 
@@ -192,15 +192,19 @@ def uncuttable(people):
 def test_what_cannot_be_cut_is_read_through_decoded_rows(index, people):
     whole = list(uncuttable(people))[index].fit(people.to_pandas(), labels(people))
     encoder = Encoder.fit(people)
-    with pytest.raises(InvalidModel, match=r"cannot be read as numbers|Give an encoder"):
-        as_model(whole, table=people)
+    # Without an encoder, features are made of the people themselves.
+    columns = columns_read(whole, people, (), raw=True)
+    assert columns == ("age", "job", "hours")
+    own = as_model(whole, table=people, own=Encoder.of_people(people, columns))
+    expected = whole.predict_proba(people.to_pandas())
+    assert np.allclose(own(own.front(people)[0]), expected, atol=1e-12)
     model = as_model(whole, table=people, encoder=encoder)
     x = encoder.encode(people)
     check(model, x, features=encoder.features)
     assert model.front is None
     assert model.card.kind.endswith("on decoded rows")
     # Decoding gives back the rows themselves, so the answers are those of the whole model.
-    assert np.allclose(model(x), whole.predict_proba(people.to_pandas()), atol=1e-12)
+    assert np.allclose(model(x), expected, atol=1e-12)
 
 
 def test_codes_mistaken_for_numbers_are_noticed(people):
@@ -212,6 +216,8 @@ def test_codes_mistaken_for_numbers_are_noticed(people):
     whole.fit(frame, (frame["job"] > 30).astype(int))
     with pytest.raises(InvalidModel):
         as_model(whole, table=codes)
+    # So it is audited whole.
+    assert columns_read(whole, codes, (), raw=True) == ("age", "job", "hours")
 
 
 def test_the_encoder_must_know_the_columns(people):

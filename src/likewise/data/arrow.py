@@ -33,6 +33,8 @@ def kind(column_type: Any) -> str:
     numeric = (types.is_integer, types.is_floating, types.is_null)
     if any(test(column_type) for test in numeric):
         return "numbers"
+    if types.is_date(column_type) or types.is_timestamp(column_type):
+        return "dates"
     if types.is_boolean(column_type):
         return "true/false"
     if column_type == TEXT:
@@ -55,6 +57,12 @@ def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
             f"Column {name!r} holds integers beyond 2^53, which no model can tell apart. "
             "If it is an identifier, ignore it (--ignore)."
         ) from None
+
+
+def days(column: Any) -> Float[np.ndarray, " n"]:
+    """Return dates and times as days since 1970; missing ones become ``nan``."""
+    times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return times.cast(pa.float64(), safe=False).to_numpy() / 86_400_000_000
 
 
 def values(name: str, column: Any, role: str) -> Shaped[np.ndarray, " n"]:

@@ -11,11 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from likewise.audit_data import GAP
-from likewise.data.arrow import TEXT, check_finite, kind, numbers
+from likewise.data.arrow import TEXT, check_finite, days, kind, numbers
 from likewise.errors import InvalidData
 
 Level = bool | int | float | str
 MOST_LEVELS = 1000
+
+
+DATES: tuple[Literal["timestamp[us]"], Literal["date32[day]"]] = ("timestamp[us]", "date32[day]")
 
 
 class Column(BaseModel, abc.ABC):
@@ -67,6 +70,8 @@ class NumberColumn(Column):
         Whether values were missing. They are at the mean, and a second feature is 1.
     integer
         Whether it held whole numbers, so that decoded values are rounded.
+    date
+        If it held dates or times, their type; they count in days since 1970.
     constant
         Whether it held a single value; its scale is then 1.
     """
@@ -77,11 +82,13 @@ class NumberColumn(Column):
     integer: bool = False
     constant: bool = False
     gaps: bool = False
+    date: Literal["", "date32[day]", "timestamp[us]"] = ""
 
     @classmethod
     def fit(cls, name: str, column: Any) -> "NumberColumn":
         """Learn mean and standard deviation of the values that are there."""
-        every = numbers(name, column)
+        dated = kind(column.type) == "dates"
+        every = days(column) if dated else numbers(name, column)
         seen = every[~np.isnan(every)]
         if not len(seen):
             raise InvalidData(f"Column {name!r} has no value at all. Ignore it (--ignore).")
@@ -91,7 +98,8 @@ class NumberColumn(Column):
             name=name,
             mean=float(seen[0] if constant else seen.mean()),
             scale=1.0 if constant else float(seen.std()),
-            integer=pa.types.is_integer(column.type),
+            integer=pa.types.is_integer(column.type) or pa.types.is_date(column.type),
+            date="" if not dated else DATES[pa.types.is_date(column.type)],
             constant=constant,
             gaps=len(seen) < len(every),
         )
@@ -104,11 +112,11 @@ class NumberColumn(Column):
     @property
     @override
     def holds(self) -> str:
-        return "numbers"
+        return "dates" if self.date else "numbers"
 
     @override
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
-        seen = numbers(self.name, column)
+        seen = days(column) if self.date else numbers(self.name, column)
         check_finite(self.name, seen)
         x = ((seen - self.mean) / self.scale)[:, None]
         if not self.gaps:
@@ -124,6 +132,9 @@ class NumberColumn(Column):
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         original = x[:, 0] * self.scale + self.mean
         values = np.rint(original).astype(np.int64) if self.integer else original
+        if self.date:
+            exact = (1, "D") if self.integer else (86_400_000_000, "us")
+            values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
         return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
 
 

@@ -163,7 +163,9 @@ class Encoder:
     @property
     def plain_columns(self) -> tuple[str, ...]:
         """Columns of numbers and true/false, which a model can read as they are."""
-        return tuple(coding.name for coding in self.codings if coding.holds != "text")
+        return tuple(
+            coding.name for coding in self.codings if coding.holds not in ("text", "dates")
+        )
 
     def line(
         self, columns: Sequence[str]
@@ -255,14 +257,14 @@ def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding
     as_category |= pa.types.is_dictionary(column.type)
     column = without_dictionary(column)
     found = kind(column.type)
-    if found not in ("numbers", "true/false", "text"):
+    if found not in ("numbers", "true/false", "text", "dates"):
         raise InvalidData(
             f"Column {name!r} holds {found}, which cannot be encoded. "
             "Turn it into numbers or text, or ignore it (--ignore)."
         )
     if one is not None:
         return IndicatorColumn.fit(name, column, one)
-    if found == "numbers" and not as_category:
+    if found == "dates" or (found == "numbers" and not as_category):
         return NumberColumn.fit(name, column)
     return CategoryColumn.fit(name, column)
 

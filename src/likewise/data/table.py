@@ -205,6 +205,12 @@ def plan_reading(
     if roles.weight is not None and kind(schema.field(roles.weight).type) != "numbers":
         found = kind(schema.field(roles.weight).type)
         raise InvalidData(f"Column {roles.weight!r} (weight) holds {found}, not numbers.")
+    for name in schema.names:
+        if name not in roles.ignore and pa.types.is_nested(schema.field(name).type):
+            raise InvalidData(
+                f"Column {name!r} is nested ({schema.field(name).type}). Make plain columns of it, "
+                "or ignore it (--ignore)."
+            )
     inputs = _inputs(roles, schema, encoder, raw)
     candidates = () if raw else roles.candidates(schema.names)
     left_out = tuple(name for name in candidates if name not in inputs)

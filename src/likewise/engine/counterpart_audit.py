@@ -93,10 +93,10 @@ class CounterpartPlan:
     @property
     def wrong(self) -> WrongDecision | None:
         """Who is decided wrongly, where there are classes and labels."""
-        card, limit = self.model.card, self.settings.decide.threshold
+        card = self.model.card
         if card.task == "regression" or unlabelled(self.settings):
             return None
-        return WrongDecision(card.output, 0.5 if limit is None else limit)
+        return WrongDecision(card.output, 0.5 if card.threshold is None else card.threshold)
 
     def visits(
         self, questions: Mapping[str, tuple[Counterparts, Pairs]], progress: Progress | None
@@ -236,7 +236,7 @@ def known_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any,
 def choose_loss(model: Model, classes: tuple[Any, ...], settings: Settings) -> ChosenLoss:
     """Return what counts as being served badly: the refusal of what people want, or the loss."""
     card, decide = model.card, settings.decide
-    threshold = decide.threshold
+    threshold = decide.threshold if card.task == "regression" else card.threshold
     if decide.favourable is not None:
         place, name = _favourable(decide.favourable, card.task, classes)
         if card.task == "regression" and threshold is None:
@@ -245,10 +245,13 @@ def choose_loss(model: Model, classes: tuple[Any, ...], settings: Settings) -> C
                 "with --set decide.threshold=…"
             )
         limit = 0.5 if threshold is None else threshold
+        if decide.threshold is None and place == 0:
+            limit = 1 - limit  # the model's own is for class 1
         loss = UnfavourableDecision(card.output, place, limit)
         return ChosenLoss("unfavourable decision", loss, False, name, limit)
     if card.task == "classification" and (
-        decide.test == "error_rate_ratio" or (decide.test == "auto" and threshold is not None)
+        decide.test == "error_rate_ratio"
+        or (decide.test == "auto" and (decide.threshold is not None or card.decisions))
     ):
         limit = 0.5 if threshold is None else threshold
         return ChosenLoss("error rate", WrongDecision(card.output, limit), threshold=limit)

@@ -137,6 +137,8 @@ def choose_tests(
         return {test.name: test for test in given}
     run = settings.tests.run
     names = tuple(run) if run != "auto" else _USUAL[card.task]
+    if run == "auto" and card.decisions:
+        names = ("error_rate_ratio",)
     shared = shared_parameters(settings)
     tests = {}
     for name in names:
@@ -180,6 +182,11 @@ def deciding_test(settings: Settings, card: ModelCard, tests: Mapping[str, Ratio
         raise InvalidSettings(
             f"The test {wanted!r} cannot decide (decide.test): only {', '.join(tests)} are "
             f"run.{why}"
+        )
+    if card.decisions and wanted not in ("auto", "error_rate_ratio"):
+        raise InvalidSettings(
+            f"The {card.kind} gives decisions and no probabilities, so only its error rates can "
+            "decide (decide.test). To audit losses, wrap it in CalibratedClassifierCV."
         )
     if wanted != "auto":
         return wanted

@@ -1,6 +1,7 @@
 """Does everything fit together? Settles every choice before anybody is moved."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from likewise.engine.opened_model import ModelHandle
 from likewise.engine.plan import Plan
 from likewise.engine.run_progress import Progress
 from likewise.engine.same_people import same_people
-from likewise.errors import InvalidData, InvalidSettings
+from likewise.errors import ConversionWarning, InvalidData, InvalidSettings
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
@@ -126,9 +127,17 @@ def meet(
         "labels": None if unlabelled(settings) else known.sample.y,
         "positive": settings.columns.positive,
         "space": settings.model.space,
+        "threshold": settings.decide.threshold,
         "own": own_encoder(opened, known.sample),
     }
     wrapped = as_model(opened, **about)
+    if wrapped.card.decisions:
+        warnings.warn(
+            f"The {wrapped.card.kind} gives no probabilities, so it is audited by its decisions: "
+            "error rates (the 0-1 loss) decide. Scores only lead the search.",
+            ConversionWarning,
+            stacklevel=2,
+        )
     about |= {"labels": None, "space": wrapped.card.space or "auto"}
     if known.sample.table is not None:
         about["table"] = known.sample.table.slice(0, ROWS_FOR_WORKERS)

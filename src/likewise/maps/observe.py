@@ -119,7 +119,7 @@ def see(model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) 
     if model.card.task == "regression":
         return Seen(loss, out[:, 0], np.full(len(x), np.nan))
     probability = true_probability(probabilities(out, model.card.output), y)
-    return Seen(loss, decide(out, model.card.output), probability)
+    return Seen(loss, decide(out, model.card.output, model.card.threshold), probability)
 
 
 def _status(

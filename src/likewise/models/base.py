@@ -44,6 +44,10 @@ class ModelCard:
         A sha256 of what determines its outputs (weights, file), or ``""`` if there is none.
     loss
         The loss that counts, if it is not the usual one for the task.
+    threshold
+        Probability of class 1 of two above which it decides for it, if that is not one half.
+    decisions
+        Whether its decisions alone mean something: it gives no probabilities.
     space
         What it is fed where an encoder makes the features: those, or decoded original columns.
     """
@@ -57,6 +61,8 @@ class ModelCard:
     differentiable: bool = True
     fingerprint: str = ""
     loss: LossName | None = None
+    threshold: float | None = None
+    decisions: bool = False
     space: Literal["", "original", "encoded"] = ""
 
 

@@ -99,22 +99,17 @@ def from_predictor(estimator: Any) -> BlackBox:
         n_features=width_of(estimator),
         features=features_of(estimator),
         fingerprint=_fingerprint(estimator),
+        decisions=box.card.task == "classification" and not hasattr(estimator, "predict_proba"),
     )
     return dataclasses.replace(box, card=card)
 
 
 def answers(estimator: Any) -> Output:
-    """Say whether an estimator gives probabilities or values; refuse one that gives neither."""
+    """Say whether an estimator gives probabilities (or decisions) or values."""
     if is_scikit(estimator):
         fitted(estimator)
-    if hasattr(estimator, "predict_proba"):
-        return "probabilities"
-    if hasattr(estimator, "classes_") or not hasattr(estimator, "predict"):
-        raise InvalidModel(
-            f"A {type(estimator).__name__} gives no probabilities. Wrap a classifier in "
-            "CalibratedClassifierCV, or give a function that returns probabilities."
-        )
-    return "values"
+    classes = hasattr(estimator, "predict_proba") or hasattr(estimator, "classes_")
+    return "probabilities" if classes else "values"
 
 
 def _fingerprint(estimator: Any) -> str:

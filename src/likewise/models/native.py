@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from likewise.extras import need
 from likewise.losses import Output
-from likewise.models.scikit import Answer, features_of, width_of
+from likewise.models.scikit import Answer, features_of, looked_through, width_of
 
 NO_CATEGORY = "nan"
 """What CatBoost is given for a missing category, as from ``astype(str)``: it takes no gaps."""
@@ -170,8 +170,18 @@ def takes_gaps(given: Any) -> bool:
     inner = given.content if isinstance(given, Opened) else given
     if isinstance(inner, TableModel):
         return True
+    inner, _ = looked_through(inner)
     fitted = width_of(inner) is not None if hasattr(inner, "predict") else False
-    return fitted and table_answer(inner) is not None
+    return fitted and (table_answer(inner) is not None or _holds_pipeline(inner))
+
+
+def _holds_pipeline(estimator: Any) -> bool:
+    """Tell whether a vote, a calibration or the like is around pipelines, which may fill gaps."""
+    if hasattr(estimator, "steps"):
+        return True
+    parts = [getattr(estimator, name, None) for name in ("estimator", "regressor_")]
+    parts += list(getattr(estimator, "estimators_", ()))
+    return any(part is not None and _holds_pipeline(part) for part in parts)
 
 
 def _floats(column: Any) -> Any:

@@ -52,7 +52,9 @@ class Performance:
             _of_numbers(out[:, 0], y)
             if model.card.task == "regression"
             else _of_classes(
-                probabilities(out, model.card.output), y, decide(out, model.card.output)
+                probabilities(out, model.card.output),
+                y,
+                decide(out, model.card.output, model.card.threshold),
             )
         )
 

@@ -46,6 +46,7 @@ def as_model(
     positive: Any = None,
     space: Literal["auto", "original", "encoded"] = "auto",
     own: decoded.Decoder | None = None,
+    threshold: float | None = None,
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -77,6 +78,8 @@ def as_model(
     own
         What makes features of the audited people themselves, for a model that reads their columns
         where no encoder is given (see `columns_read`).
+    threshold
+        Probability above which class 1 of two is decided, if that is not the model's own.
     """
     people = LabelledPeople(table, labels, positive)
     said = None if space == "auto" else space
@@ -102,6 +105,8 @@ def as_model(
             raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
     if encoder is not None and not found.card.space:
         found = settle(possible(found, encoder, table), encoder, said, people)
+    if threshold is not None and found.card.task == "classification":
+        found = _with_card(found, threshold=threshold)
     if loss is None:
         return found
     if (loss == "cross_entropy") != (found.card.task == "classification"):
@@ -178,8 +183,10 @@ class _Recogniser:
         return dataclasses.replace(found, card=card, reference=reference)
 
     def estimator(self, estimator: Any) -> Model:
-        if hasattr(estimator, "best_estimator_"):  # a finished search
-            return self.model(estimator.best_estimator_)
+        inner, threshold = scikit.looked_through(estimator)
+        if inner is not estimator:
+            found = self.model(inner)
+            return found if threshold is None else _with_card(found, threshold=threshold)
         if scikit.is_scikit(estimator) and pipeline.is_pipeline(estimator):
             return self.pipeline(estimator)
         answer = native.table_answer(estimator)
@@ -210,6 +217,8 @@ class _Recogniser:
 
     def pipeline(self, whole: Any) -> Model:
         """Cut a pipeline in front of its last step, or read it through decoded rows if told how."""
+        if self.own is not None:
+            return self.reader(_reader(whole))
         if self.encoder is not None:
             choices = readings(_reader(whole), black_box.from_predictor(whole), self.encoder)
             return settle(choices, self.encoder, self.space, self.people)
@@ -271,7 +280,7 @@ def columns_read(
         Whether the people's features are still to be made.
     """
     inner = given.content if isinstance(given, Opened) else given
-    inner = getattr(inner, "best_estimator_", inner)
+    inner, _ = scikit.looked_through(inner)
     if table is None or isinstance(inner, Model) or is_torch(inner):
         return ()
     if isinstance(inner, native.TableModel):
@@ -280,7 +289,7 @@ def columns_read(
         if not (hasattr(inner, "predict_proba") or scikit.is_scikit(inner)):
             return ()
         if scikit.is_scikit(inner) and pipeline.is_pipeline(inner):
-            return ()
+            return () if _can_be_cut(inner, table, protected) else scikit.features_of(inner)
         found, width = native.table_answer(inner), scikit.width_of(inner)
         if found is None:
             return scikit.features_of(inner) if pipeline.reads_text(inner, table) else ()
@@ -291,6 +300,17 @@ def columns_read(
         names = front.columns or tuple(table.column_names)
     gaps = raw or any(table[name].null_count for name in names if name in table.column_names)
     return names if answer.categories or gaps else ()
+
+
+def _can_be_cut(whole: Any, table: pa.Table, protected: Sequence[str]) -> bool:
+    """Tell whether numbers stand in front of a pipeline's last step, and are all that it reads."""
+    try:
+        as_model(whole, table=table, protected=protected)
+    except InvalidModel:
+        return False
+    except LikewiseError:  # it cannot read the table either way: let that be said
+        return True
+    return True
 
 
 def _with_card(model: Model, **changes: Any) -> Model:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import expit
 
 from likewise.errors import InvalidModel
 from likewise.losses import Output
@@ -77,12 +78,78 @@ class Answer:
     @classmethod
     def of(cls, estimator: Any) -> "Answer":
         """Take the probabilities of a classifier, the predictions of a regressor."""
-        method = getattr(estimator, "predict_proba", None) or estimator.predict
+        method = getattr(estimator, "predict_proba", None)
+        if method is None and not hasattr(estimator, "predict"):
+            raise InvalidModel(
+                f"A {type(estimator).__name__} predicts nothing. Give a fitted classifier or "
+                "regressor, or a function that returns probabilities."
+            )
+        if method is None:
+            method = Decisions(estimator) if hasattr(estimator, "classes_") else estimator.predict
         return cls(method, features_of(estimator))
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Any:
         """Return its probabilities, or its predictions."""
         return self.method(named(x, self.features))
+
+
+@dataclasses.dataclass(frozen=True)
+class Decisions:
+    """The decisions of a classifier without probabilities, as probabilities of 0 and 1.
+
+    Of two classes the score is kept, as if it were log odds: a search sees where it leads.
+    """
+
+    estimator: Any
+
+    def __call__(self, x: Any) -> Float[np.ndarray, "n k"]:
+        """Return one row a person, one column a class."""
+        classes = self.estimator.classes_
+        if len(classes) == 2 and hasattr(self.estimator, "decision_function"):
+            score = np.asarray(self.estimator.decision_function(x), dtype=np.float64)
+            return np.column_stack([expit(-score), expit(score)])
+        return (np.asarray(self.estimator.predict(x))[:, None] == classes).astype(np.float64)
+
+
+def looked_through(estimator: Any) -> tuple[Any, float | None]:
+    """Return the estimator that a finished search or a threshold was put around, and the latter.
+
+    It is the probability of class 1 above which that is decided; None where it is one half.
+    """
+    threshold = None
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif type(estimator).__name__ in _THRESHOLDED and is_scikit(estimator):
+            fitted(estimator)
+            threshold = _threshold(estimator) if threshold is None else threshold
+            estimator = estimator.estimator_
+        else:
+            return estimator, threshold
+
+
+_THRESHOLDED = ("TunedThresholdClassifierCV", "FixedThresholdClassifier")
+
+
+def _threshold(estimator: Any) -> float:
+    inner, how = estimator.estimator_, estimator.response_method
+    scores = how == "decision_function" or not hasattr(inner, "predict_proba")
+    if scores and hasattr(inner, "predict_proba"):
+        raise InvalidModel(
+            f"The {type(estimator).__name__} decides by scores, though its model has "
+            "probabilities. Fit it with response_method='predict_proba'."
+        )
+    limit = getattr(estimator, "best_threshold_", None)
+    if limit is None:
+        limit = estimator.threshold
+    if limit == "auto":
+        return 0.5
+    limit = float(expit(limit) if scores else limit)
+    scorer = getattr(estimator, "_curve_scorer", None)
+    label = estimator.pos_label if scorer is None else scorer._get_pos_label()
+    if label is not None and label == estimator.classes_[0]:
+        limit = 1 - limit
+    return float(np.nextafter(limit, 0))  # scikit-learn decides for class 1 at the threshold, too
 
 
 def named(x: Float[np.ndarray, "n d"], features: tuple[str, ...]) -> Any:
