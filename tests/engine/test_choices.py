@@ -141,8 +141,10 @@ def test_the_seed_is_that_of_the_bootstrap_too(metric):
              if t.method == "bootstrap-t")
         for s in (0, 1)
     ]  # fmt: skip
-    assert beside[0].lower_bound == one.tests["loss_ratio"].lower_bound
-    assert beside[1].lower_bound == two.tests["loss_ratio"].lower_bound
+    # What decides allows for the numerical error too, far less than the seeds differ.
+    for shown, decided in zip(beside, (one, two), strict=True):
+        test = decided.tests["loss_ratio"]
+        assert 0 <= shown.lower_bound - test.lower_bound < 0.02 * test.std_error
 
 
 @pytest.mark.parametrize("test", ["mean_loss_ratio", "error_rate_ratio"])

@@ -1,5 +1,6 @@
 """Finds features on scales so different that one penalty cannot suit them all."""
 
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -29,8 +30,10 @@ def warn_about_scales(
     x, features
         What the model sees, and the names of its columns.
     lam
-        The price of a squared unit, chosen by the auditor.
+        The price of a squared unit, chosen by the auditor; without one (nan) units do not matter.
     """
+    if math.isnan(lam):
+        return
     # Evenly spaced rows: scales that differ by 30 show in any ten thousand people.
     sample = x[:: max(1, len(x) // SAMPLE)]
     spread = sample.std(axis=0)

@@ -1,6 +1,7 @@
 """Does everything fit together? Settles every choice before anybody is moved."""
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -82,7 +83,7 @@ def prepare(
         map = make(MAPS, deciding_map(settings.map, wrapped.card), trust=trust)
     settings = settings.changed(map=note(MAPS, map).model_dump())
     if wrapped.front is None and people.encoder is None:
-        warn_about_scales(people.x, people.features, getattr(map, "lam", None) or 50.0)
+        warn_about_scales(people.x, people.features, getattr(map, "lam", math.nan))
     occurring = Occurring(handle, source, known, people, wrapped.front, run, progress)
     map = map.knowing(occurring)
     map.bind(wrapped, metric)

@@ -4,6 +4,7 @@ A graph can ask for all the memory there is, and a library that reads it can cra
 happens to a process that has nothing to lose; what it opens in peace is then opened for good.
 """
 
+import hashlib
 import multiprocessing
 import subprocess
 import sys
@@ -18,10 +19,17 @@ BYTES = 4 * 2**30
 """Address space of the process, libraries included; and as much again as a large file needs."""
 
 
+_passed: set[bytes] = set()
+"""Hashes of what was opened in peace, since one audit opens its model more than once."""
+
+
 def try_out(content: bytes, source: str) -> None:
     """Refuse a file that cannot be opened, and asked about two people, within limits."""
     if multiprocessing.parent_process() is not None:
         return  # a worker: the process that started it has tried the file
+    digest = hashlib.sha256(Path(source).suffix.lower().encode() + content).digest()
+    if digest in _passed:
+        return
     command = [sys.executable, "-m", "likewise.models.trial", source, str(BYTES)]
     try:
         done = subprocess.run(
@@ -34,6 +42,7 @@ def try_out(content: bytes, source: str) -> None:
             f"it takes more than {BYTES // 2**30} GB of memory to open and run on two people, or "
             "crashes what reads it"
         )
+    _passed.add(digest)
 
 
 def _limit(most: int) -> None:
