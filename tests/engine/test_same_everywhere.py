@@ -1,6 +1,7 @@
 """The same audit gives the same numbers in memory, in processes, on Ray, and however it is cut."""
 
 import dataclasses
+import functools
 import json
 import warnings
 
@@ -21,6 +22,7 @@ from likewise.engine import sweep
 from likewise.engine.opened_model import share_calls
 from likewise.errors import InvalidSettings
 from likewise.outcomes import Outcomes
+from likewise.report.compare import compare
 from likewise.settings import Settings
 
 PLAIN: dict[str, object] = {}
@@ -75,30 +77,62 @@ def test_people_in_memory_and_in_files_have_one_result(world, design):
         np.testing.assert_array_equal(column, files.outcomes._columns()[name], err_msg=name)
 
 
-def test_it_does_not_matter_how_rows_are_cut_into_files(world, tmp_path):
+@pytest.fixture(scope="module")
+def cut(world, tmp_path_factory):
+    """The same people in one file and in seven, with other row groups."""
     table = pa.concat_tables([pq.read_table(path) for path in world.files])
-    one = tmp_path / "one"
-    one.mkdir()
+    one, seven = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("seven")
     pq.write_table(table, one / "all.parquet", row_group_size=100)
-    seven = tmp_path / "seven"
-    seven.mkdir()
     for k, rows in enumerate(np.array_split(np.arange(len(table)), 7)):
         part = table.take(pa.array(rows))
         pq.write_table(part, seven / f"part-{k}.parquet", row_group_size=37 + k)
-    settings = world.settings.changed(map__precision="float32")
-    found = [audit(world, settings, [folder]) for folder in (one, seven)]
-    assert plain(found[0].record) == plain(found[1].record)
-    rows = [result.outcomes for result in found]
-    np.testing.assert_array_equal(rows[0].loss_after, rows[1].loss_after)
+    return {"one": [one], "seven": [seven], "address": [seven.as_uri()]}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_processes_change_no_digit(world, workers, tmp_path):
-    expected = audit(world, run=likewise.Inline())
+@pytest.fixture(scope="module")
+def in_memory(world):
+    """An audit of people in memory, by precision."""
+
+    @functools.cache
+    def run(precision):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("likewise.engine.plan.block_size", lambda d: 256)
+            return audit(world, world.settings.changed(map__precision=precision), world.read())
+
+    return run
+
+
+RAY = "ray"
+
+
+@pytest.mark.filterwarnings("ignore:Ray opens ports")
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("run", "files"),
+    [
+        (likewise.Inline(), "one"),
+        (likewise.Threads(2), "seven"),
+        (likewise.Inline(), "address"),
+        pytest.param(likewise.Processes(1), "one", marks=pytest.mark.slow),
+        pytest.param(likewise.Processes(2), "seven", marks=pytest.mark.slow),
+        pytest.param(RAY, "seven", marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_neither_where_it_runs_nor_how_rows_are_cut_changes_a_digit(
+    world, cut, in_memory, run, files, precision, tmp_path
+):
+    if precision == "float32" and (run == RAY or run == likewise.Processes(1)):
+        pytest.skip("the same workers as in float64, which take long to start")
+    if run == RAY:
+        pytest.importorskip("ray", reason="Ray is not installed (likewise[ray])")
+        run = likewise.Ray("local", 2)
+    expected = in_memory(precision)
     found = audit(
         world,
-        run=likewise.Processes(workers),
+        world.settings.changed(map__precision=precision),
+        cut[files],
+        run=run,
         store=likewise.Folder(tmp_path / "store"),
         outcomes=tmp_path / "outcomes.parquet",
     )
@@ -108,15 +142,7 @@ def test_processes_change_no_digit(world, workers, tmp_path):
         np.testing.assert_array_equal(column, rows._columns()[name], err_msg=name)
     assert rows.about == expected.outcomes.about
     assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.slow
-def test_ray_changes_no_digit(world, tmp_path):
-    pytest.importorskip("ray", reason="Ray is not installed (likewise[ray])")
-    expected = audit(world, run=likewise.Inline())
-    with pytest.warns(likewise.LikewiseWarning, match="Ray opens ports"):
-        found = audit(world, run=likewise.Ray("local", 2), store=likewise.Folder(tmp_path / "s"))
-    assert plain(found.record) == plain(expected.record)
+    assert compare({"memory": expected.record, "here": found.record}).caveats == ()
 
 
 def test_large_tasks_add_up_like_small_ones(world, monkeypatch):
