@@ -13,10 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import likewise
-from likewise.errors import InvalidFile
+from likewise.errors import InvalidData, InvalidFile
 
 
 @pytest.fixture(scope="module")
@@ -165,5 +167,35 @@ def test_a_lost_worker_is_replaced_and_its_people_are_not_lost(world, monkeypatc
     store = likewise.Folder(tmp_path / "journal")
     found = audit(world, run=likewise.Processes(2), store=store, progress=progress)
     assert killed
+    exclude = {"created", "seconds"}
+    assert repr(found.model_dump(exclude=exclude)) == repr(expected.model_dump(exclude=exclude))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("y", 1), ("y", 7), ("group", "violet"), ("a", 1e6)], ids=str
+)
+def test_data_that_change_under_an_audit_are_noticed_and_it_goes_on_when_restored(
+    make_world, tmp_path, monkeypatch, column, value
+):
+    monkeypatch.setattr("likewise.engine.plan.block_size", lambda d: 64)
+    world, folder = make_world(tmp_path, n=400), tmp_path / "journal"
+    expected = audit(world, run=likewise.Inline())
+    last = Path(world.files[-1])
+    good = last.read_bytes()
+
+    def change(what: str, done: int, total: int) -> None:
+        if what == "moving people" and last.read_bytes() == good:
+            table = pq.read_table(last)
+            values = table[column].to_pylist()
+            # A label that occurs, but not here; or a value that the survey has never seen.
+            values[-1] = 1 - values[-1] if value == 1 else value
+            place = table.column_names.index(column)
+            pq.write_table(table.set_column(place, column, pa.array(values)), last)
+
+    with pytest.raises(InvalidData, match=r"changed while they were audited\..*--resume"):
+        audit(world, run=likewise.Inline(), store=likewise.Folder(folder), progress=change)
+    last.write_bytes(good)
+    store = likewise.Folder(folder, resume=True)
+    found = audit(world, run=likewise.Inline(), store=store)
     exclude = {"created", "seconds"}
     assert repr(found.model_dump(exclude=exclude)) == repr(expected.model_dump(exclude=exclude))

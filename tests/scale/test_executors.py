@@ -1,8 +1,11 @@
 """Wherever work is done: the same answers, nothing lost, an end in a sentence."""
 
 import dataclasses
+import multiprocessing
 import os
+import pickle
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -14,6 +17,7 @@ import numpy as np
 import pytest
 
 from likewise.errors import CostWarning, InvalidData, InvalidSettings, Untrustworthy
+from likewise.scale import process_pool
 from likewise.scale.executors import Inline, Threads
 from likewise.scale.process_pool import Processes
 from likewise.scale.ray_pool import Ray
@@ -51,6 +55,20 @@ class Moody:
                     raise InvalidData("Row 3 is bad.")
                 raise RuntimeError("the wire was cut")
             return task.start
+
+        return work
+
+
+@dataclasses.dataclass(frozen=True)
+class Sleeping:
+    """Says that it began, and sleeps."""
+
+    mark: Path
+
+    def begin(self) -> Callable[[range], None]:
+        def work(task: range) -> None:
+            self.mark.touch()
+            time.sleep(600)
 
         return work
 
@@ -249,3 +267,25 @@ def test_ray_gives_the_same_answers_and_warns(tmp_path):
     with pytest.warns(CostWarning):
         done = dict(Ray(workers=2).map(Moody(tmp_path, 1, "kill"), tasks(6)))
     assert done == {task: task.start for task in tasks(6)}
+
+
+def half_a_reply(pool):
+    """Leave what a worker leaves that is killed while it writes: a length, and no content."""
+    os.write(pool._pool._result_queue._writer.fileno(), struct.pack("!i", 1000) + b"half")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_half_a_reply_of_a_killed_worker_is_not_waited_for(tmp_path, monkeypatch, killed):
+    monkeypatch.setattr(process_pool, "PATIENCE", 0.2)
+    with process_pool._Pool(pickle.dumps(Sleeping(tmp_path / "began")), 1) as pool:
+        under_way = [pool.submit(range(1))]
+        while not (tmp_path / "began").exists():
+            time.sleep(0.02)
+        half_a_reply(pool)
+        if killed:
+            for process in multiprocessing.active_children():
+                process.kill()
+            (future,) = pool.first_done(under_way)
+            assert pool.reply(future) is process_pool.LOST
+    # Without this, the end of the pool, or of Python, would never come.
+    assert not multiprocessing.active_children()

@@ -196,10 +196,10 @@ def attempt(work: Work, task: Any) -> Reply:
         return Reply(failure=in_short(error))
 
 
-def first_done(futures: Iterable[Any]) -> set[Any]:
-    """Wait until something is done, and return what is."""
+def first_done(futures: Iterable[Any], seconds: float | None = None) -> set[Any]:
+    """Wait until something is done, at most so long, and return what is."""
     first = concurrent.futures.FIRST_COMPLETED
-    return concurrent.futures.wait(futures, return_when=first).done
+    return concurrent.futures.wait(futures, seconds, return_when=first).done
 
 
 @contextlib.contextmanager

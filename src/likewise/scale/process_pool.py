@@ -30,6 +30,8 @@ from likewise.scale.executors import (
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 LOST = Reply(failure="its process was lost")
+PATIENCE = 10.0
+"""Seconds without any reply after which it is looked whether processes are alive."""
 
 
 @final
@@ -77,7 +79,7 @@ class Processes(Executor):
                         break
                     under_way[pool.submit(following)] = following
                     following = next(waiting, None)
-                for future in first_done(under_way):
+                for future in pool.first_done(under_way):
                     task, reply = under_way.pop(future), pool.reply(future)
                     if (reply is LOST and not alone) or not self.accept(task, reply, failures):
                         suspects.append(task)
@@ -96,12 +98,32 @@ class _Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
         """End all processes, whatever they are doing."""
-        if self._pool is None:
+        pool, self._pool = self._pool, None
+        if pool is None:
             return
-        for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+        for process in self._running(pool):
             process.kill()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        # One that was killed while it wrote leaves half a reply, and whoever reads it would wait
+        # for the rest: with this last writer gone, there is none to wait for.
+        if (replies := getattr(pool, "_result_queue", None)) is not None:
+            replies._writer.close()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+    def first_done(self, futures: Iterable[Any]) -> set[Any]:
+        """Wait until something is done, and return what is."""
+        while not (done := first_done(futures, PATIENCE)):
+            # A lost process is noticed at once, unless it left half a reply.
+            if any(process.exitcode is not None for process in self._running(self._pool)):
+                self.end()
+        return done
+
+    @staticmethod
+    def _running(pool: concurrent.futures.ProcessPoolExecutor | None) -> list[Any]:
+        return list((getattr(pool, "_processes", None) or {}).values())
 
     def submit(self, task: Any) -> concurrent.futures.Future[Reply]:
         """Give a task to a worker; processes are started as they are needed."""
@@ -123,10 +145,8 @@ class _Pool:
         """Return what became of a task; a broken pool is thrown away."""
         try:
             return future.result()
-        except BrokenProcessPool:
-            if self._pool is not None:
-                self._pool.shutdown(wait=True, cancel_futures=True)
-                self._pool = None
+        except (BrokenProcessPool, concurrent.futures.CancelledError):
+            self.end()
             return LOST
 
 
