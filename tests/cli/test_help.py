@@ -31,7 +31,7 @@ def test_help_fits_80_columns_and_says_what_every_option_does(command):
 
 def test_an_audit_shows_at_most_28_options_in_groups():
     text = run("audit", "--help").stdout
-    assert COUNTERPARTS <= set(options(text))
+    assert set(options(text)) >= COUNTERPARTS
     assert 10 < len(set(options(text)) - COUNTERPARTS) <= 28
     headings = re.findall(r"^(\w+):", text, re.MULTILINE)
     assert headings[-6:] == ["Arguments", "Data", "Question", "Method", "Output", "Running"]
