@@ -139,7 +139,7 @@ SUFFIXES = tuple(_READERS)
 
 def read_bytes(content: bytes, source: str, suffix: str, *, tried: bool = False) -> Opened:
     """Open a native file, after a trial unless that was done."""
-    from likewise.models.trial import try_out
+    from likewise.models.trial import Refused, try_out
 
     kind, read = _READERS[suffix]
     library = {"XGBoost": "xgboost", "LightGBM": "lightgbm", "CatBoost": "catboost"}[kind]
@@ -148,7 +148,7 @@ def read_bytes(content: bytes, source: str, suffix: str, *, tried: bool = False)
         if not tried:
             try_out(content, source)
         return read(content, source)
-    except MissingExtra:
+    except (MissingExtra, Refused):
         raise
     except Exception as error:
         why = str(error) if isinstance(error, InvalidFile) else in_short(error)

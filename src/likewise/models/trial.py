@@ -14,9 +14,14 @@ import numpy as np
 
 from likewise.errors import InvalidFile, LikewiseError
 
+REFUSED = 2
 SECONDS = 60
 BYTES = 4 * 2**30
 """Address space of the process, libraries included; and as much again as a large file needs."""
+
+
+class Refused(InvalidFile):
+    """What the process that tried a file out says of it, as a whole sentence."""
 
 
 _passed: set[bytes] = set()
@@ -37,6 +42,8 @@ def try_out(content: bytes, source: str) -> None:
         )
     except subprocess.TimeoutExpired:
         raise InvalidFile(f"it takes more than {SECONDS} seconds to open") from None
+    if done.returncode == REFUSED:  # to open it here too might crash what reads it
+        raise Refused(done.stdout.decode().strip())
     if done.returncode:
         raise InvalidFile(
             f"it takes more than {BYTES // 2**30} GB of memory to open and run on two people, or "
@@ -62,8 +69,8 @@ def main(source: str, most: int) -> int:
 
     content = sys.stdin.buffer.read()
     _limit(most + 4 * len(content))
+    suffix = Path(source).suffix.lower()
     try:
-        suffix = Path(source).suffix.lower()
         if suffix in boosted.SUFFIXES:
             boosted.read_bytes(content, source, suffix, tried=True)
             return 0
@@ -72,8 +79,12 @@ def main(source: str, most: int) -> int:
     except MemoryError:
         return 1
     except LikewiseError as error:
-        # Anything but a lack of memory is for the caller to find and to say.
-        return int("alloc" in f"{error} {error.__context__}".lower())
+        if "alloc" in f"{error} {error.__context__}".lower():
+            return 1
+        if suffix in boosted.SUFFIXES:
+            print(error)
+            return REFUSED
+        return 0  # whatever else is wrong with a graph is for the caller to find and to say
     return 0
 
 
