@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from typing_extensions import override
 
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.files import write_whole, writing
+from likewise.files import read_whole, write_whole, writing
 from likewise.fingerprints import of_bytes, of_json
 from likewise.scale.store import Book, FinishedPart, Identity, Store
 
@@ -25,6 +25,8 @@ PART = re.compile(r"part-(\d{10})-(\d{10})\.done")
 HALF_WRITTEN = re.compile(r"\.(identity\.json|part-\d{10}-\d{10}\.done)\.[0-9a-f]{32}")
 FORMAT = "likewise.part 1"
 MOST_HEADER = 1000
+MOST_PART = 2**32
+MOST_IDENTITY = 2**20
 MOST_NUMBER = 2**53
 
 
@@ -107,12 +109,10 @@ class FolderBook(Book):
     def _read(self, blocks: range) -> tuple[bytes, bytes] | None:
         """Return tally and rows of a part, or nothing if it is not what it should be."""
         try:
-            with self._path(blocks).open("rb") as file:
-                line = file.readline(MOST_HEADER)
-                header = json.loads(line)
-                content = file.read()
-                tally, rows = content[: header["tally"]], content[header["tally"] :]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            line, _, content = read_whole(self._path(blocks), most=MOST_PART).partition(b"\n")
+            header = json.loads(line[:MOST_HEADER])
+            tally, rows = content[: header["tally"]], content[header["tally"] :]
+        except (InvalidFile, ValueError, KeyError, TypeError, RecursionError):
             return None
         expected = {
             "format": FORMAT,
@@ -215,8 +215,8 @@ def _strangers(folder: Path) -> bool:
 
 def _read_identity(file: Path) -> dict[str, str | int]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = json.loads(read_whole(file, most=MOST_IDENTITY))
+    except (InvalidFile, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or any(type(v) not in (str, int) for v in found.values()):
         raise _damaged(file)
