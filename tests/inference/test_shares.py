@@ -1,5 +1,6 @@
 """Shares of people, and intervals of what is made of them."""
 
+import dataclasses
 import itertools
 import math
 
@@ -137,8 +138,10 @@ def test_few_clusters_take_students_t(rng):
         few.effective_n * (z / student) ** 2,
         method="beta",
     )
-    got = few.clopper_pearson(0.05)
+    got = dataclasses.replace(few, more=None).clopper_pearson(0.05)
     assert (got.lower, got.upper) == pytest.approx(expected, rel=1e-10)
+    # One more cluster, where it holds for more people than in any of the six, is allowed for.
+    assert few.clopper_pearson(0.05).upper > got.upper
 
 
 def test_one_cluster_and_no_spread_are_told_apart():

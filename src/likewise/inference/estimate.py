@@ -84,6 +84,9 @@ class Estimate(Bounds):
     linear_error
         With weights or clusters, where ``std_error`` is a jackknife's, the one of the linearised
         estimate, which the skewness belongs to.
+    more
+        With weights or clusters, the estimate with one more unit that is harmed more than any seen:
+        upper ends stay above it.
 
     Examples
     --------
@@ -99,6 +102,7 @@ class Estimate(Bounds):
     degrees: float = math.inf
     effective_n: float = math.nan
     linear_error: float = math.nan
+    more: "Estimate | None" = None
 
     def __post_init__(self) -> None:
         if math.isnan(self.effective_n):

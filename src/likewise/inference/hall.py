@@ -52,7 +52,8 @@ class OnDesign(Bounds):
 
     The widest of three, on either side: Student's t with the jackknife's standard error and
     :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
-    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed.
+    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed, and the same
+    with one more unit that is harmed more than any seen.
     """
 
     estimate: Estimate
@@ -69,6 +70,8 @@ class OnDesign(Bounds):
     def upper_bound(self, alpha: float) -> float:
         t, excess = quantile(1 - alpha, self.estimate.degrees), self.estimate.value - 1
         upper = max(self.estimate.upper_bound(alpha), self._hall.upper_bound(alpha))
+        if self.estimate.more is not None:
+            upper = max(upper, hall(self.estimate.more).upper_bound(alpha))
         if excess <= 0:
             return upper
         return max(upper, 1 + excess * math.exp(min(t * self.estimate.std_error / excess, 700.0)))

@@ -11,7 +11,12 @@ from typing_extensions import override
 from likewise.errors import InvalidSample
 from likewise.inference.bootstrap_t import bootstrap_t
 from likewise.inference.estimate import ROUNDING, Bounds, Estimate
-from likewise.inference.estimators import mean_of_moments, ratio_of_totals
+from likewise.inference.estimators import (
+    mean_of_moments,
+    ratio_of_totals,
+    with_one_more,
+    with_one_more_cluster,
+)
 from likewise.inference.hall import hall
 from likewise.inference.ratio_test import (
     RatioTest,
@@ -174,16 +179,21 @@ class LossRatioTest(RatioTest):
 
 def mean_ratio(tally: Tally, column: str = "ratio") -> Estimate:
     """Return the mean loss ratio (``ratio``), or that of ratios held down to the cap (``held``)."""
+    more, weighted = None, tally.frame.weighted
     if not tally.clustered:
         moments = tally.ratio.ratio if column == "ratio" else tally.ratio.held
-        return mean_of_moments(moments, weighted=tally.frame.weighted)
-    sampling = Sampling.of(tally)
-    return ratio_of_totals(
-        tally.by_cluster(column),
-        tally.by_cluster("weight"),
-        sampling.n,
-        sampling.effective_n,
-    )
+        estimate = mean_of_moments(moments, weighted=weighted)
+        if weighted and column == "ratio":
+            more = with_one_more(moments, float(tally.ratio.largest.values.max()), weighted=True)
+    else:
+        totals, sampling = (
+            (tally.by_cluster(column), tally.by_cluster("weight")),
+            Sampling.of(tally),
+        )
+        estimate = ratio_of_totals(*totals, sampling.n, sampling.effective_n)
+        if column == "ratio":
+            more = with_one_more_cluster(*totals, sampling.n, sampling.effective_n)
+    return dataclasses.replace(estimate, more=more)
 
 
 def _spread_note(estimate: Estimate) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.estimate import check_alpha
-from likewise.inference.estimators import from_terms
+from likewise.inference.estimate import Estimate, check_alpha
+from likewise.inference.estimators import ONE_MORE, from_terms
 from likewise.inference.hall import hall
 from likewise.inference.sampling import Design
 
@@ -109,21 +109,38 @@ def robust_fairness(
                 "Give the metric a reach, or try a larger λ.",
             ),
         )
-    rise = table[lam] - loss
-    mean = float(design.totals(rise).sum() / total)
-    terms = design.totals(rise - mean) * (design.units / total)
-    estimate = from_terms(value, terms, design.n, design.sampling.degrees)
+    rises, weights = design.totals(table[lam] - loss), design.total_weights
+    degrees = design.sampling.degrees
+    estimate = _mean(rises, weights, value, design.n, degrees)
+    # One more unit that is moved up more than any seen: the few who are decide the upper end.
+    one, usual = ONE_MORE * float((rises / weights).max()), float(weights.mean())
+    rises, weights = np.append(rises, one * usual), np.append(weights, usual)
+    mean = float(rises.sum() / weights.sum())
+    more = _mean(rises, weights, lam * epsilon + mean, design.n, degrees)
+    lower, upper = hall(estimate).interval(alpha)
     gap = _gap(lams, heights, epsilon)
     return RobustValue(
         value,
         estimate.std_error,
-        hall(estimate).interval(alpha),
+        (lower, max(upper, hall(more).interval(alpha)[1])),
         lam,
         gap,
         epsilon,
         len(loss),
         _notes(lams, best, gap, estimate.std_error),
     )
+
+
+def _mean(
+    rises: Float[np.ndarray, " g"],
+    weights: Float[np.ndarray, " g"],
+    value: float,
+    n: int,
+    degrees: float,
+) -> Estimate:
+    total = float(weights.sum())
+    mean = float(rises.sum()) / total
+    return from_terms(value, (rises - mean * weights) * (len(rises) / total), n, degrees)
 
 
 def tabulate(

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from scipy.special import betaincinv
 
 from likewise.inference.estimate import quantile
+from likewise.inference.estimators import ONE_MORE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +55,9 @@ class Share:
     terms
         The linearised share, one for each independent unit; says how shares are correlated. None
         for independent people: shares of different people are not.
+    more
+        Of people in clusters, the share with one more cluster where it holds for 1.5 times as many
+        as in any (or does not, if it holds for most): the exact interval allows for it.
     """
 
     value: float
@@ -61,6 +65,7 @@ class Share:
     effective_n: float
     degrees: float
     terms: Float[np.ndarray, " g"] | None
+    more: "Share | None" = None
 
     @classmethod
     def of_units(
@@ -88,7 +93,10 @@ class Share:
             variance = (units - 1) / units * float(np.square(terms / (total - weights)).sum())
         kish = total**2 / float(np.square(weights).sum())
         effective = _effective_n(value, n, variance, kish)
-        return cls(value, n, effective, kish - 1 if clustered else math.inf, terms)
+        if not clustered:
+            return cls(value, n, effective, math.inf, terms)
+        more = _with_one_more(hits, weights, n, kish - 1)
+        return cls(value, n, effective, kish - 1, terms, more)
 
     @classmethod
     def of_people(
@@ -149,6 +157,9 @@ class Share:
         hits, others = self.value * n, (1 - self.value) * n
         lower = float(betaincinv(hits, others + 1, alpha / 2)) if hits > 0 else 0.0
         upper = float(betaincinv(hits + 1, others, 1 - alpha / 2)) if others > 0 else 1.0
+        if self.more is not None:
+            wider = self.more.clopper_pearson(alpha)
+            lower, upper = min(lower, wider.lower), max(upper, wider.upper)
         return Quantity(self.value, lower, upper, self.n)
 
     def _size(self, alpha: float) -> float:
@@ -158,6 +169,18 @@ class Share:
             self.effective_n
             * (quantile(1 - alpha / 2) / quantile(1 - alpha / 2, self.degrees)) ** 2
         )
+
+
+def _with_one_more(
+    hits: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"], n: int, degrees: float
+) -> Share:
+    some = weights > 0
+    usual, each = float(weights[some].mean()), hits[some] / weights[some]
+    one = min(1.0, ONE_MORE * float(each.max()))
+    if hits.sum() > weights.sum() / 2:
+        one = 1 - min(1.0, ONE_MORE * float(1 - each.min()))
+    totals = np.append(hits, usual * one), np.append(weights, usual)
+    return dataclasses.replace(Share.of_units(*totals, n, clustered=False), degrees=degrees)
 
 
 def combination(coefficients: Sequence[float], shares: Sequence[Share], alpha: float) -> Quantity:
