@@ -72,8 +72,11 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table here too")
     parser.add_argument("--only", nargs="+", metavar="LINE", choices=sorted(LINES), default=None)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--effort", type=float, default=1.0, metavar="SHARE", help="times as many samples"
+    )
     options = parser.parse_args()
-    effort = Effort.quick() if options.quick else Effort()
+    effort = Effort.quick() if options.quick else Effort().times(options.effort)
     tables: dict[str, list[Row]] = {}
     print(HEADER)
     for name in options.only or LINES:

@@ -22,8 +22,13 @@ class Effort:
 
     @classmethod
     def quick(cls) -> "Effort":
-        """Return what fits in a minute."""
+        """Return what fits in a minute or two."""
         return cls(repetitions=1000, inversions=100, bootstrap=20, refits=10)
+
+    def times(self, share: float) -> "Effort":
+        """Return so many times as many samples of everything."""
+        counts = dataclasses.astuple(self)
+        return Effort(*(max(10, round(share * count)) for count in counts))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Row:
     def missed(self) -> list[Bar]:
         """Return the promises that are broken by more than chance.
 
-        A rate may lie outside its limits by two Monte-Carlo standard errors of the limit itself,
+        A rate may lie outside its limits by three Monte-Carlo standard errors of the limit itself,
         so that a method exactly at its limit is not blamed for luck.
         """
         return [bar for bar in self.bars if not _holds(getattr(self, bar.column), bar, self)]
@@ -112,6 +117,6 @@ def run(names: Iterable[str], effort: Effort, seed: int) -> Iterator[Row]:
 def _holds(rate: float, bar: Bar, row: Row) -> bool:
     def slack(limit: float) -> float:
         inside = min(max(limit, 0.0), 1.0)
-        return 2 * math.sqrt(inside * (1 - inside) / row.repetitions) if row.repetitions else 0.0
+        return 3 * math.sqrt(inside * (1 - inside) / row.repetitions) if row.repetitions else 0.0
 
     return bar.low - slack(bar.low) <= rate <= bar.high + slack(bar.high)

@@ -121,5 +121,5 @@ def _bars(method: str, base: float, n: int) -> tuple[Bar, ...]:
         limits = Bar("size", high=0.055), Bar("false_certification", high=0.055)
         return (*limits, Bar("power", low=0.6)) if (base, n) == (0.01, 1000) else limits
     if method.startswith("score"):
-        return Bar("size", high=0.07), Bar("false_certification", high=0.06)
+        return Bar("size", high=0.065), Bar("false_certification", high=0.06)
     return ()

@@ -123,6 +123,59 @@ def monitor(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
             )
 
 
+LATE: dict[str, tuple[float, float, int, Draw]] = {
+    "1.15, then 1.35 after 4500, exponential": (
+        0.15,
+        0.35,
+        4500,
+        lambda rng, n: rng.exponential(size=n),
+    ),
+    # Not used to choose the weights.
+    "1.15, then 1.35 after 4500, gamma": (
+        0.15,
+        0.35,
+        4500,
+        lambda rng, n: rng.gamma(2.0, 0.5, n),
+    ),
+    "1.20, then 1.50 after 20 000, lognormal": (
+        0.2,
+        0.5,
+        20_000,
+        lambda rng, n: rng.lognormal(-0.5, 1.0, n),
+    ),
+}
+
+
+@line
+def late_drift(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
+    """Let a model get worse late (found within 4500 rows is power); and from the start."""
+    for population, (before, after, drift, draw) in LATE.items():
+        late, start = [], []
+        for _ in range(effort.bootstrap):
+            rows = np.concatenate([before * draw(rng, drift), after * draw(rng, 4500)])
+            for restarts in (True, False):
+                game = Game(DELTA, ALPHA, lo=0.0, planned=1000, restarts=restarts)
+                purse = play(game, Purse(), 1 + rows)
+                late.append(np.inf if purse.rejected_at is None else purse.rejected_at - drift)
+                purse = play(game, Purse(), 1 + rows[drift:])
+                start.append(purse.rejected_at or len(rows))
+        for k, name in enumerate(("betting (default)", "without later gamblers")):
+            waits, at_once = np.array(late[k::2]), np.mean(start[k::2])
+            found = np.isfinite(waits) & (waits > 0)
+            median = (
+                f"half of them within {np.median(waits):.0f} rows" if found.mean() > 0.5 else ""
+            )
+            yield Row(
+                name,
+                population,
+                drift + 4500,
+                len(waits),
+                power=float(found.mean()),
+                note=f"{median}; bad from the start: {at_once:.0f} rows".lstrip("; "),
+                bars=(Bar("power", low=0.95),) if k == 0 else (),
+            )
+
+
 @line
 def groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
     """Audit eleven overlapping groups of 1000 people at once, or each as if it were alone."""

@@ -52,5 +52,5 @@ def mean_losses(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
                     upper_miss=float(np.mean([v.upper_bound < DELTA for v in at])),
                     coverage=float(np.mean([v.interval[0] <= DELTA <= v.interval[1] for v in at])),
                     power=float(np.mean([v.rejected for v in beyond])),
-                    bars=(Bar("size", high=0.07),) if interval == "hall" else (),
+                    bars=(Bar("size", high=0.065),) if interval == "hall" else (),
                 )

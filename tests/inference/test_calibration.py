@@ -1,12 +1,15 @@
-"""A fast, seeded version of every line of benchmarks/calibration.py.
+"""The quick version of benchmarks/calibration.py, seeded.
 
-Limits are those of the benchmark, widened by four Monte-Carlo standard errors of the limit: a
-method exactly at its limit fails for one seed in 30 000.
+Limits are those of the benchmark, widened by three or four Monte-Carlo standard errors of the
+limit: a method exactly at its limit fails for one seed in 700, or in 30 000.
 """
 
+import dataclasses
 import importlib
 import json
 import math
+import re
+import subprocess
 import sys
 
 import numpy as np
@@ -34,41 +37,39 @@ def test_hall_keeps_its_size_where_the_papers_z_certifies_too_often(name, lines,
     module = lines("loss_ratios")
     monkeypatch.setattr(module, "network_ratios", lambda kind: 1 + rng.exponential(size=500))
     (population,) = (p for p in module.populations(rng) if p.name == name)
-    excess = population.draw(rng, (500, 400))
+    excess = population.draw(rng, (300, 400))
     hall, z = (module._measure(population, excess, i) for i in ("hall", "paper"))
-    assert within(hall.size, 0.07, 500)
+    assert within(hall.size, 0.065, 300)
     assert hall.power >= z.power
     assert hall.upper_miss < z.upper_miss
     if population.name != "1 % harmed":  # whose capped mean is within tolerance whatever the harm
-        assert within(hall.false_certification, 0.08, 500)
-        assert hall.false_certification < z.false_certification
+        assert within(hall.false_certification, 0.06, 300)
+        assert hall.false_certification <= z.false_certification
 
 
-@pytest.mark.slow
-def test_hall_keeps_its_promises_on_a_network_trained_on_adult(lines, adult, rng):
-    import torch
+QUICK = (
+    "rare_harm",
+    "unequal_designs",
+    "skewed_groups",
+    "flips",
+    "numerical_error",
+    "heavy_tails",
+    "robust_fairness_interval",
+    "plans",
+    "late_drift",
+)
+"""Lines that need no data and take seconds, with a promise in every population."""
 
-    from likewise.maps.flow import GradientFlow
-    from likewise.metrics.learn import sensitive_subspace
-    from likewise.models import as_model
-    from likewise.training.baseline import BaselineClassifier
 
-    networks, module = lines("reference_networks"), lines("loss_ratios")
-    model = as_model(
-        BaselineClassifier(max_iter=1000, learning_rate=1e-3, random_state=0).fit(
-            adult.train.x, adult.train.y
-        )
+def test_promises_are_kept_where_they_were_attacked(root):
+    # In a process of its own, where shapes are not checked: 15 seconds of one core, not 60.
+    script = str(root / "benchmarks" / "calibration.py")
+    found = subprocess.run(
+        [sys.executable, script, "--quick", "--only", *QUICK], capture_output=True, text=True
     )
-    torch.set_num_threads(1)
-    metric = sensitive_subspace(adult.test, groups=0)
-    excess = networks.moved(model, adult.test, metric, GradientFlow(steps=12)).ratio - 1
-    population = module.Population("Adult", module._from_list(excess), float(excess.mean()), excess)
-    for n in (100, 400):
-        row = module._measure(population, population.draw(rng, (1000, n)), "hall")
-        assert within(row.size, 0.07, 1000)
-        if n == 400:
-            assert within(row.false_certification, 0.08, 1000)
-            assert within(1 - row.coverage, 0.075, 1000)
+    assert found.returncode == 0, found.stdout[-600:] + found.stderr[-600:]
+    promises = int(re.search(r"(\d+) rows carry a promise; broken: 0", found.stdout)[1])
+    assert promises >= 3 * len(QUICK)
 
 
 def test_many_estimates_at_once_are_those_of_each_sample(lines, rng):
@@ -97,7 +98,7 @@ def test_error_rates_keep_their_promises_in_every_table(base, n, lines):
     assert mid_p.false_certification <= 0.055
     for turned_right in (0.0, 0.1):
         score = measured("score", "", n, base, turned_right)
-        assert score.size <= 0.07
+        assert score.size <= 0.065
         assert score.false_certification <= 0.06
     exact = measured("exact", "", n, base, 0.0)
     assert max(exact.size, exact.false_certification) <= 0.05
@@ -114,25 +115,22 @@ def test_enumerated_tables_have_all_the_probability(lines):
     assert tables.chance @ tables.after == pytest.approx(400 * 0.05 * 1.25, rel=1e-4)
 
 
-@pytest.mark.slow
 def test_weights_and_clusters_are_allowed_for(lines, rng):
     module = lines("designs")
     for population, draw in module.DESIGNS.items():
-        samples = [draw(rng) for _ in range(200)]
+        samples = [draw(rng) for _ in range(60)]
         # Bounds of error rates are searched for, which takes longer.
-        for name, count in (("Hall", 200), ("error rates", 50)):
+        for name, count in (("Hall", 60), ("error rates", 30)):
             row = module._row(name, population, module.TESTS[name], samples[:count], False)
             assert within(1 - row.coverage, 0.07, count)
 
 
 def test_ignoring_clusters_covers_far_too_little(lines, rng):
-    import dataclasses
-
     module = lines("designs")
-    samples = [module.clustered(rng, 200, 5) for _ in range(150)]
+    samples = [module.clustered(rng, 200, 5) for _ in range(100)]
     plain = [dataclasses.replace(o, cluster=None) for o in samples]
-    # INFERENCE says .73; .84 would be three standard errors away.
-    assert module._row("", "", module.TESTS["Hall"], plain, False).coverage < 0.84
+    # It is .73 in 2000 samples; .86 would be three standard errors away.
+    assert module._row("", "", module.TESTS["Hall"], plain, False).coverage < 0.86
 
 
 def test_mean_losses_keep_their_size(lines, rng):
@@ -149,7 +147,7 @@ def test_mean_losses_keep_their_size(lines, rng):
 @pytest.mark.slow
 def test_refits_cover_the_value_under_the_populations_metric(lines, adult, rng):
     module = lines("learned_metric")
-    seen = [list(module.one_sample(rng, seed)) for seed in range(20)]
+    seen = [list(module.one_sample(rng, seed)) for seed in range(8)]
     for position, value in enumerate(module.VALUES):
         covered = np.zeros(3)
         for sample in seen:
@@ -157,9 +155,9 @@ def test_refits_cover_the_value_under_the_populations_metric(lines, adult, rng):
             assert model.value == value
             intervals = [b.interval(0.05) for b in bounds]
             covered += [low <= value <= high for low, high in intervals]
-        # 93 % of 20, less than 16 once in 10 000; without refits it is about 2 %, over 5 as rarely.
-        assert covered[2] >= 16
-        assert max(covered[:2]) <= 5
+        # 93 % of 8, less than 5 once in 1000; without refits it is about 2 %, over 2 as rarely.
+        assert covered[2] >= 5
+        assert max(covered[:2]) <= 2
 
 
 def test_the_closed_form_moves_margins_as_the_equation_does(lines):

@@ -120,8 +120,8 @@ class Evidence:
 
     def allowing(self, numerical_error: float) -> "Evidence":
         """Return the evidence of an estimate that may be off by this much in itself."""
-        unknown = math.isnan(numerical_error)
-        return dataclasses.replace(self, numerical_error=math.inf if unknown else numerical_error)
+        error = math.inf if math.isnan(numerical_error) else float(numerical_error)
+        return dataclasses.replace(self, numerical_error=error)
 
     @property
     def unmoved(self) -> bool:

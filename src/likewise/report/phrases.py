@@ -186,8 +186,7 @@ def method(record: Record) -> list[str]:
         f"{statistic} Evidence of unfairness is reported if the lower {sure} "
         f"bound exceeds the tolerance δ = {settings.delta:g}; within tolerance, if an upper "
         f"{sure} bound does not (for the loss ratio, with ratios capped at {settings.cap:g}); "
-        "otherwise the audit is inconclusive. At the tolerance, a model is accused by chance in "
-        f"at most about {percent(settings.alpha)} of samples.",
+        f"otherwise the audit is inconclusive. {_promise(record)}",
         "This holds if the people are a random sample of those the model is meant for, if model, "
         "map and settings were fixed before these people were seen, and if the metric came from "
         "elsewhere or its uncertainty is part of the bounds. The settings' hash makes the choices "
@@ -196,6 +195,24 @@ def method(record: Record) -> list[str]:
         "individual fairness, ICLR 2021, with intervals that hold for skewed ratios and few "
         "errors.",
     ]
+
+
+def _promise(record: Record) -> str:
+    """Say how often a model at the tolerance is accused by chance, as far as that is known."""
+    test = record.tests[record.decided_by.test]
+    # The score test, and designs, have sizes up to .065 at a level of .05.
+    exceeds = any(word in test.method for word in ("score", "weighted", "clusters"))
+    rate = percent((1.3 if exceeds else 1.0) * record.settings.alpha)
+    if not record.trustworthy:
+        return "How often a model at the tolerance would be accused by chance is not known here."
+    learned = record.metric.learned and record.decided_by.metric == "fixed"
+    if learned and record.decided_by.map != "flips":
+        return (
+            "At the tolerance under this very metric, a model is accused by chance in at most "
+            f"about {rate} of samples; at the tolerance under the metric of everybody, of which "
+            "this one is an estimate, far more often."
+        )
+    return f"At the tolerance, a model is accused by chance in at most about {rate} of samples."
 
 
 def _method_of_counterparts(

@@ -8,7 +8,7 @@ from likewise.report import counterpart_words
 from likewise.report.layout import WIDTH, facts, title_case, wrap
 from likewise.report.next_steps import next_steps
 from likewise.report.numbers import number, percent
-from likewise.report.verdict_words import placebo_words, tests_table
+from likewise.report.verdict_words import not_below_zero, placebo_words, tests_table
 
 
 def summary(record: Record, more: Iterable[str] = ()) -> str:
@@ -208,7 +208,8 @@ def _trust(record: Record) -> list[tuple[str, str]]:
             (
                 "Refits",
                 f"standard error {number(refit.std_error_fixed)} under this metric, "
-                f"{number(refit.std_error_refitted)} with the metric refitted ({used})",
+                f"{number(refit.std_error_refitted)} with the metric refitted ({used}: between "
+                f"{not_below_zero(refit.lower_bound)} and {number(refit.upper_bound)})",
             )
         )
         break
