@@ -65,7 +65,10 @@ def test_choices_of_version_0_1_are_read():
     assert settings.tests.params("error_rate_ratio") == {"interval": "midp"}
     assert make_settings({"decide": "reach"}).map.name == "reach"
     worst = make_settings({"decide": {"map": "worst"}, "flow": {"lam": 20.0}}).map
-    assert worst.get("maps") == [{"name": "flow", "lam": 20.0}, {"name": "reach"}]
+    assert worst.get("maps") == [
+        {"name": "flow", "lam": 20.0},
+        {"name": "reach", "feasible": False},
+    ]
 
 
 def test_a_choice_is_set_by_its_path():

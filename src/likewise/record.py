@@ -100,6 +100,7 @@ class Record(Part):
     search: dict[Count, Size] = Field(default_factory=dict)
     refits: dict[Text, RefitRecord] = Field(default_factory=dict)
     placebo: dict[Text, PlaceboRecord] = Field(default_factory=dict)
+    placebo_beside: dict[Text, PlaceboRecord] = Field(default_factory=dict)
     diagnostics: dict[Text, Number] = Field(default_factory=dict)
     tail: dict[Text, Number] = Field(default_factory=dict)
     distribution: dict[Text, tuple[Number, ...]] = Field(default_factory=dict)

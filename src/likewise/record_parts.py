@@ -208,6 +208,9 @@ class WorstCase(Part):
     groups: dict[Text, Text | None] = Field(default_factory=dict)
     before: dict[Text, Anything] = Field(default_factory=dict)
     after: dict[Text, Anything] = Field(default_factory=dict)
+    nearest: dict[Text, Anything] = Field(default_factory=dict)
+    nearest_row: Count | None = None
+    outside: tuple[Text, ...] = ()
 
 
 class FeatureShift(Part):

@@ -66,8 +66,8 @@ class Settings(Choices):
     decide: Decide = Field(Decide(), description="What decides, said beforehand.")
     map: Choice = Field(
         Choice(),
-        description="How people are moved, with its parameters; auto is the gradient flow for "
-        "models with gradients, and the search within reach for others; counterparts compares "
+        description="How people are moved, with its parameters; auto is the search within reach if "
+        "the metric has one (learned metrics do), else the gradient flow; counterparts compares "
         "with real people alike in the columns that may matter.",
     )
     metric: Metric = Field(Metric(), description="How a fair metric is learned when none is given.")

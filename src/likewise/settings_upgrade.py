@@ -42,10 +42,12 @@ def upgraded(choices: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"there is no such setting: {section}.{strange}")
     flow = {k: v for k, v in flow.items() if v != _FLOW[k]}
     reach = {k: v for k, v in reach.items() if v != _REACH[k]}
-    new["map"] = {"name": name}
+    # There auto was the flow wherever it can be: a parameter that only the flow has says so.
+    new["map"] = {"name": name, **({"lam": _FLOW["lam"]} if name == "auto" else {})}
     new["map"] |= flow if name in ("auto", "flow") else {}
+    reach.setdefault("feasible", False)  # which was the default, and is no more
     new["map"] |= reach if name in ("auto", "reach") else {}
-    if name == "worst" and (flow or reach):
+    if name == "worst":
         new["map"]["maps"] = [{"name": "flow", **flow}, {"name": "reach", **reach}]
     checks = new.get("checks", {"run": "full"})
     checks = {"run": checks} if isinstance(checks, str) else dict(checks)

@@ -11,6 +11,13 @@ from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
+STRONGER = Settings(
+    map="flow",
+    metric={"placebos": 0},
+    columns={"output": "probabilities"},
+    decide={"blinded": "stronger"},
+)
+
 
 @pytest.fixture(scope="module")
 def world():
@@ -21,7 +28,8 @@ def world():
     y = (x @ [1.0, 1.0, 1.0, 0.0] + 0.8 * rng.normal(size=n) > 1).astype(int)
     fitted = MLPClassifier((12,), max_iter=400, random_state=0).fit(x[800:], y[800:])
     metric = likewise.sensitive_subspace(
-        likewise.AuditData.from_arrays(x[800:], y[800:], {"group": group[800:]})
+        likewise.AuditData.from_arrays(x[800:], y[800:], {"group": group[800:]}),
+        placebos=0,
     )
     people = likewise.AuditData.from_arrays(x[:800], y[:800], {"group": group[:800]})
     module = likewise.as_model(fitted)
@@ -65,7 +73,7 @@ class Saturated(torch.nn.Module):
 
 def test_an_honest_network_passes_and_flow_and_search_are_shown_together(world):
     people, metric, model = world
-    record = likewise.audit(model, people, metric=metric).record
+    record = likewise.audit(model, people, metric=metric, map="flow").record
     assert record.trustworthy
     assert record.diagnostics["reach"] > 1.05
     assert {test.map for test in record.beside} == {"flow", "reach"}
@@ -74,7 +82,7 @@ def test_an_honest_network_passes_and_flow_and_search_are_shown_together(world):
 def test_rounded_probabilities_pass_the_naive_flow_and_are_caught(world):
     people, metric, model = world
     hidden = Rounded(model)
-    settings = Settings(columns={"output": "probabilities"})
+    settings = Settings(map="flow", columns={"output": "probabilities"})
     naive = likewise.audit(hidden, people, metric=metric, settings=settings.changed(checks="core"))
     assert naive.outcome != "evidence_of_unfairness"
     assert "second opinion within reach" in naive.record.skipped
@@ -85,14 +93,14 @@ def test_rounded_probabilities_pass_the_naive_flow_and_are_caught(world):
 
 def test_saturated_logits_are_caught(world):
     people, metric, model = world
-    record = likewise.audit(Saturated(model, 40.0), people, metric=metric).record
+    record = likewise.audit(Saturated(model, 40.0), people, metric=metric, map="flow").record
     assert not record.trustworthy
     assert any("misses unfairness" in reason for reason in record.reasons)
 
 
 def test_the_stronger_map_decides_if_the_settings_said_so(world):
     people, metric, model = world
-    settings = Settings(columns={"output": "probabilities"}, decide={"blinded": "stronger"})
+    settings = STRONGER
     record = likewise.audit(Rounded(model), people, metric=metric, settings=settings).record
     assert record.trustworthy
     assert record.decided_by.map == "reach"
@@ -101,11 +109,12 @@ def test_the_stronger_map_decides_if_the_settings_said_so(world):
 
 def test_the_stronger_map_brings_its_own_refits(world):
     people, _, model = world
-    settings = Settings(columns={"output": "probabilities"}, decide={"blinded": "stronger"})
+    settings = STRONGER
     record = likewise.audit(Rounded(model), people, settings=settings).record
     assert record.decided_by.map == "reach"
     assert record.decided_by.metric == "refitted"
-    searched = likewise.audit(Rounded(model), people, settings=settings.changed(map="reach")).record
+    alone = settings.changed(map="reach", map__feasible=False)
+    searched = likewise.audit(Rounded(model), people, settings=alone).record
     for name, test in searched.tests.items():
         assert record.tests[name] == test
         assert record.refits[name] == searched.refits[name]

@@ -1,8 +1,8 @@
 """What the outcomes say beside the verdict: groups, performance, decisions that change."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar, final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -12,7 +12,7 @@ from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.variants import DECIDES
 from likewise.inference.by_group import by_group
-from likewise.inference.group_metrics import flip_rates, group_metrics
+from likewise.inference.group_metrics import flip_rates, group_metrics, refusal_rates
 from likewise.record import GroupRecord, Measure
 from likewise.settings import Settings
 from likewise.statistics.tally import Tally
@@ -31,7 +31,7 @@ class Groups(Check):
         return Finding(
             {
                 "groups": group_records(tally, plan.settings),
-                "measures": measures(tally, plan.settings),
+                "measures": measures(tally, plan.settings, plan.classes),
             }
         )
 
@@ -54,12 +54,22 @@ def group_records(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
     )
 
 
-def measures(tally: Tally, settings: Settings) -> tuple[Measure, ...]:
-    """Return performance, group metrics and flip rates, with intervals."""
+def measures(tally: Tally, settings: Settings, classes: Sequence[Any] = ()) -> tuple[Measure, ...]:
+    """Return performance, group metrics and flip rates, with intervals.
+
+    Selection and impact are of the favourable decision, if it is known; then how often it is
+    refused is said, too, before and after the move. Nothing is tested by that: there is no
+    yardstick, for people are moved to where they are served worst.
+    """
     if tally.frame.regression:
         return ()
-    flips = flip_rates(tally, settings.alpha)
-    named = [*group_metrics(tally, alpha=settings.alpha).items()]
+    favourable, alpha = settings.decide.favourable, settings.alpha
+    place = 1 if favourable is None else [str(name) for name in classes].index(favourable)
+    flips = flip_rates(tally, alpha)
+    named = [*group_metrics(tally, alpha=alpha, positive=place).items()]
+    if favourable is not None:
+        before, after = refusal_rates(tally, place, alpha)
+        named += [("refused_before", "", before), ("refused_after", "", after)]
     named += [
         (f"decisions_{name}", "", getattr(flips, name))
         for name in ("changed", "newly_wrong", "newly_right")

@@ -57,43 +57,45 @@ class Placebo(Check):
 
     @override
     def more(self, stats: Mapping[str, MoveStats], plan: Plan) -> Iterator[Variant]:
-        if not _learned(plan) or not plan.metric.placebos or not self._wanted(stats, plan):
+        if learned(plan) and self._wanted(stats, plan):
+            for map in _maps(plan):
+                yield from self.waves(stats, plan, map, _whole(map, plan))
+
+    def waves(
+        self, stats: Mapping[str, MoveStats], plan: Plan, map: UnfairMap, whole: str
+    ) -> Iterator[Variant]:
+        """Yield the next placebos of a map, unless there were enough.
+
+        Parameters
+        ----------
+        whole
+            The variant in which everyone was moved by that map.
+        """
+        if not plan.metric.placebos:
             return
-        for map in _maps(plan):
-            if self._apart(plan) and _real(map) not in stats:
-                move = Move(plan.metric, map)
-                yield Variant(_real(map), (move,), (self.people, STREAM))
-            drawn = _drawn(map, stats)
-            known = self._comparison(stats, plan, map, plan.tests[plan.decider])
-            if known is not None and known.complete:
-                continue
-            for number, other in enumerate(plan.metric.placebos[drawn : drawn + WAVE], start=drawn):
-                move = Move(other, map.under(other))
-                yield Variant(_placebo(map, number), (move,), (self.people, STREAM))
+        if self._apart(plan) and _real(map) not in stats:
+            yield Variant(_real(map), (Move(plan.metric, map),), (self.people, STREAM))
+        known = self.compared(stats, plan, map, whole, plan.tests[plan.decider])
+        if known is not None and known.complete:
+            return
+        drawn = _drawn(map, stats)
+        for number, other in enumerate(plan.metric.placebos[drawn : drawn + WAVE], start=drawn):
+            move = Move(other, map.under(other))
+            yield Variant(_placebo(map, number), (move,), (self.people, STREAM))
 
     @override
     def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
-        if not _learned(plan):
+        if not learned(plan):
             return Finding()
         decides = plan.settings.decide.interval != "paper"
         map = next((map for map in _maps(plan) if map.name == judgement.map), plan.map)
         evidence, records = dict(judgement.evidence), {}
         for name, test in judgement.tests.items():
-            found = self._comparison(stats, plan, map, test)
+            found = self.compared(stats, plan, map, _whole(map, plan), test)
             reason = NOT_TRIED if plan.metric.placebos else UNKNOWN
             if found is not None:
-                low, high = found.range
-                p_value = found.p_value
-                reason = AS_SENSITIVE.format(low=low, high=high, p=p_value)
-                reason = "" if p_value <= test.alpha else reason
-                records[name] = PlaceboRecord(
-                    estimate=found.estimate,
-                    placebos=found.needed,
-                    p_value=p_value,
-                    planned=found.planned,
-                    n=stats[_placebo(map, 0)].n,
-                    used=decides,
-                )
+                reason = "" if found.p_value <= test.alpha else as_sensitive(found)
+                records[name] = placebo_record(found, stats, map, used=decides)
             if decides:
                 evidence[name] = dataclasses.replace(evidence[name], held_back=reason)
         skipped = () if records or not plan.metric.placebos else ("placebo",)
@@ -115,12 +117,17 @@ class Placebo(Check):
         """Tell whether the deciding variant has other people than the placebos."""
         return plan.n > self.people or plan.settings.metric.crossfit
 
-    def _comparison(
-        self, stats: Mapping[str, MoveStats], plan: Plan, map: UnfairMap, test: RatioTest
+    def compared(
+        self,
+        stats: Mapping[str, MoveStats],
+        plan: Plan,
+        map: UnfairMap,
+        whole: str,
+        test: RatioTest,
     ) -> PlaceboComparison | None:
         """Return what is known so far, in the order of the placebos."""
         drawn = _drawn(map, stats)
-        real = _real(map) if self._apart(plan) else _whole(map, plan)
+        real = _real(map) if self._apart(plan) else whole
         if not drawn or real not in stats:
             return None
         quick = test.without_rows()
@@ -132,7 +139,28 @@ class Placebo(Check):
         return PlaceboComparison(values[0], tuple(values[1:]), planned, self.enough)
 
 
-def _learned(plan: Plan) -> bool:
+def as_sensitive(found: PlaceboComparison) -> str:
+    """Say that traits which mean nothing do as much."""
+    low, high = found.range
+    return AS_SENSITIVE.format(low=low, high=high, p=found.p_value)
+
+
+def placebo_record(
+    found: PlaceboComparison, stats: Mapping[str, MoveStats], map: UnfairMap, *, used: bool
+) -> PlaceboRecord:
+    """Return a comparison as it stands in the result file."""
+    return PlaceboRecord(
+        estimate=found.estimate,
+        placebos=found.needed,
+        p_value=found.p_value,
+        planned=found.planned,
+        n=stats[_placebo(map, 0)].n,
+        used=used,
+    )
+
+
+def learned(plan: Plan) -> bool:
+    """Tell whether the map goes by a metric that was learned."""
     return plan.metric.origin is not None and plan.map.goes_by_metric
 
 

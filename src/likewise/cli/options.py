@@ -274,10 +274,12 @@ def counterparts_named(
     if may_matter is None and free is None:
         return {"map": map}
     if map not in (None, "counterparts"):
-        raise InvalidSettings(
-            f"Columns that may matter are compared with counterparts, not by --map {map}. Leave "
-            "one of the two out."
-        )
+        if free is not None:
+            raise InvalidSettings(
+                f"--free names columns for counterparts, not for --map {map}: name the columns "
+                "that may matter (--may-matter), which the fair metric then holds."
+            )
+        return {"map": map, "columns__may_matter": names(may_matter)}
     if may_matter is not None and free is not None:
         both = set(names(may_matter) or ()) & set(names(free) or ())
         which = f" ({', '.join(sorted(both))} is named as both)" if both else ""

@@ -62,6 +62,8 @@ class MoveBlocks:
         The levels of each protected trait.
     starts
         Position of every block's first person among all, where rows were left out.
+    ranges
+        The smallest and the largest value of every feature that was observed.
     about
         What the outcomes of every variant say about themselves.
     book
@@ -74,6 +76,7 @@ class MoveBlocks:
     frames: Mapping[str, Frame]
     classes: tuple[Any, ...]
     levels: Mapping[str, TraitLevels]
+    ranges: Float[np.ndarray, "2 d"]
     about: Mapping[str, Mapping[str, Any]]
     starts: Int[np.ndarray, " b"] | None = None
     book: Book = dataclasses.field(default_factory=MemoryBook)
@@ -148,6 +151,7 @@ class MoveBlocks:
             block.x[rows],
             self.frames[variant.name],
             {name: codes[rows] for name, codes in block.levels.items()},
+            self.ranges,
             detailed=variant.detailed,
             keeps_rows=variant.keeps_rows,
         )

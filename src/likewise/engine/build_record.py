@@ -15,13 +15,13 @@ import numpy as np
 from likewise.audit_data import AuditData
 from likewise.data.sentinels import sentinel_notes
 from likewise.engine.decide import Judgement
-from likewise.engine.move_stats import HarmedMost, MoveStats
+from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Finding, Plan
 from likewise.engine.variants import DECIDES
+from likewise.engine.worst_cases import worst_cases
 from likewise.metrics.saved import metric_fingerprint
-from likewise.models.originals import as_moved
 from likewise.models.space import WORDS
-from likewise.outcomes import Outcomes, troubles
+from likewise.outcomes import troubles
 from likewise.record import (
     DataRecord,
     DecidedBy,
@@ -29,7 +29,6 @@ from likewise.record import (
     MetricRecord,
     ModelRecord,
     Record,
-    WorstCase,
 )
 from likewise.report.verdict_words import sentence
 from likewise.statistics.quantile_sketch import QuantileSketch
@@ -38,6 +37,7 @@ SHOWN_CASES = 10
 SHOWN_SHIFTS = 30
 SHOWN_LOADINGS = 10
 BINS = 40
+OUTSIDE = "outside_observed_ranges"
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 LIBRARIES = ("likewise", "numpy", "scipy", "scikit-learn", "torch")
 
@@ -83,7 +83,7 @@ def build_record(
             claim=plan.map.claim if deciding.map == plan.map.name else "",
         ),
         tests=judgement.records,
-        rows={"n": found.n, **counts, "below_one": found.below_one},
+        rows={"n": found.n, **counts, "below_one": found.below_one, OUTSIDE: found.outside},
         certificate=None if plan.certificate is None else plan.certificate.record(),
         search=found.search,
         distribution=distribution(found.tally.spread),
@@ -217,59 +217,6 @@ def distribution(spread: QuantileSketch) -> dict[str, tuple[float, ...]]:
         "edges": tuple(map(float, edges)),
         "counts": tuple(map(float, counts)),
     }
-
-
-def worst_cases(worst: HarmedMost | None, people: AuditData, n: int) -> tuple[WorstCase, ...]:
-    """Return the people harmed most, before and after the move."""
-    if worst is None or not len(worst.harm):
-        return ()
-    before = _columns(people, worst.before[:n])
-    after = _columns(people, worst.after[:n])
-    if people.originals is not None and people.table is not None:
-        places = {int(row): i for i, row in enumerate(people.row)}
-        for i, row in enumerate(worst.outcomes.row[:n].tolist()):
-            if row in places:  # what steps do not keep of a person is in the table
-                own = people.table.slice(places[row], 1).to_pylist()[0]
-                after[i] = as_moved(own, before[i], after[i])
-                before[i] = {name: own[name] for name in before[i]}
-    return tuple(
-        _worst_case(worst.outcomes, i, b, a)
-        for i, (b, a) in enumerate(zip(before, after, strict=True))
-    )
-
-
-def _columns(people: AuditData, x: np.ndarray) -> list[dict[str, Any]]:
-    """Return rows in original columns where they can be decoded, else by feature name."""
-    decoder = people.originals if people.encoder is None else people.encoder
-    if decoder is not None:
-        rows: list[dict[str, Any]] = decoder.decode(x).to_pylist()
-        return rows
-    return [dict(zip(people.features, map(float, row), strict=True)) for row in x]
-
-
-def _worst_case(
-    outcomes: Outcomes, i: int, before: dict[str, Any], after: dict[str, Any]
-) -> WorstCase:
-    classes = outcomes.about.get("classes") or []
-
-    def words(decision: Any) -> str:
-        return classes[int(decision)] if classes else f"{float(decision):.6g}"
-
-    return WorstCase(
-        row=int(outcomes.row[i]),
-        label=words(outcomes.y[i]),
-        ratio=float(outcomes.ratio[i]),
-        loss_before=float(outcomes.loss_before[i]),
-        loss_after=float(outcomes.loss_after[i]),
-        decision_before=words(outcomes.decision_before[i]),
-        decision_after=words(outcomes.decision_after[i]),
-        probability_before=float(outcomes.probability_before[i]),
-        probability_after=float(outcomes.probability_after[i]),
-        fair_distance=float(outcomes.fair_distance[i]),
-        groups={name: values[i] for name, values in outcomes.groups.items()},
-        before=before,
-        after=after,
-    )
 
 
 def shifts(found: MoveStats, features: Sequence[str]) -> tuple[FeatureShift, ...]:

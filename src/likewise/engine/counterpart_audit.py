@@ -13,10 +13,10 @@ from likewise.data.survey import Survey
 from likewise.engine.meeting import as_seen, by_columns
 from likewise.engine.opened_model import ModelHandle
 from likewise.engine.pool import Pool, check_columns, in_columns
-from likewise.engine.prepare import label_classes, meet, unlabelled
+from likewise.engine.prepare import favourable_place, label_classes, meet, unlabelled
 from likewise.engine.run_progress import Progress
 from likewise.engine.visiting import BLOCK, BoundedLoss, VisitBlocks, Visited, visit_everyone
-from likewise.errors import InvalidData, InvalidSettings, nearest
+from likewise.errors import InvalidData, InvalidSettings
 from likewise.inference.column_shares import ColumnShare
 from likewise.inference.counterpart_test import CounterpartTest
 from likewise.inference.counterpart_verdict import CounterpartVerdict, TraitEvidence
@@ -238,7 +238,7 @@ def choose_loss(model: Model, classes: tuple[Any, ...], settings: Settings) -> C
     card, decide = model.card, settings.decide
     threshold = decide.threshold if card.task == "regression" else card.threshold
     if decide.favourable is not None:
-        place, name = _favourable(decide.favourable, card.task, classes)
+        place, name = favourable_place(decide.favourable, card.task, classes)
         if card.task == "regression" and threshold is None:
             raise InvalidSettings(
                 "From which value on does the model's number mean the favourable decision? Say it "
@@ -256,23 +256,6 @@ def choose_loss(model: Model, classes: tuple[Any, ...], settings: Settings) -> C
         limit = 0.5 if threshold is None else threshold
         return ChosenLoss("error rate", WrongDecision(card.output, limit), threshold=limit)
     return ChosenLoss(LOSS_WORDS[model.loss.name], BoundedLoss(model.loss))
-
-
-def _favourable(value: str, task: str, classes: tuple[Any, ...]) -> tuple[int, str]:
-    if task == "regression":
-        if value != "above":
-            raise InvalidSettings(
-                f"The model predicts a number, so the favourable decision is 'above' the "
-                f"threshold (decide.threshold), not {value!r}."
-            )
-        return 1, value
-    names = [str(name) for name in classes]
-    if value not in names:
-        raise InvalidSettings(
-            f"{value!r} is no decision of this model, which decides among {', '.join(names)} "
-            f"(--favourable).{nearest(value, names)}"
-        )
-    return names.index(value), value
 
 
 def ask_counterparts(

@@ -94,8 +94,7 @@ def compare_with_counterparts(
             skipped = "moves under a fair metric (no label)"
         elif everything:
             try:
-                other = settings.changed(map="auto", checks="core", decide__favourable=None)
-                below = move(plan.source, other)
+                below = move(plan.source, settings_below(plan))
             except LikewiseError as error:
                 skipped = f"moves under a fair metric ({in_short(error)})"
         record = build_counterpart_record(
@@ -108,6 +107,15 @@ def compare_with_counterparts(
             seconds=time.perf_counter() - began,
         )
     return Compared(record, plan.people, visits_table(plan, found), below)
+
+
+def settings_below(plan: CounterpartPlan) -> Settings:
+    """Return how the same people are moved under a fair metric: what may matter is held."""
+    read = plan.ask.columns
+    held = tuple(name for name in plan.question.may_matter or () if name in read)
+    return plan.settings.changed(
+        map="auto", checks=("flow_beside", "placebo"), columns__may_matter=held
+    )
 
 
 def get_counterparts_ready(

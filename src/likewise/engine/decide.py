@@ -112,21 +112,26 @@ def judge_outcomes(outcomes: Outcomes, settings: Settings) -> Judgement:
     card = ModelCard("saved outcomes", task, output)  # type: ignore[arg-type]
     tests = choose_tests(settings, card)
     tally = Tally.of(outcomes, Frame.of(outcomes, settings.cap).bare())
-    decider = deciding_test(settings, card, tests)
-    return judge(tests, decider, str(about.get("map", "flow")), tally, outcomes)
+    map = str(about.get("map", "flow"))
+    return judge(tests, deciding_test(settings, card, tests, map), map, tally, outcomes)
 
 
-def deciding_map(choice: Choice, card: ModelCard) -> Choice:
-    """Return the map that decides: a model without gradients cannot flow."""
+def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:
+    """Return the map that decides: the search wherever the metric says how far it may go.
+
+    So it is for every kind of model. The flow decides under a metric without a reach, or if a
+    parameter is given that only the flow has, for models with gradients.
+    """
     if choice.name != "auto":
         return choice
-    names = ("flow", "reach") if card.differentiable else ("reach", "flow")
-    own, other = (parameters(MAPS.find(name)) for name in names)
+    known = {name: parameters(MAPS.find(name)) for name in ("reach", "flow")}
     for name in choice.params:
-        if name not in own and name not in other:
+        if not any(name in own for own in known.values()):
             raise InvalidSettings(f"Neither the flow nor the reach has a parameter {name!r}.")
-    given = {name: value for name, value in choice.params.items() if name in own}
-    return Choice.model_validate({"name": names[0], **given})
+    meant = metric.reach is None or any(name not in known["reach"] for name in choice.params)
+    chosen = "flow" if card.differentiable and meant else "reach"
+    given = {name: value for name, value in choice.params.items() if name in known[chosen]}
+    return Choice.model_validate({"name": chosen, **given})
 
 
 def choose_tests(
@@ -157,11 +162,14 @@ _USUAL = {
 }
 
 
-def deciding_test(settings: Settings, card: ModelCard, tests: Mapping[str, RatioTest]) -> str:
-    """Return the name of the test that decides.
+def deciding_test(
+    settings: Settings, card: ModelCard, tests: Mapping[str, RatioTest], map: str
+) -> str:
+    """Return the name of the test that decides, unless the settings said so beforehand.
 
-    Probabilities alone are clipped, and a clipped loss says little about people the model is
-    sure of; so there the error rates decide unless the settings said otherwise beforehand.
+    Probabilities are clipped, and a clipped loss says little about people the model is sure of.
+    Where any form of a model can be asked, the error rates decide: they are the same whether it
+    gives logits or probabilities. The flow follows the loss, and so its ratio decides there.
     """
     regression = card.task == "regression"
     for test in tests.values():
@@ -190,7 +198,8 @@ def deciding_test(settings: Settings, card: ModelCard, tests: Mapping[str, Ratio
         )
     if wanted != "auto":
         return wanted
-    usual = "error_rate_ratio" if card.output == "probabilities" else "loss_ratio"
+    rates = card.output == "probabilities" or map in ("reach", "flips")
+    usual = "error_rate_ratio" if rates else "loss_ratio"
     return usual if usual in tests else next(iter(tests))
 
 

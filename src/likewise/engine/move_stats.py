@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from likewise.losses import CLIP
 from likewise.maps.observe import Observed
@@ -84,6 +84,8 @@ class MoveStats:
         People whose loss fell, before any rule that keeps them where they were.
     clipped
         People whose probability was clipped, before or after the move.
+    outside
+        People moved to where a feature is beyond all that were observed (for detailed variants).
     trace
         Sums of the loss found after so many model calls a person (for maps that search).
     worst, shifts
@@ -96,6 +98,7 @@ class MoveStats:
     evaluations: int
     below_one: int
     clipped: int
+    outside: int
     trace: Mapping[int, float]
     worst: HarmedMost | None = None
     shifts: Shifts | None = None
@@ -108,6 +111,7 @@ class MoveStats:
         before: Float[np.ndarray, "n d"],
         frame: Frame,
         levels: Mapping[str, np.ndarray],
+        ranges: Float[np.ndarray, "2 d"],
         *,
         detailed: bool,
         keeps_rows: bool,
@@ -121,6 +125,7 @@ class MoveStats:
             evaluations=moved.evaluations,
             below_one=seen.below_one,
             clipped=int(((p < CLIP) | (p > 1 - CLIP)).any(axis=0).sum()),
+            outside=int(beyond(moved.x, before, ranges).any(axis=1).sum()) if detailed else 0,
             trace={calls: float(loss.sum()) for calls, loss in moved.trace.items()},
             worst=HarmedMost.of(outcomes, before, moved.x, frame, levels) if detailed else None,
             shifts=None if shift is None else Shifts(Mean.of(shift), Mean.of(np.abs(shift))),
@@ -133,6 +138,7 @@ class MoveStats:
             evaluations=max(self.evaluations, other.evaluations),
             below_one=self.below_one + other.below_one,
             clipped=self.clipped + other.clipped,
+            outside=self.outside + other.outside,
             trace={
                 calls: total + other.trace[calls]
                 for calls, total in self.trace.items()
@@ -159,3 +165,19 @@ class MoveStats:
     def outcomes(self) -> Outcomes:
         """The outcomes of a variant that keeps its rows."""
         return Outcomes.concat(self.rows)
+
+
+def observed_ranges(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "2 d"]:
+    """Return the smallest and the largest value of every feature."""
+    return np.stack([np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)])
+
+
+def beyond(
+    after: Float[np.ndarray, "n d"],
+    before: Float[np.ndarray, "n d"],
+    ranges: Float[np.ndarray, "2 d"],
+) -> Bool[np.ndarray, "n d"]:
+    """Tell which features a move takes beyond the smallest or the largest that was observed."""
+    low, high = ranges
+    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))  # of rounding
+    return ((after < low - slack) | (after > high + slack)) & (after != before)

@@ -15,7 +15,7 @@ from likewise.data.survey import Survey
 from likewise.engine.certificate import Certificate
 from likewise.engine.decide import Judgement
 from likewise.engine.meeting import targets
-from likewise.engine.move_stats import MoveStats
+from likewise.engine.move_stats import MoveStats, observed_ranges
 from likewise.engine.occurring import Occurring
 from likewise.engine.opened_model import ModelHandle
 from likewise.engine.same_people import groups_of
@@ -99,6 +99,11 @@ class Plan:
     def x(self) -> Float[np.ndarray, "m d"]:
         """Features of the sample."""
         return np.ascontiguousarray(self.people.x, dtype=np.float64)
+
+    @functools.cached_property
+    def ranges(self) -> Float[np.ndarray, "2 d"]:
+        """The smallest and the largest value of every feature in the sample."""
+        return observed_ranges(self.x)
 
     @functools.cached_property
     def y(self) -> Shaped[np.ndarray, " m"]:

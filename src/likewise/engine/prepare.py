@@ -23,7 +23,7 @@ from likewise.engine.opened_model import ModelHandle
 from likewise.engine.plan import Plan
 from likewise.engine.run_progress import Progress
 from likewise.engine.same_people import same_people
-from likewise.errors import ConversionWarning, InvalidData, InvalidSettings
+from likewise.errors import ConversionWarning, InvalidData, InvalidSettings, nearest
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
@@ -65,6 +65,8 @@ def prepare(
     wrapped, handle = meet(model, opened, known, settings, trust=trust)
     people = as_seen(wrapped, known.sample)
     classes = label_classes(wrapped, known, settings)
+    if settings.decide.favourable is not None:
+        favourable_place(settings.decide.favourable, wrapped.card.task, classes)
     check(wrapped, people.x, features=people.features, classes=classes)
 
     metric, settings = choose_metric(metric, settings, trust=trust)
@@ -77,10 +79,10 @@ def prepare(
     check_refits(metric, settings, same_sample=very)
 
     chosen = choose_tests(settings, wrapped.card, tests, trust=trust)
-    decider = deciding_test(settings, wrapped.card, chosen)
     settings = note_tests(settings, chosen, wrapped.card.task, given=bool(tests))
     if map is None:
-        map = make(MAPS, deciding_map(settings.map, wrapped.card), trust=trust)
+        map = make(MAPS, deciding_map(settings.map, wrapped.card, metric), trust=trust)
+    decider = deciding_test(settings, wrapped.card, chosen, map.name)
     settings = settings.changed(map=note(MAPS, map).model_dump())
     if wrapped.front is None and people.encoder is None:
         warn_about_scales(people.x, people.features, getattr(map, "lam", math.nan))
@@ -176,6 +178,24 @@ def label_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any,
         )
     labels = np.array(list(known.labels), dtype=known.sample.y.dtype)
     return model.targets(labels, positive=settings.columns.positive)[1]
+
+
+def favourable_place(value: str, task: str, classes: tuple[Any, ...]) -> tuple[int, str]:
+    """Return the place of the decision that people want among the model's, and its name."""
+    if task == "regression":
+        if value != "above":
+            raise InvalidSettings(
+                f"The model predicts a number, so the favourable decision is 'above' the "
+                f"threshold (decide.threshold), not {value!r}."
+            )
+        return 1, value
+    names = [str(name) for name in classes]
+    if value not in names:
+        raise InvalidSettings(
+            f"{value!r} is no decision of this model, which decides among {', '.join(names)} "
+            f"(--favourable).{nearest(value, names)}"
+        )
+    return names.index(value), value
 
 
 def choose_metric(

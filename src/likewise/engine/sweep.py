@@ -76,6 +76,7 @@ def _sweep_source(
         frames=frames,
         classes=plan.classes,
         levels=plan.levels,
+        ranges=plan.ranges,
         about={v.name: about(plan, v) for v in variants},
         starts=starts,
         book=book,

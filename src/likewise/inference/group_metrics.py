@@ -30,7 +30,7 @@ class GroupRates:
     Parameters
     ----------
     selection_rate
-        Share decided for class 1 (the favourable one, say).
+        Share decided for one class: the favourable one, or else class 1.
     impact_ratio
         Selection rate over that of ``most_selected``, the group with the highest one
         (29 CFR 1607.4(D) flags less than four fifths). That group is picked by looking, and the
@@ -159,6 +159,17 @@ def flip_rates(tally: Tally, alpha: float = 0.05) -> FlipRates:
         for hit in (table.before != table.after, ~before & after, before & ~after)
     )
     return FlipRates(changed, newly_wrong, newly_right)
+
+
+def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> tuple[Quantity, Quantity]:
+    """Return how often the favourable decision is refused, before the unfair map and after it."""
+    check_alpha(alpha)
+    table = _Decisions.of(tally)
+    before, after = (
+        table.share(decision != favourable, table.everybody).wilson(alpha)
+        for decision in (table.before, table.after)
+    )
+    return before, after
 
 
 @dataclasses.dataclass(frozen=True)

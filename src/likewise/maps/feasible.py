@@ -83,11 +83,17 @@ class Feasible:
         """Move places to the nearest feasible ones; what a person has now is feasible too."""
         x = x.copy()
         for choice in self.choices:
-            columns = list(choice.columns)
-            part, own = x[:, :, columns], x0[:, None, columns]
-            near = choice.nearest(part.reshape(-1, len(columns))).reshape(part.shape)
-            stay = np.square(part - own).sum(axis=2) <= np.square(part - near).sum(axis=2)
-            x[:, :, columns] = np.where(stay[:, :, None], own, near)
+            first, last = choice.columns[0], choice.columns[-1]
+            whole = last - first + 1 == len(choice.columns)
+            columns = slice(first, last + 1) if whole else list(choice.columns)
+            part, own = x[:, :, columns], x0[:, columns]
+            near = choice.nearest(part.reshape(-1, part.shape[2])).reshape(part.shape)
+            known = (choice.nearest(own) == own).all()
+            if not known:  # somebody has what no one else was seen to have
+                from_own = np.square(part - own[:, None]).sum(axis=2)
+                stay = from_own <= np.square(part - near).sum(axis=2)
+                near = np.where(stay[:, :, None], own[:, None], near)
+            x[:, :, columns] = near
         return x
 
 

@@ -50,8 +50,8 @@ class Reach(UnfairMap):
         distance of one. By default there is none, and all moves cost nothing.
     feasible
         Move categories and whole numbers to values that were observed, so that everyone found is
-        someone who could exist. Such moves may cost some fair distance, which is reported. With
-        ``True`` an audit learns the values from the people it is about.
+        someone who could exist. Such moves may cost some fair distance, which is reported. An
+        audit learns the values from the people it is about, unless this is ``False``.
     """
 
     name: ClassVar[str] = "reach"
@@ -71,12 +71,10 @@ class Reach(UnfairMap):
             raise InvalidSettings(f"The budget must be at least one model call, not {self.budget}.")
         if self.price is not None and not 0 < self.price < float("inf"):
             raise InvalidSettings(f"The price must be a positive number, not {self.price:g}.")
-        if self.feasible is False:
-            object.__setattr__(self, "feasible", None)
 
     @override
     def knowing(self, known: KnownPeople) -> "Reach":
-        if self.feasible is not True:
+        if self.feasible is False or isinstance(self.feasible, Feasible):
             return self
         groups = column_groups(known.people.x, known.people.features)
         found = zip(groups, known.combinations(groups, MOST_VALUES), strict=True)

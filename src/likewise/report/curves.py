@@ -115,7 +115,7 @@ class Traded:
 def trade_chart(points: Sequence[Traded], delta: float) -> Markup:
     """Draw balanced accuracy against the audit value, with error bars where they are known.
 
-    Up and to the left is better: right more often, and less harm to similar people.
+    Up and to the left is better: right more often, and less loss to similar people.
     """
     across = Axis.of([1.0, delta, *(v for p in points for v in p.audit if math.isfinite(v))])
     up = Axis.of([v for p in points for v in p.accuracy if math.isfinite(v)])

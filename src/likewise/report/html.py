@@ -13,7 +13,7 @@ from likewise.report.page import render, short
 from likewise.report.people import person
 from likewise.report.strip import placebo_strip
 from likewise.report.verdict_words import certifies, placebo_words
-from likewise.report.words import moved_placebo, moved_tests, search_words
+from likewise.report.words import flow_beside, moved_placebo, moved_tests, search_words
 from likewise.settings_file import write_settings
 
 MOST_GROUPS = 80
@@ -64,6 +64,8 @@ def to_html(record: Record) -> str:
         ),
         placebo=placebo_strip(shuffled, delta) if shuffled is not None else None,
         placebo_words=placebo_words,
+        flow_beside=flow_beside(record),
+        flow_strip=next((placebo_strip(p, delta) for p in record.placebo_beside.values()), None),
         shuffled=shuffled,
         tail=tail(record),
         tail_words=phrases.tail_words,
@@ -79,6 +81,7 @@ def to_html(record: Record) -> str:
         ),
         overall=[m for m in record.measures if not m.group],
         by_group=measures_by_group(record.measures),
+        selected=record.settings.decide.favourable or "".join(record.model.classes[1:2]),
         group_measures=GROUP_MEASURES,
         directions=record.metric.directions[:MOST_DIRECTIONS],
         bar=charts.bar,

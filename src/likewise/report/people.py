@@ -20,7 +20,8 @@ class Person:
     Parameters
     ----------
     changed
-        Columns that the map moved: name, value before, value after.
+        Columns that the map moved: name, value before, value after, and that of the nearest real
+        person.
     same
         Columns that it left: name and value.
     left_out
@@ -32,7 +33,7 @@ class Person:
     """
 
     case: WorstCase
-    changed: tuple[tuple[str, str, str], ...]
+    changed: tuple[tuple[str, str, str, str], ...]
     same: tuple[tuple[str, str], ...]
     left_out: int
     decision_changed: bool
@@ -54,7 +55,10 @@ def person(case: WorstCase) -> Person:
     # Numbers first by how far they went, in their own size; then names in their own order.
     moved.sort(key=_distance, reverse=True)
     kept = [pair for pair in pairs if _alike(pair[1], pair[2])]
-    changed = tuple((short(n), short(b), short(a)) for n, b, a in moved[:MOST_COLUMNS])
+    changed = tuple(
+        (short(n), short(b), short(a), short(case.nearest.get(n, "")))
+        for n, b, a in moved[:MOST_COLUMNS]
+    )
     same = tuple((short(n), short(b)) for n, b, _ in kept[:MOST_COLUMNS])
     shown = [part for row in (*changed, *same) for part in row]
     groups = tuple(short(value) for value in case.groups.values())

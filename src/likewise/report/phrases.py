@@ -17,6 +17,8 @@ MEASURES = {
     "decisions_changed": "Decisions that change with the move",
     "decisions_newly_wrong": "Decisions that become wrong",
     "decisions_newly_right": "Decisions that become right",
+    "refused_before": "Favourable decision refused, before the move",
+    "refused_after": "Favourable decision refused, after the move",
     "selection_rate": "Selection rate",
     "impact_ratio": "Impact ratio",
     "true_positive_rate": "True positive rate",
@@ -40,6 +42,7 @@ STATUSES = {
     "diverged": "left all bounds on the way",
     "undefined": "without a ratio: the loss before is zero",
     "below_one": "whose loss fell with the move",
+    "outside_observed_ranges": "moved to where a column is beyond all that were observed",
 }
 
 MAPS = {
@@ -49,6 +52,12 @@ MAPS = {
     "worst": "worse of flow and search within reach",
     "counterparts": "comparison with real counterparts",
 }
+
+SERVED_WORSE = (
+    "Served worse means a larger loss: the model is further from the truth. Whether that is to a "
+    "person's harm depends on what its decisions mean to them (say which one people want with "
+    "--favourable)."
+)
 
 
 def plain(name: str) -> str:
@@ -77,6 +86,11 @@ def not_said(record: Record) -> list[str]:
         "inconclusive": "It does not say that the model passed. The data cannot tell on which "
         "side of the tolerance it is; more people would.",
     }
+    if record.tests[record.decided_by.test].held_back:
+        limits["inconclusive"] = (
+            "It does not say that the model passed. The model is sensitive, but no more along the "
+            "traits than along others that mean nothing: more people would not change that."
+        )
     lam, time, _ = map_numbers(record)
     choices = (
         f"λ = {lam:g} and T = {time:g}"
@@ -90,6 +104,7 @@ def not_said(record: Record) -> list[str]:
         "may give another answer.",
         "It compares people with similar people. Differences between groups are another "
         "question; they are shown further down.",
+        *([] if record.settings.decide.favourable else [SERVED_WORSE]),
     ]
     goes_by_metric = record.decided_by.map != "flips"
     if record.decided_by.metric == "fixed" and record.metric.learned and goes_by_metric:
@@ -122,15 +137,7 @@ def _not_said_by_counterparts(part: CounterpartsRecord, outcome: str) -> list[st
         "It is about associations, not causes. A model that predicts perfectly exceeds 1, too, "
         "wherever the free columns predict the true outcome and go with the trait among people "
         "who are alike in what may matter.",
-        *(
-            []
-            if part.favourable
-            else [
-                "Served worse means a larger loss: the model is further from the truth. Whether "
-                "that is to a person's harm depends on what its decisions mean to them (say which "
-                "one people want with --favourable)."
-            ]
-        ),
+        *([] if part.favourable else [SERVED_WORSE]),
     ]
 
 

@@ -62,6 +62,7 @@ def _redact_case(case: WorstCase) -> WorstCase:
             "decision_after": f"{HIDDEN}, another" if flipped else HIDDEN,
             "groups": {},
             "before": dict.fromkeys(names, HIDDEN),
+            "nearest": dict.fromkeys(case.nearest, HIDDEN),
             "after": {name: f"{HIDDEN}, moved" if name in moved else HIDDEN for name in names},
         }
     )

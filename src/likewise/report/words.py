@@ -8,7 +8,7 @@ from likewise.report import counterpart_words
 from likewise.report.layout import WIDTH, facts, title_case, wrap
 from likewise.report.next_steps import next_steps
 from likewise.report.numbers import number, percent
-from likewise.report.verdict_words import not_below_zero, placebo_words, tests_table
+from likewise.report.verdict_words import TITLES, not_below_zero, placebo_words, tests_table
 
 
 def summary(record: Record, more: Iterable[str] = ()) -> str:
@@ -73,6 +73,18 @@ def moved_placebo(record: Record) -> PlaceboRecord | None:
     """Return the placebo of the test that decides, or would decide without counterparts."""
     names = [record.decided_by.test, *(test.test for test in moved_tests(record))]
     return next((record.placebo[name] for name in names if name in record.placebo), None)
+
+
+def flow_beside(record: Record) -> str:
+    """Say what the gradient flow finds beside a search, with its own placebo."""
+    flows = {test.test: test for test in record.beside if test.map == "flow"}
+    name = next((name for name in (record.decided_by.test, *flows) if name in flows), "")
+    if not name or all(test.map == "flow" for test in moved_tests(record)):
+        return ""
+    shuffled = record.placebo_beside.get(name)
+    also = f". {placebo_words(shuffled)}" if shuffled is not None else "."
+    title = TITLES.get(name, name)
+    return f"the gradient flow, {title} {number(flows[name].estimate)}{also}"
 
 
 def _count(n: int, thing: str) -> str:
@@ -147,6 +159,17 @@ def _people(record: Record) -> list[tuple[str, str]]:
             span = f"({number(measure.lower)} to {number(measure.upper)})"
             area = "" if math.isnan(record.model.auc) else f", AUC {number(record.model.auc)}"
             rows.append(("Performance", f"balanced accuracy {number(measure.value)} {span}{area}"))
+    refused = {measure.name: measure.value for measure in record.measures}
+    if "refused_before" in refused and record.counterparts is None:
+        shares = [percent(refused[f"refused_{when}"]) for when in ("before", "after")]
+        wanted = record.settings.decide.favourable
+        rows.append(
+            (
+                "Refused",
+                f"{wanted!r} to {shares[0]} of people, to {shares[1]} after the move (described, "
+                "not tested)",
+            )
+        )
     known = sorted((g for g in record.groups if not g.small), key=lambda g: g.estimate)
     if len(known) > 1:
         least, most = (
@@ -202,6 +225,8 @@ def _trust(record: Record) -> list[tuple[str, str]]:
     if record.horizons:
         ladder = ", ".join(f"{number(h.lower_bound)} at {h.time:g}" for h in record.horizons)
         rows.append(("Horizon", f"lower bound on the loss ratio: {ladder}"))
+    if flow := flow_beside(record):
+        rows.append(("Beside", flow))
     for refit in record.refits.values():
         used = ("counted" if record.counterparts else "decides") if refit.used else "shown only"
         rows.append(
