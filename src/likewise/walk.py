@@ -183,17 +183,23 @@ def rehearse(
     *,
     metric: FairMetric | None = None,
     map: UnfairMap | str | None = None,
+    pool: Any = None,
     settings: Settings | None = None,
     trust: bool = False,
 ) -> str:
     """Check everything an audit would, move nobody, and say what would be done."""
+    settings = chosen(settings, map, None, None)
+    if settings.map.name == "counterparts":
+        from likewise.engine.counterpart_walk import rehearse_counterparts
+
+        return rehearse_counterparts(model, people, pool=pool, settings=settings, trust=trust)
     with contextlib.ExitStack() as stack:
         plan = get_ready(
             model,
             people,
             metric=metric,
             map=map,
-            settings=chosen(settings, map, None, None),
+            settings=settings,
             trust=trust,
             stack=stack,
         )

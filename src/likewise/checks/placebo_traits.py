@@ -7,7 +7,7 @@ from typing import ClassVar, final
 from typing_extensions import override
 
 from likewise.checks.reach_crosscheck import ReachCrosscheck, may_replace, search_beside
-from likewise.engine.decide import Judgement, judge
+from likewise.engine.decide import AS_SENSITIVE, Judgement, judge
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.variants import DECIDES, Move, Variant
@@ -22,10 +22,6 @@ STREAM = 12
 WAVE = 8
 """Placebos that are moved at once, before it is asked whether they are enough."""
 
-AS_SENSITIVE = (
-    "the model is as sensitive to a trait that means nothing (with the traits shuffled: "
-    "{low:.3g} to {high:.3g}, p = {p:.2g})"
-)
 UNKNOWN = (
     "how sensitive the model is to a trait that means nothing is not known: this metric was "
     "learned without placebos (learn it again with likewise metric)"
@@ -142,7 +138,8 @@ class Placebo(Check):
 def as_sensitive(found: PlaceboComparison) -> str:
     """Say that traits which mean nothing do as much."""
     low, high = found.range
-    return AS_SENSITIVE.format(low=low, high=high, p=found.p_value)
+    shuffled = f"with the traits shuffled: {low:.3g} to {high:.3g}, p = {found.p_value:.2g}"
+    return f"{AS_SENSITIVE} ({shuffled})"
 
 
 def placebo_record(

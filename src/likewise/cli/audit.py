@@ -131,6 +131,10 @@ def audit(
     }
     if require not in (None, "within-tolerance"):
         raise InvalidSettings(f"--require knows one outcome: within-tolerance (got {require!r}).")
+    if resume and choices["map"] == "counterparts":
+        raise InvalidSettings(
+            "Nothing of an audit by counterparts is kept before it is finished: leave out --resume."
+        )
     where = Where.parse(run)
     job = Job(
         model=model,

@@ -91,7 +91,14 @@ class Job:
 
         files.check_writable(outcomes, *outputs.values())
         model, people, metric = self.open()
-        return rehearse(model, people, metric=metric, settings=self.settings, trust=self.trust)
+        return rehearse(
+            model,
+            people,
+            metric=metric,
+            pool=None if self.pool is None else list(self.pool),
+            settings=self.settings,
+            trust=self.trust,
+        )
 
     def run(
         self,

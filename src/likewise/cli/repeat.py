@@ -17,6 +17,8 @@ def repeat(
 ) -> None:
     """Repeat both tests on saved OUTCOMES, without the model; the metric is taken as given.
 
+    A metric that was learned accuses only if the audit's placebos allow it.
+
     Example: likewise test outcomes.parquet --delta 1.1
     """
     from likewise.engine.decide import judge_outcomes
@@ -34,7 +36,8 @@ def repeat(
     audited = f"; the audit's own {made[:12]}" if made else ""
     tolerance = f"Tolerance {settings.delta:g}, level {settings.alpha:g}"
     print(f"{tolerance}; settings {settings.hash[:12]}{audited}")
-    print("\n".join(wrap(sentence(judged.deciding), "")))
+    learned = saved.about.get("placebo") is not None
+    print("\n".join(wrap(sentence(judged.deciding, this_metric=learned), "")))
     if stuck := troubles(saved.counts()):
         print("\n".join(f"Not trustworthy: {reason}." for reason in stuck))
         raise typer.Exit(NOT_TRUSTWORTHY)

@@ -27,7 +27,7 @@ from likewise.engine.visits_table import visits_table
 from likewise.errors import LikewiseError, in_short
 from likewise.record import Record
 from likewise.registry import MAPS
-from likewise.scale.executors import Executor
+from likewise.scale.executors import Executor, Threads
 from likewise.settings import Settings
 
 
@@ -107,6 +107,37 @@ def compare_with_counterparts(
             seconds=time.perf_counter() - began,
         )
     return Compared(record, plan.people, visits_table(plan, found), below)
+
+
+def rehearse_counterparts(
+    model: Any, people: Any, *, pool: Any, settings: Settings, trust: bool
+) -> str:
+    """Check everything, find the pairs, ask about nobody, and say what would be done."""
+    with contextlib.ExitStack() as stack:
+        plan = get_counterparts_ready(
+            model,
+            people,
+            pool=pool,
+            settings=settings,
+            run=Threads(),
+            trust=trust,
+            progress=None,
+            stack=stack,
+        )
+        calls = [
+            plan.known.n * (len(p.groups) - 1) * 2 * plan.question.m for p in plan.pairs.values()
+        ]
+    pairs = ", ".join(f"{len(found.rows)} for {trait}" for trait, found in plan.pairs.items())
+    lines = [
+        f"Model: {plan.model.card.kind}",
+        f"People: {plan.known.n} from {plan.source.name}",
+        f"Pool: {plan.pool.table.num_rows} from {plan.pool.name}",
+        f"May matter: {', '.join(plan.question.may_matter or ()) or 'nothing'}",
+        f"Pairs: {pairs}",
+        f"Settings {plan.settings.hash[:12]}; at most {sum(calls)} rows for the model.",
+        "Everything fits together. Nobody was visited.",
+    ]
+    return "\n".join(lines)
 
 
 def settings_below(plan: CounterpartPlan) -> Settings:

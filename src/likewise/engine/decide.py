@@ -18,6 +18,9 @@ from likewise.settings import Choice, Settings
 from likewise.statistics.frame import Frame
 from likewise.statistics.tally import Tally
 
+AS_SENSITIVE = "the model is as sensitive to a trait that means nothing"
+"""Why a learned metric does not accuse."""
+
 EVERY = 4
 """Of a curve's 101 tolerances, the result file keeps every fourth, the first and the last."""
 
@@ -105,7 +108,10 @@ def judge(
 
 
 def judge_outcomes(outcomes: Outcomes, settings: Settings) -> Judgement:
-    """Run the tests that settings ask for on outcomes in memory."""
+    """Run the tests that settings ask for on outcomes in memory.
+
+    The metric is taken as given; one that was learned accuses only if its placebos allowed it.
+    """
     about = outcomes.about
     task = "regression" if about.get("task") == "regression" else "classification"
     output = "probabilities" if about.get("output") == "probabilities" else "logits"
@@ -113,7 +119,22 @@ def judge_outcomes(outcomes: Outcomes, settings: Settings) -> Judgement:
     tests = choose_tests(settings, card)
     tally = Tally.of(outcomes, Frame.of(outcomes, settings.cap).bare())
     map = str(about.get("map", "flow"))
-    return judge(tests, deciding_test(settings, card, tests, map), map, tally, outcomes)
+    judgement = judge(tests, deciding_test(settings, card, tests, map), map, tally, outcomes)
+    shuffled = about.get("placebo")
+    if not isinstance(shuffled, dict) or settings.decide.interval == "paper":
+        return judgement
+    evidence = {
+        name: dataclasses.replace(found, held_back=_held_back(shuffled.get(name), settings.alpha))
+        for name, found in judgement.evidence.items()
+    }
+    return dataclasses.replace(judgement, evidence=evidence)
+
+
+def _held_back(p: Any, alpha: float) -> str:
+    """Say why a learned metric cannot accuse, given what shuffled traits said of its audit."""
+    if not isinstance(p, int | float):
+        return "the audit tried no placebo (repeat it with this tolerance)"
+    return "" if p <= alpha else f"{AS_SENSITIVE} (p = {p:.2g})"
 
 
 def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Sequence
+from typing import Any
 
 from likewise.choices import digest
 from likewise.engine.plan import Plan
@@ -30,9 +31,12 @@ def identity_of(plan: Plan, variants: Sequence[Variant]) -> dict[str, str | int]
     }
 
 
-def provenance_of(record: Record) -> dict[str, str]:
-    """Return the hashes that outcomes are signed with."""
+def provenance_of(record: Record) -> dict[str, Any]:
+    """Return what outcomes are signed with: hashes, and what shuffled traits gave."""
+    gated = record.metric.learned and record.decided_by.map != "flips"
+    shuffled = {name: found.p_value for name, found in record.placebo.items()}
     return {
+        "placebo": shuffled if gated else None,
         "settings_hash": record.settings_hash,
         "model": record.model.sha256,
         "metric": record.metric.sha256,
