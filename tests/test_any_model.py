@@ -235,7 +235,7 @@ def test_a_pipeline_fitted_without_names_reads_the_columns_that_are_not_protecte
     expected = pipeline.predict_proba(audited[["a", "b", "c"]].to_numpy())
     wanted = expected[np.arange(300), audited["y"]]
     assert np.abs(outcomes.probability_before - wanted).max() < 1e-9
-    assert record.decided_by.map == "flow"
+    assert record.decided_by.map == "reach"
     failed(run("audit", tmp_path / "model.skops", tmp_path / "people.csv", *roles,
                "--map", "flips"), "swap")  # fmt: skip
 

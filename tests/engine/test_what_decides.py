@@ -209,13 +209,16 @@ def test_without_a_favourable_decision_nobody_is_called_harmed(result):
 
 
 def test_tests_that_are_repeated_know_what_shuffled_traits_said(result):
-    saved = result.outcomes
-    assert judge_outcomes(saved, Settings()).deciding.outcome == "evidence_of_unfairness"
-    doubtful = dataclasses.replace(
-        saved, about={**saved.about, "placebo": {"error_rate_ratio": 0.5}}
-    )
-    found = judge_outcomes(doubtful, Settings())
+    strict = Settings(delta=1.0)
+
+    def repeated(p_value, settings=strict):
+        about = {**result.outcomes.about, "placebo": {"error_rate_ratio": p_value}}
+        return judge_outcomes(dataclasses.replace(result.outcomes, about=about), settings)
+
+    assert set(result.outcomes.about["placebo"]) == {"loss_ratio", "error_rate_ratio"}
+    assert repeated(0.02).deciding.outcome == "evidence_of_unfairness"
+    found = repeated(0.5)
     assert found.deciding.outcome == "inconclusive"
     assert "as sensitive to a trait that means nothing" in found.deciding.held_back
     assert "tried no placebo" in found.records["loss_ratio"].held_back
-    assert judge_outcomes(doubtful, Settings().as_in_paper()).deciding.rejected
+    assert repeated(0.5, strict.as_in_paper()).deciding.rejected

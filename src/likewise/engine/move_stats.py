@@ -168,8 +168,13 @@ class MoveStats:
 
 
 def observed_ranges(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "2 d"]:
-    """Return the smallest and the largest value of every feature."""
-    return np.stack([np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)])
+    """Return the smallest and the largest value of every feature; indicators have no range.
+
+    Somebody between two categories is not beyond anything.
+    """
+    ranges = np.stack([np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)])
+    two = ((x == ranges[0]) | (x == ranges[1]) | np.isnan(x)).all(axis=0)
+    return np.where(two, [[-np.inf], [np.inf]], ranges)
 
 
 def beyond(
@@ -179,5 +184,5 @@ def beyond(
 ) -> Bool[np.ndarray, "n d"]:
     """Tell which features a move takes beyond the smallest or the largest that was observed."""
     low, high = ranges
-    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))  # of rounding
+    slack = 1e-9 * (1 + np.abs(before))  # of rounding
     return ((after < low - slack) | (after > high + slack)) & (after != before)
