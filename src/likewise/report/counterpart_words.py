@@ -184,13 +184,13 @@ def other_sides(part: CounterpartsRecord) -> list[str]:
 
 
 def undecided(part: CounterpartsRecord) -> list[str]:
-    """Say why groups could not be decided, one line each."""
-    return [
-        f"{trait.trait} {group.group}: {group.reasons[0]}"
-        for trait in part.traits
-        for group in trait.groups
-        if group.outcome == "inconclusive" and group.reasons
-    ]
+    """Say why groups could not be decided, one line a reason."""
+    groups: dict[str, list[str]] = {}
+    for trait in part.traits:
+        for group in trait.groups:
+            if group.outcome == "inconclusive" and group.reasons:
+                groups.setdefault(group.reasons[0], []).append(f"{trait.trait} {group.group}")
+    return [f"{listed(names)}: {reason}" for reason, names in groups.items()]
 
 
 def smallest_detectable(part: CounterpartsRecord) -> str:
