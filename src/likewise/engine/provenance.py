@@ -10,6 +10,7 @@ from likewise.engine.variants import Variant
 from likewise.fingerprints import of_json
 from likewise.metrics.saved import metric_fingerprint
 from likewise.record import Record
+from likewise.registry import MAPS
 
 LIBRARIES = ("likewise", "numpy")
 
@@ -33,7 +34,9 @@ def identity_of(plan: Plan, variants: Sequence[Variant]) -> dict[str, str | int]
 
 def provenance_of(record: Record) -> dict[str, Any]:
     """Return what outcomes are signed with: hashes, and what shuffled traits gave."""
-    gated = record.metric.learned and record.decided_by.map != "flips"
+    map = record.decided_by.map
+    goes_by_metric = map not in MAPS.built_in or getattr(MAPS.find(map), "goes_by_metric", False)
+    gated = record.metric.learned and goes_by_metric
     shuffled = {name: found.p_value for name, found in record.placebo.items()}
     return {
         "placebo": shuffled if gated else None,
