@@ -17,9 +17,9 @@ from likewise.record_counterparts import (
     CounterpartsRecord,
     CounterpartTrait,
 )
+from likewise.record_findings import ColumnShareRecord, SubgroupRecord
 from likewise.record_parts import (
     CertificateRecord,
-    ColumnShareRecord,
     DataRecord,
     DecidedBy,
     DeltaCurveRecord,
@@ -36,7 +36,6 @@ from likewise.record_parts import (
     PredictionRecord,
     RefitRecord,
     SensitivityRecord,
-    SubgroupRecord,
     TestRecord,
     ToleranceRecord,
     TraitRecord,

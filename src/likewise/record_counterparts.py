@@ -5,7 +5,8 @@ import math
 from pydantic import Field
 
 from likewise.json_text import Anything, Count, Hash, Number, Share, Size, Text
-from likewise.record_parts import ColumnShareRecord, Outcome, Part
+from likewise.record_findings import ColumnShareRecord
+from likewise.record_parts import Outcome, Part
 
 
 class CounterpartGroup(Part):

@@ -127,7 +127,7 @@ CHECKS = Registry(
         "groups": "checks.group_tables:Groups",
         "robust": "checks.robust_value:Robust",
         "sensitivity": "checks.sensitivity:Sensitivity",
-        "columns": "checks.carrying_columns:Columns",
+        "columns": "checks.carrying_columns:CarryingColumns",
         "subgroups": "checks.worst_subgroups:Subgroups",
     },
 )

@@ -23,7 +23,7 @@ SAMPLE = (400, 16)
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Columns(Check):
+class CarryingColumns(Check):
     r"""Shares out the audit value among the columns that the map moved.
 
     Some columns are held at the person's own values, the others are where the map put them:

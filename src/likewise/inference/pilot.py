@@ -7,7 +7,9 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.special import gammaincinv
 
+from likewise.errors import InvalidSettings
 from likewise.inference.estimate import quantile
 from likewise.inference.estimators import ratio_of_sums
 from likewise.inference.sampling import Design
@@ -17,6 +19,9 @@ from likewise.statistics.unit_sums import UnitSums
 
 MOST_UNITS = 100_000
 """A larger pilot is thinned at random: it would say the same, and take its time."""
+
+QUANTILES = 4000
+"""Of the distribution that people are drawn from where their skewness is given."""
 
 CELLS = 4_000_000
 """Numbers held at a time, so that memory does not grow with the repetitions."""
@@ -162,3 +167,22 @@ def score_power(
         return float((score(delta, *tables.T) > quantile(1 - alpha)).mean())
 
     return power
+
+
+def skewed_people(mean: float, sd: float, skewness: float) -> Pilot:
+    """Return people whose ratios have these three moments: quantiles of a gamma distribution."""
+    if not 0 < skewness <= 20:
+        raise InvalidSettings(f"skewness must lie above 0 and not above 20 (got {skewness:g}).")
+    shape = 4 / skewness**2
+    drawn = gammaincinv(shape, (np.arange(QUANTILES) + 0.5) / QUANTILES)
+    ratio = mean + sd * (drawn - drawn.mean()) / drawn.std()
+    return Pilot(ratio, np.ones(QUANTILES), people=1.0, clustered=False, test="mean")
+
+
+def check_rise(effect: float, base_error: float) -> None:
+    """Refuse an error rate that would grow beyond 1."""
+    if effect * base_error > 1:
+        raise InvalidSettings(
+            f"An error rate of {base_error:.3g} cannot grow {effect:.3g} times as large: that "
+            f"would be {effect * base_error:.3g}, and no rate exceeds 1."
+        )

@@ -7,12 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import gammaincinv
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.estimate import check_alpha, check_delta
-from likewise.inference.pilot import Pilot, errors_with_effect, score_power
+from likewise.inference.pilot import (
+    Pilot,
+    check_rise,
+    errors_with_effect,
+    score_power,
+    skewed_people,
+)
 from likewise.inference.power import (
+    check_goal,
     error_rows,
     fewest_rows,
     mid_p_power,
@@ -25,12 +30,6 @@ from likewise.statistics.error_table import ErrorTable
 
 FEW = 30
 """Fewer people than this say little, in a pilot or in an audit."""
-
-LARGEST = 1e6
-"""Larger ratios are not planned for: whoever looks finds them."""
-
-QUANTILES = 4000
-"""Of the distribution that people are drawn from where their skewness is given."""
 
 CURVE = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Where the power curve is shown, in parts of the rows needed."""
@@ -124,7 +123,7 @@ def plan(
     >>> plan(1.4, sd=0.9, base_error=0.2).rows[0].n
     223
     """
-    _check(effect, delta, alpha, power)
+    check_goal(effect, delta, alpha, power)
     if pilot is not None:
         if any(given is not None for given in (sd, skewness, base_error)):
             raise InvalidSettings("Give either a pilot, or sd and base_error, not both.")
@@ -142,21 +141,6 @@ def plan(
     rows = [] if sd is None else [_loss_row(goal, effect, sd, skewness, seed, repetitions)]
     rows += [] if base_error is None else [_error_row(goal, effect, base_error)]
     return dataclasses.replace(goal, rows=tuple(rows))
-
-
-def _check(effect: float | None, delta: float, alpha: float, power: float) -> None:
-    check_delta(delta)
-    check_alpha(alpha)
-    if not alpha < power < 1:
-        raise InvalidSettings(
-            f"power must lie between alpha = {alpha:g} and 1 (got {power:g}): no audit finds "
-            "everything, and even chance finds alpha."
-        )
-    if effect is not None and not delta < effect <= LARGEST:
-        raise InvalidSettings(
-            f"The effect to be found must be a number above delta = {delta:g} and at most "
-            f"{LARGEST:g} (got {effect:g}): less is within tolerance, and more is found in anybody."
-        )
 
 
 def _loss_row(
@@ -187,20 +171,10 @@ def _loss_row(
     return _row("loss_ratio", start, power_at, effect, "normal limit", assumes)
 
 
-def skewed_people(mean: float, sd: float, skewness: float) -> Pilot:
-    """Return people whose ratios have these three moments: quantiles of a gamma distribution."""
-    if not 0 < skewness <= 20:
-        raise InvalidSettings(f"skewness must lie above 0 and not above 20 (got {skewness:g}).")
-    shape = 4 / skewness**2
-    drawn = gammaincinv(shape, (np.arange(QUANTILES) + 0.5) / QUANTILES)
-    ratio = mean + sd * (drawn - drawn.mean()) / drawn.std()
-    return Pilot(ratio, np.ones(QUANTILES), people=1.0, clustered=False, test="mean")
-
-
 def _error_row(goal: Plan, effect: float, base_error: float) -> PlanRow:
     if not 0 < base_error < 1:
         raise InvalidSettings(f"base_error must lie between 0 and 1 (got {base_error:g}).")
-    _check_rise(effect, base_error)
+    check_rise(effect, base_error)
 
     def powers(n: Int[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         return mid_p_power(n, effect, goal.delta, base_error, goal.alpha)
@@ -217,14 +191,6 @@ def _error_row(goal: Plan, effect: float, base_error: float) -> PlanRow:
     n = int(around[short[-1] + 1]) if short.size else int(around[0])
     assumes = f"{100 * base_error:.3g} % of decisions are wrong before the map; none turns right."
     return _row("error_rate_ratio", n, power_at, effect, "mid-P, enumerated", assumes)
-
-
-def _check_rise(effect: float, base_error: float) -> None:
-    if effect * base_error > 1:
-        raise InvalidSettings(
-            f"An error rate of {base_error:.3g} cannot grow {effect:.3g} times as large: that "
-            f"would be {effect * base_error:.3g}, and no rate exceeds 1."
-        )
 
 
 def _row(
@@ -293,7 +259,7 @@ def _pilot_row(
     after, before = columns
     if test == "error_rate_ratio":
         base = float(design.totals(before).sum() / design.total_weights.sum())
-        _check_rise(effect, base)
+        check_rise(effect, base)
         if design.simple and pilot.monotone:
             return _error_row(goal, effect, base)
         wrong = pilot.error_after, pilot.error_before

@@ -8,7 +8,11 @@ from jaxtyping import Float, Int
 from scipy.special import ndtr, ndtri
 
 from likewise.errors import InvalidSettings
+from likewise.inference.estimate import check_alpha, check_delta
 from likewise.inference.midp import mid_p_value
+
+LARGEST = 1e6
+"""Larger ratios are not planned for: whoever looks finds them."""
 
 MOST_ROWS = 10**9
 """Nobody audits more people; a plan beyond this is refused."""
@@ -90,3 +94,19 @@ def _whole(rows: float) -> int:
             "further above delta."
         )
     return max(2, math.ceil(rows))
+
+
+def check_goal(effect: float | None, delta: float, alpha: float, power: float) -> None:
+    """Refuse what no audit can be planned for."""
+    check_delta(delta)
+    check_alpha(alpha)
+    if not alpha < power < 1:
+        raise InvalidSettings(
+            f"power must lie between alpha = {alpha:g} and 1 (got {power:g}): no audit finds "
+            "everything, and even chance finds alpha."
+        )
+    if effect is not None and not delta < effect <= LARGEST:
+        raise InvalidSettings(
+            f"The effect to be found must be a number above delta = {delta:g} and at most "
+            f"{LARGEST:g} (got {effect:g}): less is within tolerance, and more is found in anybody."
+        )
