@@ -158,6 +158,7 @@ class CertificateRecord(Part):
     error_in_se: Size
     subsample: Count
     cap_reached: bool
+    precision: Text = ""
     note: Text = ""
 
 

@@ -30,6 +30,7 @@ from likewise.engine.provenance import identity_of
 from likewise.engine.run_progress import Progress, noted_warnings
 from likewise.engine.sweep import sweep
 from likewise.engine.variants import DECIDES, Variant
+from likewise.engine.worst_finely import worst_finely
 from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
@@ -155,6 +156,7 @@ def audit(
         while more := further(questions, stats, plan):
             stats |= sweep(plan, more, progress=progress)
         plan = dataclasses.replace(plan, rows=reader(book, plan.n))
+        plan, stats[DECIDES] = worst_finely(plan, stats[DECIDES])
         judgement = judge_everyone(plan, stats)
         findings = []
         for check in questions:

@@ -1,13 +1,17 @@
 import dataclasses
+import importlib.util
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from likewise.engine.certificate import certify
-from likewise.maps.flow import GradientFlow
+from likewise.engine import fine_solution
+from likewise.engine.certificate import LADDER, certify
+from likewise.maps.flow import SOLVERS, GradientFlow
 from likewise.maps.observe import observe
 from likewise.metrics.quadratic import ignoring
 from likewise.models import as_model
@@ -31,8 +35,8 @@ def metric():
 @pytest.fixture(scope="module")
 def people():
     rng = np.random.default_rng(2)
-    x = rng.normal(size=(1500, 8))
-    return x, rng.integers(0, 2, size=1500)
+    x = rng.normal(size=(600, 8))
+    return x, rng.integers(0, 2, size=600)
 
 
 def ratios(flow, model, metric, people):
@@ -40,36 +44,36 @@ def ratios(flow, model, metric, people):
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_certificate_exceeds_the_true_error(seed, activation, metric, people):
     model = network(seed, activation)
     flow, certificate = certify(GradientFlow(), model, metric, *people)
     ours = ratios(flow, model, metric, people)
     # Where the network has kinks, fewer steps are all off by the same.
-    exact = ratios(GradientFlow(steps=1500), model, metric, people)
+    exact = ratios(GradientFlow(steps=700), model, metric, people)
     error = abs(ours.mean() - exact.mean())
     assert error <= certificate.error_bound
     assert error <= 0.15 * exact.std() / math.sqrt(len(exact))
-    # A tenth of a standard error for the difference, which counts twice, and for its chance part.
-    assert certificate.error_in_se <= 0.3
+    # A tenth of a standard error for the difference, which counts twice, for chance, and half of
+    # one for what is open of the fine solution.
+    assert certificate.error_in_se <= 0.6
     assert not certificate.cap_reached
 
 
 def test_the_steps_are_doubled_until_they_are_enough(metric, people):
     flow, certificate = certify(GradientFlow(), network(0), metric, *people)
     assert flow.steps == certificate.steps
-    assert certificate.steps in [4, 8, 16, 32, 64]
-    assert certificate.method == "exponential4"
-    assert certificate.evaluations == 5 * certificate.steps
-    assert certificate.subsample == 1000
-    stricter, _ = certify(GradientFlow(), network(0), metric, *people, target=0.01)
-    assert stricter.steps > flow.steps
+    assert (certificate.method, certificate.steps) in LADDER
+    assert certificate.evaluations == certificate.steps * SOLVERS[certificate.method].evaluations
+    assert certificate.subsample == 600
+    stricter = certify(GradientFlow(), network(0), metric, *people, target=0.01)[1]
+    assert stricter.evaluations > certificate.evaluations
 
 
 def test_a_larger_audit_needs_more_steps(metric, people):
-    few, _ = certify(GradientFlow(), network(0), metric, *people)
-    many, _ = certify(GradientFlow(), network(0), metric, *people, n=100_000)
-    assert many.steps > few.steps
+    _, few = certify(GradientFlow(), network(0), metric, *people)
+    _, many = certify(GradientFlow(), network(0), metric, *people, n=100_000)
+    assert many.evaluations > few.evaluations
 
 
 def test_the_standard_error_never_asks_for_more_than_anyone_needs(metric, people):
@@ -83,9 +87,11 @@ def test_the_standard_error_never_asks_for_more_than_anyone_needs(metric, people
 
 
 def test_the_cap_is_kept_and_said(metric, people):
-    flow, certificate = certify(GradientFlow(), network(0), metric, *people, target=1e-9, most=100)
+    x, y = people
+    few = GradientFlow(solver="exponential2")
+    flow, certificate = certify(few, network(0), metric, x[:100], y[:100], most=10)
     assert certificate.cap_reached
-    assert certificate.evaluations <= 100
+    assert certificate.evaluations <= 10
     assert flow.steps == certificate.steps
 
 
@@ -105,7 +111,7 @@ def test_the_paper_s_simulation_can_be_certified(metric, people):
     _, certificate = certify(GradientFlow.paper_simulation(), network(0), metric, x[:50], y[:50])
     assert certificate.method == "euler"
     assert certificate.steps == 400
-    assert 0 < certificate.error_bound < math.inf
+    assert certificate.error_bound > 0
 
 
 def test_free_flows_and_explicit_solvers_are_certified_too(metric, people):
@@ -127,7 +133,7 @@ def test_float32_is_checked_against_float64(metric, people):
     extra = single.error_bound - double.error_bound
     flows = (GradientFlow(steps=64, precision=p) for p in ("float64", "float32"))
     gap = np.subtract(*(ratios(flow, network(0), metric, people).mean() for flow in flows))
-    assert 0 < extra < 1e-4
+    assert abs(extra) < 1e-4
     assert abs(gap) < 1e-4
 
 
@@ -160,7 +166,7 @@ def test_regressions_are_certified_by_the_ratio_of_mean_losses(metric, people):
     x, _ = people
     net = nn.Sequential(nn.Linear(8, 24), nn.Tanh(), nn.Linear(24, 1)).double()
     model = as_model(net, output="values")
-    y = model(x)[:, 0] + np.random.default_rng(3).normal(size=1500)
+    y = model(x)[:, 0] + np.random.default_rng(3).normal(size=600)
     flow, certificate = certify(GradientFlow(time=1), model, metric, x, y)
     before, after = (
         observe(model, f.bind(model, metric), metric, x, y).outcomes.loss_after.mean()
@@ -180,3 +186,85 @@ def test_theorem_2_2_is_quoted(metric, people):
     _, certificate = certify(GradientFlow(steps=4), network(0), metric, x[:50], y[:50])
     assert "10^217" in certificate.note  # e^(2 · 50 · 5)
     assert certificate.record().note == certificate.note
+
+
+def test_the_error_of_a_regression_is_divided_by_the_mean_loss_of_all(metric):
+    # One person in fifty has a large loss, and is drawn far more often than others.
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(4000, 8))
+    model = as_model(nn.Sequential(nn.Linear(8, 1)).double(), output="values")
+    y = model(x)[:, 0] + rng.normal(size=4000) * np.where(rng.random(4000) < 0.02, 30, 1)
+    flow, certificate = certify(GradientFlow(time=1, steps=3), model, metric, x, y)
+    ours, exact = (
+        observe(model, f.bind(model, metric), metric, x, y).outcomes
+        for f in (flow, GradientFlow(time=1, steps=60))
+    )
+    error = abs((ours.loss_after.mean() - exact.loss_after.mean()) / ours.loss_before.mean())
+    assert error <= certificate.error_bound
+    assert certificate.error_bound <= 6 * error  # and it says something
+
+
+def test_people_s_weights_count(metric, people):
+    x, y = people
+    heavy = np.where(np.arange(len(x)) < 20, 30.0, 1.0)
+    given = GradientFlow(steps=4, solver="exponential2")
+    alike = certify(given, network(0), metric, x, y)[1]
+    weighted = certify(given, network(0), metric, x, y, weight=heavy)[1]
+    ours, exact = (
+        ratios(flow, network(0), metric, people) for flow in (given, GradientFlow(steps=300))
+    )
+    assert abs(np.average(ours - exact, weights=heavy)) <= weighted.error_bound
+    assert weighted.error_in_se != alike.error_in_se
+
+
+class Gated(nn.Module):
+    """A linear model, but for the few people beyond a gate, for whom it is a fast wave."""
+
+    def forward(self, x):
+        wave = 4 * torch.sigmoid(40 * (x[:, 7] - 2.05)) * torch.sin(25 * x[:, 0])
+        out = x[:, 1] + wave
+        return torch.stack([torch.zeros_like(out), out], 1)
+
+
+def test_a_wild_field_of_two_in_a_hundred_people_is_found(monkeypatch):
+    monkeypatch.setattr(fine_solution, "FINEST", 160)  # for speed
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(400, 8)), rng.integers(0, 2, size=400)
+    assert 3 < (x[:, 7] > 2.05).sum() < 20
+    metric = ignoring(np.eye(8)[:1])
+    _, certificate = certify(GradientFlow(steps=16, time=1), as_model(Gated()), metric, x, y)
+    # Steps of 1/16 jump to and fro over a wave that is 1/4 long: that is never a small error.
+    assert not certificate.certified or certificate.error_in_se > 0.5
+
+
+def test_a_few_people_who_change_the_value_make_the_certificate_less_sure(metric, people):
+    _, certificate = certify(GradientFlow(), network(0), metric, *people)
+    assert certificate.less_sure(certificate.error_bound / 2) is certificate
+    less = certificate.less_sure(3 * certificate.error_bound)
+    assert less.error_bound == pytest.approx(4 * certificate.error_bound)
+    assert less.error_in_se == pytest.approx(4 * certificate.error_in_se)
+    assert "harmed most" in less.note
+
+
+def test_steps_left_open_are_taken_in_float32_where_that_is_enough(metric, people):
+    flow, certificate = certify(GradientFlow(), network(0), metric, *people)
+    assert flow.precision == certificate.precision == "float32"
+    kept, certificate = certify(GradientFlow(precision="float64"), network(0), metric, *people)
+    assert kept.precision == certificate.precision == "float64"
+    x, y = people
+    far = x + 3e6  # float32 knows such people to about a quarter
+    flow, certificate = certify(GradientFlow(), network(0, nn.Tanh), metric, far, y)
+    assert certificate.precision == "float64" or certificate.error_in_se < 0.1
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_claims_hold_over_the_grid_of_the_benchmark(number):
+    path = Path(__file__).parents[2] / "benchmarks" / "certificate.py"
+    spec = importlib.util.spec_from_file_location("certificate_benchmark", path)
+    benchmark = importlib.util.module_from_spec(spec)
+    sys.modules["certificate_benchmark"] = benchmark  # where dataclasses look
+    spec.loader.exec_module(benchmark)
+    audit = benchmark.Audit.drawn(np.random.default_rng([11, number]), largest=50)
+    # At most four times as fine as the certificate's own fine solution: for speed.
+    short = dataclasses.replace(audit, lam=50.0, time=2.0)
+    assert short.run()["held"]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from likewise.errors import InvalidSettings
-from likewise.ode.exponential import Exponential2, Exponential4
+from likewise.ode.exponential import Exponential2, Exponential4, ExponentialAdams
 from likewise.ode.integrate import integrate
 from likewise.ode.solvers import RK4, Euler, SemilinearField
 from likewise.ode.steps import constant
 
-SOLVERS = [Euler(), RK4(), Exponential2(), Exponential4()]
-EXPONENTIAL = [Exponential2(), Exponential4()]
+SOLVERS = [Euler(), RK4(), Exponential2(), Exponential4(), ExponentialAdams()]
+EXPONENTIAL = [Exponential2(), Exponential4(), ExponentialAdams()]
 
 
 class Pull(SemilinearField):
@@ -88,7 +88,8 @@ def test_a_step_changes_neither_its_start_nor_the_step_before(solver):
     second = step(first)
     assert np.array_equal(START, start)
     assert np.array_equal(first, kept)
-    assert np.array_equal(second, solver.step(field, kept, 0.1))
+    if not isinstance(solver, ExponentialAdams):  # which remembers the step before
+        assert np.array_equal(second, solver.step(field, kept, 0.1))
 
 
 def test_an_exponential_solver_needs_a_linear_part():

@@ -142,6 +142,12 @@ class Survey:
         return of_people(names, self.n, [self.chunks[k] for k in sorted(self.chunks)])
 
 
+def drawn_rows(n: int, seed: int, size: int = SAMPLE) -> Int[np.ndarray, " m"]:
+    """Return the rows, of ``n``, whose people are in the sample; all if there are few."""
+    rng = np.random.default_rng([seed, 8])
+    return np.sort(rng.choice(n, min(size, n), replace=False))
+
+
 @dataclasses.dataclass(frozen=True)
 class SurveyJob:
     """Surveys ranges of rows, in whatever process it finds itself in.
@@ -158,9 +164,7 @@ class SurveyJob:
 
     def begin(self) -> Callable[[range], Survey]:
         """Draw the rows of the sample, once a worker."""
-        n = self.source.n_rows
-        rng = np.random.default_rng([self.seed, 8])
-        drawn = np.sort(rng.choice(n, min(self.size, n), replace=False))
+        drawn = drawn_rows(self.source.n_rows, self.seed, self.size)
 
         def look(rows: range) -> Survey:
             people, places = self.source.rows(rows.start, rows.stop)

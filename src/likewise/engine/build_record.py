@@ -125,6 +125,11 @@ def mean_fair_distance(found: MoveStats) -> float:
 
 def _uncertified(plan: Plan) -> tuple[str, ...]:
     certificate = plan.certificate
+    if certificate is not None and not certificate.certified:
+        return (
+            "the numerical error of the flow could not be certified; shorten its time, or bound it "
+            "by the reach (map.bounded)",
+        )
     if certificate is None or not certificate.cap_reached:
         return ()
     return (

@@ -24,6 +24,7 @@ def certified(
     y: Shaped[np.ndarray, " n"],
     *,
     n: int,
+    weight: Float[np.ndarray, " n"] | None = None,
     seed: int = 0,
     threads: int = 1,
     rungs: bool = True,
@@ -37,11 +38,12 @@ def certified(
     """
     if isinstance(map, GradientFlow):
         flow = with_rungs(map) if rungs else map
-        return certify(flow, model, metric, x, y, n=n, seed=seed, threads=threads)
+        return certify(flow, model, metric, x, y, weight=weight, n=n, seed=seed, threads=threads)
     if len(map.parts) < 2:
         return map, None
     found = [
-        certified(part, model, metric, x, y, n=n, seed=seed, threads=threads) for part in map.parts
+        certified(part, model, metric, x, y, n=n, weight=weight, seed=seed, threads=threads)
+        for part in map.parts
     ]
     errors = [certificate for _, certificate in found if certificate is not None]
     worst = max(errors, key=lambda certificate: certificate.error_in_se, default=None)

@@ -7,11 +7,18 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
+from scipy import special
 
 from likewise.maps.flow import GradientFlow, Precision
 from likewise.metrics.base import FairMetric
 from likewise.models.base import Model
 from likewise.scale.blocks import block_size, run_blocks
+
+SURE = 0.995
+"""Level at which chance is allowed for, on either side."""
+
+BEYOND = 1e100
+"""Changes above this belong to people who diverge, and say nothing more."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -20,6 +27,10 @@ class Some:
 
     Parameters
     ----------
+    share
+        What each of them counts for, one on average.
+    scale
+        The mean loss that changes are divided by, for a regression; else everyone's own loss.
     total
         People in the whole audit.
     """
@@ -28,8 +39,32 @@ class Some:
     metric: FairMetric
     x: Float[np.ndarray, "m d"]
     y: Shaped[np.ndarray, " m"]
+    share: Float[np.ndarray, " m"]
     total: int
     threads: int
+    scale: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        metric: FairMetric,
+        x: Float[np.ndarray, "m d"],
+        y: Shaped[np.ndarray, " m"],
+        weight: Float[np.ndarray, " m"] | None,
+        total: int,
+        threads: int,
+    ) -> "Some":
+        """Return people drawn at random, with all that their solutions are measured by."""
+        share = np.ones(len(x)) if weight is None else weight / weight.mean()
+        some = cls(model, metric, x, y, share, total, threads)
+        if model.card.task != "regression":
+            return some
+        return dataclasses.replace(some, scale=float((share * some.before).mean()))
+
+    def take(self, rows: Int[np.ndarray, " u"]) -> "Some":
+        """Return some of them; what they are divided by stays that of all."""
+        return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], share=self.share[rows])
 
     def after(
         self, flow: GradientFlow, precision: Precision = "float32"
@@ -69,62 +104,82 @@ class Some:
     def changes(
         self, after: Float[np.ndarray, " m"], finer: Float[np.ndarray, " m"]
     ) -> Float[np.ndarray, " m"]:
-        """Return what each person adds to the change of the audit value, times their number."""
-        mean = self.before.mean() if self.model.card.task == "regression" else self.before
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((finer - after) / mean)
-
-    def value(self, after: Float[np.ndarray, " m"]) -> tuple[float, float]:
-        """Return the audit value, and the standard error it has with all people.
+        """Return what each person adds to the change of the audit value, times their number.
 
         People without finite losses or ratios are left to the statuses of the audit itself.
         """
-        if self.model.card.task == "regression":
-            mean = self.before.mean()
-            value = after.mean() / mean
-            terms = value + (after - value * self.before) / mean
-        else:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                terms = after / self.before
-        terms = terms[np.isfinite(terms)]
-        if len(terms) < 2:
-            return 1.0, 0.0
-        return float(terms.mean()), float(terms.std()) / math.sqrt(self.total)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = self.share * (finer - after) / (self.scale or self.before)
+        return np.where(np.isfinite(change), change, 0.0)
 
-    def mean_change(
-        self, after: Float[np.ndarray, " m"], finer: Float[np.ndarray, " m"]
+    def value(
+        self, after: Float[np.ndarray, " m"], factor: Float[np.ndarray, " m"] | None = None
     ) -> tuple[float, float]:
-        """Return the change of the audit value, and the standard error of having seen only some."""
-        change = self.changes(after, finer)
-        change = change[np.isfinite(change)]
-        if len(change) < 2:
-            return math.inf, 0.0
-        rest = max(0.0, 1 - len(self.x) / self.total)
-        return float(change.mean()), float(change.std()) * math.sqrt(rest / len(change))
+        """Return the audit value, and the standard error it has with all people.
+
+        ``factor`` says how many people each of them stands for, alike by default.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = after / (self.scale or self.before)
+            known = np.isfinite(terms)
+            own = self.before / self.scale if self.scale else np.ones(len(terms))
+        if known.sum() < 2:
+            return 1.0, 0.0
+        factor = np.ones(len(terms)) if factor is None else factor
+        factor = factor[known] / factor[known].sum()
+        share = self.share[known] / float((factor * self.share[known]).sum())
+        value = float((factor * share * terms[known]).sum())
+        away = share * (terms[known] - value * own[known])
+        return value, math.sqrt(float((factor * np.square(away)).sum()) / self.total)
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """A mean change of the audit value, as seen on the people who were drawn.
+
+    Parameters
+    ----------
+    change, std_error
+        The change, and its standard error, since some people were not seen.
+    worth
+        How many people it comes from: fewer than there are, if some change far more than others.
+    """
+
+    change: float
+    std_error: float
+    worth: float = math.inf
+
+    @property
+    def noise(self) -> float:
+        """How far off chance may have put the change; the farther, the fewer it comes from."""
+        return float(special.stdtrit(max(self.worth, 3.0), SURE)) * self.std_error
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Drawn:
-    """A few of some people, drawn the likelier the more their losses depend on the steps.
+    """A few of some people: half at random, half the likelier the more they may matter.
 
     Where a network has kinks, a few people's paths depend on the steps, and most people's do not;
-    so a few hundred draws say as much of the mean error as thousands of people would.
+    so a few hundred draws say as much of the mean error as thousands of people would. Coarse
+    solutions do not show everyone who matters: that is what the random half is for.
 
     Parameters
     ----------
     people, rows
         Those who were drawn, each once, and where they stand among the others.
-    place, weight
-        For every draw who it was, and one over the number of times they were to be expected.
+    factor
+        What the change of each counts for in the mean over all.
     pool
         How many people the draws are from.
+    draws
+        Number of draws; that of the pool if everyone was taken.
     """
 
     people: Some
     rows: Int[np.ndarray, " u"]
-    place: Int[np.ndarray, " k"]
-    weight: Float[np.ndarray, " k"]
+    factor: Float[np.ndarray, " u"]
     pool: int
+    draws: int
 
     @classmethod
     def of(
@@ -137,34 +192,53 @@ class Drawn:
     ) -> "Drawn":
         """Draw ``count`` people, given two solutions for all; or take all if there are no more.
 
-        Half of the chance goes with the difference between the solutions, half with the loss.
+        What may matter is the difference between the solutions, and the loss, in equal parts.
         """
         m = len(coarse)
         if m <= count:
-            return cls(some, np.arange(m), np.arange(m), np.ones(m), m)
-        nothing = np.zeros(m)
-        parts = (np.abs(some.changes(start, fine)) for start in (coarse, nothing))
-        sizes = [np.where(np.isfinite(part), part, 0.0) for part in parts]
-        chance = sum(size / max(size.mean(), np.finfo(float).tiny) for size in sizes) + 0.01
+            return cls(some, np.arange(m), np.full(m, 1 / m), m, m)
+        sizes = (np.abs(some.changes(start, fine)) for start in (coarse, np.zeros(m)))
+        chance = np.full(m, 2.0)
+        for size in sizes:
+            chance += size / max(size.mean(), np.finfo(float).tiny)
         chance /= chance.sum()
-        drawn = rng.choice(m, count, p=chance)
-        rows, place = np.unique(drawn, return_inverse=True)
-        few = dataclasses.replace(some, x=some.x[rows], y=some.y[rows])
-        return cls(few, rows, place, 1 / (m * chance[drawn]), m)
+        rows, times = np.unique(rng.choice(m, count, p=chance), return_counts=True)
+        return cls(some.take(rows), rows, times / (m * count * chance[rows]), m, count)
 
-    def mean_change(
+    def std_error(self, after: Float[np.ndarray, " u"]) -> float:
+        """Return the standard error of the audit value that their losses tell."""
+        return self.people.value(after, self.factor)[1]
+
+    def parts(
         self, after: Float[np.ndarray, " u"], finer: Float[np.ndarray, " u"]
-    ) -> tuple[float, float]:
-        """Return the change of the audit value, and its standard error."""
-        change = self.people.changes(after, finer)[self.place]
-        known = np.isfinite(change)
-        change, weight = change[known], self.weight[known]
-        if len(change) < 2:
-            return math.inf, 0.0
-        weighted = weight * change
-        mean = float(weighted.mean())
-        everyone = len(self.weight) == self.pool
-        draws = 0.0 if everyone else float(weighted.var()) / len(change)
-        spread = max(0.0, float((weight * change**2).mean()) - mean**2)
+    ) -> Float[np.ndarray, " u"]:
+        """Return the change of the audit value, person by person."""
+        return self.factor * self.people.changes(after, finer)
+
+    def seen(self, after: Float[np.ndarray, " u"], finer: Float[np.ndarray, " u"]) -> Seen:
+        """Return the mean change, and how far off chance may have put it."""
+        part = self.parts(after, finer)
+        mean, squares = float(part.sum()), np.square(part)
+        if not squares.any():
+            return Seen(mean, 0.0)
+        if np.abs(part).max() > BEYOND:
+            return Seen(math.inf, math.inf, 1.0)
+        draws = 0.0 if self.draws == self.pool else float(squares.sum()) - mean**2 / self.draws
+        change = self.people.changes(after, finer)
+        spread = float((self.factor * np.square(change)).sum()) - mean**2
         rest = max(0.0, 1 - self.pool / self.people.total)
-        return mean, math.sqrt(draws + rest * spread / self.pool)
+        error = math.sqrt(max(0.0, draws) + rest * max(0.0, spread) / self.pool)
+        return Seen(mean, error, float(squares.sum() ** 2 / np.square(squares).sum()))
+
+
+def together(part: Float[np.ndarray, " u"]) -> float:
+    """Return how much changes of either sign may come to: their sum, or twice its spread."""
+    return max(abs(float(part.sum())), 2 * math.sqrt(float(np.square(part).sum())))
+
+
+def largest(part: Float[np.ndarray, " u"], limit: float) -> Int[np.ndarray, " q"]:
+    """Return the people without whom the changes come to at most ``limit`` together."""
+    order = np.argsort(-np.abs(part), kind="stable")
+    rest = part[order][::-1]
+    left = np.maximum(np.abs(rest.cumsum()), 2 * np.sqrt(np.square(rest).cumsum()))[::-1]
+    return np.sort(order[: int((left > limit).sum())])

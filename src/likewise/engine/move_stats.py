@@ -36,9 +36,7 @@ class HarmedMost:
         levels: Mapping[str, np.ndarray],
     ) -> "HarmedMost":
         """Keep the people of a block who are harmed most."""
-        rise = outcomes.loss_after - outcomes.loss_before
-        harm = rise if outcomes.about.get("task") == "regression" else outcomes.ratio
-        harm = np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        harm = _harm(outcomes)
         order = np.lexsort((outcomes.row, -harm))[:KEPT]
         groups = {
             name: known.named(levels[name][order]).to_numpy(zero_copy_only=False)
@@ -56,10 +54,20 @@ class HarmedMost:
             np.concatenate([self.after, other.after]),
         )._first()
 
+    def again(self, outcomes: Outcomes, after: Float[np.ndarray, "m d"]) -> "HarmedMost":
+        """Return the same people when they were moved in another way."""
+        return HarmedMost(_harm(outcomes), outcomes, self.before, after)._first()
+
     def _first(self) -> "HarmedMost":
         order = np.lexsort((self.outcomes.row, -self.harm))[:KEPT]
         few = self.outcomes.take(order)
         return HarmedMost(self.harm[order], few, self.before[order], self.after[order])
+
+
+def _harm(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
+    rise = outcomes.loss_after - outcomes.loss_before
+    harm = rise if outcomes.about.get("task") == "regression" else outcomes.ratio
+    return np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
 @dataclasses.dataclass(frozen=True)

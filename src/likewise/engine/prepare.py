@@ -13,7 +13,7 @@ from likewise.choices import make, note
 from likewise.data.encode import Encoder
 from likewise.data.scales import warn_about_scales
 from likewise.data.sources import Source
-from likewise.data.survey import Survey
+from likewise.data.survey import Survey, drawn_rows
 from likewise.engine.certified import certified
 from likewise.engine.decide import choose_tests, deciding_map, deciding_test, note_tests
 from likewise.engine.learning import learn_metric
@@ -149,13 +149,17 @@ def meet(
 
 def with_certificate(plan: Plan) -> Plan:
     """Return the plan with a map that is solved accurately enough, and the certificate of it."""
+    # In pieces only these are known: the same people, so that the steps are the same.
+    rows = np.isin(plan.known.places, drawn_rows(plan.source.n_rows, plan.settings.seed))
+    weight = plan.people.weight
     map, certificate = certified(
         plan.map,
         plan.model,
         plan.metric,
-        plan.x,
-        plan.y,
+        plan.x[rows],
+        plan.y[rows],
         n=plan.n,
+        weight=None if weight is None else weight[rows],
         seed=plan.settings.seed,
         threads=plan.threads,
     )

@@ -18,20 +18,21 @@ from likewise.maps.passage import Ascent
 from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
-from likewise.ode.exponential import Exponential2, Exponential4
+from likewise.ode.exponential import Exponential2, Exponential4, ExponentialAdams
 from likewise.ode.integrate import Solution, integrate
 from likewise.ode.solvers import RK4, Euler, Field, Solver
 from likewise.ode.steps import Steps, constant, halved, partition, places, power_decay
 from likewise.outcomes import Status
 
-SolverName = Literal["auto", "euler", "rk4", "exponential2", "exponential4"]
-Precision = Literal["float64", "float32"]
+SolverName = Literal["auto", "euler", "rk4", "exponential2", "exponential4", "exponential_adams"]
+Precision = Literal["auto", "float64", "float32"]
 
 SOLVERS: dict[str, Solver] = {
     "euler": Euler(),
     "rk4": RK4(),
     "exponential2": Exponential2(),
     "exponential4": Exponential4(),
+    "exponential_adams": ExponentialAdams(),
 }
 EXPLICIT = ("euler", "rk4")
 
@@ -74,7 +75,8 @@ class GradientFlow(UnfairMap):
     horizons
         Earlier times at which people's places are kept.
     precision
-        What the flow is computed in. Losses are always computed in float64.
+        What the flow is computed in. By default float32 where the certificate says that this is
+        enough, and float64 elsewhere. Losses are always computed in float64.
     keeps_start
         Leave people where they are if their loss would fall. The exact flow never lowers it,
         equation (10), so this only removes errors of the solver. By default all solvers do but
@@ -98,7 +100,7 @@ class GradientFlow(UnfairMap):
     bounded: bool = False
     reach: Ellipsoid | None = None
     horizons: tuple[float, ...] = ()
-    precision: Precision = "float64"
+    precision: Precision = "auto"
     keeps_start: bool | None = None  # type: ignore[assignment]
     schedule: Literal["constant", "paper_simulation"] = "constant"
 
@@ -150,6 +152,11 @@ class GradientFlow(UnfairMap):
             return cls.paper_simulation()
         return cls(**chosen)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What it is computed in, as it stands."""
+        return np.dtype("float32" if self.precision == "float32" else "float64")
+
     def method(self, metric: FairMetric) -> SolverName:
         """Return the name of the solver that is used with ``metric``."""
         if self.solver != "auto":
@@ -196,7 +203,7 @@ class GradientFlow(UnfairMap):
         within = self._within(metric)
         if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
             self._refuse_unstable(metric, max(steps))
-        dtype, d = np.dtype(self.precision), metric.free.shape[1]
+        dtype, d = self.dtype, metric.free.shape[1]
         coordinates = (
             free_coordinates(metric, dtype)
             if self.free_only
@@ -294,7 +301,7 @@ class BoundFlow:
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
-        start = x0.astype(self.flow.precision, copy=False)
+        start = x0.astype(self.flow.dtype, copy=False)
         if self.coordinates is None:
             field = PenalisedField(self.model, self.metric, self.flow.lam, start, y)
             path = self._solve(field, start, None)

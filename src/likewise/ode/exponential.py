@@ -60,6 +60,38 @@ class Exponential2(Solver):
 
 
 @final
+class ExponentialAdams(Solver):
+    """Exponential Adams–Bashforth of order two, one evaluation a step (Cox and Matthews 2002).
+
+    It continues the change of N over the last step; the first step is one of `Exponential2`.
+    """
+
+    order = 2
+    evaluations = 1
+
+    @override
+    def stepper(self, field: Field, x: State, h: float) -> Step:
+        nonlinear, (decay, full, correction) = _semilinear(field, h, x, _weights2)
+        now, last, room, ends = *(np.empty_like(x) for _ in range(3)), Turns(x)
+        begun = False
+
+        def step(x: State) -> State:
+            nonlocal now, last, begun
+            nonlinear(x, now)
+            a = full.add(now, decay.times(x, ends.other(x)), room)
+            if begun:
+                change = np.subtract(now, last, out=last)
+            else:
+                nonlinear(a, last)
+                change, begun = np.subtract(last, now, out=last), True
+            correction.add(change, a, room)
+            now, last = last, now
+            return a
+
+        return step
+
+
+@final
 class Exponential4(Solver):
     """Exponential Runge–Kutta of order four, also where the problem is stiff.
 

@@ -32,7 +32,7 @@ Field = SemilinearField | Callable[[np.ndarray], np.ndarray]
 
 
 class Solver(abc.ABC):
-    """A one-step method."""
+    """A method of one step, or of more, whose stepper remembers the steps before."""
 
     order: ClassVar[int]
     """How fast the error falls: like this power of the step."""

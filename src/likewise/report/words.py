@@ -185,7 +185,7 @@ def _people(record: Record) -> list[tuple[str, str]]:
 def numerical_error(c: CertificateRecord) -> str:
     """Say how far off the solution can be, against chance where that is larger."""
     if not math.isfinite(c.error_bound):
-        return "numerical error not known"
+        return "numerical error not certified"
     if c.error_in_se <= 1:
         return f"numerical error at most {number(c.error_in_se, 3)} standard errors"
     return f"numerical error at most {number(c.error_bound)}, more than chance adds here"
@@ -214,10 +214,11 @@ def _trust(record: Record) -> list[tuple[str, str]]:
     )
     if record.certificate is not None:
         c = record.certificate
+        kind = f" in {c.precision}" if c.precision else ""
         rows.append(
             (
                 "Certificate",
-                f"{c.method}, {c.evaluations} gradients a person, {numerical_error(c)}",
+                f"{c.method}, {c.evaluations} gradients a person{kind}, {numerical_error(c)}",
             )
         )
     if record.search:

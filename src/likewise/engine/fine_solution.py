@@ -1,0 +1,97 @@
+"""The true flow of some people, as well as steps can tell: shorter ones for who needs them."""
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from likewise.engine.certified_people import Drawn, largest
+from likewise.maps.flow import EXPLICIT, GradientFlow
+from likewise.metrics.base import FairMetric, QuadraticForm
+
+FINE, RESOLVING, MOST_AT_ONCE = 160, 3.0, 1000
+"""A fine solution has at least 160 steps, none longer than three times the time in which the
+penalty pulls people back unless that would be more than a thousand, and whoever differs from a
+solution with half of them has more. It begins with two steps that resolve how people settle where
+gradient and penalty balance."""
+
+FINEST = 2**12
+"""Steps, at most."""
+
+WORK = 2**20
+"""Steps of all people together that may be spent on those who need more, at most."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FineSolution:
+    """Losses after the true flow, and how sure they are.
+
+    Parameters
+    ----------
+    after
+        The losses.
+    before
+        The same with steps twice as long, person by person.
+    steps
+        How many each of them took.
+    resolved
+        Whether what is left to tell is small, as was asked for.
+    """
+
+    after: Float[np.ndarray, " u"]
+    before: Float[np.ndarray, " u"]
+    steps: Int[np.ndarray, " u"]
+    resolved: bool
+
+    @classmethod
+    def of(cls, flow: GradientFlow, drawn: Drawn, limit: float) -> "FineSolution":
+        """Halve the steps of whoever changes by that, until all changes are below ``limit``."""
+        people = drawn.people
+        first = first_steps(flow, people.metric)
+        before, after = (people.after(fine(flow, people.metric, n)) for n in (first // 2, first))
+        steps = np.full(len(after), first)
+        spent = 0
+        while True:
+            rows = largest(drawn.parts(before, after), limit)
+            finer = rows[2 * steps[rows] <= FINEST]
+            work = int(2 * steps[finer].sum())
+            if not len(rows) or not len(finer) or spent + work > WORK:
+                return cls(after, before, steps, not len(rows))
+            spent += work
+            for n in np.unique(steps[finer]):
+                which = finer[steps[finer] == n]
+                before[which] = after[which]
+                after[which] = people.take(which).after(fine(flow, people.metric, 2 * int(n)))
+                steps[which] = 2 * n
+
+
+def first_steps(flow: GradientFlow, metric: FairMetric) -> int:
+    """Return the steps that everyone is solved with."""
+    if not isinstance(metric, QuadraticForm):
+        explicit = dataclasses.replace(flow, steps=None, horizons=())
+        longest = explicit if flow.method(metric) in EXPLICIT else flow
+        return 4 * max(len(flow.grid(metric)), len(longest.grid(metric)))
+    resolving = min(math.ceil(flow.time * fastest(flow, metric) / RESOLVING), MOST_AT_ONCE)
+    return 2 * math.ceil(max(FINE, resolving) / 2)
+
+
+def fine(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
+    """Return the flow with so many steps, and two more at the start."""
+    rate = fastest(flow, metric)
+    settling = (1 / rate, 4 / rate) if rate * flow.time > steps / 2 else ()
+    rest = (flow.time - math.fsum(settling)) / steps
+    return dataclasses.replace(
+        flow,
+        solver="exponential2" if isinstance(metric, QuadraticForm) else flow.method(metric),
+        steps=settling + (rest,) * steps,
+        schedule="constant",
+        horizons=(),
+    )
+
+
+def fastest(flow: GradientFlow, metric: FairMetric) -> float:
+    """Return the fastest rate at which the penalty pulls people back."""
+    if flow.free_only or not isinstance(metric, QuadraticForm):
+        return 0.0
+    return 2 * flow.lam * metric.largest_eigenvalue
