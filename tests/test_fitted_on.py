@@ -280,3 +280,34 @@ def test_workers_are_told_what_was_found_out(fitted, folder, table, encoder, tmp
     check_record(likewise.Record.read(tmp_path / "r.json"), p, y, "original")
     true = likewise.Outcomes.read(tmp_path / "o.parquet").probability_before
     np.testing.assert_allclose(true, np.where(y == 1, p, 1 - p), atol=1e-9)
+
+
+def test_a_metric_file_knows_gaps_and_nobody_is_moved_along_them(table, tmp_path):
+    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
+    gappy[:300].to_csv(tmp_path / "train.csv", index=False)
+    gappy[300:].to_csv(tmp_path / "test.csv", index=False)
+    trees = HistGradientBoostingClassifier(max_iter=8).fit(gappy[COLUMNS][:300], gappy["y"][:300])
+    joblib.dump(trees, tmp_path / "trees.joblib")
+    line = LogisticRegression(max_iter=2000).fit(table[COLUMNS][:300], table["y"][:300])
+    joblib.dump(line, tmp_path / "line.joblib")
+    roles = ["--label", "y", "--protected", "group"]
+    metric = ["--metric", tmp_path / "metric.safetensors"]
+    learned = run(
+        "metric", tmp_path / "train.csv", *roles, "-o", metric[1],
+        "--set", "metric.placebos=0", "--set", "metric.groups=2",
+    )  # fmt: skip
+    assert learned.exit_code == 0, learned.stderr
+    free = likewise.load_metric(metric[1])
+    assert np.abs(free.free[:, list(free.features).index("debt is missing")]).max() < 1e-12
+    asked = [tmp_path / "test.csv", *roles, *metric, "--trust", "--checks", "core"]
+    done = run(
+        "audit", tmp_path / "trees.joblib", *asked, "--set", "map.budget=8",
+        "-o", tmp_path / "o.parquet",
+    )  # fmt: skip
+    assert done.exit_code in (0, 1), done.stderr
+    outcomes = likewise.Outcomes.read(tmp_path / "o.parquet")
+    p = trees.predict_proba(gappy[COLUMNS][300:])[np.arange(300), gappy["y"][300:]]
+    assert outcomes.probability_before == pytest.approx(p, abs=1e-9)
+    refused = run("audit", tmp_path / "line.joblib", *asked)
+    assert refused.exit_code == 2
+    assert "'debt' is missing for some people. Leave them out" in refused.stderr

@@ -7,9 +7,17 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+import likewise
 from likewise.report.html import to_html
+from likewise.settings import Settings
 
 AXE = "axe-core@4.11.0"
 PHONE = {"width": 390, "height": 844}
@@ -133,3 +141,39 @@ def test_nothing_keeps_people_with_a_screen_reader_out(visit, record, bare, sche
         if rule["impact"] in ("serious", "critical", "moderate")
     ]
     assert told == []
+
+
+def test_worst_cases_of_a_column_transformer_are_in_original_columns(visit):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"pay": 100 * rng.normal(size=240), "age": rng.integers(20, 70, 240)})
+    frame["job"] = rng.choice(["clerk", "cook", "smith"], 240)
+    frame["sex"] = rng.choice(["f", "m"], 240)
+    frame["y"] = (frame.pay / 100 + (frame.sex == "m") + rng.normal(size=240) > 0.5).astype(int)
+    steps = make_column_transformer(
+        (StandardScaler(), ["pay", "age"]), (OneHotEncoder(), ["job", "sex"])
+    )
+    inputs = frame.drop(columns="y")
+    pipeline = make_pipeline(steps, LogisticRegression()).fit(inputs[:120], frame["y"][:120])
+    settings = Settings(
+        checks="core",
+        map="reach",
+        columns={"label": "y", "protected": ("sex",)},
+        metric={"placebos": 0, "groups": 2},
+    )
+    result = likewise.audit(pipeline, frame[120:], settings=settings)
+    page = visit(result.to_html())
+    cards = page.locator(".person")
+    assert cards.count() == len(result.record.worst) > 0
+    for number in range(cards.count()):
+        card = cards.nth(number)
+        moved = card.locator("tbody th").all_inner_texts()
+        kept = card.locator("dl.same dt").all_text_contents()
+        assert set(moved) <= {"pay", "age", "job", "sex"}
+        assert sorted([*moved, *kept]) == ["age", "job", "pay", "sex"]
+        row = inputs.iloc[120 + int(card.get_attribute("data-row"))]
+        shown = dict(
+            zip(moved, card.locator("tbody td:nth-child(2)").all_inner_texts(), strict=True)
+        )
+        assert shown.get("sex", row["sex"]) == row["sex"]
+        assert shown.get("job", row["job"]) == row["job"]
+    assert "onehotencoder__" not in " ".join(cards.all_text_contents())

@@ -49,7 +49,9 @@ def test_what_the_audits_do_not_share_is_said(four):
     other = four["edge"].data.model_copy(update={"sha256": "other"})
     mixed = four | {"edge": four["edge"].model_copy(update={"data": other, "trustworthy": False})}
     caveats = compare(mixed).caveats
-    assert "The audits do not share their people." in caveats
+    first = next(name for name in four if name != "edge")
+    pair = f"{first} and edge" if next(iter(four)) != "edge" else f"edge and {first}"
+    assert f"The audits of {pair} do not share their people." in caveats
     assert "The audit of edge is not trustworthy." in caveats
     assert compare(four).caveats == ()
 

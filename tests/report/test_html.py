@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from likewise.report.html import to_html
+from likewise.report.people import person
 from likewise.report.redact import redact
 
 SECTIONS = [
@@ -230,3 +231,18 @@ def test_a_result_without_numbers_makes_a_page_without_pictures_of_them(record):
     page = to_html(shown)
     assert 'nan%"' not in page
     assert '"nan"' not in page
+
+
+def test_a_card_and_a_printed_person_show_the_five_columns_that_moved_most(record):
+    columns = {f"column {j} {'x' * 70}": float(j) for j in range(59)}
+    moved = {name: 2 * value for name, value in columns.items()} | {"job": "cook"}
+    case = record.worst[0].model_copy(update={"before": columns | {"job": "clerk"}, "after": moved})
+    card = person(case)
+    assert len(card.changed) == 5
+    assert card.changed[0] == ("job", "clerk", "cook")
+    assert card.left_out == 54  # of sixty, one stays where it is (zero), and is shown
+    lines = str(case).splitlines()
+    assert len(lines) == 8
+    assert max(map(len, lines)) <= 80
+    assert "  job: clerk → cook" in lines
+    assert lines[-1] == "  … and 54 more columns"

@@ -125,5 +125,6 @@ def _people(
         ignore=columns.ignore,
         inputs=columns.inputs,
         drop_missing=columns.drop_missing,
+        keep_missing=not columns.drop_missing,
     )
     return files.read_people(paths, settings, encoder, raw=False), {"encoder": encoder.to_json()}

@@ -23,7 +23,13 @@ from likewise.engine.opened_model import ModelHandle
 from likewise.engine.plan import Plan
 from likewise.engine.run_progress import Progress
 from likewise.engine.same_people import same_people
-from likewise.errors import ConversionWarning, InvalidData, InvalidSettings, nearest
+from likewise.errors import (
+    ConversionWarning,
+    InvalidData,
+    InvalidSettings,
+    StatisticalWarning,
+    nearest,
+)
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
@@ -34,6 +40,9 @@ from likewise.models.base import Model
 from likewise.registry import CHECKS, MAPS, METRICS
 from likewise.scale.executors import Executor
 from likewise.settings import Choice, Settings
+
+MANY_FREE = 4
+"""Free directions from which on they are compared with their number of all."""
 
 ROWS_FOR_WORKERS = 64
 """Rows of the table that travel with the model, so that a pipeline can be tried out again."""
@@ -74,6 +83,7 @@ def prepare(
         metric = learn_metric(wrapped, source, known, people, settings, run, progress)
     check_belongs(metric, people.features)
     check_held(metric, people.features, settings)
+    warn_of_freedom(metric)
     same_sample = same_people(metric, known)
     very = metric.origin is not None and metric.origin.data == known.fingerprint
     check_refits(metric, settings, same_sample=very)
@@ -238,6 +248,21 @@ def check_held(metric: FairMetric, features: Sequence[str], settings: Settings) 
                 f"Under this metric people who differ in {features[j]!r} are alike, but that may "
                 "matter (columns.may_matter). Learn the metric with --may-matter."
             )
+
+
+def warn_of_freedom(metric: FairMetric) -> None:
+    """Warn if more than half of all directions are free: then almost everyone is alike."""
+    if metric.free is None or len(metric.free) < MANY_FREE:
+        return
+    k, d = metric.free.shape
+    if 2 * k > d:
+        warnings.warn(
+            f"{k} of {d} directions are free under this metric, more than half: people who have "
+            "little in common count as alike. Name fewer traits, or the columns that may matter "
+            "(--may-matter).",
+            StatisticalWarning,
+            stacklevel=2,
+        )
 
 
 def asked_checks(settings: Settings) -> frozenset[str]:

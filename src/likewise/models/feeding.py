@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
+from likewise.audit_data import GAP
+from likewise.errors import InvalidModel
 from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
 from likewise.models.decoded import Decoder
 from likewise.models.network import Affine, Network
@@ -67,9 +69,22 @@ class DecodedInputs(Model):
         """The matrix and the offset that turn features into original numbers."""
         return self.encoder.line(self.columns)
 
+    @functools.cached_property
+    def _gaps(self) -> dict[str, int]:
+        """Where features say that a column which the model reads is missing."""
+        places = {name: j for j, name in enumerate(self.encoder.features)}
+        return {n: places[n + GAP] for n in self.columns if n + GAP in places}
+
     def rows(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n c"]:
         """Return what the model is fed for rows of features."""
         if self.card.differentiable:
+            gone = [name for name, j in self._gaps.items() if (x[:, j] > 0.5).any()]
+            if gone:
+                raise InvalidModel(
+                    f"The {self.card.kind} reads numbers, and {gone[0]!r} is missing for some "
+                    "people. Leave them out with drop_missing (--drop-missing), or audit the "
+                    "pipeline that fills the gaps."
+                )
             matrix, offset = self.line
             return x @ matrix.T + offset
         table = self.encoder.decode(x)

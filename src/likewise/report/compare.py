@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from likewise.errors import InvalidSample
@@ -83,23 +83,32 @@ def compare(records: Mapping[str, Record]) -> Comparison:
 
 
 def _caveats(records: Mapping[str, Record]) -> list[str]:
-    same = {
-        "people": {r.data.sha256 for r in records.values()},
-        "fair metric": {r.metric.sha256 for r in records.values()},
-        "tolerance": {str(r.settings.delta) for r in records.values()},
-        "deciding map": {r.decided_by.map for r in records.values()},
+    same: dict[str, Callable[[Record], str]] = {
+        "people": lambda r: r.data.sha256,
+        "fair metric": lambda r: r.metric.sha256,
+        "tolerance": lambda r: str(r.settings.delta),
+        "deciding map": lambda r: r.decided_by.map,
     }
     lines = [
-        f"The audits do not share their {what}." for what, found in same.items() if len(found) > 1
+        f"The audits of {pair} do not share their {what}."
+        for what, of in same.items()
+        if (pair := _differing(records, of))
     ]
-    if not lines and len({r.settings_hash for r in records.values()}) > 1:
-        lines.append("The audits were made with different settings.")
+    if not lines and (pair := _differing(records, lambda r: r.settings_hash)):
+        lines.append(f"The audits of {pair} were made with different settings.")
     lines += [
         f"The audit of {name} is not trustworthy."
         for name, r in records.items()
         if not r.trustworthy
     ]
     return lines
+
+
+def _differing(records: Mapping[str, Record], of: Callable[[Record], str]) -> str:
+    """Return the first model and the first that differs from it, in words; empty if none does."""
+    (first, one), *others = records.items()
+    found = next((name for name, other in others if of(other) != of(one)), None)
+    return "" if found is None else f"{first} and {found}"
 
 
 def read_all(paths: Sequence[Path]) -> dict[str, Record]:
