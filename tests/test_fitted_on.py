@@ -230,7 +230,9 @@ def test_a_column_that_the_encoder_leaves_out_is_named(table, encoder, people):
         table[300:].assign(member=(table.group == "m").astype(int)),
         label="y", protected=["member"], ignore=["group"], encoder=encoder,
     )  # fmt: skip
-    with pytest.raises(likewise.errors.InvalidModel, match=r"reads the column 'member'.*--inputs"):
+    with pytest.raises(
+        likewise.errors.InvalidModel, match=r"reads the column 'member'.*columns.inputs"
+    ):
         likewise.audit(model, both, settings=CORE)
 
 

@@ -261,3 +261,17 @@ def test_dates_count_in_days_and_come_back():
     assert again[2] == {"day": None, "time": dt.datetime(1969, 1, 2, 6)}
     with pytest.raises(InvalidData, match="'time' holds numbers, but the encoder was fitted on d"):
         encoder.encode(frame.assign(time=1.0))
+
+
+def test_dates_in_text_are_dates_and_identifiers_are_refused():
+    days = pd.date_range("2020-01-01", periods=80).strftime("%Y-%m-%d")
+    frame = pd.DataFrame({"since": days, "name": [f"n{j}" for j in range(80)]})
+    with pytest.raises(InvalidData, match=r"'name' has 80 different values in 80 rows.*--ignore"):
+        Encoder.fit(frame)
+    encoder = Encoder.fit(frame, ignore=["name"])
+    assert encoder.features == ("since",)
+    x = encoder.encode(frame)
+    assert np.allclose(np.diff(x[:, 0]), np.diff(x[:2, 0]))
+    assert encoder.decode(x)["since"].to_pylist() == days.tolist()
+    assert encoder.text_columns == {"since"}
+    assert len(Encoder.fit(frame, inputs=["name"]).features) == 80

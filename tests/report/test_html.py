@@ -239,7 +239,7 @@ def test_a_card_and_a_printed_person_show_the_five_columns_that_moved_most(recor
     case = record.worst[0].model_copy(update={"before": columns | {"job": "clerk"}, "after": moved})
     card = person(case)
     assert len(card.changed) == 5
-    assert card.changed[0] == ("job", "clerk", "cook")
+    assert card.changed[0] == ("job", "clerk", "cook", "")
     assert card.left_out == 54  # of sixty, one stays where it is (zero), and is shown
     lines = str(case).splitlines()
     assert len(lines) == 8

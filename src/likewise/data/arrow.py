@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float, Shaped
 from likewise.errors import InvalidData, MissingValues
 
 TEXT = pa.large_string()
+MANY_DATES = 12
+"""Different dates in a column of text above which they are dates, and not names of a few."""
 
 
 def plain_type(column_type: Any) -> Any:
@@ -61,8 +63,23 @@ def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
 
 def days(column: Any) -> Float[np.ndarray, " n"]:
     """Return dates and times as days since 1970; missing ones become ``nan``."""
+    if kind(column.type) == "text":
+        column = column.cast(pa.date32())
     times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     return times.cast(pa.float64(), safe=False).to_numpy() / 86_400_000_000
+
+
+def holds_dates(column: Any) -> bool:
+    """Tell whether a column of text holds dates, as 2020-12-31, and many of them."""
+    if kind(column.type) != "text" or column.null_count == len(column):
+        return False
+    if not pc.all(pc.match_substring_regex(column, r"^\d{4}-\d{2}-\d{2}$")).as_py():
+        return False
+    try:
+        column.cast(pa.date32())
+    except pa.ArrowInvalid:
+        return False
+    return pc.count_distinct(column).as_py() > MANY_DATES
 
 
 def values(name: str, column: Any, role: str) -> Shaped[np.ndarray, " n"]:

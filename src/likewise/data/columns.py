@@ -18,9 +18,6 @@ Level = bool | int | float | str
 MOST_LEVELS = 1000
 
 
-DATES: tuple[Literal["timestamp[us]"], Literal["date32[day]"]] = ("timestamp[us]", "date32[day]")
-
-
 class Column(BaseModel, abc.ABC):
     """What was learned about one column from the training data."""
 
@@ -71,7 +68,8 @@ class NumberColumn(Column):
     integer
         Whether it held whole numbers, so that decoded values are rounded.
     date
-        If it held dates or times, their type; they count in days since 1970.
+        If it held dates or times, their type (``text`` like 2020-12-31); they count in days since
+        1970.
     constant
         Whether it held a single value; its scale is then 1.
     """
@@ -82,13 +80,12 @@ class NumberColumn(Column):
     integer: bool = False
     constant: bool = False
     gaps: bool = False
-    date: Literal["", "date32[day]", "timestamp[us]"] = ""
+    date: Literal["", "text", "date32[day]", "timestamp[us]"] = ""
 
     @classmethod
     def fit(cls, name: str, column: Any) -> "NumberColumn":
         """Learn mean and standard deviation of the values that are there."""
-        dated = kind(column.type) == "dates"
-        every = days(column) if dated else numbers(name, column)
+        every = numbers(name, column) if kind(column.type) == "numbers" else days(column)
         seen = every[~np.isnan(every)]
         if not len(seen):
             raise InvalidData(f"Column {name!r} has no value at all. Ignore it (--ignore).")
@@ -98,8 +95,8 @@ class NumberColumn(Column):
             name=name,
             mean=float(seen[0] if constant else seen.mean()),
             scale=1.0 if constant else float(seen.std()),
-            integer=pa.types.is_integer(column.type) or pa.types.is_date(column.type),
-            date="" if not dated else DATES[pa.types.is_date(column.type)],
+            integer=not (pa.types.is_floating(column.type) or pa.types.is_timestamp(column.type)),
+            date=_date_type(column.type),
             constant=constant,
             gaps=len(seen) < len(every),
         )
@@ -112,7 +109,7 @@ class NumberColumn(Column):
     @property
     @override
     def holds(self) -> str:
-        return "dates" if self.date else "numbers"
+        return {"": "numbers", "text": "text"}.get(self.date, "dates")
 
     @override
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
@@ -135,7 +132,17 @@ class NumberColumn(Column):
         if self.date:
             exact = (1, "D") if self.integer else (86_400_000_000, "us")
             values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
+        if self.date == "text":
+            values = values.astype(str).astype(object)
         return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
+
+
+def _date_type(column_type: Any) -> Literal["", "text", "date32[day]", "timestamp[us]"]:
+    if kind(column_type) == "text":
+        return "text"
+    if pa.types.is_timestamp(column_type):
+        return "timestamp[us]"
+    return "date32[day]" if pa.types.is_date(column_type) else ""
 
 
 class _Levels(Column):
@@ -171,7 +178,8 @@ class _Levels(Column):
             more = f" and {len(self.known) - 12} more" if len(self.known) > 12 else ""
             raise InvalidData(
                 f"Column {self.name!r} has {strangers[0].as_py()!r} ({len(strangers)} rows have "
-                f"a level that the encoder was not fitted on); it knows {shown}{more}."
+                f"a level that the encoder was not fitted on); it knows {shown}{more}. Fit it on "
+                "people who have it, or ignore the column (--ignore)."
             )
         return places.to_numpy()
 

@@ -10,12 +10,15 @@ import pyarrow as pa
 from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from likewise.data.arrow import complete_rows, kind, without_dictionary
+from likewise.data.arrow import complete_rows, holds_dates, kind, without_dictionary
 from likewise.data.columns import CategoryColumn, IndicatorColumn, Level, NumberColumn
 from likewise.data.files import open_rows
 from likewise.data.roles import Names, Roles, check_names, require
 from likewise.errors import InvalidData, InvalidFile
 from likewise.files import read_whole, write_whole
+
+NAMES = 50
+"""Levels above which a column may be an identifier: if half of all people have their own."""
 
 LARGEST = 100_000_000
 """Bytes of an encoder that are read."""
@@ -113,9 +116,10 @@ class Encoder:
         table = table.filter(pa.array(complete))
         if not len(table):
             raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
-        return cls(
-            tuple(_fit(name, table[name], name in named, ones.get(name)) for name in columns)
-        )
+        codings = tuple(_fit(name, table[name], name in named, ones.get(name)) for name in columns)
+        for coding in codings if roles.inputs is None else ():
+            _check_levels(coding, len(table))
+        return cls(codings)
 
     @classmethod
     def of_people(cls, table: pa.Table | None, columns: Sequence[str]) -> "Encoder | None":
@@ -264,9 +268,21 @@ def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding
         )
     if one is not None:
         return IndicatorColumn.fit(name, column, one)
-    if found == "dates" or (found == "numbers" and not as_category):
+    if found == "dates" or (not as_category and holds_dates(column)):
+        return NumberColumn.fit(name, column)
+    if found == "numbers" and not as_category:
         return NumberColumn.fit(name, column)
     return CategoryColumn.fit(name, column)
+
+
+def _check_levels(coding: Coding, n: int) -> None:
+    """Refuse a column that nobody named and that tells almost everyone apart."""
+    count = len(coding.features)
+    if isinstance(coding, CategoryColumn) and count > NAMES and 2 * count > n:
+        raise InvalidData(
+            f"Column {coding.name!r} has {count} different values in {n} rows, so it looks like an "
+            "identifier. Ignore it (--ignore), or name the inputs (columns.inputs) with it."
+        )
 
 
 def _why(error: ValidationError) -> str:

@@ -252,7 +252,7 @@ def check_held(metric: FairMetric, features: Sequence[str], settings: Settings) 
 
 def warn_of_freedom(metric: FairMetric) -> None:
     """Warn if more than half of all directions are free: then almost everyone is alike."""
-    if metric.free is None or len(metric.free) < MANY_FREE:
+    if len(metric.free) < MANY_FREE:
         return
     k, d = metric.free.shape
     if 2 * k > d:

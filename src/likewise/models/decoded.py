@@ -82,7 +82,9 @@ def through(reader: ColumnReader, encoder: Decoder | None) -> BlackBox:
         if name not in encoder.columns:
             raise InvalidModel(
                 f"The {reader.card.kind} reads a column {name!r}, which the encoder does not have."
-                f"{nearest(name, encoder.columns)}"
+                f"{nearest(name, encoder.columns)} Fit the encoder, and the metric, on all columns "
+                f"that it reads: --set columns.inputs={','.join(reader.columns[:8])}"
+                f"{',…' if len(reader.columns) > 8 else ''}."
             )
     card = dataclasses.replace(
         reader.card,

@@ -81,7 +81,7 @@ def possible(model: Model, encoder: Decoder, table: pa.Table | None) -> dict[Spa
     if unknown := [name for name in names if name in there and name not in encoder.columns]:
         raise InvalidModel(
             f"The {model.card.kind} reads the column {unknown[0]!r}, which the encoder leaves out. "
-            f"Fit the encoder, and the metric, on all columns that it reads: --inputs "
+            f"Fit the encoder, and the metric, on all columns that it reads: --set columns.inputs="
             f"{','.join(names[:8])}{',…' if len(names) > 8 else ''}."
         )
     if strangers := [name for name in names if name not in (*encoder.columns, *encoder.features)]:
@@ -92,7 +92,7 @@ def possible(model: Model, encoder: Decoder, table: pa.Table | None) -> dict[Spa
         )
     raise InvalidModel(
         f"The {model.card.kind} cannot be fed through this encoder: {_counts(model, encoder)}. Fit "
-        "the encoder, and the metric, on the columns that the model reads (--inputs)."
+        "the encoder, and the metric, on the columns that it reads (--set columns.inputs=a,b)."
     )
 
 

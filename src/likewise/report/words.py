@@ -102,7 +102,8 @@ def _model(record: Record) -> list[tuple[str, str]]:
     ]
     if data.protected:
         counts = "; ".join(
-            f"{trait} ({', '.join(f'{g} {c}' for g, c in list(groups.items())[:6])})"
+            f"{trait} ({', '.join(f'{g} {c}' for g, c in list(groups.items())[:SOME_LEVELS])}"
+            f"{_more_levels(groups)})"
             for trait, groups in data.protected.items()
         )
         rows.append(("Protected", counts))
@@ -110,7 +111,17 @@ def _model(record: Record) -> list[tuple[str, str]]:
     gone |= {f"dropped: {name}": count for name, count in data.dropped.items() if count}
     if gone:
         rows.append(("Missing", ", ".join(f"{name} {count}" for name, count in gone.items())))
+    rows += [("Read", note) for note in data.notes[:SOME_LEVELS]]
     return rows
+
+
+SOME_LEVELS = 6
+"""Levels of a trait, and notes on the data, that a summary shows."""
+
+
+def _more_levels(groups: Mapping[str, int]) -> str:
+    rest = list(groups.values())[SOME_LEVELS:]
+    return f", and {len(rest)} more levels of {sum(rest)} people" if rest else ""
 
 
 def _metric(record: Record, by: str = "") -> list[tuple[str, str]]:
