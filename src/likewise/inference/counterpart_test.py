@@ -237,10 +237,14 @@ def _doubts(group: CounterpartEvidence, m: int) -> list[str]:
     if not group.n:
         return ["nobody of this group was audited"]
     if group.no_counterpart == group.n:
-        return ["the pool has too few pairs for this group, so nobody has a counterpart"]
+        return [
+            f"with {group.pool_size} people of this group the pool has too few pairs for {m} "
+            "visits, so nobody has a counterpart: take a larger pool, or name fewer columns"
+        ]
     if not _enough_pool(group, m):
         return [
-            f"the pool has {group.pool_size} people of this group, and {POOL_FACTOR * m} are needed"
+            f"the pool has {group.pool_size} people of this group, and {POOL_FACTOR * m} are "
+            "needed: take a larger pool"
         ]
     if group.unchanged and group.no_counterpart == 0:
         return []
