@@ -189,10 +189,13 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
 def infer(
     study: Study, model: TrainedClassifier, people: Split, metric: FairMetric, map: str
 ) -> Inferred:
-    """Audit with everything at its default, but for the study's price and time of the flow."""
-    settings = Settings().changed(map=map)
-    if map == "flow":
-        settings = settings.changed(map__lam=study.flow.lam, map__time=study.flow.time)
+    """Audit with everything at its default, but for the study's price and time of the flow.
+
+    Within reach people keep to the free directions, as the published table has it.
+    """
+    flow = {"map__lam": study.flow.lam, "map__time": study.flow.time}
+    own = flow if map == "flow" else {"map__feasible": False}
+    settings = Settings().changed(map=map, **own)
     record = audit(model, people.test, metric=metric, settings=settings, run=Threads(1)).record
     test, refits = record.tests["loss_ratio"], record.refits["loss_ratio"]
     return Inferred(
