@@ -70,7 +70,7 @@ def population() -> tuple[AuditData, np.ndarray, np.ndarray]:
         features=parts[0].features,
     )
     y = (people.y == ">50K").astype(np.int64)
-    return people, y, sensitive_subspace(people, groups=0).free
+    return people, y, sensitive_subspace(people, groups=0, placebos=0).free
 
 
 @functools.cache
@@ -119,7 +119,7 @@ def one_sample(
     people, labels, _ = population()
     rows = rng.choice(len(people), N, replace=False)
     x, y = people.x[rows], labels[rows]
-    metric = sensitive_subspace(people.take(rows), groups=10, seed=seed)
+    metric = sensitive_subspace(people.take(rows), groups=10, placebos=0, seed=seed)
     for model in models():
         estimate = mean_of_ratios(model.ratios(x, y, metric.free))
         kept = [metric.groups != g for g in range(len(metric.refits))]

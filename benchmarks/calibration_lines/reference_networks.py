@@ -35,7 +35,7 @@ def reference_networks(effort: Effort, rng: np.random.Generator) -> Iterator[Row
         yield Row("none", "the authors' networks", 0, 0, note=note)
         return
     people = adult(98539).test
-    metric = sensitive_subspace(people)
+    metric = sensitive_subspace(people, placebos=0)
     for name in ("baseline", "project", "sensr"):
         model = as_model(network(name), classes=("<=50K", ">50K"))
         for map_name, map in MAPS.items():

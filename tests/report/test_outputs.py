@@ -16,6 +16,7 @@ from likewise.record import Record
 from likewise.report.junit import to_junit
 from likewise.report.markdown import to_markdown
 from likewise.report.outputs import write_outputs
+from likewise.report.phrases import method
 from likewise.report.redact import redact, redact_outcomes
 from likewise.report.schema import result_schema
 from likewise.report.tables import groups_csv
@@ -109,6 +110,23 @@ def test_the_cap_is_named_and_the_bound_that_certifies_is_shown(make, render, lo
     assert "cap 10" in text
     assert ("1.834, ratios capped at 10" in text) == (test.outcome == "inconclusive")
     assert render is not summary or max(map(len, text.splitlines())) <= 80
+
+
+def test_no_more_is_promised_about_false_accusations_than_was_measured(make, record):
+    def promised(record):
+        return " ".join(method(record))
+
+    refitted = record.decided_by.model_copy(update={"metric": "refitted"})
+    assert "under this very metric" in promised(record)  # learned, and taken as given
+    assert "is accused by chance in at most about 5 % of samples." in promised(
+        make.record(decided_by=refitted)
+    )
+    weighted = record.tests["loss_ratio"].model_copy(update={"method": "Hall, weighted"})
+    tests = {**record.tests, "loss_ratio": weighted}
+    assert "about 6.5 % of samples." in promised(make.record(decided_by=refitted, tests=tests))
+    assert "is not known here" in promised(
+        make.record(trustworthy=False, reasons=("nobody moved",))
+    )
 
 
 def test_colour_only_where_there_is_a_terminal(record, capsys):
