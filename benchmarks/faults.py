@@ -1,6 +1,6 @@
 """Whatever happens to an audit, it ends as if nothing had happened, or in a sentence.
 
-python benchmarks/faults.py [--kills 100] [--seed 0] [--without-ray]
+python benchmarks/faults.py [--kills 100] [--seed 0] [--without-ray | --ray-alone 5]
 
 A small audit that keeps its finished blocks in a folder is killed (SIGKILL) at random moments and
 resumed until it completes: as one process, with two processes, and on Ray, where workers are killed
@@ -374,6 +374,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--without-ray", action="store_true")
+    parser.add_argument("--ray-alone", type=int, default=0, help="only kill so many Ray actors")
     asked = parser.parse_args()
     plan.block_size = lambda d: BLOCK  # type: ignore[attr-defined, assignment]
     some = max(1, asked.kills // 20)
@@ -388,6 +389,10 @@ def main() -> None:
         def say(what: str, count: int) -> None:
             print(f"{what:<46}{count:>6}{same.completed:>8} identical", flush=True)
 
+        ray = likewise.Ray("local", 2)
+        if asked.ray_alone:
+            say("Ray actor killed", kill_workers(world, same, place, ray, asked.ray_alone))
+            return
         one, two = likewise.Inline(), likewise.Processes(2)
         left = asked.kills - 2 * some - share
         say("audit in one process killed", kill_main(world, same, place, one, left, asked.seed))
@@ -403,7 +408,6 @@ def main() -> None:
             kill_main(world, same, place, two, some, asked.seed + "two"),
         )
         if share:
-            ray = likewise.Ray("local", 2)
             say("Ray actor killed", kill_workers(world, same, place, ray, share))
     print("every audit ended as if nothing had happened, or in a sentence")
 

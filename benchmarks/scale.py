@@ -1,13 +1,17 @@
 """How fast an audit in pieces is, what memory it takes, and what workers and Ray add.
 
 python benchmarks/scale.py [ROWS] [STEPS]    (10 000 000 people, 8 steps by default)
+python benchmarks/scale.py --compared ROWS   one and two processes, and Ray, of so many people
+python benchmarks/scale.py --learned ROWS    people of five features, a metric learned from them
 
 People are synthetic, in the likeness of the Adult census: 39 features of which 34 are one-hot,
 a label, two protected traits; the model is a network with one hidden layer of 50. Every audit
 runs in a fresh process, which reports its own peak memory and that of its workers, and the
-processor time of all of them: where others use the machine too, compare that.
+processor time of all of them: where others use the machine too, compare that. What the main
+process takes a person is the difference between a table and one a fifth as large.
 """
 
+import importlib.util
 import json
 import os
 import resource
@@ -35,8 +39,8 @@ LEVELS = (7, 7, 14, 6)
 FILE_ROWS = 500_000
 
 
-def write_people(folder: Path, n: int) -> list[str]:
-    """Write people in Parquet files of half a million."""
+def write_people(folder: Path, n: int, features: int = 39) -> list[str]:
+    """Write people in Parquet files of half a million, with their first so many features."""
     folder.mkdir()
     rng = np.random.default_rng(1)
     tilt = rng.normal(size=39) / 3
@@ -55,7 +59,7 @@ def write_people(folder: Path, n: int) -> list[str]:
             x[np.arange(size), start + level] = 1
             start += levels
         y = (x @ tilt + 0.5 * male + rng.logistic(size=size) > 1).astype(np.int8)
-        for j in range(39):
+        for j in range(features):
             columns[f"x{j:02d}"] = x[:, j] if j < 5 else x[:, j].astype(np.int8)
         table = pa.table(
             {
@@ -76,6 +80,8 @@ def write_world(folder: Path) -> None:
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(39, 50), torch.nn.ReLU(), torch.nn.Linear(50, 2))
     likewise.save_model(net.double(), folder / "model.safetensors", classes=(0, 1))
+    narrow = torch.nn.Sequential(torch.nn.Linear(5, 10), torch.nn.ReLU(), torch.nn.Linear(10, 2))
+    likewise.save_model(narrow.double(), folder / "narrow.safetensors", classes=(0, 1))
     directions = np.random.default_rng(2).normal(size=(2, 39))
     likewise.save_metric(likewise.ignoring(directions), folder / "metric.safetensors")
 
@@ -93,9 +99,8 @@ def rate(moving: list[tuple[float, int]], workers: int) -> float:
     return counted / (last - first) if last > first and counted > 0 else float("nan")
 
 
-def audit(folder: str, data: str, workers: int, ray: str, steps: int) -> None:
+def audit(folder: str, data: str, workers: int, ray: str, steps: int, learned: bool) -> None:
     """Run one audit in this process, and print what it took."""
-    torch.set_num_threads(1)
     settings = Settings(checks="core").changed(
         columns__label="y",
         columns__protected=("sex", "race"),
@@ -111,9 +116,9 @@ def audit(folder: str, data: str, workers: int, ray: str, steps: int) -> None:
     run = likewise.Processes(workers) if workers else likewise.Inline()
     store = tempfile.mkdtemp(prefix="likewise-")
     record = likewise.audit(
-        f"{folder}/model.safetensors",
+        f"{folder}/{'narrow' if learned else 'model'}.safetensors",
         sorted(map(str, Path(data).glob("*.parquet"))),
-        metric=likewise.load_metric(f"{folder}/metric.safetensors"),
+        metric=None if learned else likewise.load_metric(f"{folder}/metric.safetensors"),
         settings=settings,
         run=likewise.Ray(ray, workers or None) if ray else run,
         store=likewise.Folder(Path(store) / "parts"),
@@ -129,7 +134,6 @@ def audit(folder: str, data: str, workers: int, ray: str, steps: int) -> None:
                 "n": record.rows["n"],
                 "seconds": seconds,
                 "startup": moving[1][0] - moving[0][0],
-                "reading": moments["reading people"][-1][0] - began,
                 "moving": moving[-1][0] - moving[0][0],
                 "rate": rate(moving, max(workers, 1)),
                 "here": here.ru_maxrss * unit,
@@ -137,15 +141,18 @@ def audit(folder: str, data: str, workers: int, ray: str, steps: int) -> None:
                 "cpu": here.ru_utime + here.ru_stime,
                 "cpu_below": below.ru_utime + below.ru_stime,
                 "estimate": record.tests["loss_ratio"].estimate,
+                "learned_from": record.metric.origin.n if record.metric.origin else 0,
                 "evaluations": record.certificate.evaluations if record.certificate else 0,
             }
         )
     )
 
 
-def measured(folder: Path, data: Path, workers: int, steps: int, ray: str = "") -> dict[str, float]:
+def measured(
+    folder: Path, data: Path, workers: int, steps: int, ray: str = "", learned: bool = False
+) -> dict[str, float]:
     command = [sys.executable, __file__, "--audit", str(folder), str(data), str(workers)]
-    command += [ray, str(steps)]
+    command += [ray, str(steps), "learned" * learned]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -161,6 +168,47 @@ def row(name: str, found: dict[str, float]) -> str:
     )
 
 
+def compared(folder: Path, rows: int, steps: int) -> None:
+    """Print what two processes are over one, what Ray is, and what the main process takes."""
+    large, small = folder / "compared", folder / "fifth"
+    write_people(large, rows)
+    write_people(small, rows // 5)
+    runs = [("1 worker", large, 1, ""), ("2 workers", large, 2, "")]
+    runs.append(("2 workers, a fifth", small, 2, ""))
+    if importlib.util.find_spec("ray") is not None:
+        runs += [("Ray, 2 actors", large, 2, "local"), ("Ray, a fifth", small, 2, "local")]
+    found = {}
+    for name, data, workers, ray in runs:
+        found[name] = measured(folder, data, workers, steps, ray)
+        print(row(name, found[name]), flush=True)
+    one, two, fifth = (found[name] for name in list(found)[:3])
+    assert one["estimate"] == two["estimate"]
+    print(f"two workers over one, rows a second: {two['rate'] / one['rate']:.2f}")
+    print(
+        f"processor time of two workers over that of one: {two['cpu_below'] / one['cpu_below']:.2f}"
+    )
+    print(f"main process, microseconds a person: {main_cost(two, fifth):.2f}")
+    if "Ray, 2 actors" in found:
+        actors = found["Ray, 2 actors"]
+        assert actors["estimate"] == one["estimate"]
+        print(f"Ray over two workers, rows a second: {actors['rate'] / two['rate']:.2f}")
+        cost = main_cost(actors, found["Ray, a fifth"])
+        print(f"main process with Ray, microseconds a person: {cost:.2f}")
+
+
+def main_cost(large: dict[str, float], small: dict[str, float]) -> float:
+    """Return the processor time that each further person takes in the main process."""
+    return 1e6 * (large["cpu"] - small["cpu"]) / (large["n"] - small["n"])
+
+
+def learned(folder: Path, rows: int, steps: int) -> None:
+    """Audit people of five features under a metric that is learned from them."""
+    write_people(folder / "narrow", rows, 5)
+    found = measured(folder, folder / "narrow", 2, steps, learned=True)
+    print(row("2 workers, metric learned", found))
+    print(f"the metric was learned from {found['learned_from']:,.0f} of them")
+
+
 def main(rows: int, steps: int) -> None:
     with tempfile.TemporaryDirectory(prefix="likewise-scale-") as name:
         folder = Path(name)
@@ -170,37 +218,26 @@ def main(rows: int, steps: int) -> None:
             f"{'':<26}{'people':>11}{'seconds':>9}{'first':>9}{'rows/s':>10}{'MB here':>9}"
             f"{'MB a wkr':>9}{'CPU here':>9}{'wkrs':>9}"
         )
-        small = folder / "compared"
-        write_people(small, min(COMPARED, rows))
-        one = measured(folder, small, 1, steps)
-        print(row("1 worker", one), flush=True)
-        two = measured(folder, small, 2, steps)
-        print(row("2 workers", two), flush=True)
-        assert one["estimate"] == two["estimate"]
-        print(f"two workers over one: {two['rate'] / one['rate']:.2f}")
-        try:
-            import ray  # noqa: F401
-        except ImportError:
-            print("Ray is not installed (likewise[ray])")
-        else:
-            with_ray = measured(folder, small, 2, steps, "local")
-            print(row("Ray, 2 actors", with_ray), flush=True)
-            assert with_ray["estimate"] == one["estimate"]
-            print(f"Ray over two workers: {with_ray['rate'] / two['rate']:.2f}")
-        sizes = [n for n in (100_000, 1_000_000, 10_000_000) if n <= rows] or [rows]
+        if sys.argv[1:2] == ["--learned"]:
+            return learned(folder, rows, steps)
+        compared(folder, min(COMPARED, rows), steps)
+        if sys.argv[1:2] == ["--compared"]:
+            return None
         peaks = []
-        for n in sizes:
+        for n in [n for n in (100_000, 1_000_000, 10_000_000) if n <= rows] or [rows]:
             data = folder / str(n)
             write_people(data, n)
             found = measured(folder, data, 2, steps)
             peaks.append(found["here"] + 2 * found["worker"])
             print(row("2 workers", found), flush=True)
         print(f"peak memory, largest over smallest table: {peaks[-1] / peaks[0]:.2f}")
+        return learned(folder, rows, steps)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--audit"]:
-        audit(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5], int(sys.argv[6]))
+        folder, data, workers, ray, steps, kind = sys.argv[2:]
+        audit(folder, data, int(workers), ray, int(steps), bool(kind))
     else:
-        numbers = [int(value) for value in sys.argv[1:]]
+        numbers = [int(value) for value in sys.argv[1:] if not value.startswith("--")]
         main(*(numbers + [ROWS, STEPS][len(numbers) :]))

@@ -171,16 +171,21 @@ def test_a_lost_worker_is_replaced_and_its_people_are_not_lost(world, monkeypatc
     assert repr(found.model_dump(exclude=exclude)) == repr(expected.model_dump(exclude=exclude))
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("y", 1), ("y", 7), ("group", "violet"), ("a", 1e6)], ids=str
-)
+@pytest.fixture(scope="module")
+def few(make_world: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Seven blocks of people, and what an audit of them finds."""
+    world = make_world(tmp_path_factory.mktemp("few"), n=400)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("likewise.engine.plan.block_size", lambda d: 64)
+        yield world, audit(world, run=likewise.Inline())
+
+
+@pytest.mark.parametrize(("column", "value"), [("y", 1), ("y", 7), ("group", "violet")], ids=str)
 def test_data_that_change_under_an_audit_are_noticed_and_it_goes_on_when_restored(
-    make_world, tmp_path, monkeypatch, column, value
+    few, tmp_path, column, value
 ):
-    monkeypatch.setattr("likewise.engine.plan.block_size", lambda d: 64)
-    world, folder = make_world(tmp_path, n=400), tmp_path / "journal"
-    expected = audit(world, run=likewise.Inline())
-    last = Path(world.files[-1])
+    world, expected = few
+    folder, last = tmp_path / "journal", Path(world.files[-1])
     good = last.read_bytes()
 
     def change(what: str, done: int, total: int) -> None:
@@ -195,7 +200,6 @@ def test_data_that_change_under_an_audit_are_noticed_and_it_goes_on_when_restore
     with pytest.raises(InvalidData, match=r"changed while they were audited\..*--resume"):
         audit(world, run=likewise.Inline(), store=likewise.Folder(folder), progress=change)
     last.write_bytes(good)
-    store = likewise.Folder(folder, resume=True)
-    found = audit(world, run=likewise.Inline(), store=store)
+    found = audit(world, run=likewise.Inline(), store=likewise.Folder(folder, resume=True))
     exclude = {"created", "seconds"}
     assert repr(found.model_dump(exclude=exclude)) == repr(expected.model_dump(exclude=exclude))

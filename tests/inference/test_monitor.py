@@ -203,6 +203,7 @@ def _edited(**changes):
         (_edited(purse={"n": 3, "excess": math.nan}), "is not a monitor file"),
         (_edited(game={"delta": 0.5, "alpha": 0.05, "lo": 0.0, "planned": 1000}), "damaged"),
         (_edited(game=None), "damaged"),
+        (_edited(purse=" "), "damaged"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path, damage, says):

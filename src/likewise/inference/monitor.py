@@ -220,10 +220,9 @@ class Monitor:
             game = Game(**{"restarts": False, **saved["game"]})
             monitor = cls(game.delta, game.alpha, lo=game.lo, planned=game.planned)
             monitor.game = game
-            wealth = {
-                name: tuple(saved["purse"].get(name, ())) for name in ("log_wealth", "log_joined")
-            }
-            purse = monitor._purse = Purse(**{**saved["purse"], **wealth})
+            held = dict(saved["purse"])
+            wealth = {name: tuple(held.get(name, ())) for name in ("log_wealth", "log_joined")}
+            purse = monitor._purse = Purse(**{**held, **wealth})
             monitor._audit, monitor._sources = dict(saved["audit"]), tuple(saved["sources"])
             for number in (len(purse.log_wealth), len(purse.log_joined) or len(BETS)):
                 if number != len(BETS):
