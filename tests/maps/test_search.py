@@ -122,6 +122,15 @@ def test_nobody_is_served_better_and_the_budget_is_kept(k, differentiable):
         assert max(moved.trace) <= budget
 
 
+@pytest.mark.parametrize(("k", "calls"), [(1, 60), (2, 60), (4, 120), (7, 210)])
+def test_more_directions_are_given_more_calls(k, calls):
+    x0, y, metric = setting(k=k, n=20)
+    few, more = (Reach(budget).bind(network(), metric)(x0, y) for budget in (60, None))
+    assert calls - 25 < more.evaluations <= calls  # one direction has a short design
+    found = [network().loss(network()(moved.x), y).mean() for moved in (few, more)]
+    assert found[1] >= found[0]
+
+
 def test_the_trace_tells_what_more_calls_bought():
     x0, y, metric = setting()
     model = network()

@@ -24,6 +24,9 @@ COMPARED = (500, 2)
 SEARCHED = (2000, 7)
 """People who are searched for where there are many more, and the search cannot decide."""
 
+DOUBTED = (300, 9)
+"""People who are searched for twice as long, where the search decides."""
+
 LONG, STEPS = 100.0, 100
 """Time and steps of the flow they are compared with: long enough to come to rest within reach."""
 
@@ -34,6 +37,11 @@ SIGNIFICANT = 3.0
 """Standard errors by which the search must find more."""
 
 SEARCH, FLOWED, SEARCHED_TOO = "reach", "crosscheck: flow", "crosscheck: reach"
+
+AS_IT_IS, DOUBLED = "search: as it is", "search: twice the calls"
+
+WORTH_MORE = 0.02
+"""If twice as many calls add more than this share to the loss found, the user should know."""
 
 
 @final
@@ -56,6 +64,11 @@ class ReachCrosscheck(Check):
 
     @override
     def variants(self, plan: Plan) -> Iterator[Variant]:
+        if isinstance(plan.map, Reach) and self.name in plan.asked and len(plan.metric.free):
+            calls = plan.map.bind(plan.model, plan.metric).budget
+            for name, times in ((AS_IT_IS, 1), (DOUBLED, 2)):
+                more = dataclasses.replace(plan.map, budget=times * calls)
+                yield Variant(name, (Move(plan.metric, more),), DOUBTED)
         if not _flows(plan):
             return
         search = search_beside(plan, self.budget, feasible=self.feasible)
@@ -77,6 +90,8 @@ class ReachCrosscheck(Check):
 
     @override
     def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
+        if DOUBLED in stats:
+            return more_calls(stats[AS_IT_IS].search, stats[DOUBLED].search)
         if FLOWED not in stats:
             return Finding()
         blinded, flow_gain, search_gain = compare(
@@ -101,6 +116,18 @@ class ReachCrosscheck(Check):
         record["beside"] = tuple(searched.records.values())
         note = "" if blinded else disagreement(judgement.deciding, searched.deciding)
         return Finding(record, reasons=reasons, warnings=(note,) if note else ())
+
+
+def more_calls(found: Mapping[int, float], doubled: Mapping[int, float]) -> Finding:
+    """Say what share of the rise of the loss a search misses that twice the calls would find."""
+    start, once, twice = found[min(found)], found[max(found)], doubled[max(doubled)]
+    added = max(0.0, (twice - once) / (once - start)) if once > start else float(twice > once)
+    words = (
+        f"With {max(found)} model calls a person the search within reach is not at its end: twice "
+        f"as many add {added:.0%} to the rise of the loss. Give it more (map.budget)."
+    )
+    record = {"diagnostics": {"doubled_budget": added}}
+    return Finding(record, warnings=(words,) if added > WORTH_MORE else ())
 
 
 def _flows(plan: Plan) -> bool:

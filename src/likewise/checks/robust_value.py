@@ -124,7 +124,7 @@ class Ways:
         """Search within reach, and see where the loss rises from there."""
         around = bound.surroundings(x, y)
         best = bound.search(around)
-        way = uphill(around, best, bound.metric, bound.map.budget)
+        way = uphill(around, best, bound.metric, bound.budget)
         length = np.sqrt(bound.metric.squared_distance(way, np.zeros_like(way)))[:, None]
         units = np.where(length > 0, way / np.maximum(length, 1e-300), 0.0)
         return cls(around, bound.metric, best.x, units)
@@ -153,7 +153,7 @@ def robust_value(
     misses makes the value smaller.
     """
     n, d = x.shape
-    size = max(1, NUMBERS // (d * max(bound.map.budget, len(COARSE))))
+    size = max(1, NUMBERS // (d * max(bound.budget, len(COARSE))))
     blocks = np.split(np.arange(n), np.arange(size, n, size))
     ways = [Ways.find(bound, x[rows], y[rows]) for rows in blocks]
 

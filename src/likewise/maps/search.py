@@ -42,7 +42,8 @@ class Reach(UnfairMap):
     Parameters
     ----------
     budget
-        Model calls a person, at most. Gradients count as calls.
+        Model calls a person, at most. Gradients count as calls. By default 60, and 30 more for
+        every free direction after the second.
     within
         How far people may go; by default the reach that the metric was learned with.
     price
@@ -60,14 +61,14 @@ class Reach(UnfairMap):
         "worst is kept."
     )
 
-    budget: int = 60
+    budget: int | None = None
     within: Ellipsoid | None = None
     price: float | None = None
     feasible: Feasible | bool | None = None
     keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
+        if self.budget is not None and self.budget < 1:
             raise InvalidSettings(f"The budget must be at least one model call, not {self.budget}.")
         if self.price is not None and not 0 < self.price < float("inf"):
             raise InvalidSettings(f"The price must be a positive number, not {self.price:g}.")
@@ -111,7 +112,8 @@ class Reach(UnfairMap):
                 f"The reach has {len(within.mean)} coordinates for {len(metric.free)} free "
                 "directions."
             )
-        return BoundReach(self, model, metric, within)
+        k = len(metric.free)
+        return BoundReach(self, model, metric, within, self.budget or 60 + 30 * max(k - 2, 0))
 
 
 @final
@@ -123,10 +125,11 @@ class BoundReach:
     model: Model
     metric: QuadraticForm
     within: Ellipsoid
+    budget: int
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
-        size = max(1, NUMBERS // (x0.shape[1] * self.map.budget))
+        size = max(1, NUMBERS // (x0.shape[1] * self.budget))
         parts = [
             self.search(self.surroundings(x0[start : start + size], y[start : start + size]))
             for start in range(0, max(len(x0), 1), size)
@@ -142,24 +145,41 @@ class BoundReach:
         )
 
     def search(self, around: Surroundings) -> Best:
-        """Find everyone's worst place."""
-        outside = 0 if self.map.price is None else self.map.budget // 3
-        budget = self.map.budget - outside
-        best = around.start()
-        r = len(around.axes)
-        if 0 < r <= EXACT:
-            # More calls look at more places and look closer, in the proportion of 33 to 26.
-            most = budget - 1 if budget < 60 else 33 * budget // 60
-            best = around.look_around(best, ball_design(r, most))
-        elif r > EXACT:
-            if self.model.card.differentiable:
-                best = around.climb(best, budget // 2)
-            best = around.look_around(best, directions(r, 2 * (budget - best.calls) // 3))
-        if r > 0:
-            best = around.look_closer(best, budget, first_step(r))
+        """Find everyone's worst place.
+
+        With three directions or more the loss may have several summits within reach: half of the
+        calls begin again, from the other half of the places first looked at.
+        """
+        outside = 0 if self.map.price is None else self.budget // 3
+        best = own = around.start()
+        starts = 1 if len(around.axes) < 3 else 2
+        for number in range(starts if len(around.axes) else 0):
+            calls = 1 + (self.budget - outside - 1) // starts
+            found = self._summit(around, own, calls, slice(number, None, starts))
+            moves = found.loss > best.loss
+            best = (
+                best.after(found.calls - own.calls, moves, found.u, found.x, found.loss)
+                if number
+                else found
+            )
         if self.map.price is None:
             return best
         return step_outside(around, best, self.metric, self.map.price, outside)
+
+    def _summit(self, around: Surroundings, best: Best, budget: int, part: slice) -> Best:
+        """Look at part of the places of the design, and closer around the worst of them."""
+        r = len(around.axes)
+        uphill = r > EXACT and self.model.card.differentiable
+        if r <= EXACT:
+            # More calls look at more places and look closer, in the proportion of 33 to 26.
+            most = self.budget - 1 if self.budget < 60 else 33 * self.budget // 60
+            places = ball_design(r, most)[part][: budget - 1]
+        else:
+            places = directions(r, 4 * (budget - best.calls) // 3)[part][: budget - best.calls]
+        best, _ = around.consider(best, np.broadcast_to(places, (len(best.u), *places.shape)))
+        if uphill:
+            best = around.climb(best, best.calls + (budget - best.calls) // 2)
+        return around.look_closer(best, budget, first_step(r))
 
     def surroundings(
         self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]

@@ -89,10 +89,6 @@ class Surroundings:
         m = u.shape[1]
         return best.after(m, moves, u[row, place], x[row, place], loss[row, place]), moves
 
-    def look_around(self, best: Best, u: Float[np.ndarray, "m r"]) -> Best:
-        """Consider the same m places of the ball for everyone."""
-        return self.consider(best, np.broadcast_to(u, (len(self.u0), *u.shape)))[0]
-
     def climb(self, best: Best, budget: int) -> Best:
         """Follow gradients: towards the rim where the loss would be largest if it were linear.
 

@@ -32,6 +32,7 @@ DIAGNOSTICS = {
     "mean_fair_distance": "Mean fair distance moved (what the moves cost)",
     "free_only": "Loss ratio along free directions only (λ → ∞)",
     "reach": "Loss ratio within reach, by a search without gradients",
+    "doubled_budget": "Share that twice as many model calls would add to the loss found",
     "theorem_a1_bound": "Bound of Theorem A.1 on a metric's error (of use only if small)",
     "hill_index": "Tail index of the loss ratios (Hill)",
     "top_share": "Share of the variance held by the top 1 % of people",

@@ -153,7 +153,7 @@ def map_numbers(record: Record) -> tuple[float, float, int]:
     """Return λ and the time of the flow, and the calls of the search, as they were run."""
     chosen = record.settings.map
     several = chosen.get("maps", ())
-    known = {"lam": 50.0, "time": 5.0, "budget": 60.0}
+    known = {"lam": 50.0, "time": 5.0, "budget": float(max(record.search, default=60))}
     for part in (chosen.params, *(several if isinstance(several, list | tuple) else ())):
         given = part if isinstance(part, Mapping) else {}
         # A map of one's own may call other things by these names.
