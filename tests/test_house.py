@@ -9,9 +9,9 @@ import pytest
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 45_000,
-    "modules_of_an_audit": 142,
-    "functions_of_an_audit": 1095,
-    "room_changes_of_an_audit": 82,
+    "modules_of_an_audit": 143,
+    "functions_of_an_audit": 1100,
+    "room_changes_of_an_audit": 83,
     "isinstance_of_concrete_kinds": 12,
     "lines_that_name_a_map": 10,
     "files_that_name_a_map": 5,

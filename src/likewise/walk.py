@@ -13,6 +13,7 @@ import numpy as np
 from likewise.choices import make
 from likewise.engine.audit_result import AuditResult as AuditResult
 from likewise.engine.build_record import build_record
+from likewise.engine.certified import worst_finely
 from likewise.engine.decide import Judgement, judge
 from likewise.engine.get_ready import chosen, get_ready
 from likewise.engine.move_stats import MoveStats
@@ -30,7 +31,6 @@ from likewise.engine.provenance import identity_of
 from likewise.engine.run_progress import Progress, noted_warnings
 from likewise.engine.sweep import sweep
 from likewise.engine.variants import DECIDES, Variant
-from likewise.engine.worst_finely import worst_finely
 from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
