@@ -33,13 +33,12 @@ def numbers_read(model: Model, people: AuditData) -> tuple[str, ...]:
     given, named = people.features, model.card.features
     if people.encoder is not None or people.table is None:
         return given
-    numbers = numeric_columns(people)
-    if named and set(named) <= set(given if people.named_inputs else numbers):
+    if named and set(named) <= set(given if people.named_inputs else numeric_columns(people)):
         return named
     wanted = model.card.n_features
     if people.named_inputs or wanted == len(given):
         return given
-    wider = tuple(n for n in numbers if n in given or n in people.protected)
+    wider = tuple(n for n in numeric_columns(people) if n in (*given, *people.protected))
     return wider if len(wider) == wanted else given
 
 
