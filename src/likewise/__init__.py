@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from likewise.engine.paired_audits import compare as compare
     from likewise.errors import LikewiseError as LikewiseError
     from likewise.errors import LikewiseWarning as LikewiseWarning
+    from likewise.improving import improve as improve
     from likewise.inference.monitor import Monitor as Monitor
     from likewise.inference.ratio_tests import ErrorRateRatioTest as ErrorRateRatioTest
     from likewise.inference.ratio_tests import LossRatioTest as LossRatioTest
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from likewise.scale.process_pool import Processes as Processes
     from likewise.scale.ray_pool import Ray as Ray
     from likewise.scale.store import Memory as Memory
+    from likewise.scoring import make_scorer as make_scorer
     from likewise.settings import Settings as Settings
     from likewise.testing import (
         assert_no_evidence_of_unfairness as assert_no_evidence_of_unfairness,
@@ -83,6 +85,8 @@ _HOMES = {
     "audit": "walk",
     "compare": "engine.paired_audits",
     "Margins": "engine.paired_audits",
+    "improve": "improving",
+    "make_scorer": "scoring",
     "rehearse": "walk",
     "AuditResult": "walk",
     "assert_no_evidence_of_unfairness": "testing",

@@ -19,6 +19,7 @@ COMMANDS = {
     "test": ("repeat", "Repeat the tests on saved outcomes, without the model."),
     "report": ("report", "Render a saved result again: page, JUnit, CSV, Markdown."),
     "compare": ("compare", "Put the results of several audits side by side."),
+    "improve": ("improve", "Look for a fairer model that is as accurate."),
     "monitor": ("monitor", "Follow outcomes as they come, and look at any time."),
     "plan": ("plan", "Say how many people an audit needs."),
     "init": ("init", "Write a settings file that explains every choice."),

@@ -2,8 +2,7 @@
 
 import abc
 import warnings
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,14 +15,7 @@ from torch import nn
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
 from likewise.training.network import one_thread
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def unchecked(constructor: F) -> F:
-    """Keep run-time type checks off a constructor: scikit-learn wants `fit` to complain."""
-    constructor.__no_type_check__ = True  # type: ignore[attr-defined]
-    return constructor
+from likewise.training.steps import unchecked as unchecked
 
 
 class TrainedClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]

@@ -2,16 +2,12 @@
 
 import contextlib
 import math
-import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-
-T = TypeVar("T")
 
 CHUNK = 256
 """Steps whose batches are drawn at once: one call of the generator instead of many."""
@@ -82,27 +78,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def counted(steps: Iterable[T], total: int, words: str, *, show: bool) -> Iterator[T]:
-    """Pass ``steps`` on; if ``show``, a bar with the time left appears after two seconds."""
-    if not show:
-        yield from steps
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = bar.add_task(words, total=total)
-    begin = time.monotonic()
-    try:
-        for done, step in enumerate(steps):
-            bar.update(task, completed=done)
-            if not bar.live.is_started and time.monotonic() - begin > 2:
-                bar.start()
-            yield step
-    finally:
-        if bar.live.is_started:
-            bar.stop()

@@ -1,0 +1,367 @@
+"""Looks for a fairer model as accurate: chosen on some people, judged on others."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.engine.paired_audits import Margins, compare
+from likewise.errors import InvalidData, InvalidSettings, nearest
+from likewise.extras import need
+from likewise.files import make_folder, write_whole
+from likewise.fingerprints import of_json
+from likewise.maps.counterparts import Counterparts
+from likewise.remedies import Remedy, baseline, remedies
+from likewise.report.compare import Comparison
+from likewise.settings import Settings
+from likewise.walk import AuditResult, audit
+
+MOST = 2000
+"""People that each remedy is audited on while choosing."""
+
+SHARES = (0.5, 0.25, 0.25)
+"""Of the people: to train on (and to find counterparts among), to choose on, and to judge on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tried:
+    """How one remedy fared on the choosing half.
+
+    Parameters
+    ----------
+    remedy
+        In words.
+    value, lower, upper
+        The audit value of the worst served group, with its interval (not corrected for choosing).
+    balanced_accuracy, seconds
+        How good it is, and how long it took.
+    stage
+        0 for the first look on a part of the people, 1 for the whole.
+    """
+
+    remedy: str
+    value: float
+    lower: float
+    upper: float
+    balanced_accuracy: float
+    seconds: float
+    stage: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Improvement:
+    """What was tried, what was chosen, and what the other half says about it.
+
+    Parameters
+    ----------
+    tried
+        Every remedy on the choosing half, the model itself first.
+    chosen
+        The remedy that was chosen; none if nothing seemed better.
+    model
+        The chosen model, fitted; the model itself if nothing is better.
+    comparison
+        Baseline and chosen model on the judging half, person by person.
+    better
+        Whether the chosen model is shown to be fairer, and not inferior by more than the margin.
+    seconds
+        How long all of it took.
+    """
+
+    tried: tuple[Tried, ...]
+    chosen: str
+    model: Any
+    audits: Mapping[str, AuditResult]
+    comparison: Comparison | None
+    better: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        from likewise.report.improve_words import words
+
+        return words(self)
+
+
+def improve(
+    people: Any,
+    *,
+    label: str,
+    protected: Sequence[str],
+    may_matter: Sequence[str],
+    model: Any = "boosted",
+    ignore: Sequence[str] = (),
+    delta: float = 1.25,
+    margins: Margins | None = None,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    progress: Any = None,
+) -> Improvement:
+    """Try remedies over their strength, and return the fairest model that is as accurate.
+
+    People are divided at random: a half to train on, a quarter to choose on, a quarter to judge on.
+    All remedies get a first look on a part of the people; the better half of them is trained and
+    audited in full. The chosen one is compared with the model itself on people that had no part in
+    choosing, so that its figures need no correction.
+
+    Parameters
+    ----------
+    people
+        A data frame with label, protected traits and features.
+    label, protected, may_matter, ignore
+        Names of columns; protected and ignored ones are not shown to the model.
+    model
+        ``boosted``, ``network``, or a scikit-learn classifier that reads a data frame.
+    delta, margins
+        The tolerance, and how much accuracy and loss may suffer; set them beforehand.
+    folder
+        Where to write the model, results, comparison and a journal that a later run resumes.
+    progress
+        Told ``(what, done, total)``.
+    """
+    began = time.perf_counter()
+    table = _frame(people)
+    features = _features(table, label, protected, may_matter, ignore)
+    margins = margins or Margins()
+    settings = Settings(delta=delta, checks="core", seed=seed).changed(
+        columns__label=label, columns__protected=tuple(protected), columns__ignore=tuple(ignore)
+    )
+    train, choose, judge = _parts(table, seed)
+    base = baseline(model, features)
+    asked = of_json(
+        [label, list(protected), list(may_matter), features, delta, seed, len(table), repr(base)]
+    )
+    journal = _Journal(None if folder is None else Path(folder), asked)
+    trial = _Trial(train, label, tuple(protected), tuple(may_matter), features, settings)
+    everything = remedies(base, features, may_matter)
+    tried: list[Tried] = []
+    left = everything
+    total, done = len(everything) + (len(everything) + 1) // 2 + 4, 0
+    for stage, size in enumerate((min(4000, len(train) // 2), len(train))):
+        for remedy in left:
+            found = journal.known(remedy.words, stage)
+            if found is None:
+                found = trial(remedy, choose[:MOST], size, stage)
+                journal.note(found)
+            tried.append(found)
+            done += 1
+            if progress is not None:
+                progress("trying remedies", done, total)
+        if stage == 0:
+            left = _survivors(everything, tried, margins.accuracy)
+    final = [one for one in tried if one.stage == 1]
+    chosen = _choice(final, delta, margins.accuracy)
+    audits: dict[str, AuditResult] = {}
+    models: dict[str, Any] = {}
+    for remedy in left:
+        if remedy.words in ("baseline", chosen):
+            models[remedy.words] = trial.fitted(remedy, len(train))
+            audits[remedy.words] = trial.audited(models[remedy.words], judge)
+            done += 1
+            if progress is not None:
+                progress("judging on the other half", done, total)
+    comparison = compare(audits, margins=margins) if chosen != "baseline" else None
+    better = comparison is not None and _better(comparison)
+    result = Improvement(
+        tuple(sorted(tried, key=lambda one: (-one.stage, one.remedy != "baseline"))),
+        "" if chosen == "baseline" else chosen,
+        models[chosen if better else "baseline"],
+        audits,
+        comparison,
+        better,
+        time.perf_counter() - began,
+    )
+    if folder is not None:
+        _write(result, Path(folder))
+    return result
+
+
+def _frame(people: Any) -> Any:
+    pandas = need("pandas", "boosted", "Looking for a fairer model")
+    if hasattr(people, "to_pandas"):
+        people = people.to_pandas()
+    if not isinstance(people, pandas.DataFrame):
+        raise InvalidData("People to improve a model on are a data frame or a table.")
+    return people.reset_index(drop=True)
+
+
+def _features(
+    table: Any,
+    label: str,
+    protected: Sequence[str],
+    may_matter: Sequence[str],
+    ignore: Sequence[str],
+) -> list[str]:
+    names = list(table.columns)
+    for name in (label, *protected, *may_matter, *ignore):
+        if name not in names:
+            raise InvalidData(f"The table has no column {name!r}.{nearest(name, names)}")
+    if not protected:
+        raise InvalidSettings("Fairer for whom? Name the trait (--protected).")
+    apart = {label, *protected, *ignore}
+    if wrong := [name for name in may_matter if name in apart]:
+        raise InvalidSettings(f"{wrong[0]!r} cannot be among the columns that may matter.")
+    return [name for name in names if name not in apart]
+
+
+def _parts(table: Any, seed: int) -> list[Any]:
+    """Divide people at random into those to train, to choose and to judge on."""
+    order = np.random.default_rng([seed, 18]).permutation(len(table))
+    ends = np.cumsum([int(share * len(table)) for share in SHARES[:-1]])
+    parts = [table.iloc[np.sort(rows)].reset_index(drop=True) for rows in np.split(order, ends)]
+    if len(parts[-1]) < 100:
+        raise InvalidData(
+            f"{len(table)} people are too few to train, choose and judge on: 400 are needed."
+        )
+    return parts
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Trial:
+    """Trains remedies and audits them."""
+
+    train: Any
+    label: str
+    protected: tuple[str, ...]
+    may_matter: tuple[str, ...]
+    features: list[str]
+    settings: Settings
+
+    def fitted(self, remedy: Remedy, size: int) -> Any:
+        """Return the remedy, fitted on the first people of the training part."""
+        part = self.train.iloc[:size].reset_index(drop=True)
+        traits = {name: part[name].to_numpy() for name in self.protected}
+        return remedy.fit(part[self.features], part[self.label].to_numpy(), traits)
+
+    def audited(self, model: Any, people: Any) -> AuditResult:
+        """Return the audit by counterparts from the training part."""
+        return audit(
+            model,
+            people,
+            pool=self.train,
+            map=Counterparts(may_matter=self.may_matter, seed=self.settings.seed),
+            settings=self.settings,
+        )
+
+    def __call__(self, remedy: Remedy, people: Any, size: int, stage: int) -> Tried:
+        """Train on some people, audit on others, and say how it went."""
+        began = time.perf_counter()
+        model = self.fitted(remedy, size)
+        some = people if stage else people.iloc[: len(people) // 2].reset_index(drop=True)
+        found = self.audited(model, some)
+        part = found.record.counterparts
+        assert part is not None
+        groups = [group for trait in part.traits for group in trait.groups]
+        worst = max(groups, key=lambda group: group.estimate)
+        return Tried(
+            remedy.words,
+            worst.estimate,
+            *worst.interval,
+            balanced_accuracy(found),
+            time.perf_counter() - began,
+            stage,
+        )
+
+
+def balanced_accuracy(result: AuditResult) -> float:
+    """Return the mean over classes of the share decided rightly."""
+    assert result.visits is not None
+    y, wrong = (result.visits[name].to_numpy() for name in ("y", "wrong"))
+    return float(np.mean([1 - wrong[y == one].mean() for one in np.unique(y)]))
+
+
+def _survivors(everything: Sequence[Remedy], tried: Sequence[Tried], margin: float) -> list[Remedy]:
+    """Return the baseline and the better half: fairest of those not much less accurate."""
+    first = {one.remedy: one for one in tried}
+    start = first["baseline"].balanced_accuracy
+
+    def loss(remedy: Remedy) -> float:
+        one = first[remedy.words]
+        return one.value + 20 * max(0.0, start - one.balanced_accuracy - margin)
+
+    others = sorted((r for r in everything if r.words != "baseline"), key=loss)
+    kept = {r.words for r in others[: (len(others) + 1) // 2]}
+    return [r for r in everything if r.words == "baseline" or r.words in kept]
+
+
+def _choice(final: Sequence[Tried], delta: float, margin: float) -> str:
+    """Return the most accurate remedy well below the tolerance, or else the fairest one.
+
+    A fifth of the way from the tolerance to one, and half of the margin, are left for chance.
+    """
+    start = next(one for one in final if one.remedy == "baseline")
+    allowed = [
+        one
+        for one in final
+        if one.balanced_accuracy >= start.balanced_accuracy - margin / 2 and one.value < start.value
+    ]
+    enough = [one for one in allowed if one.value < delta - 0.2 * (delta - 1)]
+    if enough:
+        return max(enough, key=lambda one: one.balanced_accuracy).remedy
+    fairest = min(allowed, key=lambda one: one.value, default=start)
+    return fairest.remedy
+
+
+def _better(comparison: Comparison) -> bool:
+    """Tell whether the second model is shown to be fairer, and not less accurate."""
+    measures = comparison.paired[0].measures
+    fairer = any(m.shown(comparison.alpha) for m in measures if m.name == "audit value")
+    worse = any(m.upper_bound < 0 for m in measures if m.name == "audit value" and m.claimed)
+    good = [m for m in measures if m.name == "balanced accuracy"]
+    return fairer and not worse and all(m.shown(comparison.alpha) for m in good)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Journal:
+    """What was tried already, so that a run that stopped goes on where it was."""
+
+    folder: Path | None
+    asked: str
+
+    def known(self, remedy: str, stage: int) -> Tried | None:
+        return next((o for o in self._all() if (o.remedy, o.stage) == (remedy, stage)), None)
+
+    def note(self, tried: Tried) -> None:
+        if self.folder is None:
+            return
+        make_folder(self.folder)
+        entries = [dataclasses.asdict(one) for one in (*self._all(), tried)]
+        text = json.dumps({"asked": self.asked, "tried": entries}, indent=1)
+        write_whole(self.folder / "tried.json", text.encode())
+
+    def _all(self) -> tuple[Tried, ...]:
+        path = None if self.folder is None else self.folder / "tried.json"
+        if path is None or not path.exists():
+            return ()
+        try:
+            found = json.loads(path.read_text())
+            if found["asked"] != self.asked:
+                return ()
+            return tuple(Tried(**one) for one in found["tried"])
+        except (ValueError, TypeError, KeyError):
+            return ()
+
+
+def _write(result: Improvement, folder: Path) -> None:
+    """Write the model, results with their outcomes, reports, and the comparison."""
+    import joblib
+    import pyarrow.parquet as pq
+
+    from likewise.report.compare_page import comparison_page
+    from likewise.report.html import to_html
+
+    make_folder(folder)
+    joblib.dump(result.model, folder / "model.joblib")
+    for name, found in result.audits.items():
+        stem = "baseline" if name == "baseline" else "chosen"
+        found.save(folder / f"{stem}.json")
+        write_whole(folder / f"{stem}.html", to_html(found.record).encode(errors="replace"))
+        if found.visits is not None:
+            pq.write_table(found.visits, folder / f"{stem}.parquet")
+    if result.comparison is not None:
+        page = comparison_page(result.comparison).encode("utf-8", errors="replace")
+        write_whole(folder / "comparison.html", page)
+    write_whole(folder / "improve.txt", (str(result) + "\n").encode("utf-8", errors="replace"))

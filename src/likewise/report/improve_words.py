@@ -1,0 +1,40 @@
+"""What looking for a fairer model found, as text."""
+
+from typing import Any
+
+from likewise.report.layout import WIDTH, wrap
+from likewise.report.numbers import number
+from likewise.report.paired_words import sentences
+
+
+def words(found: Any) -> str:
+    """Return what was tried, what was chosen, and what the other half says, within 80 columns."""
+    lines = ["Looking for a fairer model as accurate".center(WIDTH).rstrip(), "=" * WIDTH]
+    lines.append(f"{'on the choosing half':42}{'bal. acc.':>10}{'audit value':>12}{'interval':>14}")
+    lines.append("-" * WIDTH)
+    for one in found.tried:
+        early = " (first look)" if one.stage == 0 else ""
+        lines.append(
+            f"{(one.remedy + early)[:41]:42}{one.balanced_accuracy:>10.3f}"
+            f"{number(one.value):>12}{number(one.lower):>8} – {number(one.upper)}"
+        )
+    lines.append("=" * WIDTH)
+    if not found.chosen:
+        lines += wrap("Nothing tried was fairer and as accurate on the choosing half.", "")
+    else:
+        lines += wrap(f"Chosen: {found.chosen}. On people who had no part in choosing:", "")
+        for name, result in found.audits.items():
+            part = result.record.counterparts
+            groups = [group for trait in part.traits for group in trait.groups]
+            told = ", ".join(f"{g.trait} {g.group} {number(g.estimate)}" for g in groups)
+            lines += wrap(f"{name}: {told}; {result.outcome.replace('_', ' ')}")
+        for said in sentences(found.comparison.paired[0], found.comparison.alpha):
+            lines += wrap(said)
+        if not found.better:
+            lines += wrap("It is not shown to be better: the model written is the old one.", "")
+    lines += wrap(
+        f"{found.seconds:.0f} s. Intervals of the choosing half are not corrected for choosing; "
+        "those of the judging half need no correction.",
+        "",
+    )
+    return "\n".join(lines)
