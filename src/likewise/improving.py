@@ -1,7 +1,6 @@
 """Looks for a fairer model as accurate: chosen on some people, judged on others."""
 
 import dataclasses
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,42 +13,17 @@ from likewise.errors import InvalidData, InvalidSettings, nearest
 from likewise.extras import need
 from likewise.files import make_folder, write_whole
 from likewise.fingerprints import of_json
-from likewise.maps.counterparts import Counterparts
 from likewise.remedies import Remedy, baseline, remedies
 from likewise.report.compare import Comparison
 from likewise.settings import Settings
-from likewise.walk import AuditResult, audit
+from likewise.trials import Trial, TrialJournal, Tried
+from likewise.walk import AuditResult
 
 MOST = 2000
 """People that each remedy is audited on while choosing."""
 
 SHARES = (0.5, 0.25, 0.25)
 """Of the people: to train on (and to find counterparts among), to choose on, and to judge on."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Tried:
-    """How one remedy fared on the choosing half.
-
-    Parameters
-    ----------
-    remedy
-        In words.
-    value, lower, upper
-        The audit value of the worst served group, with its interval (not corrected for choosing).
-    balanced_accuracy, seconds
-        How good it is, and how long it took.
-    stage
-        0 for the first look on a part of the people, 1 for the whole.
-    """
-
-    remedy: str
-    value: float
-    lower: float
-    upper: float
-    balanced_accuracy: float
-    seconds: float
-    stage: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,8 +108,8 @@ def improve(
     asked = of_json(
         [label, list(protected), list(may_matter), features, delta, seed, len(table), repr(base)]
     )
-    journal = _Journal(None if folder is None else Path(folder), asked)
-    trial = _Trial(train, label, tuple(protected), tuple(may_matter), features, settings)
+    journal = TrialJournal(None if folder is None else Path(folder), asked)
+    trial = Trial(train, label, tuple(protected), tuple(may_matter), features, settings)
     everything = remedies(base, features, may_matter)
     tried: list[Tried] = []
     left = everything
@@ -219,60 +193,6 @@ def _parts(table: Any, seed: int) -> list[Any]:
     return parts
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Trial:
-    """Trains remedies and audits them."""
-
-    train: Any
-    label: str
-    protected: tuple[str, ...]
-    may_matter: tuple[str, ...]
-    features: list[str]
-    settings: Settings
-
-    def fitted(self, remedy: Remedy, size: int) -> Any:
-        """Return the remedy, fitted on the first people of the training part."""
-        part = self.train.iloc[:size].reset_index(drop=True)
-        traits = {name: part[name].to_numpy() for name in self.protected}
-        return remedy.fit(part[self.features], part[self.label].to_numpy(), traits)
-
-    def audited(self, model: Any, people: Any) -> AuditResult:
-        """Return the audit by counterparts from the training part."""
-        return audit(
-            model,
-            people,
-            pool=self.train,
-            map=Counterparts(may_matter=self.may_matter, seed=self.settings.seed),
-            settings=self.settings,
-        )
-
-    def __call__(self, remedy: Remedy, people: Any, size: int, stage: int) -> Tried:
-        """Train on some people, audit on others, and say how it went."""
-        began = time.perf_counter()
-        model = self.fitted(remedy, size)
-        some = people if stage else people.iloc[: len(people) // 2].reset_index(drop=True)
-        found = self.audited(model, some)
-        part = found.record.counterparts
-        assert part is not None
-        groups = [group for trait in part.traits for group in trait.groups]
-        worst = max(groups, key=lambda group: group.estimate)
-        return Tried(
-            remedy.words,
-            worst.estimate,
-            *worst.interval,
-            balanced_accuracy(found),
-            time.perf_counter() - began,
-            stage,
-        )
-
-
-def balanced_accuracy(result: AuditResult) -> float:
-    """Return the mean over classes of the share decided rightly."""
-    assert result.visits is not None
-    y, wrong = (result.visits[name].to_numpy() for name in ("y", "wrong"))
-    return float(np.mean([1 - wrong[y == one].mean() for one in np.unique(y)]))
-
-
 def _survivors(everything: Sequence[Remedy], tried: Sequence[Tried], margin: float) -> list[Remedy]:
     """Return the baseline and the better half: fairest of those not much less accurate."""
     first = {one.remedy: one for one in tried}
@@ -312,37 +232,6 @@ def _better(comparison: Comparison) -> bool:
     worse = any(m.upper_bound < 0 for m in measures if m.name == "audit value" and m.claimed)
     good = [m for m in measures if m.name == "balanced accuracy"]
     return fairer and not worse and all(m.shown(comparison.alpha) for m in good)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Journal:
-    """What was tried already, so that a run that stopped goes on where it was."""
-
-    folder: Path | None
-    asked: str
-
-    def known(self, remedy: str, stage: int) -> Tried | None:
-        return next((o for o in self._all() if (o.remedy, o.stage) == (remedy, stage)), None)
-
-    def note(self, tried: Tried) -> None:
-        if self.folder is None:
-            return
-        make_folder(self.folder)
-        entries = [dataclasses.asdict(one) for one in (*self._all(), tried)]
-        text = json.dumps({"asked": self.asked, "tried": entries}, indent=1)
-        write_whole(self.folder / "tried.json", text.encode())
-
-    def _all(self) -> tuple[Tried, ...]:
-        path = None if self.folder is None else self.folder / "tried.json"
-        if path is None or not path.exists():
-            return ()
-        try:
-            found = json.loads(path.read_text())
-            if found["asked"] != self.asked:
-                return ()
-            return tuple(Tried(**one) for one in found["tried"])
-        except (ValueError, TypeError, KeyError):
-            return ()
 
 
 def _write(result: Improvement, folder: Path) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from likewise.training import network as room
+from likewise.training.manners import counted
 from likewise.training.network import batches, new_network
-from likewise.training.steps import counted
 
 
 def test_initial_weights_are_glorot_uniform(rng):

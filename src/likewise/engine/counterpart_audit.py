@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,53 +9,24 @@ from likewise.audit_data import AuditData
 from likewise.data.pairs import Pairs
 from likewise.data.sources import Source
 from likewise.data.survey import Survey
+from likewise.engine.chosen_loss import ChosenLoss, choose_loss
 from likewise.engine.meeting import as_seen, by_columns
 from likewise.engine.opened_model import ModelHandle
 from likewise.engine.pool import Pool, check_columns, in_columns
-from likewise.engine.prepare import favourable_place, label_classes, meet, unlabelled
+from likewise.engine.prepare import label_classes, meet, unlabelled
 from likewise.engine.run_progress import Progress
-from likewise.engine.visiting import BLOCK, BoundedLoss, VisitBlocks, Visited, visit_everyone
+from likewise.engine.visiting import BLOCK, VisitBlocks, Visited, visit_everyone
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.inference.column_shares import ColumnShare
 from likewise.inference.counterpart_test import CounterpartTest
 from likewise.inference.counterpart_verdict import CounterpartVerdict, TraitEvidence
-from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.counterparts import Counterparts
-from likewise.maps.decision_losses import UnfavourableDecision, WrongDecision
+from likewise.maps.decision_losses import WrongDecision
 from likewise.models import check
 from likewise.models.base import Model
 from likewise.record import SubgroupRecord
 from likewise.scale.executors import Executor
 from likewise.settings import Settings
-
-LOSS_WORDS = {
-    "cross_entropy": "loss",
-    "squared": "squared error",
-    "absolute": "absolute error",
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class ChosenLoss:
-    """What counts as being served badly.
-
-    Parameters
-    ----------
-    name
-        In words: ``loss``, ``error rate``, ``unfavourable decision``, …
-    of_person
-        From outputs and labels to one number a person.
-    labelled
-        Whether it needs labels.
-    favourable, threshold
-        The decision that people want, and from where on it is made.
-    """
-
-    name: str
-    of_person: PersonLoss
-    labelled: bool = True
-    favourable: str = ""
-    threshold: float = math.nan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -231,31 +201,6 @@ def known_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any,
     if model.card.task == "regression" or model.card.classes:
         return model.card.classes
     return (0, 1)
-
-
-def choose_loss(model: Model, classes: tuple[Any, ...], settings: Settings) -> ChosenLoss:
-    """Return what counts as being served badly: the refusal of what people want, or the loss."""
-    card, decide = model.card, settings.decide
-    threshold = decide.threshold if card.task == "regression" else card.threshold
-    if decide.favourable is not None:
-        place, name = favourable_place(decide.favourable, card.task, classes)
-        if card.task == "regression" and threshold is None:
-            raise InvalidSettings(
-                "From which value on does the model's number mean the favourable decision? Say it "
-                "with --set decide.threshold=…"
-            )
-        limit = 0.5 if threshold is None else threshold
-        if decide.threshold is None and place == 0:
-            limit = 1 - limit  # the model's own is for class 1
-        loss = UnfavourableDecision(card.output, place, limit)
-        return ChosenLoss("unfavourable decision", loss, False, name, limit)
-    if card.task == "classification" and (
-        decide.test == "error_rate_ratio"
-        or (decide.test == "auto" and (decide.threshold is not None or card.decisions))
-    ):
-        limit = 0.5 if threshold is None else threshold
-        return ChosenLoss("error rate", WrongDecision(card.output, limit), threshold=limit)
-    return ChosenLoss(LOSS_WORDS[model.loss.name], BoundedLoss(model.loss))
 
 
 def ask_counterparts(

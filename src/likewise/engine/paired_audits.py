@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Bool, Int
 
+from likewise.engine.audited_people import Audited, read_audit
 from likewise.engine.visits_table import pair_sums
-from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
+from likewise.errors import InvalidSample, InvalidSettings
 from likewise.inference.paired import (
     PairedMeasure,
     PairedModels,
@@ -22,7 +22,6 @@ from likewise.inference.paired import (
     ratio_of,
 )
 from likewise.inference.simultaneous import holm
-from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report.compare import Comparison
 from likewise.report.compare import compare as side_by_side
@@ -66,7 +65,7 @@ def compare(
         How often any claim may be wrong; by default that of the audits.
     """
     margins = margins or Margins()
-    read = {name: _read(audit) for name, audit in audits.items()}
+    read = {name: read_audit(audit) for name, audit in audits.items()}
     comparison = side_by_side({name: record for name, (record, _) in read.items()})
     level = comparison.alpha if alpha is None else alpha
     (first, (record, table)), *others = read.items()
@@ -78,24 +77,6 @@ def compare(
         one = Audited.of(first, record, table)
         found.append(_pair(one, Audited.of(name, other, rows), margins, each))
     return dataclasses.replace(comparison, paired=tuple(_corrected(found, level)), alpha=level)
-
-
-def _read(audit: Any) -> tuple[Record, pa.Table]:
-    if not isinstance(audit, Sequence):
-        visits = audit.visits
-        return audit.record, audit.outcomes.to_arrow() if visits is None else visits
-    result, outcomes = audit
-    record = result if isinstance(result, Record) else Record.read(result)
-    if isinstance(outcomes, pa.Table):
-        return record, outcomes
-    try:
-        table = pq.read_table(outcomes)
-        table.validate(full=True)
-    except FileNotFoundError:
-        raise InvalidFile(f"There is no file {str(outcomes)!r}.") from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InvalidFile(f"{str(outcomes)!r} is not a Parquet file: {in_short(error)}.") from None
-    return record, table
 
 
 def _check(first: str, one: Record, second: str, other: Record) -> None:
@@ -121,60 +102,6 @@ def _check(first: str, one: Record, second: str, other: Record) -> None:
 
 def _loss(record: Record) -> str:
     return record.decided_by.test if record.counterparts is None else record.counterparts.loss
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Audited:
-    """One model's people, in the order of their rows.
-
-    Parameters
-    ----------
-    values
-        Audit values by name: whose they are, whether they are claims, and how people sway them.
-    columns
-        ``row``, ``weight``, ``loss``, and where they are known ``y``, ``wrong`` and ``cluster``.
-    usable
-        Who has a ratio.
-    """
-
-    name: str
-    record: Record
-    columns: Mapping[str, Any]
-    usable: Bool[np.ndarray, " n"]
-    table: pa.Table
-
-    @classmethod
-    def of(cls, name: str, record: Record, table: pa.Table) -> "Audited":
-        """Read one model's outcomes."""
-        if record.counterparts is None:
-            rows = Outcomes.from_arrow(table, name)
-            order = np.argsort(rows.row, kind="stable")
-            rows = rows.take(order)
-            regression = rows.about.get("task") == "regression"
-            columns: dict[str, Any] = {
-                "row": rows.row,
-                "weight": np.ones(len(rows)) if rows.weight is None else rows.weight,
-                "loss": rows.loss_before,
-                "ratio": rows.ratio,
-                "after": rows.loss_after,
-            }
-            if not regression:
-                columns |= {
-                    "y": rows.y,
-                    "wrong": rows.error_before.astype(np.float64),
-                    "wrong_after": rows.error_after.astype(np.float64),
-                }
-            if rows.cluster is not None:
-                columns["cluster"] = np.unique(rows.cluster, return_inverse=True)[1].reshape(-1)
-            usable = np.isfinite(columns["ratio"]) & np.isfinite(columns["loss"])
-            return cls(name, record, columns, usable, table)
-        if not {"row", "trait", "grouped", "after", "before"} <= set(table.column_names):
-            raise InvalidFile(f"The outcomes of {name!r} hold no visits of an audit.")
-        some = table["trait"].to_numpy(zero_copy_only=False)
-        everyone = table.filter(pa.array(some == some[0])).sort_by("row")
-        names = [n for n in everyone.column_names if n not in ("trait", "group")]
-        columns = {n: everyone[n].to_numpy(zero_copy_only=False) for n in names}
-        return cls(name, record, columns, np.ones(len(everyone), dtype=bool), table)
 
 
 def _pair(one: Audited, other: Audited, margins: Margins, alpha: float) -> PairedModels:

@@ -14,8 +14,8 @@ from torch import nn
 
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
+from likewise.training.manners import unchecked as unchecked
 from likewise.training.network import one_thread
-from likewise.training.steps import unchecked as unchecked
 
 
 class TrainedClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]

@@ -3,101 +3,31 @@
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float, Shaped
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from jaxtyping import Float
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
     has_fit_parameter,
-    validate_data,
 )
 
-from likewise.errors import InvalidData, InvalidSettings
+from likewise.errors import InvalidSettings
+from likewise.training.manners import counted, unchecked
 from likewise.training.neighbours import (
     Neighbours,
-    Places,
+    Standing,
     is_frame,
     lend,
     split_columns,
     take,
 )
-from likewise.training.steps import counted, unchecked
+from likewise.training.with_counterparts import WithCounterparts
 
 ROWS = 200_000
 """Rows a model is asked about at a time."""
 
 
-class _WithCounterparts(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What both remedies share: a pool of people, and who is near whom in what may matter."""
-
-    estimator: Any
-    may_matter: Any
-    m: int
-    weight: float
-    progress: bool
-    random_state: Any
-    classes_: Shaped[np.ndarray, " k"]
-    estimator_: Any
-    n_features_in_: int
-
-    def _people(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Check people and labels; a frame stays a frame."""
-        if not self.m >= 1:
-            raise InvalidSettings(f"m is {self.m}; it must be at least 1.")
-        if not 0 <= self.weight < np.inf:
-            raise InvalidSettings(f"weight is {self.weight}; it must not be negative.")
-        if is_frame(X):
-            X, y = validate_data(self, X, y, skip_check_array=True)
-            y = column_or_1d(y, warn=True)
-            check_consistent_length(X, y)
-        else:
-            X, y = validate_data(self, X, y)
-        check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise InvalidData(
-                f"The label has one class only ({self.classes_[0]!r}). Training needs two classes."
-            )
-        return X, y
-
-    def _rows(self, X: Any) -> Any:
-        """Check people to be predicted."""
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, skip_check_array=is_frame(X))
-
-    def _groups(self, n: int, protected: Any) -> Shaped[np.ndarray, " n"]:
-        """Return everyone's group over all traits together."""
-        if protected is None:
-            return np.zeros(n, dtype="<U1")
-        columns = (
-            list(protected.values())
-            if isinstance(protected, dict)
-            else list(np.asarray(protected, dtype=object).reshape(n, -1).T)
-        )
-        texts = [np.array([str(v) for v in np.asarray(column)]) for column in columns]
-        for text in texts:
-            check_consistent_length(text, np.zeros(n))
-        joined = texts[0]
-        for text in texts[1:]:
-            joined = np.char.add(np.char.add(joined, "\x1f"), text)
-        return joined
-
-    def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
-        """Return the likeliest class of each person."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
-        """Return the probability of each class, one row a person."""
-        rows = self._rows(X)
-        return np.asarray(self.estimator_.predict_proba(rows))
-
-
 @final
-class CounterpartAverage(_WithCounterparts):
+class CounterpartAverage(WithCounterparts):
     r"""Predicts the mean over a person's counterparts of all groups, for any model.
 
     .. math:: \bar f(x) = (1 - w) f(x)
@@ -160,7 +90,7 @@ class CounterpartAverage(_WithCounterparts):
         groups = self._groups(len(X), protected)
         kept, self.free_ = split_columns(X, self.may_matter)
         self.pool_ = X
-        places = Places.fit(X, kept)
+        places = Standing.fit(X, kept)
         self.neighbours_ = [
             Neighbours.among(X, np.flatnonzero(groups == name), places, self.m)
             for name in np.unique(groups)
@@ -200,7 +130,7 @@ class CounterpartAverage(_WithCounterparts):
 
 
 @final
-class CounterpartAugmentedClassifier(_WithCounterparts):
+class CounterpartAugmentedClassifier(WithCounterparts):
     r"""Any classifier, trained also on counterparts: own label, another person's free columns.
 
     Beside each person :math:`(x_L, x_F, y)` stand m people :math:`(x_L, x_{jF}, y)` with the free
@@ -259,7 +189,7 @@ class CounterpartAugmentedClassifier(_WithCounterparts):
             self.estimator_ = base.fit(X, y)
             return self
         groups = self._groups(len(X), protected)
-        places = Places.fit(X, kept)
+        places = Standing.fit(X, kept)
         names = np.unique(groups)
         person, donor, counts = [], [], []
         for name in counted(names, len(names), "Counterparts", show=self.progress):

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.extras import need
-from likewise.training.neighbours import Neighbours, Places
-from likewise.training.steps import counted, unchecked
+from likewise.training.manners import counted, unchecked
+from likewise.training.neighbours import Neighbours, Standing
+from likewise.training.transport import Transport
 
 
 @final
@@ -113,7 +114,7 @@ class FairBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"The label has one class only ({self.classes_[0]!r}). Training needs two classes."
             )
         near, squared = self._near(X, codes, protected)
-        self.plan_ = _Transport(near, squared, codes.astype(np.float64), self.budget, self.smooth)
+        self.plan_ = Transport(near, squared, codes.astype(np.float64), self.budget, self.smooth)
         share = np.bincount(codes) / len(codes)
         self.weight_ = 0.5 / share[codes] if self.balanced else np.ones(len(codes))
         start = 0.0 if self.balanced else float(np.log(share[1] / share[0]))
@@ -161,12 +162,12 @@ class FairBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 free = sensitive_subspace(people).free
                 off = X - (X @ free.T) @ free
             groups, columns = [np.arange(n)], list(range(X.shape[1]))
-            places = Places.fit(off, columns)
+            places = Standing.fit(off, columns)
             # Features are on comparable scales already.
-            places = Places(places.numbers, (), np.zeros(off.shape[1]), np.ones(off.shape[1]))
+            places = Standing(places.numbers, (), np.zeros(off.shape[1]), np.ones(off.shape[1]))
         else:
             off, columns = X, [_place(name, names) for name in self.may_matter]
-            places = Places.fit(X, columns)
+            places = Standing.fit(X, columns)
             groups = [np.arange(n)]
             if people.protected:
                 text = np.array(
@@ -239,60 +240,6 @@ class FairBoostingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         # Everyone may be moved to anyone near: a few trees on little data score badly.
         tags.classifier_tags.poor_score = True
         return tags
-
-
-class _Transport:
-    """The worst plan among near people, as the weights of both labels at every person."""
-
-    @unchecked
-    def __init__(
-        self,
-        near: Int[np.ndarray, "n k"],
-        squared: Float[np.ndarray, "n k"],
-        y: Float[np.ndarray, " n"],
-        budget: float,
-        smooth: float,
-    ) -> None:
-        self.near, self.squared, self.y = near, squared, y
-        self.budget, self.smooth, self.price = budget, smooth, 1.0
-
-    def __call__(
-        self, score: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Return how much weight of the second and of the first class is moved to everyone."""
-        sign = (2 * self.y - 1)[:, None]
-        loss = np.logaddexp(0, -sign * score[self.near])
-        plan = self._plan(loss, weight) * weight[:, None]
-        place, n = self.near.reshape(-1), len(score)
-        one = np.bincount(place, (plan * self.y[:, None]).reshape(-1), n)
-        zero = np.bincount(place, (plan * (1 - self.y)[:, None]).reshape(-1), n)
-        return one, zero
-
-    def _plan(
-        self, loss: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n k"]:
-        """Find the price at which the budget is just spent; nothing costs more than 1e4."""
-        low, high = 0.0, 1e4
-        if self._spent(loss, 0.0, weight)[0] <= self.budget:
-            return self._spent(loss, 0.0, weight)[1]
-        price = self.price
-        for _ in range(12):
-            spent, plan = self._spent(loss, price, weight)
-            if abs(spent / self.budget - 1) < 0.05:
-                break
-            low, high = (price, high) if spent > self.budget else (low, price)
-            price = 2 * price if high == 1e4 else (low + high) / 2
-        self.price = min(max(price, 1e-3), 1e3)
-        return plan
-
-    def _spent(
-        self, loss: Float[np.ndarray, "n k"], price: float, weight: Float[np.ndarray, " n"]
-    ) -> tuple[float, Float[np.ndarray, "n k"]]:
-        gain = (loss - price * self.squared) / self.smooth
-        plan = np.exp(gain - gain.max(axis=1, keepdims=True))
-        plan /= plan.sum(axis=1, keepdims=True)
-        moved = (plan * self.squared).sum(axis=1)
-        return float(np.average(moved, weights=weight)), plan
 
 
 def _place(name: Any, names: list[str]) -> int:

@@ -53,7 +53,7 @@ def lend(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Places:
+class Standing:
     """Where people stand in the columns that may matter: numbers in units of the pool, categories.
 
     Parameters
@@ -70,7 +70,7 @@ class Places:
     scale: Float[np.ndarray, " k"]
 
     @classmethod
-    def fit(cls, X: Any, columns: Sequence[Any]) -> "Places":
+    def fit(cls, X: Any, columns: Sequence[Any]) -> "Standing":
         """Learn the units from a pool."""
         numbers = tuple(name for name in columns if _numeric(X, name))
         values = np.column_stack([_column(X, name) for name in numbers]) if numbers else None
@@ -122,13 +122,13 @@ class Neighbours:
     columns that may matter alone.
     """
 
-    places: Places
+    places: Standing
     rows: Int[np.ndarray, " p"]
     everyone: Any
     by_cell: dict[str, tuple[Int[np.ndarray, " c"], Any]]
 
     @classmethod
-    def among(cls, X: Any, rows: Int[np.ndarray, " p"], places: Places, m: int) -> "Neighbours":
+    def among(cls, X: Any, rows: Int[np.ndarray, " p"], places: Standing, m: int) -> "Neighbours":
         """Prepare some rows of a pool for questions about at most m neighbours."""
         from scipy.spatial import cKDTree
 

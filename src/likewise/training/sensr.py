@@ -12,8 +12,8 @@ from likewise.audit_data import AuditData
 from likewise.training.attack import Attack
 from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.directions import find_directions
+from likewise.training.manners import counted
 from likewise.training.network import batches, new_network, train
-from likewise.training.steps import counted
 
 
 @final
