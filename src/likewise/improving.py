@@ -67,6 +67,7 @@ def improve(
     protected: Sequence[str],
     may_matter: Sequence[str],
     model: Any = "boosted",
+    balanced: bool = True,
     ignore: Sequence[str] = (),
     delta: float = 1.25,
     margins: Margins | None = None,
@@ -89,6 +90,8 @@ def improve(
         Names of columns; protected and ignored ones are not shown to the model.
     model
         ``boosted``, ``network``, or a scikit-learn classifier that reads a data frame.
+    balanced
+        Whether all classes count alike in training, as they do in balanced accuracy.
     delta, margins
         The tolerance, and how much accuracy and loss may suffer; set them beforehand.
     folder
@@ -104,13 +107,14 @@ def improve(
         columns__label=label, columns__protected=tuple(protected), columns__ignore=tuple(ignore)
     )
     train, choose, judge = _parts(table, seed)
-    base = baseline(model, features)
-    asked = of_json(
-        [label, list(protected), list(may_matter), features, delta, seed, len(table), repr(base)]
-    )
+    base = baseline(model)
+    pandas = need("pandas", "boosted", "Looking for a fairer model")
+    rows = pandas.util.hash_pandas_object(table, index=False).to_numpy()
+    question = [label, list(protected), list(may_matter), features, delta, seed]
+    asked = of_json([*question, len(table), int(rows.sum()), balanced, repr(base)])
     journal = TrialJournal(None if folder is None else Path(folder), asked)
     trial = Trial(train, label, tuple(protected), tuple(may_matter), features, settings)
-    everything = remedies(base, features, may_matter)
+    everything = remedies(base, may_matter, balanced=balanced)
     tried: list[Tried] = []
     left = everything
     total, done = len(everything) + (len(everything) + 1) // 2 + 4, 0
@@ -210,13 +214,13 @@ def _survivors(everything: Sequence[Remedy], tried: Sequence[Tried], margin: flo
 def _choice(final: Sequence[Tried], delta: float, margin: float) -> str:
     """Return the most accurate remedy well below the tolerance, or else the fairest one.
 
-    A fifth of the way from the tolerance to one, and half of the margin, are left for chance.
+    A fifth of the way from the tolerance to one is left for chance.
     """
     start = next(one for one in final if one.remedy == "baseline")
     allowed = [
         one
         for one in final
-        if one.balanced_accuracy >= start.balanced_accuracy - margin / 2 and one.value < start.value
+        if one.balanced_accuracy >= start.balanced_accuracy - margin and one.value < start.value
     ]
     enough = [one for one in allowed if one.value < delta - 0.2 * (delta - 1)]
     if enough:

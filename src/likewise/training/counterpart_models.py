@@ -3,7 +3,7 @@
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import (
@@ -148,6 +148,8 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         w: how much all counterparts of a person count, in units of the person.
     m
         Counterparts of a person.
+    balanced
+        Whether all classes count alike.
     random_state
         Seed of the draws, where they are needed.
     progress
@@ -162,6 +164,7 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         may_matter: Any = None,
         weight: float = 1.0,
         m: int = 4,
+        balanced: bool = False,
         random_state: Any = None,
         progress: bool = False,
     ) -> None:
@@ -169,6 +172,7 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         self.may_matter = may_matter
         self.weight = weight
         self.m = m
+        self.balanced = balanced
         self.random_state = random_state
         self.progress = progress
 
@@ -185,8 +189,13 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         X, y = self._people(X, y)
         base = clone(LogisticRegression() if self.estimator is None else self.estimator)
         kept, free = split_columns(X, self.may_matter)
+        share = class_weights(y) if self.balanced else np.ones(len(y))
         if not free or self.weight == 0:
-            self.estimator_ = base.fit(X, y)
+            self.estimator_ = (
+                fit_weighted(base, X, y, share, self.random_state)
+                if self.balanced
+                else base.fit(X, y)
+            )
             return self
         groups = self._groups(len(X), protected)
         places = Standing.fit(X, kept)
@@ -203,7 +212,7 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         i, j = np.concatenate(person), np.concatenate(donor)
         every = np.concatenate([np.arange(len(X)), i])
         rows = lend(X, every, X, np.concatenate([np.arange(len(X)), j]), free)
-        weight = np.concatenate([np.ones(len(X)), *counts])
+        weight = np.concatenate([np.ones(len(X)), *counts]) * share[every]
         self.estimator_ = fit_weighted(base, rows, y[every], weight, self.random_state)
         return self
 
@@ -211,6 +220,12 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = self.may_matter is not None
         return tags
+
+
+def class_weights(y: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return weights under which all classes count alike, with mean one."""
+    _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+    return (len(y) / len(counts) / counts)[codes]
 
 
 def fit_weighted(
