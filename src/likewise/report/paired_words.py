@@ -41,7 +41,8 @@ def _not_inferior(pair: PairedModels, m: PairedMeasure, alpha: float) -> str:
     if m.lower_bound > 0:
         return f"Its {m.name} is {much} by at least {bound}."
     verdict = "not inferior" if m.shown(alpha) else "not shown to be within"
-    ending = f"{verdict} (margin {allowed})" if m.shown(alpha) else f"{verdict} {allowed}"
+    corrected = f"{verdict} {allowed} after correction for all claims"
+    ending = f"{verdict} (margin {allowed})" if m.shown(alpha) else corrected
     worse = "lower" if points else "larger"
     return f"Its {m.name} is at most {bound} {worse}: {ending}."
 
