@@ -204,7 +204,7 @@ def _survivors(everything: Sequence[Remedy], tried: Sequence[Tried], margin: flo
 
     def loss(remedy: Remedy) -> float:
         one = first[remedy.words]
-        return one.value + 20 * max(0.0, start - one.balanced_accuracy - margin)
+        return one.value + 4 * max(0.0, start - one.balanced_accuracy - margin)
 
     others = sorted((r for r in everything if r.words != "baseline"), key=loss)
     kept = {r.words for r in others[: (len(others) + 1) // 2]}
