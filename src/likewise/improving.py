@@ -129,7 +129,7 @@ def improve(
             if progress is not None:
                 progress("trying remedies", done, total)
         if stage == 0:
-            left = _survivors(everything, tried, margins.accuracy)
+            left = _survivors(everything, tried, delta, margins.accuracy)
     final = [one for one in tried if one.stage == 1]
     chosen = _choice(final, delta, margins.accuracy)
     audits: dict[str, AuditResult] = {}
@@ -197,32 +197,40 @@ def _parts(table: Any, seed: int) -> list[Any]:
     return parts
 
 
-def _survivors(everything: Sequence[Remedy], tried: Sequence[Tried], margin: float) -> list[Remedy]:
-    """Return the baseline and the better half: fairest of those not much less accurate."""
+def _survivors(
+    everything: Sequence[Remedy], tried: Sequence[Tried], delta: float, margin: float
+) -> list[Remedy]:
+    """Return the baseline and the better half: nearest to being fair and accurate enough.
+
+    A point of accuracy lost beyond the margin counts like .04 of the audit value.
+    """
     first = {one.remedy: one for one in tried}
     start = first["baseline"].balanced_accuracy
 
-    def loss(remedy: Remedy) -> float:
+    def missing(remedy: Remedy) -> float:
         one = first[remedy.words]
-        return one.value + 4 * max(0.0, start - one.balanced_accuracy - margin)
+        too_unfair = max(0.0, one.value - _aim(delta))
+        return too_unfair + 4 * max(0.0, start - one.balanced_accuracy - margin)
 
-    others = sorted((r for r in everything if r.words != "baseline"), key=loss)
+    others = sorted((r for r in everything if r.words != "baseline"), key=missing)
     kept = {r.words for r in others[: (len(others) + 1) // 2]}
     return [r for r in everything if r.words == "baseline" or r.words in kept]
 
 
-def _choice(final: Sequence[Tried], delta: float, margin: float) -> str:
-    """Return the most accurate remedy well below the tolerance, or else the fairest one.
+def _aim(delta: float) -> float:
+    """Return the audit value aimed at: a fifth of the way to one is left for chance."""
+    return delta - 0.2 * (delta - 1)
 
-    A fifth of the way from the tolerance to one is left for chance.
-    """
+
+def _choice(final: Sequence[Tried], delta: float, margin: float) -> str:
+    """Return the most accurate remedy well below the tolerance, or else the fairest one."""
     start = next(one for one in final if one.remedy == "baseline")
     allowed = [
         one
         for one in final
         if one.balanced_accuracy >= start.balanced_accuracy - margin and one.value < start.value
     ]
-    enough = [one for one in allowed if one.value < delta - 0.2 * (delta - 1)]
+    enough = [one for one in allowed if one.value < _aim(delta)]
     if enough:
         return max(enough, key=lambda one: one.balanced_accuracy).remedy
     fairest = min(allowed, key=lambda one: one.value, default=start)

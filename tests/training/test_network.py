@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from likewise.training import network as room
+from likewise.training import manners as room
 from likewise.training.manners import counted
 from likewise.training.network import batches, new_network
 
