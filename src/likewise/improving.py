@@ -218,8 +218,8 @@ def _survivors(
 
 
 def _aim(delta: float) -> float:
-    """Return the audit value aimed at: a fifth of the way to one is left for chance."""
-    return delta - 0.2 * (delta - 1)
+    """Return the audit value aimed at: a tenth of the way to one is left for chance."""
+    return delta - 0.1 * (delta - 1)
 
 
 def _choice(final: Sequence[Tried], delta: float, margin: float) -> str:

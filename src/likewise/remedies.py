@@ -9,7 +9,7 @@ import numpy as np
 
 from likewise.errors import InvalidSettings
 
-AUGMENTED = (0.25, 0.5, 0.75, 1.0)
+AUGMENTED = (0.25, 0.4, 0.55, 0.75, 1.0)
 AVERAGED = (0.25, 0.5)
 BUDGETS = (0.02, 0.2)
 
