@@ -9,7 +9,7 @@ import pytest
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 45_000,
-    "modules_of_an_audit": 143,
+    "modules_of_an_audit": 144,
     "functions_of_an_audit": 1100,
     "room_changes_of_an_audit": 83,
     "isinstance_of_concrete_kinds": 12,

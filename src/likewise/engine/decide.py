@@ -120,6 +120,9 @@ def judge_outcomes(outcomes: Outcomes, settings: Settings) -> Judgement:
     tally = Tally.of(outcomes, Frame.of(outcomes, settings.cap).bare())
     map = str(about.get("map", "flow"))
     judgement = judge(tests, deciding_test(settings, card, tests, map), map, tally, outcomes)
+    if about.get("refitted"):
+        why = "The metric's own uncertainty is not in the outcomes, so nothing is within tolerance."
+        judgement = dataclasses.replace(judgement, against_tolerance=(why,))
     shuffled = about.get("placebo")
     if not isinstance(shuffled, dict) or settings.decide.interval == "paper":
         return judgement

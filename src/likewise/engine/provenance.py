@@ -40,6 +40,7 @@ def provenance_of(record: Record) -> dict[str, Any]:
     shuffled = {name: found.p_value for name, found in record.placebo.items()}
     return {
         "placebo": shuffled if gated else None,
+        "refitted": record.decided_by.metric == "refitted",
         "settings_hash": record.settings_hash,
         "model": record.model.sha256,
         "metric": record.metric.sha256,
