@@ -124,10 +124,10 @@ UNEQUAL: dict[str, Callable[[np.random.Generator], Outcomes]] = {
         lambda r, n: r.gamma(0.3, size=n),
     ),
     "20 clusters of 50, gamma, ICC .5": in_clusters([50] * 20, half_gamma, half_gamma),
-    # Not used to choose the rule.
     "Pareto weights, gamma harm": weighing(
         400, lambda r, n: 1 + r.pareto(1.8, n), lambda r, n: r.gamma(0.4, size=n) / 0.4
     ),
+    # Not used to choose the rule.
     "25 clusters from 4 to 100, Weibull": in_clusters(
         [4 * k for k in range(1, 26)],
         lambda r, n: 0.6 * r.weibull(0.7, n) / 1.2658,

@@ -130,18 +130,24 @@ LATE: dict[str, tuple[float, float, int, Draw]] = {
         4500,
         lambda rng, n: rng.exponential(size=n),
     ),
-    # Not used to choose the weights.
     "1.15, then 1.35 after 4500, gamma": (
         0.15,
         0.35,
         4500,
         lambda rng, n: rng.gamma(2.0, 0.5, n),
     ),
+    # Drifts that were not used to choose the weights.
     "1.20, then 1.50 after 20 000, lognormal": (
         0.2,
         0.5,
         20_000,
         lambda rng, n: rng.lognormal(-0.5, 1.0, n),
+    ),
+    "1.10, then 1.40 after 2000, Weibull": (
+        0.1,
+        0.4,
+        2000,
+        lambda rng, n: rng.weibull(0.7, n) / 1.2658,
     ),
 }
 
