@@ -39,10 +39,8 @@ def fitted(kind: str, x: Any, y: Any) -> Any:
         return MLPClassifier((50,), max_iter=15, random_state=0).fit(x, y)
     if kind == "logistic":
         from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
 
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x, y)
+        return LogisticRegression(max_iter=1000).fit(x, y)
     if kind == "xgboost":
         from xgboost import XGBClassifier
 
