@@ -150,9 +150,23 @@ def learned_directions(map: str) -> Callable[..., Answer]:
     return ask
 
 
+def counterparts(model: Any, people: People, rng: np.random.Generator) -> Answer:
+    """Compare with real people of the coin's other side, alike in all numbers but the last."""
+    numbers = [name for name in people.test.features if "=" not in name]
+    result = likewise.audit(
+        model,
+        thrown(people.test, rng),
+        map=likewise.Counterparts(may_matter=tuple(numbers[:-1])),
+        pool=thrown(people.train, rng),
+        checks="core",
+    )
+    return Answer(result.outcome == "evidence_of_unfairness", paper=False)
+
+
 QUESTIONS: dict[str, Callable[..., Answer]] = {
     "flow": learned_directions("flow"),
     "reach": learned_directions("reach"),
+    "counterparts": counterparts,
 }
 """A question is asked of a model, people and a generator for the coin."""
 
