@@ -17,7 +17,7 @@ from likewise.record_counterparts import (
     CounterpartsRecord,
     CounterpartTrait,
 )
-from likewise.record_findings import ColumnShareRecord, SubgroupRecord
+from likewise.record_findings import ColumnShareRecord, SubgroupRecord, WorstCase
 from likewise.record_parts import (
     CertificateRecord,
     DataRecord,
@@ -39,7 +39,6 @@ from likewise.record_parts import (
     TestRecord,
     ToleranceRecord,
     TraitRecord,
-    WorstCase,
 )
 from likewise.settings import Settings
 

@@ -134,7 +134,7 @@ class Some:
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class MeanChange:
     """A mean change of the audit value, as seen on the people who were drawn.
 
     Parameters
@@ -215,20 +215,20 @@ class Drawn:
         """Return the change of the audit value, person by person."""
         return self.factor * self.people.changes(after, finer)
 
-    def seen(self, after: Float[np.ndarray, " u"], finer: Float[np.ndarray, " u"]) -> Seen:
+    def seen(self, after: Float[np.ndarray, " u"], finer: Float[np.ndarray, " u"]) -> MeanChange:
         """Return the mean change, and how far off chance may have put it."""
         part = self.parts(after, finer)
         mean, squares = float(part.sum()), np.square(part)
         if not squares.any():
-            return Seen(mean, 0.0)
+            return MeanChange(mean, 0.0)
         if np.abs(part).max() > BEYOND:
-            return Seen(math.inf, math.inf, 1.0)
+            return MeanChange(math.inf, math.inf, 1.0)
         draws = 0.0 if self.draws == self.pool else float(squares.sum()) - mean**2 / self.draws
         change = self.people.changes(after, finer)
         spread = float((self.factor * np.square(change)).sum()) - mean**2
         rest = max(0.0, 1 - self.pool / self.people.total)
         error = math.sqrt(max(0.0, draws) + rest * max(0.0, spread) / self.pool)
-        return Seen(mean, error, float(squares.sum() ** 2 / np.square(squares).sum()))
+        return MeanChange(mean, error, float(squares.sum() ** 2 / np.square(squares).sum()))
 
 
 def together(part: Float[np.ndarray, " u"]) -> float:

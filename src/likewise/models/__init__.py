@@ -12,8 +12,9 @@ from likewise.models.layered import LayeredModel
 from likewise.models.native import takes_gaps
 from likewise.models.open import open_model
 from likewise.models.opened import Opened
-from likewise.models.recognise import as_model, columns_read
+from likewise.models.recognise import as_model
 from likewise.models.saved import save_model
+from likewise.models.table_columns import columns_read
 
 if TYPE_CHECKING:
     from likewise.models.torch_layers import FixedProjection, MeanOfSigmoids
