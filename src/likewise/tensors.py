@@ -28,7 +28,7 @@ def read_tensors(content: bytes, source: str) -> tuple[Mapping[str, np.ndarray],
         raise InvalidFile(
             f"{source!r} is damaged or no safetensors file ({in_short(error)})."
         ) from None
-    return tensors, header.get("__metadata__", {})
+    return tensors, header.get("__metadata__") or {}
 
 
 def _array(view: Mapping[str, Any]) -> np.ndarray:

@@ -350,3 +350,10 @@ def test_any_bytes_are_an_error_of_ours(text, size):
     for content in (text.encode(), struct.pack("<Q", size) + text.encode()):
         with pytest.raises(InvalidFile):
             read_bytes(content, "m")
+
+
+def test_a_file_that_says_nothing_about_its_weights_is_one_sentence():
+    content = save({"0.weight": torch.zeros(1, 3)}, {"a": "b"})
+    header = content[8:].replace(b'{"a":"b"}', b"null     ")
+    with pytest.raises(InvalidFile, match="not the layers they belong to"):
+        read_bytes(content[:8] + header, "model.safetensors")
