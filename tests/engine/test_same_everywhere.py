@@ -238,7 +238,7 @@ def test_a_metric_is_learned_from_a_sample_of_very_many_and_says_so(world, monke
              for run in (likewise.Inline(), likewise.Threads(2))]  # fmt: skip
     assert plain(found[0]) == plain(found[1])
     assert found[0].metric.origin.n == 1200
-    # More than one in twenty of the audited taught it, so that its groups are left out of both.
+    # All who taught it are audited, so that its groups are left out of both.
     assert found[0].metric.same_sample
     assert found[0].decided_by.metric == "refitted"
 

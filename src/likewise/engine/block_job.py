@@ -215,7 +215,9 @@ def filled(rows: Int[np.ndarray, " n"], model: Model) -> Int[np.ndarray, " m"]:
     """
     if not model.card.differentiable:
         return rows
-    size = max(FEWEST, 1 << (len(rows) - 1).bit_length())
+    power = 1 << (len(rows) - 1).bit_length()
+    # A whole block has 65 times a power of two (`block_size`): that is usual, too.
+    size = max(FEWEST, min(s for s in (65 * power // 128, power) if s >= len(rows)))
     return np.concatenate([rows, np.full(size - len(rows), rows[-1])])
 
 

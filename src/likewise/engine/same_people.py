@@ -10,7 +10,7 @@ from likewise.metrics.base import FairMetric
 from likewise.metrics.learned_from import hashes_of
 
 MANY = 0.5
-"""Share of the audited people in the metric's sample from which the two are not separate. Coarse
+"""Share of one in the other, audited or taught from, from which the two are not separate. Coarse
 tables have many equal rows: a fifth of the people of Adult's test split are in its training split
 as well, and are other people."""
 
@@ -24,7 +24,9 @@ def same_people(metric: FairMetric, known: Survey) -> bool:
         return False
     if metric.origin.data == known.fingerprint or metric.learned_from is None:
         return metric.origin.data == known.fingerprint
-    return overlap(known.sketch, metric.learned_from.sketch) > MANY
+    # Either may be a part of the other: a metric learned from a sample of very many people.
+    audited, taught = known.sketch, metric.learned_from.sketch
+    return max(overlap(audited, taught), overlap(taught, audited)) > MANY
 
 
 def groups_of(
