@@ -157,7 +157,7 @@ def _line(comparison: Comparison, model: str, test: TestRecord) -> str:
 
 
 def _measure_lines(comparison: Comparison, columns: int = 4) -> list[str]:
-    models = list(comparison.records)
+    models = list(comparison.records) if comparison.measures() else []
     lines: list[str] = []
     for start in range(0, len(models), columns):
         part = models[start : start + columns]
