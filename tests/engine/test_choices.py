@@ -52,7 +52,7 @@ def test_a_feasible_search_in_python_is_that_of_the_settings(metric, wrap):
 
 
 def test_a_search_that_need_not_be_feasible_says_so(metric):
-    assert likewise.Reach(feasible=False).feasible is None
+    assert likewise.Reach(feasible=False).feasible is False
     result = audit(metric, likewise.Reach(feasible=False))
     assert not result.record.settings.map.get("feasible")
 

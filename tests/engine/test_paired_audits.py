@@ -75,9 +75,10 @@ def test_moves_are_compared_too():
         {"sex": np.array(PEOPLE["sex"].to_pylist())},
     )
     alike = likewise.ignoring([[0.0, 1.0]]).with_reach(people.x)
+    by_loss = likewise.Settings(checks="core").changed(decide__test="loss_ratio")
     for map in (likewise.GradientFlow(lam=1.0, time=0.5), likewise.Reach()):
         both = {
-            name: likewise.audit(scored(1.0, w), people, metric=alike, map=map, checks="core")
+            name: likewise.audit(scored(1.0, w), people, metric=alike, map=map, settings=by_loss)
             for name, w in (("old", -1.2), ("new", -0.3))
         }
         value = compare(both).paired[0].measures[0]

@@ -79,16 +79,29 @@ def _in_threads(
     pool = concurrent.futures.ThreadPoolExecutor(
         threads, thread_name_prefix="likewise", initializer=_calm_torch
     )
-    try:
-        futures = {pool.submit(function, rows): rows for rows in blocks}
-        done = 0
-        for future in concurrent.futures.as_completed(futures):
-            future.result()
-            rows = futures[future]
-            done += rows.stop - rows.start
+    found: list[Any] = [None] * len(blocks)
+    futures: dict[concurrent.futures.Future[T], int] = {}
+    done = 0
+
+    def settle() -> None:
+        nonlocal done
+        ended, _ = concurrent.futures.wait(futures, return_when="FIRST_COMPLETED")
+        for future in ended:
+            index = futures.pop(future)
+            found[index] = future.result()
+            done += blocks[index].stop - blocks[index].start
             if progress is not None:
                 progress(done)
-        return [future.result() for future in futures]
+
+    try:
+        for index, rows in enumerate(blocks):
+            # A few at a time: Ctrl-C while thousands are waited for could leave their locks taken.
+            if len(futures) == 2 * threads:
+                settle()
+            futures[pool.submit(function, rows)] = index
+        while futures:
+            settle()
+        return found
     finally:
         # Also on an error or Ctrl-C: what has not begun is dropped, what runs is waited for.
         pool.shutdown(wait=True, cancel_futures=True)
