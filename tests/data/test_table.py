@@ -63,6 +63,13 @@ def check_people(data: AuditData) -> None:
     assert data.dropped == {}
 
 
+class OfAnotherMake:
+    """A data frame that nobody has heard of, but that hands out its columns as Arrow does."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.Table.from_pandas(FRAME).__arrow_c_stream__(requested_schema)
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -73,8 +80,9 @@ def check_people(data: AuditData) -> None:
         pl.from_pandas(FRAME).lazy(),
         pa.Table.from_pandas(FRAME),
         pa.Table.from_pandas(FRAME).to_batches()[0],
+        OfAnotherMake(),
     ],
-    ids=["pandas", "categorical", "indexed", "polars", "lazy", "arrow", "batch"],
+    ids=["pandas", "categorical", "indexed", "polars", "lazy", "arrow", "batch", "stream"],
 )
 def test_every_kind_of_data_frame_gives_the_same_people(frame):
     check_people(read(frame, **ROLES))

@@ -30,6 +30,8 @@ def frame_table(frame: Any) -> tuple[pa.Table, str]:
         check_names([str(column) for column in frame.columns], name)
         raise
     except TypeError:
+        if hasattr(frame, "__arrow_c_stream__"):  # of a make that narwhals does not know
+            return pa.table(frame), name
         raise InvalidData(
             f"Cannot read {name}: give a file, several files, or a data frame. "
             "For arrays there is AuditData.from_arrays."
