@@ -179,14 +179,7 @@ class Outcomes:
     @classmethod
     def read(cls, path: str | Path) -> "Outcomes":
         """Read what `save` wrote."""
-        try:
-            table = pq.read_table(path)
-            table.validate(full=True)
-        except FileNotFoundError:
-            raise InvalidFile(f"There is no file {str(path)!r}.") from None
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise InvalidFile(f"{str(path)!r} is not a Parquet file: {in_short(error)}.") from None
-        return cls.from_arrow(table, str(path))
+        return cls.from_arrow(read_rows(path), str(path))
 
     @classmethod
     def from_arrow(cls, table: pa.Table, source: str = "the table") -> "Outcomes":
@@ -267,3 +260,15 @@ def _about(metadata: bytes, source: str) -> dict[str, Any]:
     if version > FORMAT:
         raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
     return about
+
+
+def read_rows(path: str | Path) -> pa.Table:
+    """Return a table with a row a person (Parquet), every value checked."""
+    try:
+        table = pq.read_table(path)
+        table.validate(full=True)
+    except FileNotFoundError:
+        raise InvalidFile(f"There is no file {str(path)!r}.") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InvalidFile(f"{str(path)!r} is not a Parquet file: {in_short(error)}.") from None
+    return table

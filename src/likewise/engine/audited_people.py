@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Bool
 
-from likewise.errors import InvalidFile, in_short
-from likewise.outcomes import Outcomes
+from likewise.errors import InvalidFile
+from likewise.outcomes import Outcomes, read_rows
 from likewise.record import Record
 
 
@@ -21,16 +20,7 @@ def read_audit(audit: Any) -> tuple[Record, pa.Table]:
         return audit.record, audit.outcomes.to_arrow() if visits is None else visits
     result, outcomes = audit
     record = result if isinstance(result, Record) else Record.read(result)
-    if isinstance(outcomes, pa.Table):
-        return record, outcomes
-    try:
-        table = pq.read_table(outcomes)
-        table.validate(full=True)
-    except FileNotFoundError:
-        raise InvalidFile(f"There is no file {str(outcomes)!r}.") from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InvalidFile(f"{str(outcomes)!r} is not a Parquet file: {in_short(error)}.") from None
-    return record, table
+    return record, outcomes if isinstance(outcomes, pa.Table) else read_rows(outcomes)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
