@@ -107,7 +107,7 @@ class AuditData:
             names = ", ".join(self.features[j] for j in bad_columns[:5])
             raise InvalidData(
                 f"{count} of {n} rows have NaN or infinite features (in {names}). "
-                "Fill them in, or leave those rows out."
+                "Fill them in, or leave those rows out (drop_missing, --drop-missing)."
             )
 
     @classmethod

@@ -266,6 +266,9 @@ def test_a_pipeline_gets_original_columns_missing_values_included():
     assert data.features == data.left_out == ()
     assert data.table.column_names == ["age", "job", "sex", "member"]
     assert data.table["age"].to_pylist() == [31, None, 25, 60]
+    dropped = read(frame, **ROLES, raw=True, drop_missing=True)
+    assert dropped.table["age"].to_pylist() == [31, 25, 60]
+    assert dropped.dropped == {"missing age": 1}
 
 
 def test_dropped_rows_are_counted_once_and_the_others_keep_their_numbers():

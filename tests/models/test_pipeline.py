@@ -204,3 +204,12 @@ def test_zeros_that_a_sparse_matrix_leaves_out_are_read_as_the_model_reads_them(
     assert np.array_equal(model(x), theirs)
     dense = pipeline[-1].predict_proba(x)
     assert np.abs(dense - theirs).max() > 0.1
+
+
+def test_gaps_that_nothing_fills_do_not_stop_a_pipeline_from_being_recognised(people):
+    complete = people.filter(people["hours"].is_valid())
+    steps = ColumnTransformer([("numbers", StandardScaler(), ["age", "hours"])])
+    whole = make_pipeline(steps, LogisticRegression())
+    whole.fit(complete.to_pandas(), labels(complete))
+    x, _ = as_model(whole, table=people).front(people)
+    assert np.isnan(x[:, 1]).sum() == people["hours"].null_count  # for the audit to report

@@ -150,6 +150,8 @@ class ReadPlan:
         roles = self.roles
         needed = [n for n in (roles.label, roles.weight, roles.cluster) if n is not None]
         inputs = self.inputs if self.encoder is None else self.encoder.complete_columns
+        if self.drop_missing and self.encoder is None and not inputs:  # a pipeline reads them all
+            inputs = tuple(roles.candidates(table.column_names))
         complete, dropped = complete_rows(
             table, [*needed, *inputs], drop=self.drop_missing, where=where
         )

@@ -63,7 +63,10 @@ def ask_visits(
         before[who, to], after[who, to] = found.reshape(2, len(who), m)
     for losses in (after, before, own_loss):
         if not np.isfinite(losses).all():
-            raise InvalidData("The model gives losses that are not finite numbers for some people.")
+            raise InvalidData(
+                "The model gives losses that are not finite numbers for some people. Does it read "
+                "missing values? If not, fill them in or leave them out, also in the pool."
+            )
     row = np.arange(n) if row is None else np.asarray(row)
     return VisitLosses(
         after=after,
