@@ -8,9 +8,9 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 45_000,
+    "lines": 46_500,
     "modules_of_an_audit": 144,
-    "functions_of_an_audit": 1100,
+    "functions_of_an_audit": 1110,
     "room_changes_of_an_audit": 83,
     "isinstance_of_concrete_kinds": 12,
     "lines_that_name_a_map": 10,

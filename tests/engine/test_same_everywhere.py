@@ -230,14 +230,17 @@ def test_a_metric_learned_from_the_audited_people_is_recognised(world):
     assert not audit(world, metric=elsewhere).record.metric.same_sample
 
 
-def test_a_metric_is_learned_from_a_sample_of_very_many_and_says_so(world, monkeypatch):
+def test_a_metric_of_very_many_is_learned_in_blocks_and_says_by_whom_it_was_judged(
+    world, monkeypatch
+):
     small_sample(monkeypatch)
     monkeypatch.setattr("likewise.engine.learning.MOST", 1200)
     settings = world.settings.changed(metric__placebos=0)
     found = [audit(world, settings, metric=None, run=run).record
              for run in (likewise.Inline(), likewise.Threads(2))]  # fmt: skip
     assert plain(found[0]) == plain(found[1])
-    assert found[0].metric.origin.n == 1200
+    assert found[0].metric.origin.n == found[0].data.n
+    assert found[0].metric.origin.judged == 1200
     # All who taught it are audited, so that its groups are left out of both.
     assert found[0].metric.same_sample
     assert found[0].decided_by.metric == "refitted"

@@ -1,23 +1,39 @@
 """Learns the fair metric from the audited people themselves, where none was given."""
 
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from threadpoolctl import threadpool_limits
+
 from likewise.audit_data import AuditData
-from likewise.data.sources import Source
+from likewise.data.sources import Blocks, Source
 from likewise.data.survey import Survey, SurveyJob, total
 from likewise.engine.meeting import as_seen
+from likewise.engine.opened_model import ModelHandle
 from likewise.engine.run_progress import Progress
 from likewise.errors import InvalidData
 from likewise.metrics.base import FairMetric
+from likewise.metrics.block_sums import DesignRows
+from likewise.metrics.everyone import learn_from_everyone
 from likewise.metrics.learn import sensitive_subspace
+from likewise.metrics.newton import Standardised
 from likewise.models.base import Model
 from likewise.scale.executors import Executor
 from likewise.settings import Settings
 
 MOST = 200_000
-"""People that a metric is learned from; more would hardly change it, and its origin says so."""
+"""People that are learned from in memory; more are read again and again, in blocks."""
+
+READ = 16_384
+"""DesignRows of such a block."""
 
 
 def learn_metric(
     model: Model,
+    handle: ModelHandle,
     source: Source,
     known: Survey,
     people: AuditData,
@@ -25,10 +41,7 @@ def learn_metric(
     run: Executor,
     progress: Progress | None = None,
 ) -> FairMetric:
-    """Return the metric that is blind to what predicts the protected traits of everyone.
-
-    Of very many people, a random sample teaches it; its origin says how large that was.
-    """
+    """Return the metric that is blind to what predicts the protected traits of everyone."""
     if not known.traits:
         raise InvalidData(
             "Without a fair metric, protected traits are needed to learn one. Name them with "
@@ -37,13 +50,22 @@ def learn_metric(
     if len(people) == known.n:
         return sensitive_subspace(people, **settings.learning, as_read=known.sample)
     drawn = some_of(source, settings.seed, run, progress)
-    return sensitive_subspace(as_seen(model, drawn), **settings.learning, as_read=drawn)
+    met = as_seen(model, drawn)
+    if known.n > len(drawn):
+        reader = Reader(handle, source.blocks(READ), Standardised.of(met.x), run, progress)
+        with threadpool_limits(1):
+            learned = learn_from_everyone(
+                met, known.traits, known.sketch, known.fingerprint, reader, **settings.learning
+            )
+        if learned is not None:
+            return learned
+    return sensitive_subspace(met, **settings.learning, as_read=drawn)
 
 
 def some_of(
     source: Source, seed: int, run: Executor, progress: Progress | None = None
 ) -> AuditData:
-    """Return everyone, or as many people drawn at random as a metric is learned from."""
+    """Return everyone, or as many people drawn at random as are learned from in memory."""
     job = SurveyJob(source, seed, MOST)
     tasks, parts = list(job.tasks()), []
     for _, part in run.map(job, tasks):
@@ -51,3 +73,69 @@ def some_of(
         if progress is not None:
             progress("drawing people", len(parts), len(tasks))
     return total(iter(parts)).sample
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads everyone, block by block, and adds up what is asked of them."""
+
+    handle: ModelHandle
+    blocks: Blocks
+    columns: Standardised
+    run: Executor
+    progress: Progress | None
+
+    def __call__(self, ask: Callable[[DesignRows], Any], starts: Sequence[int] = ()) -> Any:
+        """Return the sum of the answers for all blocks, in their order.
+
+        Parameters
+        ----------
+        starts
+            Position of every block's first person, once that is known.
+        """
+        columns = self.columns
+        job = AskBlocks(self.handle, self.blocks, columns.mean, columns.scale, ask, tuple(starts))
+        tasks = list(self.blocks.tasks(4))
+        waiting: dict[int, Any] = {}
+        summed, count = None, 0
+        for done, (task, answer) in enumerate(self.run.map(job, tasks), start=1):
+            waiting[task.start] = answer
+            while count < len(tasks) and tasks[count].start in waiting:
+                answer = waiting.pop(tasks[count].start)
+                summed = answer if summed is None else summed + answer
+                count += 1
+            if self.progress is not None:
+                self.progress("learning the metric", done, len(tasks))
+        return summed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AskBlocks:
+    """Asks for something of blocks of people, in whatever process it finds itself in."""
+
+    handle: ModelHandle
+    blocks: Blocks
+    mean: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+    ask: Callable[[DesignRows], Any]
+    starts: tuple[int, ...]
+
+    def begin(self) -> Callable[[range], Any]:
+        """Open the model, which says what the features are."""
+        model = self.handle.open()
+
+        def work(numbers: range) -> Any:
+            summed = None
+            for number, people in self.blocks.read(numbers):
+                answer = self.ask(self._rows(model, number, people))
+                summed = answer if summed is None else summed + answer
+            return summed
+
+        return work
+
+    def _rows(self, model: Model, number: int, people: AuditData) -> DesignRows:
+        x = as_seen(model, people).x
+        design = np.column_stack([(x - self.mean) / self.scale, np.ones(len(x))])
+        first = self.starts[number] if self.starts else 0
+        positions: Int[np.ndarray, " n"] = first + np.arange(len(x))
+        return DesignRows(people, design, positions)

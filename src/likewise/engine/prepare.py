@@ -16,7 +16,7 @@ from likewise.data.sources import Source
 from likewise.data.survey import Survey, drawn_rows
 from likewise.engine.certified import certified
 from likewise.engine.decide import choose_tests, deciding_map, deciding_test, note_tests
-from likewise.engine.learning import learn_metric
+from likewise.engine.learning import MOST, learn_metric
 from likewise.engine.meeting import as_seen
 from likewise.engine.occurring import Occurring
 from likewise.engine.opened_model import ModelHandle
@@ -80,13 +80,13 @@ def prepare(
 
     metric, settings = choose_metric(metric, settings, trust=trust)
     if metric is None:
-        metric = learn_metric(wrapped, source, known, people, settings, run, progress)
+        metric = learn_metric(wrapped, handle, source, known, people, settings, run, progress)
     check_belongs(metric, people.features)
     check_held(metric, people.features, settings)
     warn_of_freedom(metric)
     same_sample = same_people(metric, known)
     very = metric.origin is not None and metric.origin.data == known.fingerprint
-    check_refits(metric, settings, same_sample=very)
+    check_refits(metric, settings, known.n, same_sample=very)
 
     chosen = choose_tests(settings, wrapped.card, tests, trust=trust)
     settings = note_tests(settings, chosen, wrapped.card.task, given=bool(tests))
@@ -226,8 +226,13 @@ def choose_metric(
     return metric, settings
 
 
-def check_refits(metric: FairMetric, settings: Settings, *, same_sample: bool) -> None:
+def check_refits(metric: FairMetric, settings: Settings, n: int, *, same_sample: bool) -> None:
     """Refuse refits and cross-fitting that need another metric than this."""
+    if settings.metric.refits and n > MOST:
+        raise InvalidSettings(
+            f"Bootstrap refits (metric.refits) learn from people in memory, at most {MOST}, not "
+            f"{n}. Without metric.refits, the metric's own refits count."
+        )
     if settings.metric.refits and not same_sample:
         raise InvalidSettings(
             "Bootstrap refits (metric.refits) need the people that the metric was "

@@ -24,6 +24,10 @@ from likewise.statistics.unit_sums import UnitSums
 FEW = 50
 """With fewer degrees of freedom than this it is said that Student's t is used."""
 
+VERY_FEW = 12
+"""With fewer degrees of freedom than this intervals may hold a little less often than they say:
+.928 instead of .95 was seen with 10 clusters (docs/calibration.md)."""
+
 DOMINATING = 0.1
 """A cluster with a larger share of the weight is named."""
 
@@ -110,6 +114,11 @@ class Sampling:
             few = self.degrees < FEW
             law = f"; Student's t with {self.degrees:.3g} degrees of freedom" if few else ""
             notes += (f"Standard errors allow for {self.clusters} clusters of people alike{law}.",)
+            if self.degrees < VERY_FEW:
+                notes += (
+                    "So few clusters say little of their own spread: intervals may hold a little "
+                    "less often than they promise.",
+                )
             if self.largest_share > DOMINATING and self.largest_share > 2 / self.clusters:
                 notes += (
                     f"Cluster {self.largest!r} holds {self.largest_share:.0%} of the weight: the "

@@ -29,11 +29,14 @@ def delete_groups(
     unit = cluster_codes(cluster, len(joint))
     size = np.bincount(unit)
     groups = min(groups, len(size))
-    counts = np.zeros((len(size), joint.max() + 1), dtype=np.int64)
-    np.add.at(counts, (unit, joint), 1)
+    stratum = joint
+    if cluster is not None:
+        counts = np.zeros((len(size), joint.max() + 1), dtype=np.int64)
+        np.add.at(counts, (unit, joint), 1)
+        stratum = counts.argmax(axis=1)
     # Stratum by stratum, so that each is dealt to all groups in turn; in each, large clusters
     # first, so that the small ones even out the sizes; else at random.
-    order = np.lexsort((rng.permutation(len(size)), -size, counts.argmax(axis=1)))
+    order = np.lexsort((rng.permutation(len(size)), -size, stratum))
     dealt = np.empty(len(size), dtype=np.int16)
     if cluster is None:
         dealt[order] = np.arange(len(size)) % groups

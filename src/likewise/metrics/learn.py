@@ -93,8 +93,8 @@ def sensitive_subspace(
     with threadpool_limits(1):
         sample = Sample.of(data, traits, kinds or {}, may_matter)
         given = None if penalty == "auto" else penalty
-        rule = _Rule.of(sample, given, C, seed)
-        metric, fits = _learn(sample, rule)
+        rule = Rule.of(sample, given, C, seed)
+        metric, fits = fit_all(sample, rule)
         dealt = _deal(sample, groups, np.random.default_rng(seed))
         count = 0 if dealt is None else int(dealt.max()) + 1
         total = 1 + count + (placebos > 0)
@@ -103,14 +103,14 @@ def sensitive_subspace(
             if progress is not None:
                 progress(g + 1, total)
             kept = sample.weighted(sample.weight * (dealt != g))
-            refits.append(_learn(kept, rule, fits)[0])
+            refits.append(fit_all(kept, rule, fits)[0])
         if placebos and progress is not None:
             progress(total - 1, total)
         known = data if as_read is None else as_read
         metric = dataclasses.replace(
             metric,
             origin=dataclasses.replace(
-                _origin(sample, rule, metric, fits, seed, may_matter),
+                origin_of(sample, rule, metric, fits, seed, may_matter),
                 data=known.fingerprint(),
             ),
             refits=tuple(refits),
@@ -155,15 +155,15 @@ def bootstrap_refits(
     names = [trait.name for trait in origin.traits]
     kinds = {t.name: "number" if t.kind == "number" else "classes" for t in origin.traits}
     sample = Sample.of(data, names, kinds, origin.may_matter)
-    rule = _Rule.known(origin)
-    fits = _learn(sample, rule)[1]
+    rule = Rule.known(origin)
+    fits = fit_all(sample, rule)[1]
     unit = sample.unit
     n_units = int(unit.max()) + 1
     rng = np.random.default_rng(seed)
     resamples = []
     for b in range(B):
         times = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)[unit]
-        refit, _ = _learn(sample.weighted(sample.weight * times), rule, fits)
+        refit, _ = fit_all(sample.weighted(sample.weight * times), rule, fits)
         resamples.append(Resample(refit, times))
         if progress is not None:
             progress(b + 1, B)
@@ -171,7 +171,7 @@ def bootstrap_refits(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Chosen:
+class Chosen:
     """The penalty of one trait's regression, and how well it predicts people left out."""
 
     penalty: float
@@ -179,15 +179,15 @@ class _Chosen:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rule:
+class Rule:
     """How strongly each regression is held back: a penalty a person, or one for the sample."""
 
     C: float | None
-    chosen: Mapping[str, _Chosen]
+    chosen: Mapping[str, Chosen]
     words: str
 
     @classmethod
-    def of(cls, sample: Sample, penalty: float | None, C: float | None, seed: int) -> "_Rule":
+    def of(cls, sample: Sample, penalty: float | None, C: float | None, seed: int) -> "Rule":
         """Choose what is not given."""
         if penalty is not None and C is not None:
             raise InvalidSettings("Give a penalty a person or C, not both: C = 1/(penalty × n).")
@@ -202,13 +202,13 @@ class _Rule:
         chosen = {}
         for name, part in checked.items():
             own = penalty or 1 / ((C or 1.0) * float(part.stack.weight.sum()))
-            chosen[name] = _Chosen(own, validate(part, own))
+            chosen[name] = Chosen(own, validate(part, own))
         return cls(C, chosen, words)
 
     @classmethod
-    def known(cls, origin: Origin) -> "_Rule":
+    def known(cls, origin: Origin) -> "Rule":
         """Return the rule by which a metric was learned; old ones have C alone."""
-        chosen = {t.name: _Chosen(t.penalty or 1.0, t.left_out) for t in origin.traits}
+        chosen = {t.name: Chosen(t.penalty or 1.0, t.left_out) for t in origin.traits}
         return cls(origin.C, chosen, origin.penalty)
 
     def strength(self, sample: Sample, trait: Trait) -> float:
@@ -224,8 +224,8 @@ def _checked(sample: Sample, trait: Trait, seed: int) -> CrossValidation:
     return CrossValidation(stack, sample.folds(seed), sample.unit)
 
 
-def _learn(
-    sample: Sample, rule: _Rule, start: Mapping[str, Fit] | None = None
+def fit_all(
+    sample: Sample, rule: Rule, start: Mapping[str, Fit] | None = None
 ) -> tuple[ProjectionMetric, dict[str, Fit]]:
     """Fit every trait with the sample's weights; the span of what was found, with its reach."""
     fits: dict[str, Fit] = {}
@@ -236,7 +236,7 @@ def _learn(
             continue
         near = None if start is None or trait.name not in start else start[trait.name].theta
         fits[trait.name] = fitted = sample.fit(trait, rule.strength(sample, trait), near)
-        found.extend(contrasts(trait, fitted.coefficients, sample.weight))
+        found.extend(contrasts(trait, fitted.coefficients, trait.weights(sample.weight)))
     return sample.metric(found), fits
 
 
@@ -248,14 +248,15 @@ def _deal(sample: Sample, groups: int, rng: np.random.Generator) -> Int[np.ndarr
     return dealt if dealt.max() > 0 else None
 
 
-def _origin(
+def origin_of(
     sample: Sample,
-    rule: _Rule,
+    rule: Rule,
     metric: ProjectionMetric,
     fits: Mapping[str, Fit],
     seed: int,
     may_matter: Sequence[str],
 ) -> Origin:
+    """Tell where a metric came from."""
     data, free = sample.data, metric.free
     left = Standardised.of(data.x - (data.x @ free.T) @ free)
     traits = []

@@ -186,7 +186,7 @@ class _Problem:
         """Solve Newton's equations: directly if they are few, else by conjugate gradients."""
         if gradient.size <= DENSE_LIMIT:
             matrix = hessian(self.design, self.weight, mean, self.penalty, self.kind)
-            return _solve(matrix, gradient.ravel()).reshape(gradient.shape)
+            return solve(matrix, gradient.ravel()).reshape(gradient.shape)
         shape, size = gradient.shape, gradient.size
         curved = _curvature(self.weight, mean, self.kind)
         diagonal = (curved.T @ self.design**2 + self.penalty).ravel()
@@ -225,6 +225,16 @@ def hessian(
     kind: Kind,
 ) -> Float[np.ndarray, "q q"]:
     """Return the matrix of second derivatives at fitted means."""
+    return penalised(information(design, weight, mean, kind), penalty, kind)
+
+
+def information(
+    design: Float[np.ndarray, "n p"],
+    weight: Float[np.ndarray, " n"],
+    mean: Float[np.ndarray, "n k"],
+    kind: Kind,
+) -> Float[np.ndarray, "q q"]:
+    """Return the second derivatives of the losses, which add up over people."""
     k, p = mean.shape[1], design.shape[1]
     blocks = np.empty((k, p, k, p))
     diagonal = _curvature(weight, mean, kind)
@@ -233,6 +243,17 @@ def hessian(
             curve = diagonal[:, a] if a == b else -weight * mean[:, a] * mean[:, b]
             block = (design * curve[:, None]).T @ design
             blocks[a, :, b], blocks[b, :, a] = block, block.T
+    return blocks.reshape(k * p, k * p)
+
+
+def penalised(
+    matrix: Float[np.ndarray, "q q"], penalty: Float[np.ndarray, " p"], kind: Kind
+) -> Float[np.ndarray, "q q"]:
+    """Add what the penalty bends; the intercept is the last of an output's coefficients."""
+    p = len(penalty)
+    k = len(matrix) // p
+    blocks = matrix.reshape(k, p, k, p).copy()
+    for a in range(k):
         blocks[a, range(p), a, range(p)] += penalty
     if kind == "classes":
         # Adding one number to every intercept changes no probability: hold their sum still.
@@ -247,7 +268,7 @@ def _curvature(
     return weight[:, None] * curvature
 
 
-def _solve(
+def solve(
     matrix: Float[np.ndarray, "q q"], right: Float[np.ndarray, " q"]
 ) -> Float[np.ndarray, " q"]:
     """Solve a positive semi-definite system; the shortest solution where it is singular."""

@@ -127,6 +127,9 @@ class Origin:
         How the penalty a person was found, in words.
     may_matter
         Columns along which no direction is free.
+    judged
+        People by whom the penalty was chosen and predictions were judged, where these are a sample
+        of those it was learned from.
     weighted, clustered
         Whether sampling weights were used, and whole clusters kept together.
     """
@@ -145,3 +148,4 @@ class Origin:
     traits: tuple[TraitOrigin, ...]
     penalty: str = ""
     may_matter: tuple[str, ...] = ()
+    judged: int | None = None

@@ -148,15 +148,15 @@ def held_features(features: Sequence[str], may_matter: Sequence[str]) -> list[in
 
 
 def contrasts(
-    trait: Trait, coefficients: Float[np.ndarray, "k d"], weight: Float[np.ndarray, " n"]
+    trait: Trait, coefficients: Float[np.ndarray, "k d"], weight: Float[np.ndarray, " k"]
 ) -> list[Direction]:
-    """Directions of one trait: its coefficients, or each class against the most common."""
+    """Directions of one trait: its coefficients, or each class against that of most weight."""
     if trait.kind == "number":
         return [(trait.name, coefficients[0])]
     if trait.kind == "binary":
         zero, one = trait.classes
         return [(f"{trait.name}: {one} against {zero}", coefficients[0])]
-    common = int(((weight * trait.known) @ trait.target).argmax())
+    common = int(weight.argmax())
     return [
         (f"{trait.name}: {name} against {trait.classes[common]}", row - coefficients[common])
         for index, (name, row) in enumerate(zip(trait.classes, coefficients, strict=True))

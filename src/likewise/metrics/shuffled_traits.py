@@ -5,6 +5,11 @@ gets a free direction too. Metrics learned from shuffled traits show how much a 
 to such directions.
 """
 
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any, final
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -20,6 +25,42 @@ COUNT = 39
 AT_ONCE = 2_000_000
 """Numbers in the targets of regressions that are fitted together; memory, not results."""
 
+ROUNDS = 4
+"""Of a shuffle that is computed by parts."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shuffle:
+    """A random permutation of 0 to n - 1, any part of which is computed without the rest.
+
+    Rounds of a multiplication by an odd number and a shift, modulo a power of two, are one to one;
+    whoever leaves 0 to n - 1 goes on until he is back.
+    """
+
+    n: int
+    seed: tuple[int, ...]
+
+    def __call__(self, places: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+        """Return whose place each place gets."""
+        found = self._once(places.astype(np.uint64))
+        while (beyond := np.flatnonzero(found >= self.n)).size:
+            found[beyond] = self._once(found[beyond])
+        return found.astype(np.int64)
+
+    def _once(self, value: np.ndarray) -> np.ndarray:
+        bits = max(int(self.n - 1).bit_length(), 2)
+        mask, shift = np.uint64((1 << bits) - 1), np.uint64(bits // 2)
+        for factor, term in self._keys:
+            value = (value * factor + term) & mask
+            value = value ^ (value >> shift)
+        return value
+
+    @functools.cached_property
+    def _keys(self) -> Any:
+        drawn = np.random.default_rng(self.seed).integers(2**63, size=(ROUNDS, 2), dtype=np.uint64)
+        return drawn | np.array([1, 0], dtype=np.uint64)
+
 
 def placebo_metrics(
     sample: Sample,
@@ -32,19 +73,25 @@ def placebo_metrics(
 
     All traits of a person stay together. Penalties are chosen anew unless one is given.
     """
-    orders = [shuffled(sample, np.random.default_rng([seed, 2, b])) for b in range(count)]
     metrics: list[ProjectionMetric] = []
-    size = max(1, AT_ONCE // sum(trait.target.size for trait in sample.traits))
-    for begin in range(0, count, size):
-        some = orders[begin : begin + size]
-        stacks = [_stack(sample, trait, some) for trait in sample.traits]
-        fitted = _fit(sample, stacks, seed, penalty, C)
-        for place in range(len(some)):
+    for stacks in _stacks(sample, count, seed):
+        fitted = _fit(sample, stacks, _penalties(sample, stacks, seed, penalty, C))
+        for place in range(stacks[0].weight.shape[1]):
             found: list[Direction] = []
             for trait, coefficients in zip(sample.traits, fitted, strict=True):
-                found.extend(contrasts(trait, coefficients[place], sample.weight))
-            metrics.append(_bare(sample.metric(found)))
+                found.extend(contrasts(trait, coefficients[place], trait.weights(sample.weight)))
+            metrics.append(bare(sample.metric(found)))
     return tuple(metrics)
+
+
+def placebo_penalties(
+    sample: Sample, count: int, seed: int, penalty: float | None = None
+) -> Float[np.ndarray, " b"]:
+    """Return the penalties a person that placebos of this sample are learned with."""
+    found = [
+        _penalties(sample, stacks, seed, penalty)[0] for stacks in _stacks(sample, count, seed)
+    ]
+    return np.concatenate([np.zeros(0), *found])
 
 
 def shuffled(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
@@ -76,26 +123,45 @@ def _stack(sample: Sample, trait: Trait, orders: list[Int[np.ndarray, " n"]]) ->
     return Stack(sample.columns, target, sample.weight[:, None] * known, trait.kind)
 
 
+def _stacks(sample: Sample, count: int, seed: int) -> Iterator[list[Stack]]:
+    """Yield the regressions of all traits, shuffled in as many ways as are fitted together."""
+    orders = [shuffled(sample, np.random.default_rng([seed, 2, b])) for b in range(count)]
+    size = max(1, AT_ONCE // sum(trait.target.size for trait in sample.traits))
+    for begin in range(0, count, size):
+        yield [_stack(sample, trait, orders[begin : begin + size]) for trait in sample.traits]
+
+
+def _penalties(
+    sample: Sample,
+    stacks: list[Stack],
+    seed: int,
+    penalty: float | None = None,
+    C: float | None = None,
+) -> list[Float[np.ndarray, " m"]]:
+    """Return the penalties of each trait's regressions; chosen anew unless they are given."""
+    if C is not None:
+        return [1 / (C * stack.weight.sum(axis=0)) for stack in stacks]
+    if penalty is not None:
+        return [np.full(stack.weight.shape[1], penalty) for stack in stacks]
+    fold, unit = sample.folds(seed), sample.unit
+    chosen = choose_penalties([CrossValidation(stack, fold, unit) for stack in stacks])
+    return [chosen] * len(stacks)
+
+
 def _fit(
-    sample: Sample, stacks: list[Stack], seed: int, penalty: float | None, C: float | None
+    sample: Sample, stacks: list[Stack], penalties: list[Float[np.ndarray, " m"]]
 ) -> list[Float[np.ndarray, "m k d"]]:
     """Return the coefficients of each trait's regressions on the original columns."""
-    chosen: Float[np.ndarray, " m"] | None = None
-    if penalty is not None:
-        chosen = np.full(stacks[0].weight.shape[1], penalty)
-    elif C is None:
-        fold, unit = sample.folds(seed), sample.unit
-        chosen = choose_penalties([CrossValidation(stack, fold, unit) for stack in stacks])
     found = []
-    for stack in stacks:
-        penalties = 1 / (C * stack.weight.sum(axis=0)) if chosen is None else chosen
+    for stack, own in zip(stacks, penalties, strict=True):
         theta = np.empty_like(stack.null)
-        for value in np.unique(penalties):
-            which = np.flatnonzero(penalties == value)
+        for value in np.unique(own):
+            which = np.flatnonzero(own == value)
             theta[which] = stack.part(which).fit(float(value))
         found.append(theta[:, :, :-1] / sample.columns.scale)
     return found
 
 
-def _bare(metric: ProjectionMetric) -> ProjectionMetric:
+def bare(metric: ProjectionMetric) -> ProjectionMetric:
+    """Return no more of a metric than a placebo needs."""
     return ProjectionMetric(metric.free, metric.features, reach=metric.reach)

@@ -61,6 +61,10 @@ class Trait:
             codes = np.searchsorted(cuts, values)
         return np.where(self.known, codes, -1)
 
+    def weights(self, weight: Float[np.ndarray, " n"]) -> Float[np.ndarray, " k"]:
+        """Return the weight of each class, or the sum of a number."""
+        return (weight * self.known) @ self.target
+
     def features_of(self, x: Float[np.ndarray, "n d"]) -> list[int]:
         """Return the features that say the trait and nothing else: one-hot columns without names.
 

@@ -43,6 +43,8 @@ def tell_origin(origin: Origin) -> str:
     """Say what a metric was learned from, and how well the traits are predicted by it."""
     held = f", C = {origin.C:g}" if origin.C is not None else ""
     lines = [f"Learned from {origin.n} people ({origin.source}){held}"]
+    if origin.judged is not None:
+        lines.append(f"  penalty and predictions were judged by {origin.judged} of them")
     if origin.may_matter:
         lines.append(f"  nobody moves along what may matter: {', '.join(origin.may_matter)}")
     for trait in origin.traits:
