@@ -12,7 +12,7 @@ LIMITS = {
     "modules_of_an_audit": 144,
     "functions_of_an_audit": 1110,
     "room_changes_of_an_audit": 83,
-    "isinstance_of_concrete_kinds": 12,
+    "isinstance_of_concrete_kinds": 8,
     "lines_that_name_a_map": 10,
     "files_that_name_a_map": 5,
 }

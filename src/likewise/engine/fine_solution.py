@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from likewise.engine.certified_people import Drawn, largest
 from likewise.maps.flow import EXPLICIT, GradientFlow
-from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.metrics.base import FairMetric
 
 FINE, RESOLVING, MOST_AT_ONCE = 160, 3.0, 1000
 """A fine solution has at least 160 steps, none longer than three times the time in which the
@@ -68,7 +68,7 @@ class FineSolution:
 
 def first_steps(flow: GradientFlow, metric: FairMetric) -> int:
     """Return the steps that everyone is solved with."""
-    if not isinstance(metric, QuadraticForm):
+    if not metric.quadratic:
         explicit = dataclasses.replace(flow, steps=None, horizons=())
         longest = explicit if flow.method(metric) in EXPLICIT else flow
         return 4 * max(len(flow.grid(metric)), len(longest.grid(metric)))
@@ -83,7 +83,7 @@ def fine(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
     rest = (flow.time - math.fsum(settling)) / steps
     return dataclasses.replace(
         flow,
-        solver="exponential2" if isinstance(metric, QuadraticForm) else flow.method(metric),
+        solver="exponential2" if metric.quadratic else flow.method(metric),
         steps=settling + (rest,) * steps,
         schedule="constant",
         horizons=(),
@@ -92,6 +92,6 @@ def fine(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
 
 def fastest(flow: GradientFlow, metric: FairMetric) -> float:
     """Return the fastest rate at which the penalty pulls people back."""
-    if flow.free_only or not isinstance(metric, QuadraticForm):
+    if flow.free_only or not metric.quadratic:
         return 0.0
     return 2 * flow.lam * metric.largest_eigenvalue

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, cast, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -195,11 +195,12 @@ class GradientFlow(UnfairMap):
                 f"The model ({model.card.kind}) has no gradient, which the flow needs. Use a map "
                 "that needs none (--map reach)."
             )
-        if not isinstance(metric, QuadraticForm):
+        if not metric.quadratic:
             self._refuse_without_form(solver)
             if type(metric).gradient is FairMetric.gradient:
                 metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
             return BoundFlow(self, model, metric, SOLVERS[solver], steps)
+        metric = cast(QuadraticForm, metric)
         within = self._within(metric)
         if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
             self._refuse_unstable(metric, max(steps))
