@@ -32,6 +32,7 @@ N = 1000
 """People who are audited, and people the metric is learned from."""
 
 LEVEL = 0.05
+ACCUSED = "evidence_of_unfairness"
 HEADER = f"{'question':<14}{'data':<12}{'model':<10}{'coins':>6}{'accused':>9}{'paper':>8}{'s':>8}"
 
 
@@ -59,10 +60,10 @@ class People:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """Whether one coin was accused, by default and by the paper's test."""
+    """Whether one coin was accused, by default and by the paper's test, if that was run."""
 
     accused: bool
-    paper: bool
+    paper: bool | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +75,14 @@ class Row:
     model: str
     coins: int
     accused: int
-    paper: int
+    paper: int | None
     seconds: float
 
     def __str__(self) -> str:
+        paper = "" if self.paper is None else f"{self.paper / self.coins:.3f}"
         return (
             f"{self.question:<14}{self.data:<12}{self.model:<10}{self.coins:>6}"
-            f"{self.accused / self.coins:>9.3f}{self.paper / self.coins:>8.3f}{self.seconds:>8.1f}"
+            f"{self.accused / self.coins:>9.3f}{paper:>8}{self.seconds:>8.1f}"
         )
 
 
@@ -138,14 +140,20 @@ def learned_directions(map: str) -> Callable[..., Answer]:
     """Return the question that a map asks along directions learned from the coin."""
 
     def ask(model: Any, people: People, rng: np.random.Generator) -> Answer:
-        metric = likewise.sensitive_subspace(thrown(people.train, rng))
-        settings = likewise.Settings(checks="core", map=map)
-        result = likewise.audit(model, thrown(people.test, rng), metric=metric, settings=settings)
-        record = result.record
-        deciding = record.tests[record.decided_by.test]
-        fixed = record.refits[deciding.test].std_error_fixed
-        paper = deciding.estimate - norm.ppf(1 - LEVEL) * fixed > deciding.delta
-        return Answer(record.outcome == "evidence_of_unfairness", bool(paper))
+        train, test = thrown(people.train, rng), thrown(people.test, rng)
+        settings = likewise.Settings(checks="core", map=map).changed(checks__placebo__enough=2)
+
+        def record(**learned: int) -> likewise.Record:
+            metric = likewise.sensitive_subspace(train, **learned)
+            return likewise.audit(model, test, metric=metric, settings=settings).record
+
+        # Who is accused stays the same with less work: of 39 placebos at most one may do as much,
+        # so two are enough to stop; and refits only widen the interval, so they come last.
+        found = record(groups=0)
+        deciding = found.tests[found.decided_by.test]
+        paper = deciding.estimate - norm.ppf(1 - LEVEL) * deciding.std_error > deciding.delta
+        accused = found.outcome == ACCUSED and record().outcome == ACCUSED
+        return Answer(accused, bool(paper))
 
     return ask
 
@@ -160,7 +168,7 @@ def counterparts(model: Any, people: People, rng: np.random.Generator) -> Answer
         pool=thrown(people.train, rng),
         checks="core",
     )
-    return Answer(result.outcome == "evidence_of_unfairness", paper=False)
+    return Answer(result.outcome == ACCUSED, paper=None)
 
 
 QUESTIONS: dict[str, Callable[..., Answer]] = {
@@ -193,7 +201,7 @@ def line(question: str, data: str, model: str, coins: int) -> Row:
         model,
         coins,
         sum(answer.accused for answer in answers),
-        sum(answer.paper for answer in answers),
+        None if answers[0].paper is None else sum(bool(answer.paper) for answer in answers),
         time.perf_counter() - began,
     )
 
@@ -231,11 +239,9 @@ def _too_many(question: str, rows: list[Row]) -> bool:
     if not coins:
         return False
     limit = int(binom.ppf(0.99, coins, LEVEL))
-    paper = sum(row.paper for row in mine) / coins
-    print(
-        f"{question}: {accused} of {coins} coins accused (at most {limit}); by the paper's test "
-        f"{paper:.1%}"
-    )
+    paper = sum(row.paper or 0 for row in mine) / coins
+    beside = f"; by the paper's test {paper:.1%}" if mine[0].paper is not None else ""
+    print(f"{question}: {accused} of {coins} coins accused (at most {limit}){beside}")
     return accused > limit
 
 

@@ -81,6 +81,35 @@ def test_a_feasible_search_ends_at_people_who_could_exist(sample, rng):
     assert (model.loss(model(moved.x), y) >= model.loss(model(x0), y)).all()
 
 
+def test_rounding_alone_hurts_nobody(sample, rng):
+    metric = ignoring(rng.normal(size=(2, 6)))
+    metric = ProjectionMetric(metric.free, reach=Ellipsoid.of(sample @ metric.free.T))
+    w = rng.normal(size=6)
+    flat = w - metric.free.T @ (metric.free @ w)  # the same all along the free directions
+    model = as_model(lambda x: (x @ torch.from_numpy(flat))[:, None], output="logits")
+    y = np.arange(400) % 2
+    moved = Reach(feasible=Feasible.of(sample, FEATURES)).bind(model, metric)(sample, y)
+    own = model.loss(model(sample), y)
+    np.testing.assert_allclose(model.loss(model(moved.judged), y), own, rtol=1e-8)
+
+
+def test_no_more_counts_than_who_is_alike_and_who_could_exist_both_suffer(sample, rng):
+    metric = ignoring(rng.normal(size=(2, 6)))
+    metric = ProjectionMetric(metric.free, reach=Ellipsoid.of(sample @ metric.free.T))
+    v, w = torch.from_numpy(rng.normal(size=(2, 6)))
+    model = as_model(lambda x: (torch.sin(3 * x @ v) + x @ w)[:, None], output="logits")
+    y = np.arange(400) % 2
+    moved = Reach(feasible=Feasible.of(sample, FEATURES)).bind(model, metric)(sample, y)
+    counted, shown = (model.loss(model(x), y) for x in (moved.judged, moved.x))
+    assert (counted <= shown * (1 + 1e-9)).all()
+    exact = metric.squared_distance(moved.judged, sample) < 1e-9
+    assert 0.1 < exact.mean() < 0.9
+    assert (moved.judged[~exact] == moved.x[~exact]).all()
+    assert metric.reach is not None
+    away, before = (metric.reach.distance(x @ metric.free.T) for x in (moved.x, sample))
+    assert (away <= np.maximum(before, 1) + 1e-9).all()
+
+
 def test_one_column_and_many_are_matched_alike(rng):
     values = np.sort(rng.normal(size=20))
     x = rng.normal(size=(100, 1))

@@ -33,6 +33,9 @@ class Moved:
     trace
         The largest loss found for each person, by the number of model calls spent until then:
         what more calls bought (for maps that search).
+    counted
+        Where people's losses and decisions are read, if not at ``x``: a place near it at which
+        they are served no worse, so that less is counted than is shown.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -41,6 +44,12 @@ class Moved:
     horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
     fell: Bool[np.ndarray, " n"] | None = None
     trace: Mapping[int, Float[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
+    counted: Float[np.ndarray, "n d"] | None = None
+
+    @property
+    def judged(self) -> Float[np.ndarray, "n d"]:
+        """Where losses and decisions are read."""
+        return self.x if self.counted is None else self.counted
 
     @property
     def below_one(self) -> int:
@@ -56,6 +65,7 @@ class Moved:
             horizons={time: x[rows] for time, x in self.horizons.items()},
             fell=None if self.fell is None else self.fell[rows],
             trace={calls: loss[rows] for calls, loss in self.trace.items()},
+            counted=None if self.counted is None else self.counted[rows],
         )
 
 

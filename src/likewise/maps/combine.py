@@ -89,11 +89,17 @@ class BoundWorst:
         moved = [map(x0, y) for map in self.maps]
         # A row that diverged in one map is reported as such, wherever the others took it.
         status = np.max([part.status for part in moved], axis=0)
-        x = np.stack([x0, *(np.where(np.isfinite(part.x), part.x, x0) for part in moved)], axis=1)
-        loss = candidate_losses(self.model, x, y)
+        known = [np.isfinite(part.x) & np.isfinite(part.judged) for part in moved]
+        shown, judged = (
+            np.stack([x0, *(np.where(k, x, x0) for k, x in zip(known, places, strict=True))], 1)
+            for places in ([part.x for part in moved], [part.judged for part in moved])
+        )
+        loss = candidate_losses(self.model, judged, y)
         place, moves = worse(loss[:, 0], loss)
+        row = np.arange(len(x0))
         return Moved(
-            x=np.where(moves[:, None], x[np.arange(len(x)), place], x0),
+            x=np.where(moves[:, None], shown[row, place], x0),
             status=status,
             evaluations=sum(part.evaluations for part in moved) + len(moved) + 1,
+            counted=np.where(moves[:, None], judged[row, place], x0),
         )

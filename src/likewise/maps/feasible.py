@@ -77,10 +77,25 @@ class Feasible:
         """Keep to the choices found among ``n`` people, but for columns that are continuous."""
         return cls(tuple(c for c in choices if len(c.columns) > 1 or 2 * len(c.values) <= n))
 
+    def knows(self, x0: Float[np.ndarray, "n d"]) -> bool:
+        """Tell whether everything that these people have was observed."""
+        own = ((choice, x0[:, list(choice.columns)]) for choice in self.choices)
+        return all((choice.nearest(part) == part).all() for choice, part in own)
+
     def nearest(
-        self, x: Float[np.ndarray, "n m d"], x0: Float[np.ndarray, "n d"]
+        self,
+        x: Float[np.ndarray, "n m d"],
+        x0: Float[np.ndarray, "n d"],
+        *,
+        known: bool = False,
     ) -> Float[np.ndarray, "n m d"]:
-        """Move places to the nearest feasible ones; what a person has now is feasible too."""
+        """Move places to the nearest feasible ones; what a person has now is feasible too.
+
+        Parameters
+        ----------
+        known
+            Whether `knows` has said that nobody has what was not observed.
+        """
         x = x.copy()
         for choice in self.choices:
             first, last = choice.columns[0], choice.columns[-1]
@@ -88,8 +103,7 @@ class Feasible:
             columns = slice(first, last + 1) if whole else list(choice.columns)
             part, own = x[:, :, columns], x0[:, columns]
             near = choice.nearest(part.reshape(-1, part.shape[2])).reshape(part.shape)
-            known = (choice.nearest(own) == own).all()
-            if not known:  # somebody has what no one else was seen to have
+            if not known:
                 from_own = np.square(part - own[:, None]).sum(axis=2)
                 stay = from_own <= np.square(part - near).sum(axis=2)
                 near = np.where(stay[:, :, None], own[:, None], near)

@@ -91,7 +91,7 @@ def observe(
     people = slice(0, len(x0) if n is None else n)
     moved = bound(x0, y)
     before = see(model, x0, y).take(people) if before is None else before
-    after = see(model, moved.x, y).take(people)
+    after = see(model, moved.judged, y).take(people)
     stops = {time: see(model, x, y).take(people) for time, x in moved.horizons.items()}
     moved = moved.take(people)
     outcomes = Outcomes(

@@ -1,6 +1,7 @@
 """The worst similar person who could exist, found without gradients, λ or a horizon."""
 
 import dataclasses
+import functools
 from typing import ClassVar, final
 
 import numpy as np
@@ -42,8 +43,8 @@ class Reach(UnfairMap):
     Parameters
     ----------
     budget
-        Model calls a person, at most. Gradients count as calls. By default 60, and 30 more for
-        every free direction after the second.
+        Places looked at for each person, at most. Gradients count as places. By default 60, and
+        30 more for every free direction after the second.
     within
         How far people may go; by default the reach that the metric was learned with.
     price
@@ -51,8 +52,10 @@ class Reach(UnfairMap):
         distance of one. By default there is none, and all moves cost nothing.
     feasible
         Move categories and whole numbers to values that were observed, so that everyone found is
-        someone who could exist. Such moves may cost some fair distance, which is reported. An
-        audit learns the values from the people it is about, unless this is ``False``.
+        someone who could exist. Such moves may cost some fair distance, which is reported; they
+        stay within reach, and the harm that counts is the lesser of that person's and that of the
+        place which they stand for: rounding alone hurts nobody. An audit learns the values from
+        the people it is about, unless this is ``False``.
     """
 
     name: ClassVar[str] = "reach"
@@ -134,8 +137,12 @@ class BoundReach:
             self.search(self.surroundings(x0[start : start + size], y[start : start + size]))
             for start in range(0, max(len(x0), 1), size)
         ]
+        worst = np.concatenate([part.x for part in parts])
+        feasible = self.map.feasible
+        possible = isinstance(feasible, Feasible) and feasible.choices
         return Moved(
-            x=np.concatenate([part.x for part in parts]),
+            x=feasible.nearest(worst[:, None], x0)[:, 0] if possible else worst,
+            counted=worst if possible else None,
             status=np.zeros(len(x0), dtype=np.int64),
             evaluations=parts[0].calls,
             trace={
@@ -189,7 +196,12 @@ class BoundReach:
         axes = self.within.axes @ free
         # Axes have no direction of their own: give them one that any basis of the subspace gives.
         sign = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1))
-        u0 = self.within.whiten(x0 @ free.T) * sign.T
+
+        def whiten(x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m r"]:
+            return self.within.whiten(x @ free.T) * sign.T
+
         feasible = self.map.feasible
-        snap = feasible.nearest if isinstance(feasible, Feasible) else None
-        return Surroundings(self.model, x0, y, u0, sign * axes, snap)
+        snap = None
+        if isinstance(feasible, Feasible) and feasible.choices:
+            snap = functools.partial(feasible.nearest, known=feasible.knows(x0))
+        return Surroundings(self.model, x0, y, whiten(x0), sign * axes, whiten, snap)

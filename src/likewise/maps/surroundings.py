@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from likewise.maps.candidates import candidate_losses, worse
+from likewise.maps.candidates import GAIN, candidate_losses, worse
 from likewise.metrics.reach import lengths
 from likewise.models.base import Model
 
@@ -59,6 +59,8 @@ class Surroundings:
     axes
         Half axes of the ellipsoid among the features: a place ``u`` is
         :math:`x_0 + (u - u_0) \cdot \text{axes}`.
+    whiten
+        From features to places in the ball.
     snap
         What makes places feasible, if that is asked for.
     """
@@ -68,6 +70,7 @@ class Surroundings:
     y: Shaped[np.ndarray, " n"]
     u0: Float[np.ndarray, "n r"]
     axes: Float[np.ndarray, "r d"]
+    whiten: Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n r"]]
     snap: Snap | None
 
     def start(self) -> Best:
@@ -82,12 +85,37 @@ class Surroundings:
         if u.shape[1] == 0:
             return best, np.zeros(len(best.u), dtype=bool)
         x = self.x0[:, None] + (u - self.u0[:, None]) @ self.axes
-        x = x if self.snap is None else self.snap(x, self.x0)
         loss = candidate_losses(self.model, x, self.y)
+        if self.snap is not None:
+            self._count_what_is_possible(self.snap, x, loss, best.loss)
         place, moves = worse(best.loss, loss)
         row = np.arange(len(place))
         m = u.shape[1]
         return best.after(m, moves, u[row, place], x[row, place], loss[row, place]), moves
+
+    def _count_what_is_possible(
+        self,
+        snap: Snap,
+        x: Float[np.ndarray, "n m d"],
+        loss: Float[np.ndarray, "n m"],
+        now: Float[np.ndarray, " n"],
+    ) -> None:
+        """Count a place only as far as the nearest person who could exist is served badly, too.
+
+        Where that person is served better than the place itself, they take its place; whoever is
+        out of reach does not count. So rounding alone hurts nobody.
+        """
+        who, place = np.nonzero(loss > now[:, None] * (1 + GAIN))
+        if not len(who):
+            return
+        near = snap(x[who, place][:, None], self.x0[who])
+        found = candidate_losses(self.model, near, self.y[who])[:, 0]
+        far = lengths(self.whiten(near[:, 0]))[:, 0]
+        far_now = lengths(self.u0[who])[:, 0]
+        found[far > np.maximum(far_now, 1) + 1e-9] = -np.inf
+        better = found < loss[who, place]
+        who, place = who[better], place[better]
+        x[who, place], loss[who, place] = near[better, 0], found[better]
 
     def climb(self, best: Best, budget: int) -> Best:
         """Follow gradients: towards the rim where the loss would be largest if it were linear.
