@@ -130,6 +130,12 @@ class BoundReach:
     within: Ellipsoid
     budget: int
 
+    @property
+    def feasible(self) -> Feasible | None:
+        """What can be observed, if that is asked for and leaves anything out."""
+        chosen = self.map.feasible
+        return chosen if isinstance(chosen, Feasible) and chosen.choices else None
+
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         size = max(1, NUMBERS // (x0.shape[1] * self.budget))
@@ -138,11 +144,10 @@ class BoundReach:
             for start in range(0, max(len(x0), 1), size)
         ]
         worst = np.concatenate([part.x for part in parts])
-        feasible = self.map.feasible
-        possible = isinstance(feasible, Feasible) and feasible.choices
+        feasible = self.feasible
         return Moved(
-            x=feasible.nearest(worst[:, None], x0)[:, 0] if possible else worst,
-            counted=worst if possible else None,
+            x=worst if feasible is None else feasible.nearest(worst[:, None], x0)[:, 0],
+            counted=None if feasible is None else worst,
             status=np.zeros(len(x0), dtype=np.int64),
             evaluations=parts[0].calls,
             trace={
@@ -200,8 +205,7 @@ class BoundReach:
         def whiten(x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m r"]:
             return self.within.whiten(x @ free.T) * sign.T
 
-        feasible = self.map.feasible
-        snap = None
-        if isinstance(feasible, Feasible) and feasible.choices:
+        feasible, snap = self.feasible, None
+        if feasible is not None:
             snap = functools.partial(feasible.nearest, known=feasible.knows(x0))
         return Surroundings(self.model, x0, y, whiten(x0), sign * axes, whiten, snap)
