@@ -54,9 +54,12 @@ def table_fingerprint(table: pa.Table) -> str:
 
 def _of_column(column: Any) -> UInt64[np.ndarray, " n"]:
     column = without_dictionary(column)
+    if pa.types.is_float64(column.type) and not column.null_count:
+        # Adding zero turns -0.0 into 0.0, which is the same number.
+        values = column.to_numpy() + 0.0
+        return np.where(np.isnan(values), _MISSING, values.view(np.uint64))
     gone = is_missing(column)
     if kind(column.type) in ("numbers", "true/false"):
-        # Adding zero turns -0.0 into 0.0, which is the same number.
         values = column.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy() + 0.0
         bits = np.ascontiguousarray(values).view(np.uint64)
     else:

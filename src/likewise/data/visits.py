@@ -29,8 +29,6 @@ class Visits:
     distance, differing
         From the person to the farthest of these pairs: the distance over numbers, and in how many
         categories they differ.
-    in_pool
-        Who has the same row as somebody in the pool, and so may be in it.
     """
 
     own: Int[np.ndarray, " n"]
@@ -38,7 +36,6 @@ class Visits:
     pair: Int[np.ndarray, "n h m"]
     distance: Float[np.ndarray, "n h"]
     differing: Int[np.ndarray, "n h"]
-    in_pool: Bool[np.ndarray, " n"]
 
     @property
     def far(self) -> Bool[np.ndarray, " n"]:
@@ -63,8 +60,6 @@ class Visitors:
         The pairs.
     columns
         The columns that people and pool share, in which a person is recognised.
-    pool_rows
-        Numbers that stand for rows of the pool, sorted.
     member
         Numbers that stand for the members of each pair, without the trait.
     search
@@ -73,7 +68,6 @@ class Visitors:
 
     pairs: Pairs
     columns: tuple[str, ...]
-    pool_rows: UInt64[np.ndarray, " p"]
     member: UInt64[np.ndarray, "q 2"]
     search: Mapping[tuple[int, int], tuple[Int[np.ndarray, " _"], NearestPairs]]
 
@@ -90,8 +84,7 @@ class Visitors:
             if len(across):
                 near = NearestPairs.of(pairs.ruler, stands.take(across), queue[across])
                 search[one, other] = across, near
-        known = np.unique(row_hashes(pool, shared, pairs.seed))
-        return cls(pairs, shared, known, member, search)
+        return cls(pairs, shared, member, search)
 
     def __call__(self, people: pa.Table, m: int = 20) -> Visits:
         """Find, for each person and each other group, the m nearest pairs of the two groups."""
@@ -120,8 +113,7 @@ class Visitors:
             pair[mine, h] = across[pick(found.pair, keep, axis=1)]
             distance[mine, h] = np.sqrt(pick(found.squared, keep[:, -1:], axis=1)[:, 0])
             differing[mine, h] = pick(found.differing, keep[:, -1:], axis=1)[:, 0]
-        in_pool = np.isin(row_hashes(people, self.columns, pairs.seed), self.pool_rows)
-        return Visits(names, other[np.maximum(names, 0)], pair, distance, differing, in_pool)
+        return Visits(names, other[np.maximum(names, 0)], pair, distance, differing)
 
 
 def find_visits(people: pa.Table, pairs: Pairs, pool: pa.Table, m: int = 20) -> Visits:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.pool import plain
 from likewise.engine.prepare import unlabelled
+from likewise.inference.counterpart_verdict import WorstServed
 from likewise.losses import probabilities
 from likewise.record import CounterpartCase
 
@@ -17,38 +18,55 @@ SHOWN = 10
 
 def worst_served(plan: CounterpartPlan, found: CounterpartFindings) -> tuple[CounterpartCase, ...]:
     """Return the people served worst over all traits, beside the pairs that visited them."""
-    cases = []
-    for trait in plan.pairs:
-        for worst, label, person, own, other in rows_of(plan, trait, found):
-            was, _ = decision(plan, answers(plan, person, None, trait))
-            (before, p_before), (after, p_after) = (
-                decision(plan, answers(plan, person, member, trait)) for member in (own, other)
-            )
-            place = _followed(plan, label)
-            cases.append(
-                CounterpartCase(
-                    trait=trait,
-                    row=worst.row,
-                    own=worst.own,
-                    other=worst.other,
-                    label="" if unlabelled(plan.settings) else label,
-                    loss=worst.loss,
-                    before=worst.before,
-                    after=worst.after,
-                    mean_before=worst.mean_before,
-                    mean_after=worst.mean_after,
-                    decision=was,
-                    decision_before=before,
-                    decision_after=after,
-                    probability_before=_at(p_before, place),
-                    probability_after=_at(p_after, place),
-                    person=_values(person),
-                    own_member=_values(own.select(_shown(own, plan))),
-                    other_member=_values(other.select(_shown(other, plan))),
-                )
-            )
-    cases.sort(key=lambda case: (case.mean_before - case.mean_after, case.row))
-    return tuple(cases[:SHOWN])
+    rows = [(trait, row) for trait in plan.pairs for row in rows_of(plan, trait, found)]
+    rows.sort(key=lambda case: (case[1][0].mean_before - case[1][0].mean_after, case[1][0].row))
+    if not rows:
+        return ()
+    asked = [
+        with_member(plan, person, member, trait)
+        for trait, (_, _, person, *pair) in rows[:SHOWN]
+        for member in (None, *pair)
+    ]
+    out = plan.ask(pa.concat_tables(asked))
+    return tuple(
+        _case(plan, trait, out[3 * i : 3 * i + 3], *row)
+        for i, (trait, row) in enumerate(rows[:SHOWN])
+    )
+
+
+def _case(
+    plan: CounterpartPlan,
+    trait: str,
+    out: np.ndarray,
+    worst: WorstServed,
+    label: str,
+    person: pa.Table,
+    own: pa.Table,
+    other: pa.Table,
+) -> CounterpartCase:
+    """Describe a person as they are, and as both members of the pair visit them.
+
+    Parameters
+    ----------
+    out
+        The model's outputs for the three.
+    """
+    (was, _), (before, p_before), (after, p_after) = (decision(plan, row[None]) for row in out)
+    place = _followed(plan, label)
+    same = ("row", "own", "other", "loss", "before", "after", "mean_before", "mean_after")
+    return CounterpartCase(
+        trait=trait,
+        label="" if unlabelled(plan.settings) else label,
+        decision=was,
+        decision_before=before,
+        decision_after=after,
+        probability_before=_at(p_before, place),
+        probability_after=_at(p_after, place),
+        person=_values(person),
+        own_member=_values(own.select(_shown(own, plan))),
+        other_member=_values(other.select(_shown(other, plan))),
+        **{name: getattr(worst, name) for name in same},
+    )
 
 
 def _followed(plan: CounterpartPlan, label: str) -> int | None:
@@ -88,15 +106,13 @@ def rows_of(plan: CounterpartPlan, trait: str, findings: CounterpartFindings) ->
     return shown
 
 
-def answers(plan: CounterpartPlan, person: pa.Table, member: pa.Table | None, trait: str) -> Any:
-    """Return the model's outputs for a person, with the free columns of a member of the pool."""
+def with_member(
+    plan: CounterpartPlan, person: pa.Table, member: pa.Table | None, trait: str
+) -> pa.Table:
+    """Return what the model reads of a person, with the free columns of a member of the pool."""
     names = [name for name in person.column_names if name in plan.ask.columns]
-    mine = person.select(names)
-    if member is None:
-        return plan.ask(mine)
-    kept = set(plan.pairs[trait].may_matter)
-    columns = {name: (mine if name in kept else member)[name] for name in names}
-    return plan.ask(plain(pa.table(columns)))
+    kept, free = set(plan.pairs[trait].may_matter), person if member is None else member
+    return plain(pa.table({name: (person if name in kept else free)[name] for name in names}))
 
 
 def decision(plan: CounterpartPlan, out: np.ndarray) -> tuple[str, Any]:

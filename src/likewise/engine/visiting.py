@@ -118,6 +118,7 @@ class VisitBlocks:
         """Open the model, and return what lets pairs visit blocks."""
         model = self.model.open()
         bound: dict[str, BoundCounterparts] = {}
+        in_pool = KnownRows(self.pool)
 
         def work(numbers: range) -> dict[str, Visited]:
             found: dict[str, Visited] = {}
@@ -129,7 +130,7 @@ class VisitBlocks:
                 table = plain(people.table)
                 if not bound:
                     bound.update(self._bound(by_columns(model, people), table.schema))
-                known = known_rows(table, self.pool)
+                known = in_pool(table)
                 known_labels = self.labelled or self.wrong is not None
                 y = targets(people.y, self.classes) if known_labels else None
                 for name, (question, pairs) in self.questions.items():
@@ -175,10 +176,19 @@ def visit_everyone(
     return total
 
 
-def known_rows(people: pa.Table, pool: pa.Table) -> int:
-    """Count the people whose whole row is in the pool too."""
-    shared = [name for name in people.column_names if name in pool.column_names]
-    return int(np.isin(row_hashes(people, shared), row_hashes(pool, shared)).sum())
+class KnownRows:
+    """Counts the people whose whole row is in the pool too."""
+
+    def __init__(self, pool: pa.Table) -> None:
+        self.pool = pool
+        self.rows: dict[tuple[str, ...], Shaped[np.ndarray, " p"]] = {}
+
+    def __call__(self, people: pa.Table) -> int:
+        """Count those of one block."""
+        shared = tuple(name for name in people.column_names if name in self.pool.column_names)
+        if shared not in self.rows:
+            self.rows[shared] = row_hashes(self.pool, shared)
+        return int(np.isin(row_hashes(people, shared), self.rows[shared]).sum())
 
 
 def cluster_numbers(cluster: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"] | None:

@@ -1,6 +1,7 @@
 """Bounds for a ratio of sums that is random in two ways: who was audited, and who visited."""
 
 import dataclasses
+import functools
 import math
 from typing import final
 
@@ -57,7 +58,7 @@ class TwoWay(Inversion):
     pair_cluster: Int[np.ndarray, "q 2"] | None = None
     least: float = 0.0
 
-    @property
+    @functools.cached_property
     @override
     def centre(self) -> float:
         """The ratio itself."""
@@ -65,17 +66,32 @@ class TwoWay(Inversion):
 
     def variances(self, theta: float) -> tuple[float, float, float]:
         """Return both variances of the sum of the D, and the sum of their cubes about the mean."""
-        d = self.after - theta * self.before
-        count = len(d)
-        d = d - d.mean()
-        people = count / (count - 1) * float(d @ d) if count > 1 else math.inf
-        u = self.pair_after - theta * self.pair_before
-        pairs = float(u @ u)
+        people, cubes, pairs, clusters = (_polynomial(c, theta - self.centre) for c in self._powers)
         if self.pair_cluster is not None:
-            totals = self._by_cluster(u)
-            pairs = max(pairs, float(totals @ totals) - pairs)
-        least = self.least * float(self.before.sum()) ** 2
-        return people, max(self.inflation * pairs, least), float((d**3).sum())
+            pairs = max(pairs, clusters - pairs)
+        count = len(self.after)
+        people = count / (count - 1) * people if count > 1 else math.inf
+        return people, max(self.inflation * pairs, self._least), cubes
+
+    @functools.cached_property
+    def _least(self) -> float:
+        return self.least * float(self.before.sum()) ** 2
+
+    @functools.cached_property
+    def _powers(self) -> tuple[list[float], ...]:
+        r"""Sums of squares and cubes as polynomials in :math:`\theta - S`, lowest power first.
+
+        At S itself nothing cancels, and bounds are sought at many :math:`\theta`.
+        """
+        d = self.after - self.centre * self.before
+        d, b = d - d.mean(), self.before - self.before.mean()
+        u, v = self.pair_after - self.centre * self.pair_before, self.pair_before
+        return (
+            _squares(d, b),
+            [float(d @ d**2), -3 * float(d**2 @ b), 3 * float(d @ b**2), -float(b @ b**2)],
+            _squares(u, v),
+            _squares(self._by_cluster(u), self._by_cluster(v)),
+        )
 
     def _by_cluster(self, u: Float[np.ndarray, " q"]) -> Float[np.ndarray, " k"]:
         """Add up pairs over clusters; a pair within one cluster counts there once."""
@@ -115,6 +131,15 @@ class TwoWay(Inversion):
         total = float(self.after.sum() - theta * self.before.sum())
         # The skewness of the sum; pairs make its law more symmetric, not less.
         return transformed(total / math.sqrt(variance), cubes / variance**1.5)
+
+
+def _squares(d: Float[np.ndarray, " c"], b: Float[np.ndarray, " c"]) -> list[float]:
+    r"""Return the coefficients of :math:`\sum (d - t b)^2`, lowest power first."""
+    return [float(d @ d), -2 * float(d @ b), float(b @ b)]
+
+
+def _polynomial(coefficients: list[float], t: float) -> float:
+    return sum(c * t**power for power, c in enumerate(coefficients))
 
 
 def two_way(bounds: TwoWay) -> Bounds:

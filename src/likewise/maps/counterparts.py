@@ -12,7 +12,7 @@ from likewise.data.pairs import Pairs, find_pairs
 from likewise.data.row_hash import row_hashes
 from likewise.data.visits import Visitors
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.maps.ask_visits import PersonLoss, ask_visits
+from likewise.maps.ask_visits import PersonLoss, ask_visits, numbered
 from likewise.statistics.donors import DonorDesign
 from likewise.statistics.visit_losses import VisitLosses
 
@@ -121,7 +121,7 @@ class Counterparts:
             pool=pool.select(free),
             columns=wanted,
             free=free,
-            free_keys=row_hashes(pool, free),
+            free_keys=numbered(row_hashes(pool, free)),
             visitors=Visitors.of(pairs, pool, people.names),
         )
 
@@ -180,7 +180,7 @@ class BoundCounterparts:
             self.loss,
             self.visitors(people, self.question.m),
             self.visitors.pairs,
-            keys=(row_hashes(people, kept), self.free_keys),
+            keys=(numbered(row_hashes(people, kept)), self.free_keys),
             own_outputs=self.ask(people.select(self.columns)),
             label=label,
             weight=weight,

@@ -43,7 +43,7 @@ class OnTable:
         if self.encoder is not None:
             return self.model(self.encoder.encode(table.select(list(self.columns))))
         arrays = [table[name].cast(pa.float64()).to_numpy() for name in self.columns]
-        return self.model(np.column_stack(arrays).astype(np.float64))
+        return self.model(np.column_stack(arrays))
 
 
 def on_table(model: Model, data: AuditData) -> OnTable:

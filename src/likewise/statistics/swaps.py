@@ -49,6 +49,9 @@ def swapped_sums(
         signs = _signs(known, start // 64, seed)[:, : swaps - start]
         gaps = [[matrix @ signs for matrix in halves] for halves in matrices]
         part = sums[start : start + signs.shape[1]]
+        if groups == 1:
+            part += _two_groups(gaps[0], level[:, 0], weight)
+            continue
         for half in (0, 1):
             judged = [
                 (halves[1 - half], level[:, h, 1 - half, None]) for h, halves in enumerate(gaps)
@@ -62,10 +65,24 @@ def swapped_sums(
                 total = np.where(better, judged[h][1], total)
                 none = none + (judged[h][1] - judged[h][0]) / (2 * groups)
             harmed = best > 0
-            own = none if groups == 1 else np.where(harmed, (total - gap) / 2, none)
+            own = np.where(harmed, (total - gap) / 2, none)
             part[:, 1] += weight @ own / 2
             part[:, 0] += weight @ (own + np.where(harmed, gap, 0)) / 2
     return sums
+
+
+def _two_groups(
+    gaps: list[Float[np.ndarray, "n b"]],
+    level: Float[np.ndarray, "n 2"],
+    weight: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, "b 2"]:
+    """Return both sums where there is one other group to choose, or none."""
+    own = harm = 0.0
+    for half in (0, 1):
+        chosen, judged = gaps[half], gaps[1 - half]
+        own = own + (weight @ level[:, 1 - half] - weight @ judged) / 4
+        harm = harm + weight @ (judged * (chosen > 0)) / 2
+    return np.column_stack([own + harm, own])
 
 
 def _signs(pairs: Int[np.ndarray, " q"], word: int, seed: int) -> Float[np.ndarray, "q b"]:
