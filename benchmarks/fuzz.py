@@ -1,13 +1,13 @@
 """Whatever a file holds, the answer is a result or one sentence.
 
-python benchmarks/fuzz.py --count 100000 [--minutes 30] [--target NAME ...] [--seed 0]
+python benchmarks/fuzz.py --count 1000000 [--minutes 30] [--progress FILE] [--target NAME ...]
 python benchmarks/fuzz.py --target NAME --only INDEX     # one input again, with its traceback
 
 Every target takes damaged or invented input (`mutations.py`) and may raise nothing but a
-`LikewiseError`, within 10 seconds of
-processor time and 2 GB. Each runs in a process of its own, so that a crash
-inside a library is seen as one. An input is made from the seed, the target's name and its number
-alone, so that it can be made again.
+`LikewiseError`, within 10 seconds of processor time and 2 GB. Each runs in a process of its own, so
+that a crash inside a library is seen as one. An input is made from the seed, the target's name and
+its number alone, so that it can be made again; with a file for its progress, a run that was stopped
+goes on where it was.
 """
 
 import argparse
@@ -17,13 +17,13 @@ import faulthandler
 import functools
 import http.server
 import io
-import itertools
 import json
 import logging
 import multiprocessing
 import os
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 import threading
@@ -32,6 +32,7 @@ import tomllib
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ from likewise.data.pairs import Pairs, find_pairs
 from likewise.data.pairs_file import KEY
 from likewise.errors import LikewiseError
 from likewise.inference.monitor import Monitor
-from likewise.models import Endpoint, check
+from likewise.models import Endpoint, check, trial
 from likewise.outcomes import Outcomes
 from likewise.printable import UNPRINTABLE
 from likewise.record import Record
@@ -57,6 +58,9 @@ SECONDS = 10
 """Of processor time; by the clock six times as much, as others may use the machine too."""
 
 BYTES = 2 * 2**30
+
+ROUND = 20_000
+"""Inputs between two notes of the progress."""
 
 Make = Callable[[random.Random], Any]
 
@@ -280,13 +284,15 @@ def table_targets(kit: Kit) -> dict[str, Target]:
             lambda table: likewise.read(table, label="y", protected="g"),
         ),
         "arrays": Target(arrays, from_arrays, 12),
-        "audit": Target(lambda rng: mutations.table(rng, kit.table), audited, 0.03),
+        "audit": Target(lambda rng: mutations.table(rng, kit.table), audited, 0.1),
         "pairs": Target(paired, kit.file("p.parquet", lambda path: Pairs.load(path, kit.table))),
     }
 
 
 def model_targets(kit: Kit) -> dict[str, Target]:
     """Return what opens models and metrics."""
+    import catboost
+    import lightgbm
     import xgboost
     from skl2onnx import to_onnx
     from skops import io as skops
@@ -312,11 +318,33 @@ def model_targets(kit: Kit) -> dict[str, Target]:
         raise AssertionError(f"{suffix} was opened without trust")
 
     suffixes = [".pkl", ".pickle", ".joblib", ".pt", ".pth", ".pt2"]
-    trees = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(
-        np.column_stack([kit.table[c] for c in "abc"]), kit.table["y"].to_numpy()
-    )
+    rows, labels = np.column_stack([kit.table[c] for c in "abc"]), kit.table["y"].to_numpy()
+    trees = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(rows, labels)
     trees.save_model(kit.folder / "good.json")
-    boosted = json.loads(kit.bytes("good.json"))
+    trees.save_model(kit.folder / "good.ubj")
+    leaves = lightgbm.train(
+        {"objective": "binary", "num_leaves": 4, "verbose": -1}, lightgbm.Dataset(rows, labels), 3
+    )
+    leaves.save_model(kit.folder / "good.lgb")
+    even = catboost.CatBoostClassifier(iterations=3, depth=2, thread_count=1, verbose=False)
+    even.fit(rows, labels).save_model(str(kit.folder / "good.cbm"))
+    boosted, lines = json.loads(kit.bytes("good.json")), kit.bytes("good.lgb").decode()
+
+    def boosted_file(rng: random.Random) -> tuple[str, bytes]:
+        kind = rng.randrange(4)
+        if kind == 0:
+            return "b.json", mutations.json_file(rng, boosted)
+        if kind == 1:
+            return "b.lgb", mutations.lines(rng, lines)
+        suffix = rng.choice([".ubj", ".cbm"])
+        return f"b{suffix}", mutations.octets(rng, kit.bytes(f"good{suffix}"))
+
+    def open_boosted(given: tuple[str, bytes]) -> object:
+        name, content = given
+        trial.subprocess = SimpleNamespace(  # type: ignore[assignment]
+            run=forked, TimeoutExpired=subprocess.TimeoutExpired
+        )
+        return kit.file(name, run_model)(content)
 
     def asked(given: tuple[int, bytes, int]) -> object:
         endpoint, answers = answered()
@@ -338,20 +366,41 @@ def model_targets(kit: Kit) -> dict[str, Target]:
             lambda rng: mutations.safetensors_file(rng, model), kit.file("m.safetensors", run_model)
         ),
         "ONNX": Target(
-            lambda rng: mutations.message(rng, graph), kit.file("m.onnx", run_model), 0.05
+            lambda rng: mutations.message(rng, graph), kit.file("m.onnx", run_model), 0.2
         ),
         "skops": Target(
-            lambda rng: mutations.zip_file(rng, packed), kit.file("m.skops", run_model), 0.05
+            lambda rng: mutations.zip_file(rng, packed), kit.file("m.skops", run_model), 0.2
         ),
-        "boosted trees": Target(  # opened in a process of its own first, which takes a second
-            lambda rng: mutations.json_file(rng, boosted), kit.file("x.json", run_model), 0.002
-        ),
+        "boosted trees": Target(boosted_file, open_boosted, 0.2),
         "MLflow folder": Target(lambda rng: mutations.text(rng, listing), mlflow_folder, 6),
         "files that need trust": Target(
             lambda rng: (rng.choice(suffixes), mutations.octets(rng, packed)), untrusted, 6
         ),
         "endpoint": Target(answer, asked, 0.5),
     }
+
+
+def forked(command: list[str], input: bytes, **limits: Any) -> subprocess.CompletedProcess[bytes]:
+    """Try a file out in a copy of this process, which has read its libraries already.
+
+    A process from nothing takes a second for each file, nearly all of it for these.
+    """
+    here, there = os.pipe()
+    child = os.fork()
+    if not child:
+        code, said = 1, io.StringIO()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what a library says as it crashes
+        with contextlib.suppress(BaseException), contextlib.redirect_stdout(said):
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            sys.stdin = io.TextIOWrapper(io.BytesIO(input))
+            code = trial.main(command[-2], int(command[-1]) + pages * resource.getpagesize())
+        os.write(there, said.getvalue().encode()[:60_000])
+        os._exit(code)
+    os.close(there)
+    with os.fdopen(here, "rb") as said_by_child:
+        output = said_by_child.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return subprocess.CompletedProcess(command, code, output)
 
 
 @functools.cache
@@ -469,29 +518,36 @@ def one(name: str, target: Target, first: int, count: int, seed: int, to: Any) -
 def main() -> None:
     """Attack all targets, each in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=10_000, help="inputs of a round")
-    parser.add_argument("--minutes", type=float, default=0.0, help="rounds until then; else one")
+    parser.add_argument("--count", type=int, default=10_000, help="inputs in all")
+    parser.add_argument("--minutes", type=float, default=1e6, help="no new round after these")
+    parser.add_argument("--progress", type=Path, help="where to note what is done, and to go on")
     parser.add_argument("--target", action="append", help="only this one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="only the input of this number")
     asked = parser.parse_args()
-    found: dict[str, Tally] = {}
+    note = asked.progress.absolute() if asked.progress else None
+    found = noted(note, asked.seed)
     end = time.monotonic() + 60 * asked.minutes
+    rounds = max(1, asked.count // ROUND)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         known = targets(Path(folder))
         wanted = {name: known[name] for name in asked.target or known}
         everyone = sum(target.share for target in wanted.values())
-        for turn in itertools.count():
+        for _ in range(rounds):
             for name, target in wanted.items():
-                # The rarest targets still get one input a round.
-                count = max(1, round(asked.count * target.share / everyone))
-                first, count = (turn * count, count) if asked.only is None else (asked.only, 1)
-                found.setdefault(name, Tally()).add(
-                    apart(name, target, first, count, asked.seed), count
-                )
+                tally = found.setdefault(name, Tally())
+                goal = max(1, round(asked.count * target.share / everyone))
+                first, count = tally.inputs, min(-(-goal // rounds), goal - tally.inputs)
+                if asked.only is not None:
+                    first, count = asked.only, 1
+                if count > 0 and not tally.failed:
+                    tally.add(apart(name, target, first, count, asked.seed), count)
             total = sum(tally.inputs for tally in found.values())
             print(f"{total:,} inputs", file=sys.stderr, flush=True)
-            if time.monotonic() >= end:
+            if note:
+                tallies = {name: dataclasses.asdict(tally) for name, tally in found.items()}
+                note.write_text(json.dumps({"seed": asked.seed, "found": tallies}, indent=1))
+            if time.monotonic() >= end or asked.only is not None:
                 break
     print(f"{'target':<22}{'inputs':>9}{'refused':>9}{'slowest':>9}{'memory':>9}{'seconds':>9}")
     for name, tally in found.items():
@@ -502,6 +558,16 @@ def main() -> None:
     if failed := [name for name, tally in found.items() if tally.failed]:
         raise SystemExit(f"neither read nor refused: {', '.join(failed)}")
     print(f"{total:,} inputs, each read or refused in a sentence")
+
+
+def noted(note: Path | None, seed: int) -> dict[str, "Tally"]:
+    """Return what a run that was stopped has done; what failed is tried again."""
+    if note is None or not note.exists():
+        return {}
+    read = json.loads(note.read_text())
+    if read["seed"] != seed:
+        raise SystemExit(f"{note} is of seed {read['seed']}")
+    return {name: Tally(**{**tally, "failed": False}) for name, tally in read["found"].items()}
 
 
 @dataclasses.dataclass

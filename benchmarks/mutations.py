@@ -113,6 +113,20 @@ def octets(rng: random.Random, good: bytes) -> bytes:
     return bytes(content)
 
 
+def lines(rng: random.Random, good: str) -> bytes:
+    """Return lines of names and values, some values changed or, now and then, the bytes."""
+    if rng.random() < 0.3:
+        return octets(rng, good.encode())
+    found = good.split("\n")
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        at = rng.randrange(len(found))
+        name, mark, value = found[at].partition("=")
+        words = value.split(" ")
+        words[rng.randrange(len(words))] = str(rng.choice([*NUMBERS, *TEXTS]))[:1000]
+        found[at : at + 1] = rng.choice([[name + mark + " ".join(words)], [], [found[at]] * 2])
+    return "\n".join(found).encode("utf-8", "replace")
+
+
 def json_file(rng: random.Random, good: Any) -> bytes:
     """Return the bytes of a JSON file, its tree changed or, now and then, its bytes."""
     if rng.random() < 0.15:
