@@ -54,6 +54,18 @@ def test_a_modest_graph_is_opened_at_once(tmp_path, monkeypatch):
     check(as_model(open_model(str(path))), np.ones((4, 3)))
 
 
+def test_boosted_trees_cut_off_inside_an_array_take_no_more_memory_than_they_may(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("xgboost")
+    # XGBoost reads on and on behind the end of such a file; a smaller limit ends that sooner.
+    monkeypatch.setattr("likewise.models.trial.BYTES", 600 * 2**20)
+    path = tmp_path / "m.ubj"
+    path.write_bytes(b"{L" + (7).to_bytes(8, "big") + b"learner[")
+    with pytest.raises(InvalidFile, match=r"it takes more than 0\.6 GB of memory"):
+        open_model(str(path))
+
+
 def test_a_skops_file_whose_array_claims_to_be_huge_is_refused(tmp_path):
     skops = pytest.importorskip("skops.io")
     import io

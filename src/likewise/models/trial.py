@@ -6,6 +6,7 @@ happens to a process that has nothing to lose; what it opens in peace is then op
 
 import hashlib
 import multiprocessing
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,11 @@ from likewise.errors import InvalidFile, LikewiseError
 
 REFUSED = 2
 SECONDS = 60
-BYTES = 4 * 2**30
-"""Address space of the process, libraries included; and as much again as a large file needs."""
+BYTES, TIMES = 2 * 2**30, 40
+"""Address space of the process, libraries included; and so many times as much as the file has."""
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+"""Threads take address space, and are as many as the machine has processors."""
 
 
 class Refused(InvalidFile):
@@ -35,10 +39,15 @@ def try_out(content: bytes, source: str) -> None:
     digest = hashlib.sha256(Path(source).suffix.lower().encode() + content).digest()
     if digest in _passed:
         return
-    command = [sys.executable, "-m", "likewise.models.trial", source, str(BYTES)]
+    command = [sys.executable, "-m", "likewise.models.trial", source, str(_most(content))]
     try:
         done = subprocess.run(
-            command, input=content, capture_output=True, timeout=SECONDS, check=False
+            command,
+            input=content,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env={**os.environ, **ONE_THREAD},
         )
     except subprocess.TimeoutExpired:
         raise InvalidFile(f"it takes more than {SECONDS} seconds to open") from None
@@ -46,10 +55,14 @@ def try_out(content: bytes, source: str) -> None:
         raise Refused(done.stdout.decode().strip())
     if done.returncode:
         raise InvalidFile(
-            f"it takes more than {BYTES // 2**30} GB of memory to open and run on two people, or "
+            f"it takes more than {_most(content) / 2**30:.1f} GB of memory to open and run on two people, or "
             "crashes what reads it"
         )
     _passed.add(digest)
+
+
+def _most(content: bytes) -> int:
+    return BYTES + TIMES * len(content)
 
 
 def _limit(most: int) -> None:
@@ -64,7 +77,7 @@ def _limit(most: int) -> None:
 def main(source: str, most: int) -> int:
     """Open what comes in on stdin, ask it about two people, and return the exit code."""
     content = sys.stdin.buffer.read()
-    _limit(most + 4 * len(content))
+    _limit(most)
     suffix = Path(source).suffix.lower()
     try:
         if suffix != ".onnx":
