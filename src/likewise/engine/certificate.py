@@ -70,6 +70,10 @@ FIRST = 4
 SAFETY = 2.0
 """Differences from the fine solution count twice."""
 
+JUMP, AT_CROSSROADS = 0.05, 3.0
+"""Where halved steps change one person's ratio by more than this share of the spread of all, there
+are crossroads; another may then go another way unseen, and be off by three times the spread."""
+
 FEWEST_WORTH = 1.5
 """An error that comes from fewer people than this, of those drawn, says nothing of the others."""
 
@@ -196,10 +200,12 @@ def certify(
         enough = max(abs(seen.change), seen.std_error) <= tolerated
         if enough:
             break
-    # Somebody at a crossroads takes the other way at steps that nobody tried: one person's spread.
+    # Somebody at a crossroads takes the other way at steps that nobody tried. Where halved steps
+    # sent nobody another way, that is unlikely, and one person's spread is enough.
     one_person = 0.0
     if not np.array_equal(coarse, fine):
-        one_person = std_error / math.sqrt(total)
+        spread = std_error * math.sqrt(total)
+        one_person = (AT_CROSSROADS if true.jump > JUMP * spread else 1.0) * spread / total
         rounding += 10 * float(np.finfo(np.float32).eps) * abs(value)  # they are in float32
     still = together(drawn.parts(true.before, true.after))
     error = SAFETY * abs(seen.change) + seen.noise + still + one_person + rounding

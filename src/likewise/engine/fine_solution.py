@@ -37,12 +37,15 @@ class FineSolution:
         How many each of them took.
     resolved
         Whether what is left to tell is small, as was asked for.
+    jump
+        The largest change that halving the steps made for one person.
     """
 
     after: Float[np.ndarray, " u"]
     before: Float[np.ndarray, " u"]
     steps: Int[np.ndarray, " u"]
     resolved: bool
+    jump: float
 
     @classmethod
     def of(cls, flow: GradientFlow, drawn: Drawn, limit: float) -> "FineSolution":
@@ -51,13 +54,14 @@ class FineSolution:
         first = first_steps(flow, people.metric)
         before, after = (people.after(fine(flow, people.metric, n)) for n in (first // 2, first))
         steps = np.full(len(after), first)
-        spent = 0
+        spent, jump = 0, 0.0
         while True:
+            jump = max(jump, float(np.abs(people.changes(before, after)).max(initial=0.0)))
             rows = largest(drawn.parts(before, after), limit)
             finer = rows[2 * steps[rows] <= FINEST]
             work = int(2 * steps[finer].sum())
             if not len(rows) or not len(finer) or spent + work > WORK:
-                return cls(after, before, steps, not len(rows))
+                return cls(after, before, steps, not len(rows), jump)
             spent += work
             for n in np.unique(steps[finer]):
                 which = finer[steps[finer] == n]

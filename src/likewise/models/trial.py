@@ -55,8 +55,8 @@ def try_out(content: bytes, source: str) -> None:
         raise Refused(done.stdout.decode().strip())
     if done.returncode:
         raise InvalidFile(
-            f"it takes more than {_most(content) / 2**30:.1f} GB of memory to open and run on two people, or "
-            "crashes what reads it"
+            f"it takes more than {_most(content) / 2**30:.1f} GB of memory to open and run on two "
+            "people, or crashes what reads it"
         )
     _passed.add(digest)
 
