@@ -185,7 +185,9 @@ class _Cursor:
 
     def _next(self) -> Any:
         try:
-            batch = next(self._batches)
+            batch = next(self._batches, None)
+            if batch is None:
+                raise pa.ArrowInvalid("it holds fewer rows than it says")
             batch.validate(full=True)  # finds text that is no UTF-8, for one
         except (pa.ArrowException, OSError):
             _Cursor.close()  # no further reading may go on from here

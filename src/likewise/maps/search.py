@@ -183,11 +183,14 @@ class BoundReach:
         r = len(around.axes)
         uphill = r > EXACT and self.model.card.differentiable
         if r <= EXACT:
-            # More calls look at more places and look closer, in the proportion of 33 to 26.
-            most = self.budget - 1 if self.budget < 60 else 33 * self.budget // 60
+            # More calls look at more places and look closer, in the same proportion.
+            share = 33 if r < 3 else 20
+            most = self.budget - 1 if self.budget < 60 else share * self.budget // 60
             places = ball_design(r, most)[part][: budget - 1]
         else:
-            places = directions(r, 4 * (budget - best.calls) // 3)[part][: budget - best.calls]
+            # Gradients find the way from nearly anywhere: fewer places are enough.
+            left = budget - best.calls
+            places = directions(r, 2 * left // 3)[part][: left // 5 if uphill else left]
         best, _ = around.consider(best, np.broadcast_to(places, (len(best.u), *places.shape)))
         if uphill:
             best = around.climb(best, best.calls + (budget - best.calls) // 2)

@@ -146,12 +146,16 @@ class Surroundings:
         across = np.full_like(along, 0.25)
         # Along the rim twice for every step across: the worst place is mostly on it.
         turns = [*range(1, r), *range(1, r), 0]
-        turn = 0
+        turn, in_vain = 0, np.zeros_like(along)
         while best.calls + 2 <= budget:
             axis = turns[turn % len(turns)]
-            h = along if axis else across
-            best, moved = self.consider(best, both_ways(best.u, axis, h))
-            h[~moved] /= 2
+            best, moved = self.consider(best, both_ways(best.u, axis, along if axis else across))
+            if axis:  # a step is too long when it leads nowhere along all axes
+                in_vain = np.where(moved[:, None], 0, in_vain + 1)
+                along = np.where(in_vain == r - 1, along / 2, along)
+                in_vain %= r - 1
+            else:
+                across[~moved] /= 2
             turn += 1
         return best
 
