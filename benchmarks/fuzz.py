@@ -46,6 +46,7 @@ from likewise.data.encode import Encoder
 from likewise.data.pairs import Pairs, find_pairs
 from likewise.data.pairs_file import KEY
 from likewise.errors import LikewiseError
+from likewise.files import write_whole
 from likewise.inference.monitor import Monitor
 from likewise.models import Endpoint, check, trial
 from likewise.outcomes import Outcomes
@@ -555,7 +556,8 @@ def main() -> None:
             print(f"{total:,} inputs", file=sys.stderr, flush=True)
             if note:
                 tallies = {name: dataclasses.asdict(tally) for name, tally in found.items()}
-                note.write_text(json.dumps({"seed": asked.seed, "found": tallies}, indent=1))
+                told = json.dumps({"seed": asked.seed, "found": tallies}, indent=1)
+                write_whole(note, told.encode())
             if time.monotonic() >= end or asked.only is not None:
                 break
     print(f"{'target':<22}{'inputs':>9}{'refused':>9}{'slowest':>9}{'memory':>9}{'seconds':>9}")
