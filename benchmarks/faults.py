@@ -1,6 +1,6 @@
 """Whatever happens to an audit, it ends as if nothing had happened, or in a sentence.
 
-python benchmarks/faults.py [--kills 100] [--seed 0] [--without-ray | --ray-alone 5]
+python benchmarks/faults.py [--kills 100] [--seed 0] [--without-ray | --ray-alone 5 | --two-alone 20]
 
 A small audit that keeps its finished blocks in a folder is killed (SIGKILL) at random moments and
 resumed until it completes: as one process, with two processes, and on Ray, where workers are killed
@@ -143,7 +143,9 @@ class Same:
 
 def kill_main(world: World, same: Same, place: Path, run: Any, times: int, seed: str) -> int:
     """Kill the whole audit at random moments until it has been killed so often; then complete."""
-    moments, kills, seconds = random.Random(seed), 0, same.seconds
+    moments, kills, began = random.Random(seed), 0, time.monotonic()
+    same.check(world.audit(run, place))
+    seconds = time.monotonic() - began  # workers take their time to begin
     while kills < times:
         pid = apart(lambda: same.check(world.audit(run, place)))
         end = time.monotonic() + moments.uniform(0, seconds)
@@ -375,6 +377,7 @@ def main() -> None:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--without-ray", action="store_true")
     parser.add_argument("--ray-alone", type=int, default=0, help="only kill so many Ray actors")
+    parser.add_argument("--two-alone", type=int, default=0, help="only so many, two processes")
     asked = parser.parse_args()
     plan.block_size = lambda d: BLOCK  # type: ignore[attr-defined, assignment]
     some = max(1, asked.kills // 20)
@@ -394,6 +397,15 @@ def main() -> None:
             say("Ray actor killed", kill_workers(world, same, place, ray, asked.ray_alone))
             return
         one, two = likewise.Inline(), likewise.Processes(2)
+
+        def two_processes(times: int) -> None:
+            say("worker of two processes killed", kill_workers(world, same, place, two, times))
+            killed = kill_main(world, same, place, two, times, asked.seed + "two")
+            say("audit with two processes killed", killed)
+
+        if asked.two_alone:
+            two_processes(asked.two_alone)
+            return
         left = asked.kills - 2 * some - share
         say("audit in one process killed", kill_main(world, same, place, one, left, asked.seed))
         kinds = damaged(world, same, place, 20, asked.seed)
@@ -402,11 +414,7 @@ def main() -> None:
         say("data changed under the audit, refused", changed(world, same, place))
         say("disk full, refused", full_disk(world, same, place))
         say("second audit on one journal, refused", two_audits(world, same, place))
-        say("worker of two processes killed", kill_workers(world, same, place, two, some))
-        say(
-            "audit with two processes killed",
-            kill_main(world, same, place, two, some, asked.seed + "two"),
-        )
+        two_processes(some)
         if share:
             say("Ray actor killed", kill_workers(world, same, place, ray, share))
     print("every audit ended as if nothing had happened, or in a sentence")
