@@ -1,6 +1,6 @@
 """Whatever happens to an audit, it ends as if nothing had happened, or in a sentence.
 
-python benchmarks/faults.py [--kills 100] [--seed 0] [--without-ray | --ray-alone 5 | --two-alone 20]
+python benchmarks/faults.py [--kills 100] [--without-ray | --ray-alone 5 | --two-alone 20]
 
 A small audit that keeps its finished blocks in a folder is killed (SIGKILL) at random moments and
 resumed until it completes: as one process, with two processes, and on Ray, where workers are killed

@@ -2,12 +2,16 @@
 
 import os
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from helpers import outcomes_of
 
 import likewise
 from likewise.data.encode import Encoder
 from likewise.errors import InvalidFile, LikewiseError
 from likewise.inference.monitor import Monitor
+from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.scale.folder_store import Folder
 from likewise.settings_file import read_settings
@@ -64,3 +68,16 @@ def test_a_journal_whose_identity_is_no_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "identity.json")
     with pytest.raises(LikewiseError, match="is damaged"):
         Folder(tmp_path, resume=True).begun()
+
+
+@pytest.mark.parametrize("column", ["group:g", "cluster"])
+def test_outcomes_whose_traits_are_lists_are_refused(tmp_path, column):
+    path = tmp_path / "o.parquet"
+    table = outcomes_of([1.0, 2.0, 3.0]).to_arrow()
+    pq.write_table(table.append_column(column, pa.array([[1, 2]] * 3)), path)
+    with pytest.raises(LikewiseError, match=f"column '{column}' holds lists"):
+        Outcomes.read(path)
+
+
+def test_a_folder_of_finished_blocks_may_be_named_by_text(tmp_path):
+    assert Folder(str(tmp_path)).begun() == Folder(tmp_path).begun() == {}

@@ -200,6 +200,8 @@ class Outcomes:
             named = name == "cluster" or name.startswith("group:")
             if not named and values.dtype.kind not in "iufb":
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds no numbers.")
+            if pa.types.is_nested(table.schema.field(name).type):
+                raise InvalidFile(f"{source!r} is damaged: column {name!r} holds lists.")
         try:
             empty = cls(**{name: columns[name] for name in fields}, about=about)
             return empty._with(columns)

@@ -68,6 +68,14 @@ def test_numbers_are_read_as_they_are_meant(opened, text, values):
     assert rows[0].keys() in ({"a", "b"}, {"d", "b"})
 
 
+@pytest.mark.parametrize("text", ["a,b,\n1,2,\n", "a,b\n1,2,\n3,4,\n"])
+def test_an_empty_field_at_the_end_of_lines_is_left_out_and_that_is_said(opened, text):
+    _, notes = opened(text)
+    assert [note.partition(" ")[2] for note in notes] == [
+        "is read without the empty field at the end of its lines."
+    ]
+
+
 def test_a_usual_file_is_read_without_a_word(opened):
     rows, notes = opened("a,b,c\n1,2.5,x;y\n3,1.234,z\n")
     assert rows[1] == {"a": 3, "b": 1.234, "c": "z"}

@@ -70,6 +70,10 @@ class CsvTypes:
                 )
         if said := written.said("\t" if is_tsv(path) else ","):
             self._notes[f"format {path}"] = f"{path.name} is read with {said}."
+        if unnamed:
+            self._notes[f"end {path}"] = (
+                f"{path.name} is read without the empty field at the end of its lines."
+            )
         return n_rows
 
     def schema(self, names: Sequence[str]) -> pa.Schema:

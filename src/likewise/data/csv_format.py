@@ -63,7 +63,7 @@ class CsvFormat:
         if self.decimal == ",":
             found.append("decimal commas")
         if self.encoding != "utf8":
-            found.append("as UTF-16")
+            found.append("text in UTF-16")
         return ", ".join(found)
 
     def number_text(self, column: Any) -> Any:

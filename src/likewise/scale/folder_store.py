@@ -140,6 +140,9 @@ class Folder(Store):
     path: Path
     resume: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # text will do
+
     @override
     def begun(self) -> dict[str, str | int]:
         file = self.path / IDENTITY
