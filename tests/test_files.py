@@ -5,9 +5,9 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from helpers import outcomes_of
 
 import likewise
+from helpers import outcomes_of
 from likewise.data.encode import Encoder
 from likewise.errors import InvalidFile, LikewiseError
 from likewise.inference.monitor import Monitor

@@ -137,40 +137,41 @@ class Folder(Store):
         Continue what is there; without it, a folder with an unfinished audit is refused.
     """
 
-    path: Path
+    path: str | Path
     resume: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path))  # text will do
+    @property
+    def _place(self) -> Path:
+        return Path(self.path)
 
     @override
     def begun(self) -> dict[str, str | int]:
-        file = self.path / IDENTITY
+        file = self._place / IDENTITY
         return _read_identity(file) if file.exists() else {}
 
     def number(self, name: str) -> int | None:
         """Return a count in the identity of the audit that is there; nothing if none is."""
         found = self.begun().get(name)
         if found is not None and (not isinstance(found, int) or not 0 < found < MOST_NUMBER):
-            raise _damaged(self.path / IDENTITY)
+            raise _damaged(self._place / IDENTITY)
         return found
 
     @override
     def check(self) -> None:
         """Refuse at once to begin where something is, or to resume where nothing is."""
-        begun = (self.path / IDENTITY).exists()
+        begun = (self._place / IDENTITY).exists()
         if self.resume and not begun:
             raise InvalidSettings(
-                f"There is no unfinished audit in {str(self.path)!r} to resume: leave out --resume."
+                f"There is no unfinished audit in {str(self._place)!r} to resume: leave out --resume."
             )
         if begun and not self.resume:
             raise InvalidSettings(
-                f"There is an unfinished audit in {str(self.path)!r}. Continue it with --resume, "
+                f"There is an unfinished audit in {str(self._place)!r}. Continue it with --resume, "
                 "or remove that folder."
             )
-        strange = self.path.exists() and (not self.path.is_dir() or _strangers(self.path))
+        strange = self._place.exists() and (not self._place.is_dir() or _strangers(self._place))
         if not begun and strange:
-            raise InvalidSettings(f"{str(self.path)!r} holds something else than a journal.")
+            raise InvalidSettings(f"{str(self._place)!r} holds something else than a journal.")
 
     @override
     def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Book]:
@@ -179,20 +180,20 @@ class Folder(Store):
     @contextlib.contextmanager
     def _open(self, identity: dict[str, str | int]) -> Iterator[Book]:
         self.check()
-        with writing(self.path, if_full=IF_FULL):
-            self.path.mkdir(parents=True, exist_ok=True)
-        with _locked(self.path):
+        with writing(self._place, if_full=IF_FULL):
+            self._place.mkdir(parents=True, exist_ok=True)
+        with _locked(self._place):
             self.check()  # nobody else has begun here since
-            with writing(self.path, if_full=IF_FULL):
-                for left in self.path.iterdir():
+            with writing(self._place, if_full=IF_FULL):
+                for left in self._place.iterdir():
                     if HALF_WRITTEN.fullmatch(left.name):
                         left.unlink()
             if self.resume:
-                _check_same(self.begun(), identity, self.path)
+                _check_same(self.begun(), identity, self._place)
             else:
                 about = json.dumps(identity, indent=1).encode()
-                write_whole(self.path / IDENTITY, about, if_full=IF_FULL)
-            yield FolderBook(self.path, of_json(identity))
+                write_whole(self._place / IDENTITY, about, if_full=IF_FULL)
+            yield FolderBook(self._place, of_json(identity))
 
 
 @contextlib.contextmanager
