@@ -5,10 +5,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
+import likewise
 from likewise.engine import fine_solution
 from likewise.engine.certificate import LADDER, certify
 from likewise.maps.flow import SOLVERS, GradientFlow
@@ -268,3 +272,30 @@ def test_claims_hold_over_the_grid_of_the_benchmark(number):
     # At most four times as fine as the certificate's own fine solution: for speed.
     short = dataclasses.replace(audit, lam=50.0, time=2.0)
     assert short.run()["held"]
+
+
+def test_in_pieces_the_certificate_sees_the_same_people_as_in_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 10_600  # a survey keeps ten thousand
+    group = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 2)) + np.outer(group, [1.0, 0.5])
+    y = (x.sum(axis=1) + rng.normal(size=n) > 0).astype(int)
+    table = pa.table({"a": x[:, 0], "b": x[:, 1], "g": group, "y": y})
+    paths = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    for path, rows in zip(paths, (table[:6000], table[6000:]), strict=True):
+        pq.write_table(rows, path)
+    settings = likewise.Settings(checks="core").changed(
+        columns__label="y", columns__protected=("g",), map__lam=50.0
+    )
+    whole, pieces = (
+        likewise.audit(
+            LogisticRegression().fit(x, y),
+            people,
+            metric=ignoring([[1.0, 0.5]]),
+            settings=settings,
+            run=likewise.Inline(),
+        ).record.certificate
+        for people in (likewise.read(table, label="y", protected="g"), paths)
+    )
+    assert whole == pieces
+    assert whole.subsample == n // 5

@@ -162,7 +162,7 @@ class Folder(Store):
         begun = (self._place / IDENTITY).exists()
         if self.resume and not begun:
             raise InvalidSettings(
-                f"There is no unfinished audit in {str(self._place)!r} to resume: leave out --resume."
+                f"There is no unfinished audit in {str(self.path)!r} to resume: leave out --resume."
             )
         if begun and not self.resume:
             raise InvalidSettings(
