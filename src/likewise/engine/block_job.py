@@ -23,6 +23,7 @@ from likewise.maps.base import BoundMap, among
 from likewise.maps.observe import Observed, Seen, observe, see
 from likewise.models import check_conversion
 from likewise.models.base import Model
+from likewise.models.recalled import Recalled
 from likewise.outcomes import Outcomes
 from likewise.scale.store import Book, FinishedPart, MemoryBook
 from likewise.statistics.frame import Frame
@@ -82,12 +83,8 @@ class MoveBlocks:
     book: Book = dataclasses.field(default_factory=MemoryBook)
 
     def begin(self) -> Callable[[range], FinishedPart]:
-        """Open the model, bind the maps, and return what moves blocks."""
-        model = self.model.open()
-        bound = {
-            variant.name: [move.map.bind(model, move.metric) for move in variant.moves]
-            for variant in self.variants
-        }
+        """Open the model, and return what binds the maps and moves blocks."""
+        opened = self.model.open()
 
         def work(numbers: range) -> FinishedPart:
             sums: dict[str, MoveStats] = {}
@@ -95,10 +92,13 @@ class MoveBlocks:
             for number, people in self.blocks.read(numbers):
                 if not len(people):
                     continue
+                # Answers are kept for as long as the same people are moved.
+                model = opened if opened.card.differentiable else Recalled(opened)
                 block = self._ready(model, number, people)
                 for variant in self.variants:
                     name = variant.name
-                    rows, seen = move(model, variant, bound[name], block)
+                    bound = [move.map.bind(model, move.metric) for move in variant.moves]
+                    rows, seen = move(model, variant, bound, block)
                     if seen is None:
                         continue
                     seen = self._described(name, block, rows, seen)

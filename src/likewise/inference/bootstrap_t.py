@@ -11,8 +11,8 @@ from typing_extensions import override
 from likewise.inference.estimate import Bounds, Estimate, Unknown
 from likewise.inference.sampling import Design
 
-CELLS = 2**22
-"""Resampled rows held at once, so that memory does not grow with the number of resamples."""
+CELLS = 2**17
+"""Resampled rows held at once: they stay in the cache."""
 
 
 @final

@@ -84,7 +84,7 @@ class Surroundings:
         """Move people to the worst of m places each, where it is worse; and tell who moved."""
         if u.shape[1] == 0:
             return best, np.zeros(len(best.u), dtype=bool)
-        x = self.x0[:, None] + (u - self.u0[:, None]) @ self.axes
+        x = self.places(u)
         loss = candidate_losses(self.model, x, self.y)
         if self.snap is not None:
             self._count_what_is_possible(self.snap, x, loss, best.loss)
@@ -92,6 +92,14 @@ class Surroundings:
         row = np.arange(len(place))
         m = u.shape[1]
         return best.after(m, moves, u[row, place], x[row, place], loss[row, place]), moves
+
+    def places(self, u: Float[np.ndarray, "n m r"]) -> Float[np.ndarray, "n m d"]:
+        """Return the features of m places each; laid out feature by feature, as trees are asked."""
+        n, m, r = u.shape
+        x = self.axes.T @ (u - self.u0[:, None]).reshape(n * m, r).T
+        x = x.reshape(len(x), n, m)
+        x += self.x0.T[:, :, None]
+        return x.transpose(1, 2, 0)
 
     def _count_what_is_possible(
         self,

@@ -12,6 +12,7 @@ from jaxtyping import Float, Shaped
 from likewise.errors import InvalidData, InvalidModel
 from likewise.losses import Loss, LossName, Output
 from likewise.models.network import Network
+from likewise.models.tree_cells import Cells
 
 Task = Literal["classification", "regression"]
 Reference = Callable[[np.ndarray], np.ndarray]
@@ -115,6 +116,11 @@ class Model(abc.ABC):
         Only models whose card says ``differentiable`` have it.
         """
         raise InvalidModel(f"The {self.card.kind} gives answers only, no gradients.")
+
+    @property
+    def cells(self) -> Cells | None:
+        """What its answers depend on, if that is less than numbers: between which thresholds."""
+        return None
 
     @property
     def network(self) -> Network | None:

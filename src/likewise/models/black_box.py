@@ -1,6 +1,7 @@
 """Models that only answer: probabilities (or predictions) for rows, and no gradient."""
 
 import dataclasses
+import functools
 import hashlib
 import pickle
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from likewise.errors import InvalidModel, LikewiseError, in_short
 from likewise.losses import Output
 from likewise.models.base import DOUBLE, Front, Model, ModelCard, Reference
 from likewise.models.scikit import Answer, classes_of, features_of, fitted, is_scikit, width_of
+from likewise.models.tree_cells import Cells, tree_cells
 
 Function = Callable[[np.ndarray], Any]
 
@@ -40,9 +42,14 @@ class BlackBox(Model):
     reference: Reference | None = None
     front: Front | None = None
 
+    @functools.cached_property
+    @override
+    def cells(self) -> Cells | None:
+        return tree_cells(getattr(getattr(self.function, "method", None), "__self__", None))
+
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        rows = x.astype(np.float64, copy=False)
+        rows = np.ascontiguousarray(x, dtype=np.float64)
         try:
             answer = np.asarray(self.function(rows), dtype=np.float64)
         except LikewiseError:
