@@ -93,6 +93,22 @@ def test_another_map_begins_with_its_own_defaults():
     assert flow.changed(map="flow", map__time=2.0).map.params == {"lam": 20.0, "time": 2.0}
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"checks": 0.0},
+        {"tests": 1, "decide": {"error_rates": "wald"}},
+        {"flow": 3},
+        {"decide": [1]},
+        {"checks": {"robust": 2}, "reach": {"epsilon": 0.1}},
+        {"checks": {"reach_crosscheck": None}, "reach": {"budget": 30}},
+    ],
+)
+def test_old_choices_with_something_else_in_place_of_a_section_are_refused(wrong):
+    with pytest.raises(InvalidSettings, match="is a section of choices"):
+        make_settings({"decide": "flow", "reach": {}, **wrong})
+
+
 def test_a_settings_file_holds_what_differs_and_explains_every_line():
     settings = Settings().changed(delta=1.5, map="flow", map__lam=20.0)
     lines = write_settings(settings, explain=lambda kind, name: explain(MAPS.find(name)))

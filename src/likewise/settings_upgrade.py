@@ -24,7 +24,7 @@ def upgraded(choices: dict[str, Any]) -> dict[str, Any]:
     """
     decide = choices.get("decide", {})
     decide = {"map": decide} if isinstance(decide, str) else decide
-    old = {"map", "error_rates"} & set(decide) if isinstance(decide, dict) else set()
+    old = isinstance(decide, dict) and {"map", "error_rates"} & set(decide)
     if not old and not {"flow", "reach"} & set(choices):
         return choices
     if "map" in choices:
@@ -32,9 +32,10 @@ def upgraded(choices: dict[str, Any]) -> dict[str, Any]:
             "what decide.map, [flow] and [reach] said stands in [map] now, not in both"
         )
     new = {name: value for name, value in choices.items() if name not in ("flow", "reach")}
+    decide = _section({"decide": decide}, "decide")
     new["decide"] = {k: v for k, v in decide.items() if k not in ("map", "error_rates")}
     name = decide.get("map", "auto")
-    flow, reach = (dict(choices.get(section, {})) for section in ("flow", "reach"))
+    flow, reach = (_section(choices, section) for section in ("flow", "reach"))
     epsilon = reach.pop("epsilon", None)
     for section, params, known in (("flow", flow, _FLOW), ("reach", reach, _REACH)):
         strange = next((k for k in params if k not in known), None)
@@ -50,14 +51,22 @@ def upgraded(choices: dict[str, Any]) -> dict[str, Any]:
     if name == "worst":
         new["map"]["maps"] = [{"name": "flow", **flow}, {"name": "reach", **reach}]
     checks = new.get("checks", {"run": "full"})
-    checks = {"run": checks} if isinstance(checks, str) else dict(checks)
+    checks = {"run": checks} if isinstance(checks, str) else _section(new, "checks", checks)
     if name in ("auto", "flow") and "budget" in reach:
-        checks.setdefault("reach_crosscheck", {})["budget"] = reach["budget"]
+        own = _section(checks, "reach_crosscheck")
+        checks["reach_crosscheck"] = {**own, "budget": reach["budget"]}
     if epsilon not in (None, 0.01):
-        checks.setdefault("robust", {})["epsilon"] = epsilon
+        checks["robust"] = {**_section(checks, "robust"), "epsilon": epsilon}
     new["checks"] = checks
     if decide.get("error_rates") is not None:
-        tests = dict(new.get("tests", {}))
+        tests = _section(new, "tests")
         tests["error_rate_ratio"] = {"interval": decide["error_rates"]}
         new["tests"] = tests
     return new
+
+
+def _section(choices: dict[str, Any], name: str, missing: Any = None) -> dict[str, Any]:
+    found = choices.get(name, missing or {})
+    if not isinstance(found, dict):
+        raise ValueError(f"[{name}] is a section of choices, not {found!r:.60}")
+    return dict(found)
