@@ -1,6 +1,7 @@
 """Model files of strangers that would take all memory or all time, or bring a library down."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -64,6 +65,48 @@ def test_boosted_trees_cut_off_inside_an_array_take_no_more_memory_than_they_may
     path.write_bytes(b"{L" + (7).to_bytes(8, "big") + b"learner[")
     with pytest.raises(InvalidFile, match=r"it takes more than 0\.6 GB of memory"):
         open_model(str(path))
+
+
+def boosted_trees():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(80, 3)), np.tile([0, 1], 40)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("left_children", 0), ("left_children", -2), ("right_children", 99), ("split_indices", 3)],
+    ids=["in a circle", "out of the tree", "beyond its end", "to no feature"],
+)
+def test_xgboost_trees_whose_branches_lead_nowhere_are_refused(part, value):
+    xgboost = pytest.importorskip("xgboost")
+    from likewise.models.tree_shape import check_xgboost
+
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(*boosted_trees())
+    good = bytes(model.get_booster().save_raw("json"))
+    check_xgboost(good)
+    forged = json.loads(good)
+    tree = forged["learner"]["gradient_booster"]["model"]["trees"][1]
+    assert tree["left_children"][0] == 1
+    tree[part][0] = value
+    with pytest.raises(InvalidFile, match="a branch leads nowhere"):
+        check_xgboost(json.dumps(forged).encode())
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("left_child", "0"), ("right_child", "-9"), ("left_child", "99"), ("split_feature", "3")],
+)
+def test_lightgbm_trees_whose_branches_lead_nowhere_are_refused(part, value):
+    lightgbm = pytest.importorskip("lightgbm")
+    from likewise.models.tree_shape import check_lightgbm
+
+    options = {"objective": "binary", "num_leaves": 4, "verbose": -1, "min_data_in_leaf": 5}
+    good = lightgbm.train(options, lightgbm.Dataset(*boosted_trees()), 3).model_to_string()
+    check_lightgbm(good.encode())
+    forged = re.sub(rf"\n{part}=[-0-9]+", f"\n{part}={value}", good, count=1)
+    assert forged != good
+    with pytest.raises(InvalidFile, match="a branch leads nowhere"):
+        check_lightgbm(forged.encode())
 
 
 def test_a_skops_file_whose_array_claims_to_be_huge_is_refused(tmp_path):

@@ -137,8 +137,13 @@ _READERS: dict[str, tuple[str, Callable[[bytes, str], Opened]]] = {
 SUFFIXES = tuple(_READERS)
 
 
-def read_bytes(content: bytes, source: str, suffix: str, *, tried: bool = False) -> Opened:
-    """Open a native file, after a trial unless that was done."""
+def read_bytes(
+    content: bytes, source: str, suffix: str, *, tried: bool = False, strange: bool = False
+) -> Opened:
+    """Open a native file, after a trial unless that was done.
+
+    ``strange`` looks whether its trees are trees, too: that is part of the trial.
+    """
     from likewise.models.trial import Refused, try_out
 
     kind, read = _READERS[suffix]
@@ -147,7 +152,12 @@ def read_bytes(content: bytes, source: str, suffix: str, *, tried: bool = False)
     try:
         if not tried:
             try_out(content, source)
-        return read(content, source)
+        opened = read(content, source)
+        if strange and kind != "CatBoost":
+            from likewise.models.tree_shape import check_lightgbm, check_xgboost
+
+            (check_xgboost if kind == "XGBoost" else check_lightgbm)(content)
+        return opened
     except (MissingExtra, Refused):
         raise
     except Exception as error:

@@ -107,7 +107,7 @@ def _read_trees(content: bytes, source: str, suffix: str) -> None:
         sys.modules.update({"sklearn": None, "pandas": None})  # type: ignore[dict-item]
     from likewise.models import boosted
 
-    boosted.read_bytes(content, source, suffix, tried=True)
+    boosted.read_bytes(content, source, suffix, tried=True, strange=True)
 
 
 if __name__ == "__main__":
