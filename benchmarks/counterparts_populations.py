@@ -277,6 +277,7 @@ LINES = (
     Line("Adult, real sex, L of 7", 1000, 4000, SEVEN, adult("real", SEVEN), null=False),
     Line("waves and ties", 300, 1500, ("a", "b"), waves),
     Line("waves and ties", 1000, 4000, ("a", "b"), waves),
+    Line("waves and ties", 4000, 16000, ("a", "b"), waves),
     Line("heavy tails, groups 50 %", 1000, 4000, ("a", "town"), heavy(0.5)),
     Line("heavy tails, groups 93 and 7 %", 1000, 4000, ("a", "town"), heavy(0.07)),
     Line("heavy tails, three groups", 1000, 6000, ("a", "town"), heavy(0.3, 3)),

@@ -1,5 +1,8 @@
 """What several rooms' tests need: people, outcomes, and a command run in this process."""
 
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -60,3 +63,35 @@ def run(*arguments: Any, **environment: Any) -> Result:
     variables = {name: str(value) for name, value in environment.items()}
     words = [str(argument) for argument in arguments]
     return CliRunner().invoke(app, words, catch_exceptions=False, env=variables)
+
+
+class serving:
+    """A real server on this machine that answers with probabilities.
+
+    Rows may come as lists, or with the names of their columns, ``inputs``.
+    """
+
+    def __init__(self, function, inputs=()):
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
+                if rows and isinstance(rows[0], dict):
+                    rows = [[row[name] for name in inputs] for row in rows]
+                content = json.dumps({"predictions": function(np.array(rows)).tolist()}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        return f"http://127.0.0.1:{self.server.server_address[1]}/predict"
+
+    def __exit__(self, *args):
+        self.server.shutdown()
+        self.server.server_close()

@@ -284,7 +284,7 @@ def test_a_forests_clipped_people_are_counted_and_the_error_rates_decide(folder,
     assert record.decided_by.map == "reach"
     shown = " ".join(result.stdout.split())
     assert f"{record.model.clipped} with a probability clipped" in shown
-    assert "60 model calls a person" in shown
+    assert "60 places a person" in shown
 
 
 # Every task in every map

@@ -1,9 +1,5 @@
 """Audits by counterparts, end to end: one question, one answer, whatever the model is."""
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -15,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import likewise
+from helpers import serving
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.maps.counterparts import Counterparts
 from likewise.record import Record
@@ -100,7 +97,7 @@ def test_one_model_handed_over_in_five_ways_gets_one_verdict(pipeline, tmp_path)
     def function(x):
         return pipeline.predict_proba(pd.DataFrame(np.asarray(x), columns=INPUTS))
 
-    with serving(function) as url:
+    with serving(function, INPUTS) as url:
         ways = {
             "object": asked(pipeline),
             "joblib": asked(str(tmp_path / "model.joblib"), trust=True),
@@ -124,35 +121,6 @@ def numbers(result):
         for group in (trait.overall, *trait.groups)
         for name in names
     ]
-
-
-class serving:
-    """A real server on this machine that answers with probabilities."""
-
-    def __init__(self, function):
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
-                if rows and isinstance(rows[0], dict):
-                    rows = [[row[name] for name in INPUTS] for row in rows]
-                content = json.dumps({"predictions": function(np.array(rows)).tolist()}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *args):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-        return f"http://127.0.0.1:{self.server.server_address[1]}/predict"
-
-    def __exit__(self, *args):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def test_without_a_pool_a_random_half_is_the_pool_whatever_the_order(pipeline):
@@ -305,3 +273,13 @@ def test_what_another_map_says_stands_below_and_does_not_decide(pipeline):
     assert below
     assert full.outcome == asked(pipeline).outcome
     assert "does not decide" in full.summary()
+
+
+def test_where_nobody_has_a_counterpart_no_number_and_no_tolerance_is_offered(pipeline):
+    result = asked(pipeline, people=PEOPLE.slice(0, 120), pool=POOL.slice(0, 24))
+    part, text = result.record.counterparts, result.summary()
+    assert result.outcome == "inconclusive"
+    assert all(np.isnan(group.estimate) for group in part.traits[0].groups)
+    assert "take a larger pool, or name fewer columns" in " ".join(text.split())
+    assert "tolerance at which" not in text and "Detectable" not in text
+    assert "verdict-chart" not in result.to_html()

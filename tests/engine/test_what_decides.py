@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import joblib
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -10,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
+from helpers import serving
 from likewise.engine.decide import deciding_map, judge_outcomes
 from likewise.errors import InvalidSettings
 from likewise.report.html import to_html
@@ -54,21 +56,47 @@ def result(world):
     return likewise.audit(world.model, world.people, metric=world.metric, checks=CHECKS)
 
 
-def test_one_model_as_logits_and_as_probabilities_gets_one_verdict_within_reach(world, result):
+def test_one_model_handed_over_in_five_ways_gets_one_verdict_within_reach(world, tmp_path):
+    from skl2onnx import to_onnx
+
+    some = world.people.take(np.arange(80))
+    few = Settings(checks="core", map={"name": "auto", "budget": 12})  # the server is slow
+    joblib.dump(world.model, tmp_path / "model.joblib")
+    graph = to_onnx(
+        world.model, np.zeros((1, 3), np.float32), options={"zipmap": False}, target_opset=17
+    )
+    (tmp_path / "model.onnx").write_bytes(graph.SerializeToString())
+
     def probabilities(x):
         return world.model.predict_proba(np.asarray(x))
 
-    other = likewise.audit(
-        probabilities, world.people, metric=world.metric, checks="core", run=Inline()
-    ).record
-    one = result.record
-    assert one.decided_by == other.decided_by
+    def asked(model, **more):
+        return likewise.audit(model, some, metric=world.metric, settings=few, **more).record
+
+    with serving(probabilities, some.features) as url:
+        ways = {
+            "object": asked(world.model),
+            "joblib": asked(str(tmp_path / "model.joblib"), trust=True),
+            "function": asked(probabilities, run=Inline()),
+            "endpoint": asked(url, run=Inline()),
+            "onnx": asked(str(tmp_path / "model.onnx")),
+        }
+    one = ways["object"]
     assert (one.decided_by.map, one.decided_by.test) == ("reach", "error_rate_ratio")
-    assert one.outcome == other.outcome
-    assert one.sentence == other.sentence
-    here, there = (r.tests["error_rate_ratio"] for r in (one, other))
-    for name in ("estimate", "std_error", "lower_bound", "upper_bound", "p_value"):
-        assert getattr(here, name) == pytest.approx(getattr(there, name), abs=1e-6)
+    names = ("estimate", "std_error", "lower_bound", "upper_bound", "p_value")
+    for way, other in ways.items():
+        assert other.decided_by == one.decided_by, way
+        assert (other.outcome, other.sentence) == (one.outcome, one.sentence), way
+        here, there = (
+            [
+                *(getattr(record.tests["error_rate_ratio"], name) for name in names),
+                *record.placebo["error_rate_ratio"].placebos,
+            ]
+            for record in (one, other)
+        )
+        # An ONNX file computes in single precision.
+        close = 1e-4 if way == "onnx" else 1e-6
+        np.testing.assert_allclose(there, here, rtol=0, atol=close, err_msg=way)
 
 
 def test_the_map_that_decides_is_that_of_the_table(world):

@@ -123,7 +123,7 @@ def more_calls(found: Mapping[int, float], doubled: Mapping[int, float]) -> Find
     start, once, twice = found[min(found)], found[max(found)], doubled[max(doubled)]
     added = max(0.0, (twice - once) / (once - start)) if once > start else float(twice > once)
     words = (
-        f"With {max(found)} model calls a person the search within reach is not at its end: twice "
+        f"With {max(found)} places a person the search within reach is not at its end: twice "
         f"as many add {added:.0%} to the rise of the loss. Give it more (map.budget)."
     )
     record = {"diagnostics": {"doubled_budget": added}}

@@ -45,7 +45,8 @@ def demo(
     )
     if code not in (NO_EVIDENCE, EVIDENCE):
         raise typer.Exit(code)
-    print(f"\nThe audit's exit code was {code}. The report to look at: {out / 'report.html'}")
+    print(f"\n{_of_the_coin(out / 'result.json')}")
+    print(f"The audit's exit code was {code}. The report to look at: {out / 'report.html'}")
     print("\nThe paper's own test of the same model, and what it finds with the traits shuffled:")
     paper = out / "paper.json"
     code = _run(
@@ -53,6 +54,18 @@ def demo(
     )
     if code not in (NO_EVIDENCE, EVIDENCE):
         raise typer.Exit(code)
+
+
+def _of_the_coin(result: Path) -> str:
+    """Say what a trait that means nothing gets."""
+    from likewise.record import Record
+
+    part = Record.read(result).counterparts
+    assert part is not None
+    coin = next(trait for trait in part.traits if trait.trait == "coin")
+    accused = "is accused" if coin.outcome == "evidence_of_unfairness" else "is not accused"
+    ratio = f"{coin.overall.estimate:.3f}"
+    return f"The coin, which means nothing, gets a ratio of {ratio} and {accused}."
 
 
 MAY_MATTER = "age,education-num,hours-per-week,capital-gain,capital-loss,workclass,occupation"

@@ -36,6 +36,13 @@ from likewise.statistics.trait_levels import TraitLevels
 
 METHOD = "clustered by people and by pairs, with the swap test"
 
+NO_SPREAD = ("lower_bound", "upper_bound", "detectable")
+NOTHING_COMPARED = (
+    *("estimate", "std_error", "people_error", "pairs_error", "swap_p_value"),
+    *("near_estimate", "certifying_bound"),
+)
+"""What is not known of a group in which nobody has a counterpart."""
+
 
 def counterparts_record(plan: CounterpartPlan, found: CounterpartFindings) -> CounterpartsRecord:
     """Describe the question, the pool, the groups and the worst served."""
@@ -120,6 +127,10 @@ def _group(
             "outcome": verdict.outcome,
             "reasons": verdict.reasons,
         }
+    if evidence.std_error == 0:  # nothing varies, so that no bound is to be had in this way
+        found |= dict.fromkeys(NO_SPREAD, math.nan) | {"interval": (math.nan, math.nan)}
+    if evidence.no_counterpart == evidence.n:
+        found |= dict.fromkeys(NOTHING_COMPARED, math.nan)
     return CounterpartGroup.model_validate(found)
 
 
@@ -149,19 +160,22 @@ def group_tests(plan: CounterpartPlan, found: CounterpartFindings) -> dict[str, 
     tests = {}
     for one in found.verdict.groups:
         name = test_name(one.trait, str(one.evidence.group))
+        varies, nobody = one.evidence.std_error > 0, one.evidence.no_counterpart == one.evidence.n
         tests[name] = TestRecord(
             test=name,
             map="counterparts",
             method=METHOD,
-            estimate=one.evidence.estimate,
-            std_error=one.evidence.std_error,
-            statistic=one.lower_bound,
+            estimate=math.nan if nobody else one.evidence.estimate,
+            std_error=math.nan if nobody else one.evidence.std_error,
+            statistic=one.lower_bound if varies else math.nan,
             p_value=one.p_value,
             rejected=one.outcome == "evidence_of_unfairness",
-            interval=one.interval,
-            lower_bound=one.lower_bound,
-            upper_bound=one.upper_bound,
-            capped_upper_bound=max(one.worst_upper_bound, one.capped_upper_bound),
+            interval=one.interval if varies else (math.nan, math.nan),
+            lower_bound=one.lower_bound if varies else math.nan,
+            upper_bound=math.nan if nobody else one.upper_bound,
+            capped_upper_bound=math.nan
+            if nobody
+            else max(one.worst_upper_bound, one.capped_upper_bound),
             cap=plan.test.cap,
             delta=plan.test.delta,
             alpha=plan.test.alpha,

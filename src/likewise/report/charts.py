@@ -38,7 +38,8 @@ def verdict_chart(test: TestRecord) -> Markup:
             *(line(x, MIDDLE - 7, x, MIDDLE + 7, "whisker") for x in (left, right)),
             *_interval_labels(low, high, left, right),
         ]
-    parts.append(dot(at(test.estimate), MIDDLE, 7, "estimate"))
+    if not math.isnan(test.estimate):
+        parts.append(dot(at(test.estimate), MIDDLE, 7, "estimate"))
     said = (
         f"Estimate {number(test.estimate)}, two-sided interval {number(low)} to {number(high)}, "
         f"tolerance {test.delta:g}."

@@ -92,7 +92,8 @@ def _inconclusive(record: Record) -> Iterator[str]:
     else:
         yield from _people(test.estimate, test.std_error, test.n, record)
         reasons = (test.held_back,) if test.held_back else test.notes[:1]
-        low = test.lower_bound
+        # What is held back would be so at any tolerance.
+        low = math.nan if test.held_back else test.lower_bound
         high = test.upper_bound if math.isnan(test.capped_upper_bound) else test.capped_upper_bound
     if reasons:
         yield f"What stands in the way: {reasons[0].rstrip('.')}."

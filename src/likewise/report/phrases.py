@@ -170,7 +170,7 @@ def method(record: Record) -> list[str]:
         f"λ = {lam:g} times the squared fair distance, for the time "
         f"T = {time:g} (equations (6)–(8)).",
         "reach": "For each person, similar people within reach are searched without gradients, "
-        f"{budget} model calls a person, and the worst is kept.",
+        f"{budget} places a person, and the worst is kept.",
         "flips": "Each person's protected value is swapped for every other value, and the worst "
         "is kept.",
         "worst": "Each person is moved along the gradient flow, similar people within reach are "

@@ -132,7 +132,7 @@ def _metric(record: Record, by: str = "") -> list[tuple[str, str]]:
     lam, time, budget = map_numbers(record)
     maps = {
         "flow": f"gradient flow, λ = {lam:g}, T = {time:g}",
-        "reach": f"search within reach, {budget} calls a person",
+        "reach": f"search within reach, {budget} places a person",
         "flips": "protected value swapped",
         "worst": f"the worse of flow (λ = {lam:g}, T = {time:g}) and search within reach",
     }
@@ -203,11 +203,11 @@ def numerical_error(c: CertificateRecord) -> str:
 
 
 def search_words(search: Mapping[int, float]) -> str:
-    """Say how many model calls a search took, and what the later half of them bought."""
+    """Say at how many places a search looked, and what the later half of them bought."""
     calls = max(search)
     half = max(spent for spent in search if 2 * spent <= calls or spent == min(search))
     gain = percent(search[calls] / search[half] - 1) if search[half] > 0 else "0 %"
-    return f"{calls} model calls a person; after the first {half}, the mean loss rose by {gain}"
+    return f"{calls} places a person; after the first {half}, the mean loss rose by {gain}"
 
 
 def _trust(record: Record) -> list[tuple[str, str]]:
