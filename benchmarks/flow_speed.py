@@ -38,6 +38,9 @@ PATIENCE = 60.0
 """A contender that took longer in all, in seconds, is not run again."""
 
 TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
+FASTER = {"baseline": 35, "deeper": 8, "logistic": 40, "overfitted": 3}
+"""How many times as fast as the plain loop the documentation says that the default is."""
+
 Row = dict[str, Any]
 
 
@@ -133,15 +136,16 @@ def failures(
         "the certificate holds": held,
         "the default is within 0.1 standard errors": error["default"] <= 0.1,
     }
+    times = FASTER.get(case.name, 1)
+    promises[f"the default is {times} times as fast as the plain loop"] = (
+        cpu["naive"] >= times * cpu["default"]
+    )
     if case.name == "baseline":
         euler, plain = lower_bound(case, last["paper_euler"]), lower_bound(case, last["naive"])
         promises |= {
-            "the default is 20 times as fast as the plain loop": cpu["naive"]
-            >= 20 * cpu["default"],
-            "and 30 times as fast as inFairness": cpu["infairness"] >= 30 * cpu["default"],
-            "Euler is 2.5 times as fast as the plain loop": (
-                cpu["naive"] >= 2.5 * cpu["paper_euler"]
-            ),
+            "the default is 75 times as fast as inFairness": cpu["infairness"]
+            >= 75 * cpu["default"],
+            "Euler is 3 times as fast as the plain loop": cpu["naive"] >= 3 * cpu["paper_euler"],
             "with the same T_n to 1e-5": abs(euler - plain) <= 1e-5 * plain,
         }
     return [f"{case.name}: {what}" for what, kept in promises.items() if not kept]
