@@ -14,6 +14,7 @@ from likewise.engine.paired_audits import Margins, compare
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings
 from likewise.inference.paired import balanced_of, difference, mean_of, measured, ratio_of
 from likewise.report.compare_page import comparison_page
+from likewise.report.numbers import number
 
 
 def population(n, seed):
@@ -57,6 +58,7 @@ def test_a_model_that_pays_less_attention_to_the_proxy_is_fairer(two):
     assert value.shown(0.05)
     assert loss.first < loss.second
     assert loss.lower_bound < loss.difference < 0
+    assert loss.interval[0] < 0  # a difference, unlike a ratio, may be negative
     assert (accuracy.margin, balanced.margin) == (0.1, 0.1)
     assert "new is fairer than old by at least" in str(compare(two))
 
@@ -127,6 +129,9 @@ def test_the_command_takes_outcomes_and_draws_error_bars(two, tmp_path):
     assert "new is fairer than old by at least" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "new against old" in page.read_text()
+    loss = next(m for m in compare(two).paired[0].measures if m.name == "loss")
+    low, high = (number(end).replace("-", "−") for end in loss.interval)
+    assert f">{low} – {high}<" in page.read_text()
     assert page.read_text() == comparison_page(compare(two, margins=Margins(0.1)))
     one = run("compare", *files, "--outcomes", tables[0])
     assert one.exit_code == 2
