@@ -19,8 +19,8 @@ from likewise.settings import Settings
 from likewise.trials import Trial, TrialJournal, Tried
 from likewise.walk import AuditResult
 
-MOST = 2000
-"""People that each remedy is audited on while choosing."""
+MOST = (1000, 10_000)
+"""People that each remedy is audited on while choosing: at the first look, and in full."""
 
 SHARES = (0.5, 0.25, 0.25)
 """Of the people: to train on (and to find counterparts among), to choose on, and to judge on."""
@@ -110,7 +110,7 @@ def improve(
     base = baseline(model)
     pandas = need("pandas", "boosted", "Looking for a fairer model")
     rows = pandas.util.hash_pandas_object(table, index=False).to_numpy()
-    question = [label, list(protected), list(may_matter), features, delta, seed]
+    question = [label, list(protected), list(may_matter), features, delta, seed, MOST]
     asked = of_json([*question, len(table), int(rows.sum()), balanced, repr(base)])
     journal = TrialJournal(None if folder is None else Path(folder), asked)
     trial = Trial(train, label, tuple(protected), tuple(may_matter), features, settings)
@@ -122,7 +122,7 @@ def improve(
         for remedy in left:
             found = journal.known(remedy.words, stage)
             if found is None:
-                found = trial(remedy, choose[:MOST], size, stage)
+                found = trial(remedy, choose[: MOST[stage]], size, stage)
                 journal.note(found)
             tried.append(found)
             done += 1

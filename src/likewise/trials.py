@@ -71,8 +71,7 @@ class Trial:
         """Train on some people, audit on others, and say how it went."""
         began = time.perf_counter()
         model = self.fitted(remedy, size)
-        some = people if stage else people.iloc[: len(people) // 2].reset_index(drop=True)
-        found = self.audited(model, some)
+        found = self.audited(model, people)
         part = found.record.counterparts
         assert part is not None
         groups = [group for trait in part.traits for group in trait.groups]
