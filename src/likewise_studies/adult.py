@@ -8,6 +8,7 @@ from likewise.training import (
     ReductionsClassifier,
     SenSRClassifier,
 )
+from likewise_studies.further import REMEDIES
 from likewise_studies.study import Study
 
 ADULT = Study(
@@ -24,4 +25,6 @@ ADULT = Study(
     },
     flow=GradientFlow.paper(lam=50, step=0.01, n_steps=500),
     privileged={"sex": "Male", "race": "White"},
+    may_matter=("age", "education-num", "hours-per-week"),
+    remedies=REMEDIES,
 )

@@ -8,6 +8,7 @@ from likewise.training import (
     ReductionsClassifier,
     SenSRClassifier,
 )
+from likewise_studies.further import REMEDIES
 from likewise_studies.study import Study
 
 COMPAS = Study(
@@ -27,5 +28,8 @@ COMPAS = Study(
     },
     flow=GradientFlow.paper(lam=100, step=0.005, n_steps=200),
     privileged={"sex": "Female", "race": "Caucasian"},
+    # Sex and race alone are free: what the model itself makes of them.
+    may_matter=("priors_count", "age_cat", "c_charge_degree"),
+    remedies=REMEDIES,
     first=1000,
 )

@@ -8,11 +8,13 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from likewise.errors import InvalidSettings, nearest
+from likewise.extras import need
 from likewise.files import make_folder
 from likewise.training.reductions import require_fairlearn
 from likewise_studies import figures, simulation, summary
 from likewise_studies.adult import ADULT
 from likewise_studies.compas import COMPAS
+from likewise_studies.further import FurtherRow, run_further
 from likewise_studies.jobs import Progress, run_jobs
 from likewise_studies.journal import Journal
 from likewise_studies.published import NOTES
@@ -115,17 +117,30 @@ def reproduce_study(
     progress: Progress | None = None,
 ) -> Reproduction:
     """Train and audit every method of a study on ``splits`` random splits."""
-    found = _each(run_one, study, folder, splits, workers, progress)
-    rows = [Row.of(values) for values in found]
+    # Now, not after an hour.
+    if "Reductions" in study.methods:
+        require_fairlearn()
+    if study.remedies:
+        need("xgboost", "studies", "Fair boosting")
+    where = (study, folder, splits, workers, progress)
+    rows = [Row.of(values) for values in _each(run_one, study.methods, *where)]
+    further = [FurtherRow.of(values) for values in _each(run_further, study.remedies, *where)]
     return Reproduction(
         study=study.name,
         title=study.title,
         tables=(
             summary.paper_table(study.name, study.title, rows),
             summary.honest_table(study.title, rows),
+            summary.shuffled_table(study.title, rows),
+            summary.alike_table(study.title, rows),
+            *(
+                [summary.alike_table(f"{study.title}, further remedies", further)]
+                if further
+                else []
+            ),
         ),
         csv=summary.study_csv(study.name, rows),
-        results={"settings": study.settings(), **summary.study_json(study.name, rows)},
+        results={"settings": study.settings(), **summary.study_json(study.name, rows, further)},
         figures={"statistics": figures.split_dots(rows, summary.BESIDE.get(study.name, {}))},
     )
 
@@ -138,7 +153,9 @@ def reproduce_times(
     progress: Progress | None = None,
 ) -> Reproduction:
     """Follow the statistic of every method through time."""
-    paths = _each(run_path, study, folder, splits, workers, progress)
+    if "Reductions" in study.methods:
+        require_fairlearn()
+    paths = _each(run_path, study.methods, study, folder, splits, workers, progress)
     return Reproduction(
         study="stopping-time",
         title="Stopping time (Section 4.2, Figure 2)",
@@ -150,19 +167,23 @@ def reproduce_times(
 
 
 def _each(
-    run: Any, study: Study, folder: Path, splits: int, workers: int, progress: Progress | None
+    run: Any,
+    models: Mapping[str, Any],
+    study: Study,
+    folder: Path,
+    splits: int,
+    workers: int,
+    progress: Progress | None,
 ) -> list[Any]:
-    """Run every method on every split, those in the folder's journal excepted."""
-    if "Reductions" in study.methods:
-        require_fairlearn()  # now, not after an hour
+    """Run every model on every split, those in the folder's journal excepted."""
     study.split(0)  # fetched once, before several processes ask for it
     jobs = {
-        study.piece(method, split): (run, (study, method, split))
+        study.piece(name, split): (run, (study, name, split))
         for split in range(splits)
         # The longest first: no worker is left alone with it at the end.
-        for method in reversed(list(study.methods))
+        for name in reversed(list(models))
     }
     words = f"{study.title}: models trained and audited"
     journal = Journal(folder / "journal.jsonl", f"{run.__name__} {study.key}")
     found = run_jobs(jobs, journal, workers=workers, words=words, progress=progress)
-    return [found[study.piece(m, split)] for split in range(splits) for m in study.methods]
+    return [found[study.piece(name, split)] for split in range(splits) for name in models]

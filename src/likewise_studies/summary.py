@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from likewise_studies.further import FurtherRow
 from likewise_studies.published import (
     ADULT_MODELS,
     ADULT_PUBLISHED,
@@ -116,6 +117,62 @@ def honest_table(title: str, rows: Sequence[Row]) -> Table:
     )
 
 
+def shuffled_table(title: str, rows: Sequence[Row]) -> Table:
+    """Return what the paper's test says of the traits, and of the same traits shuffled."""
+    lines, times = [], len(rows[0].shuffled.shuffled)
+    for method in dict.fromkeys(row.method for row in rows):
+        own = [row.shuffled for row in rows if row.method == method]
+        values = [value for one in own for value in one.shuffled]
+        lines.append(
+            (
+                method,
+                number(float(np.mean([one.T_n for one in own])), 2),
+                f"{number(min(values), 2)} – {number(max(values), 2)}",
+                number(float(np.median(values)), 2),
+                number(sum(one.rejected for one in own) / len(values), 2),
+                number(float(np.median([one.p_value for one in own])), 2),
+                f"{sum(one.p_value <= 0.05 for one in own)} of {len(own)}",
+            )
+        )
+    return Table(
+        f"{title}: the paper's test with both traits shuffled, {times} times a split",
+        ("", "T_n", "T_n shuffled", "median", "rej.", "median p", "p ≤ .05"),
+        tuple(lines),
+    )
+
+
+def alike_table(title: str, rows: Sequence[Row] | Sequence[FurtherRow]) -> Table:
+    """Return what the test by counterparts says, and how accurate the models are."""
+    traits = list(rows[0].alike.ratios)
+    lines = []
+    for method in dict.fromkeys(row.method for row in rows):
+        own = [row for row in rows if row.method == method]
+        found = [row.alike for row in own]
+        shown = (
+            [row.accuracy for row in own],
+            [row.balanced_accuracy for row in own],
+            *([one.ratios[trait] for one in found] for trait in traits),
+            [one.largest for one in found],
+            [one.lower_bound for one in found],
+        )
+        lines.append(
+            (
+                method,
+                # Where nothing varies there is no bound.
+                *(number(float(np.mean(v)) if min(v) > 0 else None) for v in shown),
+                *(
+                    str(sum(one.outcome == outcome for one in found))
+                    for outcome in ("evidence_of_unfairness", "within_tolerance")
+                ),
+            )
+        )
+    return Table(
+        f"{title}: counterparts (worst: of any group)",
+        ("", "acc.", "bal.", *traits, "worst", "lower", "unfair", "within"),
+        tuple(lines),
+    )
+
+
 def study_csv(study: str, rows: Sequence[Row]) -> str:
     """Return the means as a spreadsheet: one line a method and quantity, sources side by side."""
     sources = {"ours": means(rows), **BESIDE.get(study, {})}
@@ -134,10 +191,13 @@ def study_csv(study: str, rows: Sequence[Row]) -> str:
     return csv_text(head, lines)
 
 
-def study_json(study: str, rows: Sequence[Row]) -> dict[str, object]:
+def study_json(
+    study: str, rows: Sequence[Row], further: Sequence[FurtherRow] = ()
+) -> dict[str, object]:
     """Return rows, means and the numbers beside them as plain values."""
     return {
         "rows": [dataclasses.asdict(row) for row in rows],
+        "further": [dataclasses.asdict(row) for row in further],
         "means": _plain(means(rows)),
         **{
             source.replace("'", "").replace(" ", "_"): _plain(known)

@@ -11,23 +11,38 @@ import pytest
 from rich.cells import cell_len
 
 from likewise_studies import figures, summary
+from likewise_studies.alike import Alike
+from likewise_studies.further import FurtherRow
 from likewise_studies.output import write
 from likewise_studies.published import METHODS, NOTES
 from likewise_studies.reproduction import Reproduction
+from likewise_studies.shuffled import Shuffled
 from likewise_studies.stopping_time import times_csv, times_table
 from likewise_studies.study import Inferred, Row
 from likewise_studies.text_tables import Table, number, spread
+
+ALIKE = Alike({"sex": 1.3, "race": 1.04}, "Female", 1.52, 1.48, "evidence_of_unfairness")
+
+
+def made_up_remedies(splits: int = 3) -> list[FurtherRow]:
+    names = ("Counterpart training", "SenSeI")
+    return [
+        FurtherRow("adult", name, split, 0.8, 0.7, ALIKE, 1.0)
+        for split, name in itertools.product(range(splits), names)
+    ]
 
 
 def made_up_rows(splits: int = 3) -> list[Row]:
     rng = np.random.default_rng(0)
     inferred = Inferred(1.4, 0.01, 0.2, 1.1, 1.9, "inconclusive")
+    shuffled = Shuffled(100, 2.5, (1.1, 123.45), 1, 0.05)
     return [
         Row(
             study="adult",
             method=method,
             split=split,
             n=100,
+            accuracy=0.85,
             balanced_accuracy=rng.uniform(0.7, 0.8),
             aod_sex=rng.normal(scale=0.1),
             aod_race=rng.normal(scale=0.1),
@@ -39,6 +54,8 @@ def made_up_rows(splits: int = 3) -> list[Row]:
             T_tilde_n_rejected=True,
             flow=inferred,
             reach=inferred,
+            shuffled=shuffled,
+            alike=ALIKE,
             train_seconds=1.0,
             audit_seconds=1.0,
         )
@@ -76,9 +93,12 @@ def test_a_table_is_aligned_although_a_tilde_takes_no_room():
     [
         summary.paper_table("adult", "Adult", made_up_rows()),
         summary.honest_table("Adult", made_up_rows()),
+        summary.shuffled_table("COMPAS", made_up_rows()),
+        summary.alike_table("COMPAS", made_up_rows()),
+        summary.alike_table("COMPAS, further remedies", made_up_remedies()),
         times_table(made_up_paths()),
     ],
-    ids=lambda table: table.title[:20],
+    ids=lambda table: table.title[:30],
 )
 def test_tables_fit_eighty_columns(table):
     assert max(cell_len(line) for line in table.text().splitlines()) <= 80
@@ -90,6 +110,22 @@ def test_the_paper_table_shows_ours_the_authors_models_and_the_published_numbers
     assert text.count("published") == text.count("authors") == 4
     assert "3.68 ± 2.16" in text  # Table 1, Baseline
     assert "2.26 ± 0.35" in text  # the authors' Baseline at 500 steps
+
+
+def test_shuffled_traits_are_counted_over_all_splits():
+    text = summary.shuffled_table("Adult", made_up_rows()).text()
+
+    assert "1.10 – 123.45" in text
+    assert "3 of 3" in text  # p ≤ .05 in every split
+    assert "0.50" in text  # one of two shuffles is rejected
+
+
+def test_remedies_stand_apart_from_the_methods_of_the_paper():
+    text = summary.alike_table("Adult, further remedies", made_up_remedies()).text()
+
+    assert "Baseline" not in text
+    assert "Counterpart training" in text
+    assert "further" in summary.study_json("adult", made_up_rows(), made_up_remedies())
 
 
 def test_means_and_deviations_are_over_splits():

@@ -15,12 +15,15 @@ from likewise.data import Split
 from likewise.errors import InvalidFile, InvalidSettings, MissingExtra
 from likewise.training import (
     BaselineClassifier,
+    CounterpartAugmentedClassifier,
+    CounterpartAverage,
     ProjectClassifier,
     ReductionsClassifier,
     SenSRClassifier,
 )
 from likewise_studies.adult import ADULT
 from likewise_studies.compas import COMPAS
+from likewise_studies.published import METHODS
 from likewise_studies.reproduction import reproduce, reproduce_study, reproduce_times
 from likewise_studies.study import Study
 
@@ -44,6 +47,11 @@ def small(study: Study, split: Split, train: int, test: int, **sensr: object) ->
                 **{"learning_rate": 1e-3, "max_iter": 600, "batch_size": 400, **sensr}
             ),
         },
+        remedies={
+            "Counterpart training": CounterpartAugmentedClassifier(BaselineClassifier(**quick)),
+            "Counterpart average": CounterpartAverage(BaselineClassifier(**quick), m=3),
+        },
+        shuffles=5,
         first=None,
     )
 
@@ -51,8 +59,12 @@ def small(study: Study, split: Split, train: int, test: int, **sensr: object) ->
 @pytest.fixture(scope="module")
 def adult_rows(adult, tmp_path_factory):
     study = small(ADULT, adult, 8000, 1500)
-    found = reproduce_study(study, tmp_path_factory.mktemp("adult"), splits=1)
-    return {row["method"]: row for row in found.results["rows"]}
+    folder = tmp_path_factory.mktemp("adult")
+    found = reproduce_study(study, folder, splits=1)
+    again = reproduce_study(study, folder, splits=1)  # from its journal: nothing is run again
+    assert again.csv == found.csv
+    assert again.results["further"] == found.results["further"]
+    return {row["method"]: row for name in ("rows", "further") for row in found.results[name]}
 
 
 @pytest.mark.slow
@@ -70,10 +82,26 @@ def test_adult_orders_the_methods_as_the_paper_does(adult_rows):
 
 @pytest.mark.slow
 def test_a_learned_metric_adds_to_the_standard_error(adult_rows):
-    for row in adult_rows.values():
+    for row in (adult_rows[method] for method in METHODS):
         for name in ("flow", "reach"):
             assert row[name]["std_error_refitted"] > row[name]["std_error"] > 0
             assert row[name]["lower_bound"] < row[name]["estimate"] < row[name]["upper_bound"]
+
+
+@pytest.mark.slow
+def test_a_study_asks_about_coins_and_counterparts_too(adult_rows):
+    baseline, sensr = adult_rows["Baseline"], adult_rows["SenSR"]
+
+    # The first thousand of 1500 people: near the statistic of everyone.
+    assert baseline["shuffled"]["T_n"] == pytest.approx(baseline["T_n"], rel=0.3)
+    assert len(baseline["shuffled"]["shuffled"]) == 5
+    # Traits that mean nothing are rejected as well, and SenSR is for neither.
+    assert baseline["shuffled"]["rejected"] > 0
+    assert max(sensr["shuffled"]["shuffled"]) < max(baseline["shuffled"]["shuffled"])
+    assert baseline["alike"]["largest"] > sensr["alike"]["largest"] > 0.95
+    average, trained = adult_rows["Counterpart average"], adult_rows["Counterpart training"]
+    assert average["alike"]["largest"] == pytest.approx(1, abs=1e-9)  # by construction
+    assert trained["alike"]["largest"] < baseline["alike"]["largest"]
 
 
 @pytest.mark.slow

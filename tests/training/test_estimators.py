@@ -143,3 +143,14 @@ def test_torch_threads_are_left_as_they_were(people):
     BaselineClassifier(max_iter=1).fit(people.x, people.y)
 
     assert torch.get_num_threads() == 2
+
+
+def test_people_in_reverse_order_are_predicted_too(rng):
+    x = rng.normal(size=(60, 3))
+    model = BaselineClassifier(max_iter=5, random_state=0).fit(x, x[:, 0] > 0)
+
+    np.testing.assert_allclose(
+        model.predict_proba(x[::-1]),
+        model.predict_proba(x)[::-1],
+        rtol=1e-12,  # rounding alone
+    )

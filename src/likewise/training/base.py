@@ -91,9 +91,11 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignor
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
         """Return the probability of each class, one row a person."""
         check_is_fitted(self)
-        rows = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
         with torch.inference_mode():
-            return torch.softmax(self.module_(rows), dim=1).numpy()
+            # Copied in order: torch refuses rows in reverse, which NumPy hands out as a view.
+            tensor = torch.from_numpy(np.array(rows, order="C"))
+            return torch.softmax(self.module_(tensor), dim=1).numpy()
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """Return the likeliest class of each person."""
