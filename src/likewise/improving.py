@@ -118,11 +118,12 @@ def improve(
     tried: list[Tried] = []
     left = everything
     total, done = len(everything) + (len(everything) + 1) // 2 + 4, 0
+    people_to_choose = (min(MOST[0], len(choose) // 2), MOST[1])
     for stage, size in enumerate((min(4000, len(train) // 2), len(train))):
         for remedy in left:
             found = journal.known(remedy.words, stage)
             if found is None:
-                found = trial(remedy, choose[: MOST[stage]], size, stage)
+                found = trial(remedy, choose[: people_to_choose[stage]], size, stage)
                 journal.note(found)
             tried.append(found)
             done += 1
