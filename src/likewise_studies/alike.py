@@ -1,6 +1,7 @@
 """Counterparts in a study: who is served worse with what comparable others bring along."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ class Alike:
     ratios
         Over everyone, by trait.
     group, largest, lower_bound
-        The group with the largest ratio, that ratio, and its bound from below (95 %).
+        The group with the largest ratio, that ratio, and its bound from below (95 %); no bound
+        where nothing varies.
     outcome
         What follows for the tolerance 1.25, over all traits and groups.
     """
@@ -25,7 +27,7 @@ class Alike:
     ratios: Mapping[str, float]
     group: str
     largest: float
-    lower_bound: float
+    lower_bound: float | None
     outcome: str
 
 
@@ -41,11 +43,12 @@ def ask_alike(model: Any, people: Split, may_matter: Sequence[str]) -> Alike:
     )
     found = result.record.counterparts
     assert found is not None
-    worst = max((g for trait in found.traits for g in trait.groups), key=lambda g: g.estimate)
+    groups = [g for trait in found.traits for g in trait.groups if not math.isnan(g.estimate)]
+    worst = max(groups, key=lambda group: group.estimate)
     return Alike(
         ratios={trait.trait: trait.overall.estimate for trait in found.traits},
         group=worst.group,
         largest=worst.estimate,
-        lower_bound=worst.lower_bound,
+        lower_bound=None if math.isnan(worst.lower_bound) else worst.lower_bound,
         outcome=result.outcome,
     )

@@ -153,13 +153,13 @@ def alike_table(title: str, rows: Sequence[Row] | Sequence[FurtherRow]) -> Table
             [row.balanced_accuracy for row in own],
             *([one.ratios[trait] for one in found] for trait in traits),
             [one.largest for one in found],
-            [one.lower_bound for one in found],
         )
+        bounds = [one.lower_bound for one in found if one.lower_bound is not None]
         lines.append(
             (
                 method,
-                # Where nothing varies there is no bound.
-                *(number(float(np.mean(v)) if min(v) > 0 else None) for v in shown),
+                *(number(float(np.mean(values))) for values in shown),
+                number(float(np.mean(bounds)) if bounds else None),
                 *(
                     str(sum(one.outcome == outcome for one in found))
                     for outcome in ("evidence_of_unfairness", "within_tolerance")
