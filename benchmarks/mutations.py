@@ -71,11 +71,11 @@ def _edit(rng: random.Random, known: list[tuple[Any, Any]], inner: Any, key: Any
         del inner[key]
     elif kind == 1:
         other, place = rng.choice(known)
-        inner[key] = copy.deepcopy(other[place])
+        inner[key] = _copied(other[place])
     elif kind == 2 and isinstance(inner, dict):
         inner[str(hostile(rng))[:50]] = inner.pop(key)
     elif kind == 3 and isinstance(inner, list):
-        inner[key:key] = [copy.deepcopy(value)] * rng.choice([1, 2, 100])
+        inner[key:key] = [_copied(value)] * rng.choice([1, 2, 100])
     elif kind == 4 and isinstance(value, str):
         inner[key] = text(rng, value)
     elif kind == 5 and isinstance(value, int | float):
@@ -84,6 +84,14 @@ def _edit(rng: random.Random, known: list[tuple[Any, Any]], inner: Any, key: Any
         rng.shuffle(value)
     else:
         inner[key] = hostile(rng)
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy; what was nested too deeply before to be copied is not nested again."""
+    try:
+        return copy.deepcopy(value)
+    except RecursionError:
+        return None
 
 
 def text(rng: random.Random, good: str) -> str:

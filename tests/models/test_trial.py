@@ -92,6 +92,19 @@ def test_xgboost_trees_whose_branches_lead_nowhere_are_refused(part, value):
         check_xgboost(json.dumps(forged).encode())
 
 
+def test_xgboost_rounds_that_are_not_those_of_its_trees_are_refused():
+    xgboost = pytest.importorskip("xgboost")
+    from likewise.models.tree_shape import check_xgboost
+
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(*boosted_trees())
+    forged = json.loads(bytes(model.get_booster().save_raw("json")))
+    rounds = forged["learner"]["gradient_booster"]["model"]["iteration_indptr"]
+    assert rounds == [0, 1, 2, 3]
+    rounds[0] = -1
+    with pytest.raises(InvalidFile, match="a branch leads nowhere"):
+        check_xgboost(json.dumps(forged).encode())
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [("left_child", "0"), ("right_child", "-9"), ("left_child", "99"), ("split_feature", "3")],

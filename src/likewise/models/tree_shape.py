@@ -17,8 +17,10 @@ def check_xgboost(content: bytes) -> None:
     inner, about = learner["gradient_booster"], learner["learner_model_param"]
     model = inner.get("gbtree", inner)["model"]  # DART has them one floor below
     kinds = max(int(about["num_class"]), 1) * max(int(about["num_target"]), 1)
+    trees, rounds = model.get("trees", []), model.get("iteration_indptr", [0])
     _must(all(0 <= kind < kinds for kind in model.get("tree_info", [])))
-    for tree in model.get("trees", []):
+    _must(rounds[:1] == [0] and sorted(rounds) == rounds and rounds[-1] <= len(trees))
+    for tree in trees:
         left = np.array(tree["left_children"], dtype=np.int64)
         right = np.where(left == -1, -1, np.array(tree["right_children"], dtype=np.int64))
         _must(min(left.min(), right.min()) >= -1 and bool(((left == -1) == (right == -1)).all()))
