@@ -41,6 +41,17 @@ def test_inconclusive_says_how_many_people_and_at_which_tolerance_it_turns(recor
     assert "no sample would settle it" in next_steps(at_the_tolerance)[0]
 
 
+def test_more_people_are_no_way_past_a_placebo(record):
+    found = record("inconclusive")
+    held = found.tests["loss_ratio"].model_copy(update={"held_back": "a coin does as much"})
+    steps = " ".join(next_steps(found.model_copy(update={"tests": {"loss_ratio": held}})))
+    assert "people in place of" not in steps
+    assert "What stands in the way: a coin does as much." in steps
+    below = held.model_copy(update={"estimate": 1.0})
+    steps = next_steps(found.model_copy(update={"tests": {"loss_ratio": below}}))
+    assert "people in place of" in steps[0]
+
+
 def test_a_result_that_cannot_be_trusted_is_to_be_repaired(record):
     steps = next_steps(record("inconclusive", trustworthy=False, reasons=("the model changed",)))
     assert steps == ("Repair what makes the result not trustworthy, then audit again.",)

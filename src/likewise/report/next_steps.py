@@ -90,7 +90,9 @@ def _inconclusive(record: Record) -> Iterator[str]:
         reasons = group.reasons[:1]
         low, high = group.lower_bound, group.certifying_bound
     else:
-        yield from _people(test.estimate, test.std_error, test.n, record)
+        # Evidence that is held back would be so with any number of people.
+        if not test.held_back or test.estimate < record.settings.delta:
+            yield from _people(test.estimate, test.std_error, test.n, record)
         reasons = (test.held_back,) if test.held_back else test.notes[:1]
         # What is held back would be so at any tolerance.
         low = math.nan if test.held_back else test.lower_bound
