@@ -1,17 +1,19 @@
 """How fast an audit in pieces is, what memory it takes, and what workers and Ray add.
 
-python benchmarks/scale.py [ROWS] [STEPS]    (10 000 000 people, 8 steps by default)
-python benchmarks/scale.py --compared ROWS   one and two processes, and Ray, of so many people
-python benchmarks/scale.py --learned ROWS    people of five features, a metric learned from them
+python benchmarks/scale.py [ROWS] [STEPS]          everything below, and memory up to so many people
+python benchmarks/scale.py --compared [ROWS]       one and two processes, and Ray
+python benchmarks/scale.py --learned [ROWS]        a metric learned from people of five features
 
 People are synthetic, in the likeness of the Adult census: 39 features of which 34 are one-hot,
 a label, two protected traits; the model is a network with one hidden layer of 50. Every audit
 runs in a fresh process, which reports its own peak memory and that of its workers, and the
 processor time of all of them: where others use the machine too, compare that. What the main
-process takes a person is the difference between a table and one a fifth as large.
+process takes a person is the difference between a table and a smaller one.
 """
 
+import argparse
 import importlib.util
+import itertools
 import json
 import os
 import resource
@@ -164,7 +166,7 @@ def row(name: str, found: dict[str, float]) -> str:
     return (
         f"{name:<26}{found['n']:>11,.0f}{found['seconds']:>9.1f}{found['startup']:>9.1f}"
         f"{found['rate']:>10,.0f}{found['here'] / 2**20:>9.0f}{found['worker'] / 2**20:>9.0f}"
-        f"{found['cpu']:>9.0f}{found['cpu_below']:>9.0f}"
+        f"{found['cpu']:>9.1f}{found['cpu_below']:>9.1f}"
     )
 
 
@@ -209,7 +211,34 @@ def learned(folder: Path, rows: int, steps: int) -> None:
     print(f"the metric was learned from {found['learned_from']:,.0f} of them")
 
 
-def main(rows: int, steps: int) -> None:
+def growing(folder: Path, rows: int, steps: int) -> None:
+    """Print what memory and the main process take as tables grow."""
+    found = []
+    for n in [n for n in (100_000, 1_000_000, 10_000_000) if n <= rows] or [rows]:
+        data = folder / str(n)
+        write_people(data, n)
+        found.append(measured(folder, data, 2, steps))
+        print(row("2 workers", found[-1]), flush=True)
+    peaks = [one["here"] + 2 * one["worker"] for one in found]
+    print(f"peak memory, largest over smallest table: {peaks[-1] / peaks[0]:.2f}")
+    for small, large in itertools.pairwise(found):
+        print(
+            f"main process, microseconds a person, of {small['n']:,.0f} to {large['n']:,.0f}: "
+            f"{main_cost(large, small):.2f}"
+        )
+
+
+def main() -> None:
+    """Print the tables that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="?", type=int, default=ROWS, help="people (10 000 000)")
+    parser.add_argument("steps", nargs="?", type=int, default=STEPS, help="steps of the flow (8)")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--compared", action="store_true", help="only processes and Ray, compared")
+    only.add_argument("--learned", action="store_true", help="only with a learned metric")
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="likewise-scale-") as name:
         folder = Path(name)
         write_world(folder)
@@ -218,20 +247,14 @@ def main(rows: int, steps: int) -> None:
             f"{'':<26}{'people':>11}{'seconds':>9}{'first':>9}{'rows/s':>10}{'MB here':>9}"
             f"{'MB a wkr':>9}{'CPU here':>9}{'wkrs':>9}"
         )
-        if sys.argv[1:2] == ["--learned"]:
-            return learned(folder, rows, steps)
-        compared(folder, min(COMPARED, rows), steps)
-        if sys.argv[1:2] == ["--compared"]:
-            return None
-        peaks = []
-        for n in [n for n in (100_000, 1_000_000, 10_000_000) if n <= rows] or [rows]:
-            data = folder / str(n)
-            write_people(data, n)
-            found = measured(folder, data, 2, steps)
-            peaks.append(found["here"] + 2 * found["worker"])
-            print(row("2 workers", found), flush=True)
-        print(f"peak memory, largest over smallest table: {peaks[-1] / peaks[0]:.2f}")
-        return learned(folder, rows, steps)
+        if not asked.learned:
+            compared(
+                folder, asked.rows if asked.compared else min(COMPARED, asked.rows), asked.steps
+            )
+        if not (asked.learned or asked.compared):
+            growing(folder, asked.rows, asked.steps)
+        if not asked.compared:
+            learned(folder, asked.rows, asked.steps)
 
 
 if __name__ == "__main__":
@@ -239,5 +262,4 @@ if __name__ == "__main__":
         folder, data, workers, ray, steps, kind = sys.argv[2:]
         audit(folder, data, int(workers), ray, int(steps), bool(kind))
     else:
-        numbers = [int(value) for value in sys.argv[1:] if not value.startswith("--")]
-        main(*(numbers + [ROWS, STEPS][len(numbers) :]))
+        main()

@@ -1,0 +1,46 @@
+"""Sums become bytes and come back, and damaged bytes are refused in a sentence."""
+
+import numpy as np
+import pytest
+
+from likewise.engine.packing import pack, unpack
+from likewise.errors import InvalidFile
+from likewise.statistics.top_k import TopK
+
+
+def test_arrays_of_every_kind_and_size_come_back_as_they_were():
+    shared = {"frame": object()}
+    value = {
+        "odd": (np.array([True, False, True]), np.arange(6.0).reshape(2, 3).T),
+        "none": [np.zeros((0, 4)), None, np.float64(0.1), shared["frame"]],
+        7: TopK(2, np.array([np.inf, -0.0])),
+        "names": np.array(["a", None, 3], dtype=object),
+    }
+
+    found = unpack(pack(value, shared), shared)
+
+    assert found["none"][3] is shared["frame"]
+    assert found["none"][1:3] == [None, 0.1]
+    assert found["names"].tolist() == ["a", None, 3]
+    pairs = [*zip(found["odd"], value["odd"], strict=True), (found["none"][0], np.zeros((0, 4)))]
+    for read, written in [*pairs, (found[7].kept, value[7].kept)]:
+        assert read.dtype == written.dtype
+        assert read.shape == written.shape
+        assert read.tobytes() == written.tobytes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b'{"array":["<f8",[4],0]}\n' + bytes(24),
+        b'{"array":["<f8",[-1],0]}\n' + bytes(24),
+        b'{"array":["<f8",[1],-8]}\n' + bytes(24),
+        b'{"array":["O",[1],0]}\n' + bytes(24),
+        b'{"kind":"os:system","fields":{}}\n',
+    ],
+)
+def test_what_is_no_value_is_refused(content):
+    with pytest.raises(InvalidFile, match="damaged"):
+        unpack(content, {})
