@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.choices import explain, make
+from likewise.choices import MAPS, explain, make
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.registry import MAPS
 from likewise.settings import Choice, Settings, make_settings
 from likewise.settings_file import read_settings, write_settings
 

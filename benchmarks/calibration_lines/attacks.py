@@ -7,7 +7,7 @@ import numpy as np
 
 from calibration_lines import ALPHA, CAP, DELTA, Bar, Effort, Row, line
 from calibration_lines.designs import outcomes_of
-from likewise.inference.by_group import by_group
+from likewise.checks.group_tables import by_group
 from likewise.inference.group_metrics import flip_rates
 from likewise.inference.plan import plan
 from likewise.inference.ratio_tests import LossRatioTest

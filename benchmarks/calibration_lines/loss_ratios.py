@@ -8,8 +8,8 @@ from scipy.optimize import brentq
 
 from calibration_lines import ALPHA, BEYOND, CAP, DELTA, Bar, Effort, Row, line
 from calibration_lines.adult_networks import network_ratios
-from likewise.inference.bootstrap_t import bootstrap_t
 from likewise.inference.estimate import Estimate
+from likewise.inference.hall import bootstrap_t
 from likewise.inference.loss_ratio import LossRatioTest
 from likewise.inference.sampling import Design, mean_of_ratios
 

@@ -11,7 +11,7 @@ from calibration_lines.adult_networks import network_ratios
 from calibration_lines.designs import outcomes_of
 from calibration_lines.learned_metric import moved_margin
 from calibration_lines.loss_ratios import estimates
-from likewise.inference.by_group import GroupValue, by_group
+from likewise.checks.group_tables import GroupValue, by_group
 from likewise.inference.hall import Hall
 from likewise.inference.sequential import Game, Purse, play
 from likewise.inference.simultaneous import band

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from likewise.choices import make
+from likewise.choices import CHECKS, make
 from likewise.engine.audit_result import AuditResult as AuditResult
 from likewise.engine.build_record import build_record
 from likewise.engine.certified import worst_finely
 from likewise.engine.decide import Judgement, judge
 from likewise.engine.get_ready import chosen, get_ready
+from likewise.engine.meeting import Progress, noted_warnings
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.outcomes_file import (
     MOST_ROWS,
     OutcomesFile,
+    identity_of,
     keep_outcomes,
     nobody_moved,
     reader,
@@ -27,8 +29,6 @@ from likewise.engine.outcomes_file import (
 )
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.prepare import with_certificate
-from likewise.engine.provenance import identity_of
-from likewise.engine.run_progress import Progress, noted_warnings
 from likewise.engine.sweep import sweep
 from likewise.engine.variants import DECIDES, Variant
 from likewise.errors import InvalidSettings, StatisticalWarning
@@ -36,7 +36,6 @@ from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.models.drift import Remembered
-from likewise.registry import CHECKS
 from likewise.scale.executors import Executor, Threads
 from likewise.scale.store import Memory, Store
 from likewise.settings import Choice, Settings

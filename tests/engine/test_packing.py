@@ -5,7 +5,7 @@ import pytest
 
 from likewise.engine.packing import pack, unpack
 from likewise.errors import InvalidFile
-from likewise.statistics.top_k import TopK
+from likewise.statistics.order_statistics import TopK
 
 
 def test_arrays_of_every_kind_and_size_come_back_as_they_were():

@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import likewise
 from likewise.data.survey import SurveyJob, total
 from likewise.engine import sweep
-from likewise.engine.opened_model import share_calls
+from likewise.engine.meeting import share_calls
 from likewise.errors import InvalidSettings
 from likewise.outcomes import Outcomes
 from likewise.report.compare import compare

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from likewise.inference import bootstrap_t as module
-from likewise.inference.bootstrap_t import BootstrapT, bootstrap_t
+from likewise.inference import hall as module
 from likewise.inference.estimate import Estimate, Unknown
-from likewise.inference.hall import Hall
+from likewise.inference.hall import BootstrapT, Hall, bootstrap_t
 from likewise.inference.sampling import Design, mean_of_ratios
 
 

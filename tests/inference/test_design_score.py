@@ -10,8 +10,8 @@ from likewise.inference.estimators import ratio_of_sums
 from likewise.inference.inversion import Inverted, Wider, crossing
 from likewise.inference.sampling import Design
 from likewise.inference.score_test import DesignScore, Score, design_bounds
-from likewise.statistics.error_table import ErrorTable
-from likewise.statistics.unit_sums import UnitSums
+from likewise.statistics.moments import ErrorTable
+from likewise.statistics.ratio import UnitSums
 
 
 def errors(rng, n, base=0.2, new=0.08, right=0.02):

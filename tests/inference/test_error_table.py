@@ -9,11 +9,11 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar
 
+from likewise.inference.error_rate_ratio import Exact, MidP, exact_p_value, mid_p_value
 from likewise.inference.estimators import error_rate_ratio
-from likewise.inference.midp import Exact, MidP, exact_p_value, mid_p_value
 from likewise.inference.sampling import ratio_of_means
 from likewise.inference.score_test import Score, score
-from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.moments import ErrorTable
 
 count = st.integers(0, 60)
 tables = st.builds(ErrorTable, count, count, count, st.integers(1, 300))

@@ -10,7 +10,7 @@ from likewise.errors import InvalidSample
 from likewise.inference.estimators import ratio_of_sums
 from likewise.inference.loss_ratio import LossRatioTest
 from likewise.inference.sampling import Design, mean_of_ratios, ratio_of_means
-from likewise.statistics.unit_sums import UnitSums
+from likewise.statistics.ratio import UnitSums
 
 
 def test_the_mean_of_ratios_is_the_papers(rng):

@@ -8,12 +8,12 @@ from scipy.stats import binom, norm
 from statsmodels.stats.power import NormalIndPower
 
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.inference.midp import MidP
+from likewise.inference.error_rate_ratio import MidP
 from likewise.inference.plan import plan
 from likewise.inference.power import error_rows, mid_p_power
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
 from likewise.outcomes import Outcomes
-from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.moments import ErrorTable
 
 
 def pilot(rng, n=600, *, monotone=True, **extra):

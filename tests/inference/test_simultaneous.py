@@ -14,8 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.inference.hall import Hall
 from likewise.inference.sampling import Design, mean_of_ratios, ratio_of_means
-from likewise.inference.simultaneous import band, holm, horizon_band
-from likewise.inference.sup_t import largest_error
+from likewise.inference.simultaneous import band, holm, horizon_band, largest_error
 from likewise.outcomes import AtHorizon, Outcomes
 from likewise.statistics.tally import Tally
 
@@ -120,7 +119,7 @@ def test_drawing_from_the_correlations_is_the_multiplier_bootstrap(rng):
 def test_memory_stays_bounded_and_blocks_do_not_matter(monkeypatch):
     terms = np.random.default_rng(1).normal(size=(30, 3))
     whole = largest_error(terms.T @ terms, rng=np.random.default_rng(7), draws=1000)
-    monkeypatch.setattr("likewise.inference.sup_t.CELLS", 60)
+    monkeypatch.setattr("likewise.inference.simultaneous.CELLS", 60)
     pieces = largest_error(terms.T @ terms, rng=np.random.default_rng(7), draws=1000)
     # The same numbers up to how a matrix product is cut.
     np.testing.assert_allclose(whole.draws, pieces.draws, rtol=1e-12, atol=1e-15)

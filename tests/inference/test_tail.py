@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from likewise.inference.tail import tail_from
-from likewise.statistics.top_k import TopK, largest_needed
+from likewise.inference.loss_ratio import tail_from
+from likewise.statistics.order_statistics import TopK, largest_needed
 
 
 def tail_of(ratio):

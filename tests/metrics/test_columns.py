@@ -1,6 +1,6 @@
 import pytest
 
-from likewise.metrics.columns import columns_of
+from likewise.metrics.traits import columns_of
 
 FEATURES = ("age", "sex=Male", "sexes", "cat__sex_Male", "cat__sex_offences", "num__hours")
 

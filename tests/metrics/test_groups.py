@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise.metrics.groups import delete_groups
+from likewise.metrics.traits import delete_groups
 
 
 @settings(max_examples=50, deadline=None)

@@ -6,7 +6,7 @@ import pytest
 from likewise.errors import InvalidSettings
 from likewise.outcomes import Outcomes
 from likewise.statistics.frame import Frame
-from likewise.statistics.membership import groups_of
+from likewise.statistics.group_stats import groups_of
 from likewise.statistics.tally import Tally
 
 

@@ -8,9 +8,8 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 
-from likewise.statistics.quantile_sketch import QuantileSketch
-from likewise.statistics.top_k import TopK, WorstCases
-from likewise.statistics.trait_levels import TraitLevels
+from likewise.statistics.frame import TraitLevels
+from likewise.statistics.order_statistics import QuantileSketch, TopK, WorstCases
 
 
 @hypothesis.given(

@@ -10,8 +10,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+from likewise.checks.group_tables import by_group
 from likewise.errors import InvalidSample
-from likewise.inference.by_group import by_group
 from likewise.inference.group_metrics import flip_rates, group_metrics
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, MeanLossRatioTest
 from likewise.inference.simultaneous import horizon_band

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from likewise.audit_data import missing
-from likewise.statistics.trait_levels import TraitLevels
+from likewise.statistics.frame import TraitLevels
 
 
 def as_levels(column):

@@ -42,10 +42,10 @@ def init(
 
 def explain(kind: str, name: str) -> Mapping[str, str]:
     """Return a sentence on each parameter of a map, test or check that is known by its name."""
-    from likewise import choices, registry
+    from likewise import choices
     from likewise.errors import LikewiseError
 
-    known = getattr(registry, f"{kind.upper()}S", None)
+    known = getattr(choices, f"{kind.upper()}S", None)
     try:
         return {} if known is None else choices.explain(known.find(name))
     except LikewiseError:
@@ -54,10 +54,10 @@ def explain(kind: str, name: str) -> Mapping[str, str]:
 
 def parameters() -> Iterator[str]:
     """Yield a comment on every parameter of what is built in: its default, and what it means."""
-    from likewise import choices, registry
+    from likewise import choices
     from likewise.settings_file import comment
 
-    for section, known in (("map", registry.MAPS), ("tests", registry.TESTS)):
+    for section, known in (("map", choices.MAPS), ("tests", choices.TESTS)):
         for name in known.built_in:
             made = known.find(name)
             yield from ("", f"# Of the {known.kind} {name}:")

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from likewise.data import csv_files
-from likewise.data.arrow import kind, plain_type
+from likewise.data.arrow import frame_table, kind, plain_type
 from likewise.data.csv_format import CsvFormat, sniff
-from likewise.data.frames import frame_table
 from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, RowsPart, TablePart
 from likewise.data.paths import Address, Place, expand, is_csv, reading, size_of
 from likewise.data.roles import check_names

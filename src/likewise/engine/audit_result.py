@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from likewise.audit_data import AuditData
-from likewise.engine.move_stats import MoveStats
-from likewise.engine.worst_cases import worst_cases
+from likewise.engine.move_stats import MoveStats, worst_cases
 from likewise.files import write_whole
 from likewise.metrics.base import FairMetric
 from likewise.outcomes import Outcomes

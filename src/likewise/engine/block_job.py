@@ -14,9 +14,8 @@ from jaxtyping import Float, Int, Shaped
 
 from likewise.audit_data import AuditData
 from likewise.data.sources import Blocks
-from likewise.engine.meeting import as_seen, targets
+from likewise.engine.meeting import ModelHandle, as_seen, targets
 from likewise.engine.move_stats import MoveStats
-from likewise.engine.opened_model import ModelHandle
 from likewise.engine.packing import pack
 from likewise.engine.variants import DECIDES, Move, Variant
 from likewise.maps.base import BoundMap, among
@@ -26,8 +25,7 @@ from likewise.models.base import Model
 from likewise.models.recalled import Recalled
 from likewise.outcomes import Outcomes
 from likewise.scale.store import Book, FinishedPart, MemoryBook
-from likewise.statistics.frame import Frame
-from likewise.statistics.trait_levels import TraitLevels
+from likewise.statistics.frame import Frame, TraitLevels
 
 FEWEST = 64
 """Blocks are filled up to a power of two, at least this many rows."""

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from likewise.audit_data import AuditData
-from likewise.data.sentinels import sentinel_notes
+from likewise.data.odd_columns import sentinel_notes
 from likewise.engine.decide import Judgement
-from likewise.engine.move_stats import MoveStats
+from likewise.engine.move_stats import MoveStats, worst_cases
 from likewise.engine.plan import Finding, Plan
 from likewise.engine.variants import DECIDES
-from likewise.engine.worst_cases import worst_cases
 from likewise.metrics.saved import metric_fingerprint
 from likewise.models.space import WORDS
 from likewise.outcomes import troubles
@@ -31,7 +30,7 @@ from likewise.record import (
     Record,
 )
 from likewise.report.verdict_words import sentence
-from likewise.statistics.quantile_sketch import QuantileSketch
+from likewise.statistics.order_statistics import QuantileSketch
 
 SHOWN_CASES = 10
 SHOWN_SHIFTS = 30

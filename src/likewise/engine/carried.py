@@ -10,9 +10,8 @@ from jaxtyping import Bool, Float, Int
 from likewise.data.arrow import column_groups
 from likewise.data.pairs import Pairs
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
-from likewise.engine.meeting import targets
+from likewise.engine.meeting import Progress, targets
 from likewise.engine.pool import plain
-from likewise.engine.run_progress import Progress
 from likewise.engine.visiting import cluster_numbers
 from likewise.errors import LikewiseError
 from likewise.inference.column_shares import MOST_EXACT, ColumnShare, column_shares, parts_of

@@ -10,11 +10,9 @@ from likewise.data.pairs import Pairs
 from likewise.data.sources import Source
 from likewise.data.survey import Survey
 from likewise.engine.chosen_loss import ChosenLoss, choose_loss
-from likewise.engine.meeting import as_seen, by_columns
-from likewise.engine.opened_model import ModelHandle
+from likewise.engine.meeting import ModelHandle, Progress, as_seen, by_columns
 from likewise.engine.pool import Pool, check_columns, in_columns
 from likewise.engine.prepare import label_classes, meet, unlabelled
-from likewise.engine.run_progress import Progress
 from likewise.engine.visiting import BLOCK, VisitBlocks, Visited, visit_everyone
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.inference.column_shares import ColumnShare

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from likewise.audit_data import AuditData
-from likewise.choices import make
+from likewise.choices import MAPS, make
 from likewise.data.sources import PeopleSource, Source
 from likewise.engine.carried import with_columns_that_carry
 from likewise.engine.counterpart_audit import (
@@ -19,14 +19,13 @@ from likewise.engine.counterpart_audit import (
 )
 from likewise.engine.counterpart_record import build_counterpart_record
 from likewise.engine.get_ready import find_people, look_at, open_shared, where_workers_find
+from likewise.engine.meeting import Progress, noted_warnings
 from likewise.engine.pool import Pool, divide, in_columns, read_pool
 from likewise.engine.prepare import unlabelled
-from likewise.engine.run_progress import Progress, noted_warnings
 from likewise.engine.served_worst import served_worst
 from likewise.engine.visits_table import visits_table
 from likewise.errors import LikewiseError, in_short
 from likewise.record import Record
-from likewise.registry import MAPS
 from likewise.scale.executors import Executor, Threads
 from likewise.settings import Settings
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from likewise.choices import make, note, parameters
+from likewise.choices import MAPS, TESTS, make, note, parameters
 from likewise.errors import InvalidSettings, nearest
 from likewise.inference.delta_curve import delta_curve
 from likewise.inference.ratio_test import RatioTest
@@ -13,7 +13,6 @@ from likewise.metrics.base import FairMetric
 from likewise.models.base import ModelCard
 from likewise.outcomes import Outcomes
 from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord
-from likewise.registry import MAPS, TESTS
 from likewise.settings import Choice, Settings
 from likewise.statistics.frame import Frame
 from likewise.statistics.tally import Tally

@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from likewise.audit_data import AuditData
-from likewise.choices import note
+from likewise.choices import MAPS, note
 from likewise.data.sources import Source, as_source
 from likewise.data.survey import Survey, SurveyJob, total
-from likewise.engine.opened_model import share_calls
+from likewise.engine.meeting import Progress, share_calls
 from likewise.engine.plan import Plan
 from likewise.engine.prepare import prepare
-from likewise.engine.run_progress import Progress
 from likewise.errors import MissingValues
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.models import as_model, open_model, takes_gaps
-from likewise.registry import MAPS
 from likewise.scale.executors import Executor, Inline, Threads
 from likewise.settings import Settings
 

@@ -1,6 +1,9 @@
-"""Brings model and people together: the same features, in the same order; labels as targets."""
+"""How a run comes by its model and its people, and tells how far it is."""
 
+import contextlib
 import dataclasses
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,10 +11,12 @@ from jaxtyping import Shaped
 
 from likewise.audit_data import AuditData
 from likewise.data.table import numeric_columns, with_inputs
-from likewise.errors import InvalidData
+from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
+from likewise.models import Endpoint, as_model, open_model
 from likewise.models.base import Model
 from likewise.models.on_table import OnTable, on_table
 from likewise.models.originals import Originals
+from likewise.scale.executors import Executor
 
 
 def as_seen(model: Model, people: AuditData) -> AuditData:
@@ -58,3 +63,67 @@ def targets(y: Shaped[np.ndarray, " n"], classes: tuple[Any, ...]) -> Shaped[np.
             ) from None
     place = {value: index for index, value in enumerate(classes)}
     return np.array([place[value] for value in y.tolist()], dtype=np.int64)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ModelHandle:
+    """The model as it was named or handed over, and what else is known of it.
+
+    Parameters
+    ----------
+    given
+        A model, or the name of its file, which every process opens for itself.
+    trust
+        Whether code in that file may be run.
+    about
+        What `as_model` is told: output, encoder, some rows of the table.
+    ready
+        The model of this process; it does not travel.
+    """
+
+    given: Any
+    trust: bool = False
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    ready: Model | None = None
+
+    def open(self) -> Model:
+        """Return the model, ready to be asked."""
+        if self.ready is not None:
+            return self.ready
+        given = self.given
+        if isinstance(given, str):
+            given = open_model(given, trust=self.trust)
+        return as_model(given, **self.about)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "ready": None}
+
+
+def share_calls(model: Any, run: Executor) -> Any:
+    """Divide the calls that an endpoint allows between this process and the workers."""
+    if isinstance(model, str) and model.startswith(("http://", "https://")):
+        model = Endpoint(model)
+    if not isinstance(model, Endpoint):
+        return model
+    workers = getattr(run, "workers", None) if run.processes else 0
+    if workers is None:
+        raise InvalidSettings(
+            "How many workers share the calls to the endpoint? Say it with --run processes:4, say."
+        )
+    return dataclasses.replace(model, processes=workers + 1)
+
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
+
+
+@contextlib.contextmanager
+def noted_warnings() -> Iterator[Callable[[], tuple[str, ...]]]:
+    """Yield what returns the warnings so far; they are given to the user at the end."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LikewiseWarning)
+        yield lambda: tuple(
+            str(w.message) for w in caught if issubclass(w.category, LikewiseWarning)
+        )
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=3)

@@ -11,9 +11,7 @@ from jaxtyping import Float
 from likewise.audit_data import AuditData
 from likewise.data.sources import Blocks, Source
 from likewise.data.survey import Survey
-from likewise.engine.meeting import as_seen
-from likewise.engine.opened_model import ModelHandle
-from likewise.engine.run_progress import Progress
+from likewise.engine.meeting import ModelHandle, Progress, as_seen
 from likewise.models.base import Front
 from likewise.scale.executors import Executor
 

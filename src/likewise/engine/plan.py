@@ -14,11 +14,10 @@ from likewise.data.sources import PeopleSource, Source
 from likewise.data.survey import Survey
 from likewise.engine.certificate import Certificate
 from likewise.engine.decide import Judgement
-from likewise.engine.meeting import targets
+from likewise.engine.learning import groups_of
+from likewise.engine.meeting import ModelHandle, targets
 from likewise.engine.move_stats import MoveStats, observed_ranges
 from likewise.engine.occurring import Occurring
-from likewise.engine.opened_model import ModelHandle
-from likewise.engine.same_people import groups_of
 from likewise.engine.variants import DECIDES, Everyone, GroupOfPeople, Move, Variant
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
@@ -29,7 +28,7 @@ from likewise.outcomes import Outcomes
 from likewise.scale.blocks import block_size
 from likewise.scale.executors import Executor, Threads, processors
 from likewise.settings import Settings
-from likewise.statistics.trait_levels import TraitLevels
+from likewise.statistics.frame import TraitLevels
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 
 from likewise.audit_data import AuditData
-from likewise.choices import make, note
+from likewise.choices import CHECKS, MAPS, METRICS, make, note
 from likewise.data.encode import Encoder
-from likewise.data.scales import warn_about_scales
+from likewise.data.odd_columns import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey, drawn_rows
 from likewise.engine.certified import certified
 from likewise.engine.decide import choose_tests, deciding_map, deciding_test, note_tests
-from likewise.engine.learning import MOST, learn_metric
-from likewise.engine.meeting import as_seen
+from likewise.engine.learning import MOST, learn_metric, same_people
+from likewise.engine.meeting import ModelHandle, Progress, as_seen
 from likewise.engine.occurring import Occurring
-from likewise.engine.opened_model import ModelHandle
 from likewise.engine.plan import Plan
-from likewise.engine.run_progress import Progress
-from likewise.engine.same_people import same_people
 from likewise.errors import (
     ConversionWarning,
     InvalidData,
@@ -37,7 +34,6 @@ from likewise.metrics.sample import held_features
 from likewise.metrics.saved import check_belongs
 from likewise.models import as_model, check, columns_read
 from likewise.models.base import Model
-from likewise.registry import CHECKS, MAPS, METRICS
 from likewise.scale.executors import Executor
 from likewise.settings import Choice, Settings
 

@@ -10,12 +10,10 @@ from jaxtyping import Int
 
 from likewise.data.sources import Blocks, PeopleSource
 from likewise.engine.block_job import MoveBlocks
-from likewise.engine.meeting import as_seen, targets
+from likewise.engine.meeting import ModelHandle, Progress, as_seen, targets
 from likewise.engine.move_stats import MoveStats
-from likewise.engine.opened_model import ModelHandle
 from likewise.engine.packing import unpack
 from likewise.engine.plan import Plan
-from likewise.engine.run_progress import Progress
 from likewise.engine.variants import People, Variant
 from likewise.errors import Untrustworthy
 from likewise.scale.executors import Executor, Threads

@@ -13,10 +13,8 @@ from likewise.audit_data import AuditData
 from likewise.data.pairs import Pairs
 from likewise.data.row_hash import row_hashes
 from likewise.data.sources import Blocks
-from likewise.engine.meeting import by_columns, targets
-from likewise.engine.opened_model import ModelHandle
+from likewise.engine.meeting import ModelHandle, Progress, by_columns, targets
 from likewise.engine.pool import in_columns, plain
-from likewise.engine.run_progress import Progress
 from likewise.losses import CLIP, Loss
 from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.counterparts import BoundCounterparts, Counterparts

@@ -8,9 +8,8 @@ from jaxtyping import Float
 
 from likewise.errors import InvalidSample
 from likewise.inference.estimate import ROUNDING, Estimate
-from likewise.statistics.error_table import ErrorTable
-from likewise.statistics.moments import RatioMoments
-from likewise.statistics.unit_sums import UnitSums
+from likewise.statistics.moments import ErrorTable, RatioMoments
+from likewise.statistics.ratio import UnitSums
 
 ONE_MORE = 1.5
 """How much more than the largest excess one more person is allowed for."""

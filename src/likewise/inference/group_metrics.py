@@ -14,10 +14,9 @@ from jaxtyping import Bool, Float, Int
 from likewise.errors import InvalidSample, InvalidSettings, nearest
 from likewise.inference.estimate import check_alpha
 from likewise.inference.shares import Quantity, Share, combination, ratio
-from likewise.statistics.group_stats import cell_of, decisions_of
-from likewise.statistics.membership import Group, groups_of
+from likewise.statistics.frame import MISSING
+from likewise.statistics.group_stats import Group, cell_of, decisions_of, groups_of
 from likewise.statistics.tally import Tally
-from likewise.statistics.trait_levels import MISSING
 
 FEW = 30
 """Fewer people than this in a group are flagged."""

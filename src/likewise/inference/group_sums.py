@@ -19,11 +19,10 @@ from likewise.inference.estimators import (
 )
 from likewise.inference.sampling import Sampling, effective_units, ratio_of_people
 from likewise.inference.verdict import Evidence
-from likewise.statistics.error_table import ErrorTable
-from likewise.statistics.group_stats import cell_of, decisions_of
-from likewise.statistics.membership import Group
+from likewise.statistics.group_stats import Group, cell_of, decisions_of
+from likewise.statistics.moments import ErrorTable
+from likewise.statistics.ratio import UnitSums
 from likewise.statistics.tally import Tally
-from likewise.statistics.unit_sums import UnitSums
 
 FEW_PEOPLE = 30
 """With fewer people than this Student's t takes the place of the normal."""

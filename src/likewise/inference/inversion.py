@@ -12,7 +12,7 @@ from typing_extensions import override
 from likewise.inference.estimate import Bounds, quantile, upper_tail
 from likewise.inference.estimators import from_powers
 from likewise.inference.hall import transformed
-from likewise.statistics.unit_sums import UnitSums
+from likewise.statistics.ratio import UnitSums
 
 FARTHEST = 50.0
 """Ratios beyond exp(±50) count as infinite, or zero."""

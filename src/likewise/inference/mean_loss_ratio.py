@@ -18,8 +18,8 @@ from likewise.inference.ratio_test import (
 from likewise.inference.sampling import Sampling, ratio_of_people
 from likewise.inference.verdict import Evidence
 from likewise.outcomes import Outcomes
+from likewise.statistics.ratio import UnitSums
 from likewise.statistics.tally import Tally
-from likewise.statistics.unit_sums import UnitSums
 
 
 @final

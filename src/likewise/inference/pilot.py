@@ -14,8 +14,8 @@ from likewise.inference.estimate import quantile
 from likewise.inference.estimators import ratio_of_sums
 from likewise.inference.sampling import Design
 from likewise.inference.score_test import score
-from likewise.statistics.error_table import ErrorTable
-from likewise.statistics.unit_sums import UnitSums
+from likewise.statistics.moments import ErrorTable
+from likewise.statistics.ratio import UnitSums
 
 MOST_UNITS = 100_000
 """A larger pilot is thinned at random: it would say the same, and take its time."""

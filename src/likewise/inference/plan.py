@@ -26,7 +26,7 @@ from likewise.inference.power import (
 )
 from likewise.inference.sampling import Design, ratio_of_means
 from likewise.outcomes import Outcomes, troubles
-from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.moments import ErrorTable
 
 FEW = 30
 """Fewer people than this say little, in a pilot or in an audit."""

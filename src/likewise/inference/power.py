@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from scipy.special import ndtr, ndtri
 
 from likewise.errors import InvalidSettings
+from likewise.inference.error_rate_ratio import mid_p_value
 from likewise.inference.estimate import check_alpha, check_delta
-from likewise.inference.midp import mid_p_value
 
 LARGEST = 1e6
 """Larger ratios are not planned for: whoever looks finds them."""

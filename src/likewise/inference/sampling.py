@@ -18,8 +18,8 @@ from likewise.inference.estimators import (
 )
 from likewise.outcomes import Outcomes
 from likewise.statistics.moments import RatioMoments
+from likewise.statistics.ratio import UnitSums
 from likewise.statistics.tally import Tally
-from likewise.statistics.unit_sums import UnitSums
 
 FEW = 50
 """With fewer degrees of freedom than this it is said that Student's t is used."""

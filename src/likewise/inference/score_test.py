@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from likewise.inference.estimate import Bounds, Estimate, Unknown
 from likewise.inference.inversion import Inversion, Inverted, Wider
-from likewise.statistics.error_table import ErrorTable
-from likewise.statistics.unit_sums import UnitSums
+from likewise.statistics.moments import ErrorTable
+from likewise.statistics.ratio import UnitSums
 
 
 @final

@@ -17,7 +17,7 @@ from likewise.maps.base import BoundMap, KnownPeople, Moved, UnfairMap
 from likewise.maps.candidates import NUMBERS, candidate_losses, worse
 from likewise.maps.feasible import Levels
 from likewise.metrics.base import FairMetric
-from likewise.metrics.columns import columns_of
+from likewise.metrics.traits import columns_of
 from likewise.models.base import Model
 
 MOST = 1000

@@ -15,13 +15,12 @@ from likewise.audit_data import AuditData
 from likewise.fingerprints import Sketch
 from likewise.metrics.block_newton import EveryoneRead
 from likewise.metrics.block_sums import DesignRows, TraitColumns, TraitTargets
-from likewise.metrics.groups import delete_groups
 from likewise.metrics.learn import Rule, fit_all, origin_of
 from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.sample import Sample
 from likewise.metrics.shuffled_traits import Shuffle, bare, placebo_penalties
-from likewise.metrics.traits import Trait
+from likewise.metrics.traits import Trait, delete_groups
 
 ENOUGH = 100
 """People that every class of a trait must have, so that no group holds all of them."""

@@ -13,17 +13,15 @@ from likewise.audit_data import AuditData
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics import newton
 from likewise.metrics.base import FairMetric
-from likewise.metrics.groups import delete_groups
 from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.newton import Fit, Standardised
 from likewise.metrics.origin import Origin, TraitOrigin, Validation
-from likewise.metrics.penalty import CrossValidation, choose_penalties
+from likewise.metrics.penalty import CrossValidation, choose_penalties, predict, validate
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.sample import Direction, Sample, contrasts
-from likewise.metrics.score import predict, validate
 from likewise.metrics.shuffled_traits import COUNT, placebo_metrics
 from likewise.metrics.stacked import Stack
-from likewise.metrics.traits import Trait
+from likewise.metrics.traits import Trait, delete_groups
 
 
 def sensitive_subspace(

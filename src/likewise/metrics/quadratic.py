@@ -12,10 +12,10 @@ from typing_extensions import override
 
 from likewise.errors import CostWarning, InvalidMetric, nearest
 from likewise.metrics.base import QuadraticForm
-from likewise.metrics.columns import columns_of
 from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.origin import Origin
 from likewise.metrics.reach import Ellipsoid
+from likewise.metrics.traits import columns_of
 from likewise.metrics.words import describe, tell_origin
 
 RANK_TOLERANCE = 1e-10

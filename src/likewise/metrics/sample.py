@@ -10,13 +10,11 @@ from jaxtyping import Float, Int
 from likewise.audit_data import GAP, AuditData
 from likewise.errors import InvalidMetric, nearest
 from likewise.metrics import newton
-from likewise.metrics.columns import columns_of
-from likewise.metrics.groups import cluster_codes, delete_groups
 from likewise.metrics.newton import Fit, Standardised
 from likewise.metrics.penalty import FOLDS
 from likewise.metrics.quadratic import ProjectionMetric, span
 from likewise.metrics.reach import Ellipsoid
-from likewise.metrics.traits import Trait, read_trait
+from likewise.metrics.traits import Trait, cluster_codes, columns_of, delete_groups, read_trait
 
 SAME_DIRECTION = 1e-6
 """Learned directions nearer to dependent than this are one direction: fits are not exact."""

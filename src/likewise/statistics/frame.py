@@ -1,16 +1,136 @@
-"""What is known about all people before the first block of them is added up."""
+"""What is known about all people before the first block is added up: levels of traits, too."""
 
 import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int, Shaped
 
 from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
-from likewise.statistics.trait_levels import TraitLevels
+from likewise.statistics.numerals import numerals, range_names
+
+MISSING = "missing"
+"""The group of those whose trait is not known: counted, never left out."""
+
+MANY = 12
+"""A numeric trait with more values than this (an age, say) is grouped into quarters."""
+
+MOST_LEVELS = 20
+"""A trait with more levels is pooled: numbers into quarters, names into the rest."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TraitLevels:
+    """How the values of one trait are called, and in which group they count.
+
+    Parameters
+    ----------
+    names
+        Names of the levels; people whose trait is missing have code -1.
+    code
+        The level of every value that occurs.
+    counts
+        People by level.
+    groups
+        The group of every level (rare levels are pooled), and last the group of the missing.
+    """
+
+    names: tuple[str, ...]
+    code: Mapping[Any, int]
+    counts: tuple[int, ...]
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(cls, counts: Mapping[Any, int]) -> "TraitLevels":
+        """Name the levels of a trait by how often its values occur."""
+        named = _names(counts)
+        names = tuple(sorted(set(named.values())))
+        place = {name: k for k, name in enumerate(names)}
+        totals = [0] * len(names)
+        for value, count in counts.items():
+            totals[place[named[value]]] += count
+        code = {value: place[name] for value, name in named.items()}
+        return cls(names, code, tuple(totals), (*_pooled(names, totals), MISSING))
+
+    def codes(self, column: Any) -> Int[np.ndarray, " n"]:
+        """Return the code of everyone's level, from an Arrow column of values."""
+        encoded = column.combine_chunks().dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.combine_chunks()
+        table = np.array([self.code.get(v, -1) for v in encoded.dictionary.to_pylist()] + [-1])
+        return table[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+
+    def codes_of(self, names: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """Return the code of everyone's level, from a column of its names."""
+        place = {name: code for code, name in enumerate(self.names)}
+        gone = missing(names)
+        texts = np.where(gone, "", names.astype(str))
+        found, inverse = np.unique(texts, return_inverse=True)
+        codes = np.array([place.get(text, -1) for text in found.tolist()], dtype=np.int64)
+        return np.where(gone, -1, codes[inverse.reshape(-1)])
+
+    def named(self, codes: Int[np.ndarray, " n"]) -> Any:
+        """Return levels as an Arrow column of text, null where the trait is missing."""
+        indices = pa.array(codes, mask=codes < 0)
+        names = pa.array(self.names, pa.string())
+        return pa.DictionaryArray.from_arrays(indices, names).cast(pa.string())
+
+
+def _names(counts: Mapping[Any, int]) -> dict[Any, str]:
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts)
+    if numeric and len(counts) > MANY:
+        return _quarters(counts)
+    return numerals(counts) if numeric else {value: str(value) for value in counts}
+
+
+def _quarters(counts: Mapping[Any, int]) -> dict[Any, str]:
+    values = np.array(sorted(counts), dtype=np.float64)
+    ends = np.cumsum([counts[v] for v in sorted(counts)])
+    ranks = np.floor(np.array((0.25, 0.5, 0.75)) * (ends[-1] - 1))
+    inner = np.unique(values[np.searchsorted(ends, ranks, side="right")])
+    return _by_range(counts, values, np.searchsorted(inner, values))
+
+
+def _by_range(
+    counts: Mapping[Any, int], values: Float[np.ndarray, " m"], place: Int[np.ndarray, " m"]
+) -> dict[Any, str]:
+    ranges = range_names(values, place)
+    return {v: ranges[int(p)] for v, p in zip(sorted(counts), place, strict=True)}
+
+
+def _pooled(names: tuple[str, ...], counts: list[int]) -> tuple[str, ...]:
+    """Pool levels that are too many: numbers into quarters, of names the rarest."""
+    if len(names) <= MOST_LEVELS:
+        return names
+    try:
+        numbers = {float(name): name for name in names}
+    except ValueError:
+        order = np.argsort(-np.array(counts), kind="stable")
+        rare = {names[k] for k in order[MOST_LEVELS - 1 :]}
+        return tuple(f"{len(rare)} other levels" if name in rare else name for name in names)
+    by_number = {number: counts[names.index(name)] for number, name in numbers.items()}
+    values = np.array(sorted(by_number))
+    ends = np.cumsum([by_number[v] for v in sorted(by_number)])
+    inner = _interpolated(values, ends, np.array((0.25, 0.5, 0.75)))
+    grouped = _by_range(by_number, values, np.searchsorted(inner, values))
+    return tuple(grouped[float(name)] for name in names)
+
+
+def _interpolated(
+    values: Float[np.ndarray, " m"], ends: Int[np.ndarray, " m"], shares: Float[np.ndarray, " q"]
+) -> Float[np.ndarray, " q"]:
+    rank = shares * (ends[-1] - 1)
+    low, high = (
+        values[np.searchsorted(ends, r, side="right")] for r in (np.floor(rank), np.ceil(rank))
+    )
+    return low + (rank - np.floor(rank)) * (high - low)
+
 
 MOST_CLASSES = 10_000
 

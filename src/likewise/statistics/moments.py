@@ -1,10 +1,40 @@
-"""Moments that merge: means, squares and cubes about the mean, of blocks as of all rows."""
+"""Sums that merge: moments about the mean, and counts of wrong decisions before and after."""
 
 import dataclasses
-from typing import Any
+import math
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+
+from likewise.outcomes import Outcomes
+from likewise.statistics.frame import Frame
+
+S = TypeVar("S")
+A = TypeVar("A", bound="Additive")
+
+
+class Stat(Protocol):
+    """A summary of some people; the summary of all is the sum, in whatever order and grouping."""
+
+    @classmethod
+    def of(cls: type[S], block: Outcomes, frame: Frame) -> S:
+        """Summarise a block of people."""
+        ...
+
+    def __add__(self: S, other: S) -> S:
+        """Return the summary of the people of both."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Additive:
+    """A frozen dataclass that adds up field by field."""
+
+    def __add__(self: A, other: A) -> A:
+        names = [field.name for field in dataclasses.fields(self)]
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
 
 Numbers = Any
 """A float, or an array of floats: one a cell."""
@@ -165,3 +195,56 @@ class CoMoments:
         """Return the sums of products, about zero, of linear combinations of the columns."""
         mean = coefficients.T @ self.mean
         return coefficients.T @ self.products @ coefficients + self.weight * np.outer(mean, mean)
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorTable(Additive):
+    """Counts of people by whether they are decided wrongly before and after the map.
+
+    Tables of parts of a sample add up to the table of the whole.
+
+    Parameters
+    ----------
+    both, newly_wrong, newly_right, neither
+        Wrong both times (n11), only after (n10), only before (n01), and never (n00).
+    """
+
+    both: int = 0
+    newly_wrong: int = 0
+    newly_right: int = 0
+    neither: int = 0
+
+    @classmethod
+    def of(cls, before: Bool[np.ndarray, " n"], after: Bool[np.ndarray, " n"]) -> "ErrorTable":
+        """Count the errors of each person, before and after."""
+        both = int((before & after).sum())
+        wrong_before, wrong_after = int(before.sum()), int(after.sum())
+        neither = len(before) - wrong_before - wrong_after + both
+        return cls(both, wrong_after - both, wrong_before - both, neither)
+
+    @property
+    def n(self) -> int:
+        """Number of people."""
+        return self.both + self.newly_wrong + self.newly_right + self.neither
+
+    @property
+    def before(self) -> int:
+        """People wrong before the map."""
+        return self.both + self.newly_right
+
+    @property
+    def after(self) -> int:
+        """People wrong after it."""
+        return self.both + self.newly_wrong
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of the error rates; infinite with no error before, undefined with none at all."""
+        if self.before == 0:
+            return math.inf if self.after else math.nan
+        return self.after / self.before
+
+    @property
+    def details(self) -> dict[str, float]:
+        """The four counts by name."""
+        return {name: float(count) for name, count in dataclasses.asdict(self).items()}

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from likewise.inference.placebo import PlaceboComparison
+from likewise.checks.placebo_traits import PlaceboComparison
 
 
 def test_the_p_value_counts_placebos_that_do_at_least_as_much():

@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import binom, norm, t
 from statsmodels.stats.multitest import multipletests
 
-from likewise.inference.by_group import by_group
+from likewise.checks.group_tables import by_group
+from likewise.inference.error_rate_ratio import MidP
 from likewise.inference.hall import Hall, restored
-from likewise.inference.midp import MidP
 from likewise.inference.sampling import Design, mean_of_ratios, ratio_of_means
 from likewise.outcomes import Outcomes
-from likewise.statistics.error_table import ErrorTable
+from likewise.statistics.moments import ErrorTable
 from likewise.statistics.tally import Tally
 
 
