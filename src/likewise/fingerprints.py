@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,12 +46,6 @@ def of_bytes(*contents: bytes) -> str:
         digest.update(len(content).to_bytes(8, "little") if len(contents) > 1 else b"")
         digest.update(content)
     return digest.hexdigest()
-
-
-def of_file(path: str | Path) -> str:
-    """Return the fingerprint of a file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def of_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], about: Any = None) -> str:

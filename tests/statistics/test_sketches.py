@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 
 from likewise.statistics.frame import TraitLevels
-from likewise.statistics.order_statistics import QuantileSketch, TopK, WorstCases
+from likewise.statistics.order_statistics import QuantileSketch, TopK
 
 
 @hypothesis.given(
@@ -48,22 +48,6 @@ def test_a_histogram_of_the_sketch_counts_everyone(rng):
     exact, _ = np.histogram(values, edges * np.r_[1 - 1e-12, np.ones(39), 1 + 1e-12])
     # Bins are 20 % wide, and nobody is more than 1 % from where they are counted.
     assert np.abs(counts - exact).max() < 0.1 * exact.max()
-
-
-@hypothesis.given(st.lists(st.integers(0, 5), min_size=4, max_size=40), st.integers(1, 6))
-@hypothesis.settings(max_examples=30)
-def test_the_worst_cases_do_not_depend_on_the_grouping(harms, wanted):
-    harm, row = np.array(harms, dtype=float), np.arange(len(harms))[::-1].copy()
-    place = row[:, None].astype(float)
-
-    def cases(rows):
-        return WorstCases.of(harm[rows], row[rows], place[rows], -place[rows], wanted)
-
-    parts = [cases(rows) for rows in np.array_split(np.arange(len(harms)), 3)]
-    for found in (parts[0] + parts[1] + parts[2], parts[2] + (parts[1] + parts[0])):
-        expected = sorted(range(len(harms)), key=lambda i: (-harm[i], row[i]))[:wanted]
-        assert found.row.tolist() == row[expected].tolist()
-        np.testing.assert_array_equal(found.after, -place[expected])
 
 
 @hypothesis.given(

@@ -1,7 +1,6 @@
 """Variants of an audit: which people are moved, under which metric, by which map."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
@@ -139,8 +138,3 @@ class Variant:
     @override
     def __repr__(self) -> str:
         return f"Variant({self.name!r})"
-
-
-def unique_names(variants: Sequence[Variant]) -> dict[str, Variant]:
-    """Return variants by name; the same name twice is the same variant."""
-    return {variant.name: variant for variant in variants}

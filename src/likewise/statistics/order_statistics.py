@@ -50,40 +50,6 @@ class TopK:
         return np.sort(self._trimmed(self.wanted).kept)[::-1]
 
 
-@dataclasses.dataclass(frozen=True)
-class WorstCases:
-    """The people harmed most: how much, who, and where they were before and after the move.
-
-    In order of harm, ties by row number, so that it does not matter how people were grouped.
-    """
-
-    wanted: int
-    harm: Float[np.ndarray, " m"]
-    row: Int[np.ndarray, " m"]
-    before: Float[np.ndarray, "m d"]
-    after: Float[np.ndarray, "m d"]
-
-    @classmethod
-    def of(
-        cls,
-        harm: Float[np.ndarray, " n"],
-        row: Int[np.ndarray, " n"],
-        before: Float[np.ndarray, "n d"],
-        after: Float[np.ndarray, "n d"],
-        wanted: int,
-    ) -> "WorstCases":
-        """Keep the people of a block who are harmed most."""
-        order = np.lexsort((row, -harm))[:wanted]
-        return cls(wanted, harm[order], row[order], before[order], after[order])
-
-    def __add__(self, other: "WorstCases") -> "WorstCases":
-        mine = (self.harm, self.row, self.before, self.after)
-        theirs = (other.harm, other.row, other.before, other.after)
-        joined = [np.concatenate(pair) for pair in zip(mine, theirs, strict=True)]
-        harm, row, before, after = joined
-        return WorstCases.of(harm, row, before, after, self.wanted)
-
-
 def largest_needed(n: int) -> int:
     """Return how many of the largest of n ratios their tail is judged by."""
     return min(n, max(hill_count(n) + 1, top_count(n)))
