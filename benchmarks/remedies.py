@@ -111,7 +111,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", likewise.errors.LikewiseWarning)
     rows: dict[str, list[tuple[float, float, float]]] = {}
-    print(f"{'':<18}{'bal. acc.':>12}{'spouse':>10}{'sex, race':>12}{'s':>8}")
+    print(f"{'mean (sd)':<18}{'bal. acc.':>15}{'spouse':>15}{'sex, race':>15}{'s':>8}")
     for seed in range(options.splits):
         split = people(seed)
         few = split.train.take(np.arange(min(options.people, len(split.train))))
@@ -119,10 +119,14 @@ def main() -> None:
         for name, fit in fitted(split, seed).items():
             began = time.process_time()
             rows.setdefault(name, []).append(measured(fit(), split))
-            mean = np.mean(rows[name], axis=0)
             used = time.process_time() - began
-            shown = f"{mean[0]:>12.3f}{mean[1]:>10.3f}{mean[2]:>12.3f}{used:>8.1f}"
-            print(f"{name:<18}{shown}  ({seed + 1} splits)", flush=True)
+            found = np.array(rows[name])
+            spread = found.std(axis=0, ddof=1) if seed else np.full(3, np.nan)
+            shown = "".join(
+                f"{f'{m:.3f} ({s:.3f})':>15}"
+                for m, s in zip(found.mean(axis=0), spread, strict=True)
+            )
+            print(f"{name:<18}{shown}{used:>8.1f}  ({seed + 1} splits)", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 46_500,
+    "lines": 46_900,
     "modules_of_an_audit": 120,
     "functions_of_an_audit": 1190,
     "room_changes_of_an_audit": 64,

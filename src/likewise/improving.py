@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,21 +10,22 @@ from typing import Any
 import numpy as np
 
 from likewise.engine.paired_audits import Margins, compare
-from likewise.errors import InvalidData, InvalidSettings, nearest
+from likewise.errors import LikewiseError, TrainingWarning
 from likewise.extras import need
 from likewise.files import make_folder, write_whole
 from likewise.fingerprints import of_json
-from likewise.remedies import Remedy, baseline, remedies
+from likewise.fitted_model import FittedModel
+from likewise.models import Opened, open_model
+from likewise.models.scikit import features_of
+from likewise.remedies import Remedy, averages, baseline, reading, remedies
 from likewise.report.compare import Comparison
 from likewise.settings import Settings
+from likewise.training_table import as_frame, divided, shown_columns
 from likewise.trials import Trial, TrialJournal, Tried
 from likewise.walk import AuditResult
 
 MOST = (1000, 10_000)
 """People that each remedy is audited on while choosing: at the first look, and in full."""
-
-SHARES = (0.5, 0.25, 0.25)
-"""Of the people: to train on (and to find counterparts among), to choose on, and to judge on."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ class Improvement:
         Whether the chosen model is shown to be fairer, and not inferior by more than the margin.
     seconds
         How long all of it took.
+    trained
+        Whether models were trained; one that cannot be trained again is only averaged.
     """
 
     tried: tuple[Tried, ...]
@@ -53,6 +57,7 @@ class Improvement:
     comparison: Comparison | None
     better: bool
     seconds: float
+    trained: bool = True
 
     def __str__(self) -> str:
         from likewise.report.improve_words import words
@@ -67,12 +72,13 @@ def improve(
     protected: Sequence[str],
     may_matter: Sequence[str],
     model: Any = "boosted",
-    balanced: bool = True,
+    balanced: bool | None = None,
     ignore: Sequence[str] = (),
     delta: float = 1.25,
     margins: Margins | None = None,
     folder: str | Path | None = None,
     seed: int = 0,
+    trust: bool = False,
     progress: Any = None,
 ) -> Improvement:
     """Try remedies over their strength, and return the fairest model that is as accurate.
@@ -85,36 +91,55 @@ def improve(
     Parameters
     ----------
     people
-        A data frame with label, protected traits and features.
+        A data frame or files with label, protected traits and features.
     label, protected, may_matter, ignore
-        Names of columns; protected and ignored ones are not shown to the model.
+        Names of columns; protected and ignored ones are not shown to the model, unless it was
+        fitted on them.
     model
-        ``boosted``, ``network``, or a scikit-learn classifier that reads a data frame.
+        ``boosted``, ``network``, a scikit-learn classifier, which is trained again, or anything
+        else that `likewise.audit` takes: then its answers are averaged over counterparts, and the
+        people should be others than it was trained on.
     balanced
-        Whether all classes count alike in training, as they do in balanced accuracy.
+        Whether all classes count alike in training, as they do in balanced accuracy. By default
+        they do for ``boosted`` and ``network``, and another model is trained as it is.
     delta, margins
         The tolerance, and how much accuracy and loss may suffer; set them beforehand.
     folder
         Where to write the model, results, comparison and a journal that a later run resumes.
+    trust
+        Whether a file of a model that can run code may.
     progress
         Told ``(what, done, total)``.
     """
     began = time.perf_counter()
-    table = _frame(people)
-    features = _features(table, label, protected, may_matter, ignore)
+    table = as_frame(people)
+    ours = isinstance(model, str) and model in ("boosted", "network")
+    if isinstance(model, str) and not ours:
+        model = open_model(model, trust=trust)
+    inner = model.content if isinstance(model, Opened) else model
+    features = shown_columns(table, label, protected, may_matter, ignore, features_of(inner))
     margins = margins or Margins()
     settings = Settings(delta=delta, checks="core", seed=seed).changed(
         columns__label=label, columns__protected=tuple(protected), columns__ignore=tuple(ignore)
     )
-    train, choose, judge = _parts(table, seed)
-    base = baseline(model)
+    train, choose, judge = divided(table, seed)
+    trained = ours or (hasattr(inner, "get_params") and hasattr(inner, "fit"))
+    if trained:
+        x, y = train[features], train[label].to_numpy()
+        base = reading(baseline(inner), x, y)
+        evenly = ours if balanced is None else balanced
+        everything = remedies(base, may_matter, balanced=evenly, classes=len(np.unique(y)))
+        about = [evenly, repr(base)]
+    else:
+        fitted = FittedModel.of(model, train, may_matter, settings)
+        features = list(dict.fromkeys([*fitted.columns, *may_matter]))
+        everything, about = averages(fitted, may_matter), [False, fitted.fingerprint]
     pandas = need("pandas", "boosted", "Looking for a fairer model")
     rows = pandas.util.hash_pandas_object(table, index=False).to_numpy()
     question = [label, list(protected), list(may_matter), features, delta, seed, MOST]
-    asked = of_json([*question, len(table), int(rows.sum()), balanced, repr(base)])
+    asked = of_json([*question, len(table), int(rows.sum()), *about])
     journal = TrialJournal(None if folder is None else Path(folder), asked)
     trial = Trial(train, label, tuple(protected), tuple(may_matter), features, settings)
-    everything = remedies(base, may_matter, balanced=balanced)
     tried: list[Tried] = []
     left = everything
     total, done = len(everything) + (len(everything) + 1) // 2 + 4, 0
@@ -122,10 +147,15 @@ def improve(
     for stage, size in enumerate((min(4000, len(train) // 2), len(train))):
         for remedy in left:
             found = journal.known(remedy.words, stage)
-            if found is None:
-                found = trial(remedy, choose[: people_to_choose[stage]], size, stage)
-                journal.note(found)
-            tried.append(found)
+            try:
+                if found is None:
+                    found = trial(remedy, choose[: people_to_choose[stage]], size, stage)
+                    journal.note(found)
+                tried.append(found)
+            except LikewiseError as error:
+                if remedy.words == "baseline":
+                    raise
+                warnings.warn(str(error), TrainingWarning, stacklevel=2)
             done += 1
             if progress is not None:
                 progress("trying remedies", done, total)
@@ -152,50 +182,11 @@ def improve(
         comparison,
         better,
         time.perf_counter() - began,
+        trained,
     )
     if folder is not None:
         _write(result, Path(folder))
     return result
-
-
-def _frame(people: Any) -> Any:
-    pandas = need("pandas", "boosted", "Looking for a fairer model")
-    if hasattr(people, "to_pandas"):
-        people = people.to_pandas()
-    if not isinstance(people, pandas.DataFrame):
-        raise InvalidData("People to improve a model on are a data frame or a table.")
-    return people.reset_index(drop=True)
-
-
-def _features(
-    table: Any,
-    label: str,
-    protected: Sequence[str],
-    may_matter: Sequence[str],
-    ignore: Sequence[str],
-) -> list[str]:
-    names = list(table.columns)
-    for name in (label, *protected, *may_matter, *ignore):
-        if name not in names:
-            raise InvalidData(f"The table has no column {name!r}.{nearest(name, names)}")
-    if not protected:
-        raise InvalidSettings("Fairer for whom? Name the trait (--protected).")
-    apart = {label, *protected, *ignore}
-    if wrong := [name for name in may_matter if name in apart]:
-        raise InvalidSettings(f"{wrong[0]!r} cannot be among the columns that may matter.")
-    return [name for name in names if name not in apart]
-
-
-def _parts(table: Any, seed: int) -> list[Any]:
-    """Divide people at random into those to train, to choose and to judge on."""
-    order = np.random.default_rng([seed, 18]).permutation(len(table))
-    ends = np.cumsum([int(share * len(table)) for share in SHARES[:-1]])
-    parts = [table.iloc[np.sort(rows)].reset_index(drop=True) for rows in np.split(order, ends)]
-    if len(parts[-1]) < 100:
-        raise InvalidData(
-            f"{len(table)} people are too few to train, choose and judge on: 400 are needed."
-        )
-    return parts
 
 
 def _survivors(
@@ -206,6 +197,7 @@ def _survivors(
     A point of accuracy lost beyond the margin counts like .04 of the audit value.
     """
     first = {one.remedy: one for one in tried}
+    everything = [remedy for remedy in everything if remedy.words in first]
     start = first["baseline"].balanced_accuracy
 
     def missing(remedy: Remedy) -> float:

@@ -8,6 +8,9 @@ from likewise.json_text import Anything, Count, Hash, Number, Share, Size, Text
 from likewise.record_findings import ColumnShareRecord
 from likewise.record_parts import Outcome, Part
 
+ENOUGH = 100
+"""People of a group whose ratio can be compared with others'."""
+
 
 class CounterpartGroup(Part):
     """People of one group, served with what counterparts of other groups bring along.
@@ -115,3 +118,12 @@ class CounterpartsRecord(Part):
     columns_left_out: bool = False
     traits: tuple[CounterpartTrait, ...]
     worst: tuple[CounterpartCase, ...] = ()
+
+    def worst_served(self) -> CounterpartGroup:
+        """Return the group with the largest ratio, among those whose ratio is more than chance.
+
+        That takes a hundred people; where no group has so many, everyone of a trait counts.
+        """
+        groups = [group for trait in self.traits for group in trait.groups]
+        told = [group for group in groups if group.n >= ENOUGH and math.isfinite(group.estimate)]
+        return max(told or [trait.overall for trait in self.traits], key=lambda g: g.estimate)

@@ -49,7 +49,7 @@ class AuditScorer:
             found = audit(estimator, fold, pool=others, map=question, settings=settings)
             part = found.record.counterparts
             assert part is not None
-            return -max(g.estimate for trait in part.traits for g in trait.groups)
+            return -part.worst_served().estimate
         metric = self.metric
         if metric is None:
             from likewise.metrics.learn import sensitive_subspace

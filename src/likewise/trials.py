@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from likewise.errors import InvalidData, LikewiseError, in_short
 from likewise.files import make_folder, write_whole
 from likewise.maps.counterparts import Counterparts
 from likewise.remedies import Remedy
@@ -55,7 +57,14 @@ class Trial:
         """Return the remedy, fitted on the first people of the training part."""
         part = self.train.iloc[:size].reset_index(drop=True)
         traits = {name: part[name].to_numpy() for name in self.protected}
-        return remedy.fit(part[self.features], part[self.label].to_numpy(), traits)
+        try:
+            return remedy.fit(part[self.features], part[self.label].to_numpy(), traits)
+        except LikewiseError:
+            raise
+        except Exception as error:  # whatever the estimator of the user raises
+            raise InvalidData(
+                f"{remedy.words.capitalize()} cannot be trained on this table: {in_short(error)}."
+            ) from None
 
     def audited(self, model: Any, people: Any) -> AuditResult:
         """Return the audit by counterparts from the training part."""
@@ -74,8 +83,13 @@ class Trial:
         found = self.audited(model, people)
         part = found.record.counterparts
         assert part is not None
-        groups = [group for trait in part.traits for group in trait.groups]
-        worst = max(groups, key=lambda group: group.estimate)
+        worst = part.worst_served()
+        if not math.isfinite(worst.estimate):
+            raise InvalidData(
+                "Nobody has comparable people of other groups, alike in "
+                f"{', '.join(self.may_matter)}, so that nothing can be compared. Let fewer columns "
+                "matter."
+            )
         return Tried(
             remedy.words,
             worst.estimate,

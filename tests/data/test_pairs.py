@@ -52,6 +52,22 @@ def squared_and_cells(pool: pa.Table, columns: list[str]) -> tuple[np.ndarray, n
     return squared, equal
 
 
+def test_dates_that_are_text_are_as_far_apart_as_dates(rng):
+    pool = people(rng, 200)
+    days = pa.array(rng.integers(0, 900, 200).astype("datetime64[D]"))
+    there = pool.column_names.index("seen")
+    dated, texts = (
+        pool.set_column(there, "seen", column) for column in (days, days.cast(pa.string()))
+    )
+    one, other = (find_pairs(table, "sex", may_matter=["seen"]) for table in (dated, texts))
+    np.testing.assert_array_equal(one.rows, other.rows)
+    ruler = Ruler.fit(texts, ["seen"])
+    np.testing.assert_array_equal(ruler.place(dated).values, ruler.place(texts).values)
+    words = texts.set_column(there, "seen", pa.array(["yesterday"] * 200))
+    with pytest.raises(InvalidData, match="'seen' holds text, but numbers or dates in the pool"):
+        ruler.place(words)
+
+
 @pytest.mark.parametrize("columns", [L, ["age", "seen"], ["job"], []])
 def test_pairs_are_those_of_going_through_all_distances_in_order(rng, columns):
     pool = people(rng, 150)

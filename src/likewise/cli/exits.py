@@ -14,7 +14,6 @@ from typing import Any, ParamSpec, TextIO, TypeVar, cast
 import typer
 
 from likewise.errors import LikewiseError, LikewiseWarning
-from likewise.report.escaping import for_terminal
 
 NO_EVIDENCE = 0
 EVIDENCE = 1
@@ -29,6 +28,8 @@ R = TypeVar("R")
 
 def say(text: str) -> None:
     """Print a line for the person at the terminal, away from the result."""
+    from likewise.report.escaping import for_terminal
+
     print(for_terminal(text), file=sys.stderr)
 
 

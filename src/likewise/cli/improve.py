@@ -1,7 +1,7 @@
 """``likewise improve``: look for a fairer model that is as accurate."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,10 @@ from likewise.cli.exits import EVIDENCE, NO_EVIDENCE
 
 def improve(
     source: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            help="Tables of people (Parquet, CSV); before them, if there is one, the file of a "
-            "scikit-learn model to train again (--trust).",
+            help="Tables of people (Parquet, CSV); before them, if there is one, a model: one of "
+            "scikit-learn's kind is trained again, the answers of any other are averaged.",
             metavar="[MODEL] TRAIN",
             show_default=False,
         ),
@@ -26,6 +26,13 @@ def improve(
     model: Annotated[
         str, typer.Option(help="Without a MODEL: boosted or network.", rich_help_panel="Method")
     ] = "boosted",
+    balanced: Annotated[
+        bool | None,
+        typer.Option(
+            help="Whether all classes count alike in training; by default they do without a MODEL.",
+            show_default=False,
+        ),
+    ] = None,
     delta: options.Delta = None,
     margin: Annotated[
         float, typer.Option(help="Points of accuracy that may be lost, set beforehand.")
@@ -46,39 +53,31 @@ def improve(
     age,education-num,hours-per-week -o improved
     """
     from likewise.cli.progress import progress_bar
-    from likewise.data.files import open_rows
     from likewise.engine.paired_audits import Margins
     from likewise.errors import InvalidSettings
     from likewise.improving import improve as look_for_a_fairer_model
-    from likewise.models import open_model
+    from likewise.models import is_model_name
 
-    tables = [path for path in source if path.suffix in (".parquet", ".csv") or path.is_dir()]
-    models = [path for path in source if path not in tables]
     if label is None or not may_matter:
         raise InvalidSettings("Name the label (--label) and the columns that may matter.")
-    if len(models) > 1 or not tables:
-        raise InvalidSettings("Name at most one model, and at least one table of people.")
-    base: Any = model
-    if models:
-        base = open_model(str(models[0]), trust=trust).content
-        if not hasattr(base, "get_params"):
-            raise InvalidSettings(
-                f"{str(models[0])!r} is no scikit-learn estimator, which alone can be trained "
-                "again. Leave it out, and choose --model boosted or network."
-            )
-    rows = open_rows([str(path) for path in tables])
+    given = is_model_name(source[0])
+    tables = source[1:] if given else source
+    if not tables:
+        raise InvalidSettings(f"Name a table of people after the model {source[0]!r}.")
     with progress_bar(quiet) as progress:
         found = look_for_a_fairer_model(
-            rows.table(list(rows.schema.names)),
+            tables,
             label=label,
             protected=options.names(protected) or (),
             may_matter=options.names(may_matter) or (),
             ignore=options.names(ignore) or (),
-            model=base,
+            model=source[0] if given else model,
+            balanced=balanced,
             delta=1.25 if delta is None else delta,
             margins=Margins(margin),
             folder=out,
             seed=seed,
+            trust=trust,
             progress=progress,
         )
     print(found)

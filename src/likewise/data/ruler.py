@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
-from likewise.data.arrow import check_finite, is_missing, kind, without_dictionary
+from likewise.data.arrow import (
+    check_finite,
+    days,
+    holds_dates,
+    is_missing,
+    kind,
+    without_dictionary,
+)
 from likewise.errors import InvalidData, nearest
 
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -70,7 +77,9 @@ class Ruler:
             if name not in pool.column_names:
                 hint = nearest(name, pool.column_names)
                 raise InvalidData(f"The pool has no column {name!r} that may matter.{hint}")
-        numbers = tuple(name for name in columns if _is_number(pool[name].type))
+        numbers = tuple(
+            name for name in columns if _is_number(pool[name].type) or holds_dates(pool[name])
+        )
         categories = tuple(name for name in columns if name not in numbers)
         origin, scale = [], []
         for name in numbers:
@@ -96,9 +105,8 @@ class Ruler:
         for j, name in enumerate(self.categories):
             codes[:, j] = _codes(name, table[name], self.levels[name])
         for j, name in enumerate(self.numbers):
-            if not _is_number(table[name].type):
-                found = kind(table[name].type)
-                raise InvalidData(f"Column {name!r} holds {found}, but numbers in the pool.")
+            if not _is_number(table[name].type) and kind(table[name].type) != "text":
+                raise _no_number(name, table[name])
             values[:, j] = _as_numbers(name, table[name]) - self.origin[j]
             codes[:, len(self.categories) + j] = np.isnan(values[:, j])
         return Places(codes, values)
@@ -133,7 +141,12 @@ def _is_number(column_type: Any) -> bool:
 
 
 def _as_numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
-    """Return numbers as they are, and dates and times in days."""
+    """Return numbers as they are, and dates and times in days, also if they are text."""
+    if kind(column.type) == "text":
+        try:
+            return days(column)
+        except pa.ArrowInvalid:
+            raise _no_number(name, column) from None
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         moments = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False)
         column = moments.cast(pa.int64())
@@ -146,6 +159,11 @@ def _as_numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
     found = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64) / unit
     check_finite(name, found)
     return found
+
+
+def _no_number(name: str, column: Any) -> InvalidData:
+    found = kind(column.type)
+    return InvalidData(f"Column {name!r} holds {found}, but numbers or dates in the pool.")
 
 
 def _as_levels(column: Any) -> Any:

@@ -10,7 +10,7 @@ from likewise.models.decoded import ColumnReader
 from likewise.models.endpoint import Endpoint
 from likewise.models.layered import LayeredModel
 from likewise.models.native import takes_gaps
-from likewise.models.open import open_model
+from likewise.models.open import is_model_name, open_model
 from likewise.models.opened import Opened
 from likewise.models.recognise import as_model
 from likewise.models.saved import save_model
@@ -37,6 +37,7 @@ __all__ = [
     "check_conversion",
     "check_rows",
     "columns_read",
+    "is_model_name",
     "open_model",
     "save_model",
     "takes_gaps",

@@ -108,7 +108,8 @@ def from_predictor(estimator: Any) -> BlackBox:
         fingerprint=_fingerprint(estimator),
         decisions=box.card.task == "classification" and not hasattr(estimator, "predict_proba"),
     )
-    return dataclasses.replace(box, card=card)
+    dtype = np.dtype(getattr(estimator, "computes_in", DOUBLE))
+    return dataclasses.replace(box, card=card, dtype=dtype)
 
 
 def answers(estimator: Any) -> Output:

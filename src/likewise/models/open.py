@@ -66,6 +66,16 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
     return SAFE[suffix](content, spec)
 
 
+def is_model_name(spec: str) -> bool:
+    """Tell whether a name is that of a model rather than of a table of people."""
+    path = Path(spec)
+    if path.is_dir():
+        return (path / "MLmodel").exists()
+    address = spec.startswith(("http://", "https://")) and path.suffix not in (".csv", ".parquet")
+    named = not path.exists() and ATTRIBUTE.fullmatch(spec) is not None
+    return address or named or path.suffix.lower() in SUFFIXES
+
+
 def _ask(why: str, trust: bool) -> None:
     if not trust:
         raise TrustRequired(

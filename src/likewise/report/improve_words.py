@@ -10,15 +10,22 @@ from likewise.report.paired_words import sentences
 def words(found: Any) -> str:
     """Return what was tried, what was chosen, and what the other half says, within 80 columns."""
     lines = ["Looking for a fairer model as accurate".center(WIDTH).rstrip(), "=" * WIDTH]
-    lines.append(f"{'on the choosing half':42}{'bal. acc.':>10}{'audit value':>12}{'interval':>14}")
+    lines.append(f"{'on the choosing half':42}{'bal. acc.':>10}{'audit value':>12}{'interval':>16}")
     lines.append("-" * WIDTH)
-    for one in found.tried:
-        early = " (first look)" if one.stage == 0 else ""
+    for k, one in enumerate(found.tried):
+        if k and one.stage < found.tried[k - 1].stage:
+            lines.append("at a first look, on fewer people")
+        span = f"{number(one.lower)} – {number(one.upper)}" if one.lower == one.lower else "exact"
         lines.append(
-            f"{(one.remedy + early)[:41]:42}{one.balanced_accuracy:>10.3f}"
-            f"{number(one.value):>12}{number(one.lower):>8} – {number(one.upper)}"
+            f"{one.remedy[:41]:42}{one.balanced_accuracy:>10.3f}{number(one.value):>12}{span:>16}"
         )
     lines.append("=" * WIDTH)
+    if not found.trained:
+        lines += wrap(
+            "The model cannot be trained again, so that averages of its answers over counterparts "
+            "are all that was tried.",
+            "",
+        )
     if not found.chosen:
         lines += wrap("Nothing tried was fairer and as accurate on the choosing half.", "")
     else:

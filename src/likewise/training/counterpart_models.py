@@ -188,6 +188,8 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         """
         X, y = self._people(X, y)
         base = clone(LogisticRegression() if self.estimator is None else self.estimator)
+        if takes_codes(base):
+            y = np.searchsorted(self.classes_, y)
         kept, free = split_columns(X, self.may_matter)
         share = class_weights(y) if self.balanced else np.ones(len(y))
         if not free or self.weight == 0:
@@ -226,6 +228,12 @@ def class_weights(y: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Return weights under which all classes count alike, with mean one."""
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     return (len(y) / len(counts) / counts)[codes]
+
+
+def takes_codes(estimator: Any) -> bool:
+    """Tell whether an estimator takes 0, 1, … for labels and no others (XGBoost)."""
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    return type(last).__module__.startswith("xgboost")
 
 
 def fit_weighted(

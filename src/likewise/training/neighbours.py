@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from likewise.errors import InvalidSettings, nearest
+from likewise.training.frame_features import days, is_calendar
 
 
 def is_frame(X: Any) -> bool:
@@ -106,12 +107,15 @@ class Standing:
 
 
 def _numeric(X: Any, name: Any) -> bool:
-    return not is_frame(X) or X[name].dtype.kind in "biuf"
+    return not is_frame(X) or X[name].dtype.kind in "biuf" or is_calendar(X[name])
 
 
 def _column(X: Any, name: Any) -> Float[np.ndarray, " n"]:
-    column = X[name].to_numpy() if is_frame(X) else X[:, name]
-    return np.asarray(column, dtype=np.float64)
+    if not is_frame(X):
+        return np.asarray(X[:, name], dtype=np.float64)
+    if X[name].dtype.kind in "biuf":
+        return np.asarray(X[name].to_numpy(np.float64, na_value=np.nan))
+    return days(X[[name]])[:, 0]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ class WithCounterparts(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         else:
-            X, y = validate_data(self, X, y)
+            X, y = validate_data(self, X, y, ensure_all_finite=self._finite)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
@@ -53,7 +53,25 @@ class WithCounterparts(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any) -> Any:
         """Check people to be predicted."""
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, skip_check_array=is_frame(X))
+        if is_frame(X):
+            return validate_data(self, X, reset=False, skip_check_array=True)
+        return validate_data(self, X, reset=False, ensure_all_finite=self._finite)
+
+    @property
+    def computes_in(self) -> np.dtype[Any]:
+        """The precision of the estimator, where it says that it is no double."""
+        return np.dtype(getattr(self.estimator, "computes_in", np.float64))
+
+    @property
+    def _finite(self) -> bool | str:
+        """What numbers may be: as the estimator says."""
+        return "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = getattr(self.estimator, "__sklearn_tags__", None)
+        tags.input_tags.allow_nan = inner is not None and inner().input_tags.allow_nan
+        return tags
 
     def _groups(self, n: int, protected: Any) -> Shaped[np.ndarray, " n"]:
         """Return everyone's group over all traits together."""
