@@ -4,6 +4,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from likewise.errors import InvalidData
+from likewise.maps.candidates import candidate_losses
 from likewise.maps.feasible import Feasible, Levels
 from likewise.maps.search import Reach
 from likewise.metrics.quadratic import ProjectionMetric, ignoring
@@ -108,6 +109,26 @@ def test_no_more_counts_than_who_is_alike_and_who_could_exist_both_suffer(sample
     assert metric.reach is not None
     away, before = (metric.reach.distance(x @ metric.free.T) for x in (moved.x, sample))
     assert (away <= np.maximum(before, 1) + 1e-9).all()
+
+
+def test_looking_at_the_worst_places_first_finds_what_looking_at_all_does(sample, rng):
+    metric = ignoring(rng.normal(size=(2, 6))).with_reach(sample)
+    v, w = torch.from_numpy(rng.normal(size=(2, 6)))
+    model = as_model(lambda x: (torch.sin(3 * x @ v) + x @ w)[:, None], output="logits")
+    feasible, y = Feasible.of(sample, FEATURES), np.arange(400) % 2
+    around = Reach(feasible=feasible).bind(model, metric).surroundings(sample, y)
+    u = rng.uniform(-0.7, 0.7, size=(400, 12, 2))
+    x = sample[:, None] + (u - around.u0[:, None]) @ around.axes
+    near = feasible.nearest(x, sample)
+    far = np.linalg.norm(around.whiten(near.reshape(-1, 6)), axis=1).reshape(400, 12)
+    limit = np.maximum(np.linalg.norm(around.u0, axis=1), 1) + 1e-9
+    found = np.where(far > limit[:, None], -np.inf, candidate_losses(model, near, y))
+    own = model.loss(model(sample), y)
+    expected = np.maximum(own, np.minimum(candidate_losses(model, x, y), found).max(axis=1))
+    best, moved = around.consider(around.start(), u)
+    assert 0.2 < moved.mean() < 0.95
+    np.testing.assert_allclose(best.loss, expected, rtol=1e-8)
+    np.testing.assert_allclose(model.loss(model(best.x), y), best.loss, rtol=1e-12)
 
 
 def test_one_column_and_many_are_matched_alike(rng):

@@ -178,3 +178,16 @@ def test_people_of_one_class_are_judged_by_a_model_that_knows_its_classes(rng):
     model = as_model(LogisticRegression().fit(x, np.where(x[:, 0] > 0, "yes", "no")))
     y, classes = model.targets(np.array(["yes"] * 5))
     assert (y.tolist(), classes) == ([1] * 5, ("no", "yes"))
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (6, 5)])
+def test_places_along_axes_are_answered_as_rows_are(hidden, rng):
+    x, axes = rng.normal(size=(300, 4)), rng.normal(size=(2, 4))
+    y = (x[:, 0] > 0).astype(int)
+    estimator = MLPClassifier(hidden, max_iter=2) if hidden else LogisticRegression()
+    layered = as_model(fit(estimator, x, y))
+    steps = rng.normal(size=(300, 9, 2))
+    rows = (x[:, None] + steps @ axes).reshape(2700, 4)
+    # Sums in another order.
+    np.testing.assert_allclose(layered.along(x, axes)(steps), layered(rows), rtol=1e-11, atol=1e-13)
+    assert layered.along(x[:0], axes)(steps[:0]).shape[0] == 0

@@ -18,8 +18,15 @@ def candidate_losses(
 ) -> Float[np.ndarray, "n m"]:
     """Loss of each person at each of m places, from one call of the model."""
     n, m, d = x.shape
-    out = model(x.reshape(n * m, d)).astype(np.float64, copy=False)
-    loss = model.loss(out, np.repeat(y, m)).reshape(n, m)
+    return losses_of(model, model(x.reshape(n * m, d)), y, m)
+
+
+def losses_of(
+    model: Model, out: Float[np.ndarray, "_ k"], y: Shaped[np.ndarray, " n"], m: int
+) -> Float[np.ndarray, "n {m}"]:
+    """Loss of each person at each of m places, given the outputs there."""
+    n = len(y)
+    loss = model.loss(out.astype(np.float64, copy=False), np.repeat(y, m)).reshape(n, m)
     if not np.isfinite(loss).all():
         bad = int((~np.isfinite(loss)).any(axis=1).sum())
         raise InvalidModel(

@@ -9,6 +9,9 @@ from jaxtyping import Float
 
 from likewise.errors import InvalidData
 
+FEW = 32
+"""Combinations up to which comparing them one by one is the fastest."""
+
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,14 +37,19 @@ class Levels:
 
     def nearest(self, x: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
         """Return the combination nearest to each row; of two equally near, the first."""
-        values = self.values.astype(x.dtype, copy=False)
+        values = self.values
         if values.shape[1] == 1:
-            right = np.searchsorted(values[:, 0], x[:, 0])
-            high = values[np.minimum(right, len(values) - 1), 0]
-            low = values[np.maximum(right - 1, 0), 0]
-            return np.where(x[:, 0] - low <= high - x[:, 0], low, high)[:, None]
+            middles = (values[1:, 0] + values[:-1, 0]) / 2
+            return values[np.searchsorted(middles, x[:, 0])]
         # |x − v|² without |x|², which is the same for all combinations.
-        return values[(np.square(values).sum(axis=1) - 2 * x @ values.T).argmin(axis=1)]
+        far = np.square(values).sum(axis=1)[:, None] - 2 * values @ x.T
+        if len(far) > FEW:
+            return values[far.argmin(axis=0)]
+        first, least = np.zeros(len(x), dtype=np.intp), far[0].copy()
+        for number, this in enumerate(far[1:], start=1):
+            np.putmask(first, this < least, number)
+            np.minimum(least, this, out=least)
+        return values.T.take(first, axis=1).T
 
 
 @final
@@ -96,19 +104,22 @@ class Feasible:
         known
             Whether `knows` has said that nobody has what was not observed.
         """
-        x = x.copy()
+        n, m, d = x.shape
+        # Feature by feature, since columns are chosen one after the other.
+        found = x.reshape(n * m, d).T.copy()
+        own = None if known else np.repeat(x0.T, m, axis=1)
         for choice in self.choices:
             first, last = choice.columns[0], choice.columns[-1]
             whole = last - first + 1 == len(choice.columns)
             columns = slice(first, last + 1) if whole else list(choice.columns)
-            part, own = x[:, :, columns], x0[:, columns]
-            near = choice.nearest(part.reshape(-1, part.shape[2])).reshape(part.shape)
-            if not known:
-                from_own = np.square(part - own[:, None]).sum(axis=2)
-                stay = from_own <= np.square(part - near).sum(axis=2)
-                near = np.where(stay[:, :, None], own[:, None], near)
-            x[:, :, columns] = near
-        return x
+            part = found[columns]
+            near = choice.nearest(part.T).T
+            if own is not None:
+                from_own = np.square(part - own[columns]).sum(axis=0)
+                stay = from_own <= np.square(part - near).sum(axis=0)
+                near = np.where(stay, own[columns], near)
+            found[columns] = near
+        return found.reshape(d, n, m).transpose(1, 2, 0)
 
 
 def column_groups(x: Float[np.ndarray, "n d"], names: Sequence[str]) -> list[list[int]]:

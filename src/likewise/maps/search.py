@@ -138,7 +138,8 @@ class BoundReach:
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
-        size = max(1, NUMBERS // (x0.shape[1] * self.budget))
+        # About half of the budget is looked at in one call.
+        size = max(1, 2 * NUMBERS // (x0.shape[1] * self.budget))
         parts = [
             self.search(self.surroundings(x0[start : start + size], y[start : start + size]))
             for start in range(0, max(len(x0), 1), size)

@@ -1,18 +1,22 @@
 """Searches the ellipsoid around each person, in coordinates where it is the unit ball."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
-from likewise.maps.candidates import GAIN, candidate_losses, worse
+from likewise.maps.candidates import GAIN, candidate_losses, losses_of, worse
 from likewise.metrics.reach import lengths
-from likewise.models.base import Model
+from likewise.models.base import Model, Steps
 
 Snap = Callable[[Float[np.ndarray, "n m d"], Float[np.ndarray, "n d"]], Float[np.ndarray, "n m d"]]
 """Moves places near people ``x0`` to where someone could really be."""
+
+Instead = tuple[Int[np.ndarray, " q"], Int[np.ndarray, " q"], Float[np.ndarray, "q d"]]
+"""People, the number of a place of theirs, and who could exist and stands there instead."""
 
 
 @final
@@ -84,46 +88,76 @@ class Surroundings:
         """Move people to the worst of m places each, where it is worse; and tell who moved."""
         if u.shape[1] == 0:
             return best, np.zeros(len(best.u), dtype=bool)
-        x = self.places(u)
-        loss = candidate_losses(self.model, x, self.y)
-        if self.snap is not None:
-            self._count_what_is_possible(self.snap, x, loss, best.loss)
+        outputs = self._outputs(u - self.u0[:, None])
+        loss = losses_of(self.model, outputs, self.y, u.shape[1])
+        instead = [] if self.snap is None else self._possible(self.snap, u, loss, best)
         place, moves = worse(best.loss, loss)
         row = np.arange(len(place))
-        m = u.shape[1]
-        return best.after(m, moves, u[row, place], x[row, place], loss[row, place]), moves
+        found = u[row, place]
+        x = self.at(row, found)
+        for who, where, near in instead:
+            chosen = place[who] == where
+            x[who[chosen]] = near[chosen]
+        return best.after(u.shape[1], moves, found, x, loss[row, place]), moves
 
-    def places(self, u: Float[np.ndarray, "n m r"]) -> Float[np.ndarray, "n m d"]:
-        """Return the features of m places each; laid out feature by feature, as trees are asked."""
-        n, m, r = u.shape
-        x = self.axes.T @ (u - self.u0[:, None]).reshape(n * m, r).T
-        x = x.reshape(len(x), n, m)
-        x += self.x0.T[:, :, None]
-        return x.transpose(1, 2, 0)
+    @functools.cached_property
+    def _outputs(self) -> Steps:
+        return self.model.along(self.x0, self.axes)
 
-    def _count_what_is_possible(
-        self,
-        snap: Snap,
-        x: Float[np.ndarray, "n m d"],
-        loss: Float[np.ndarray, "n m"],
-        now: Float[np.ndarray, " n"],
-    ) -> None:
+    def at(
+        self, who: Int[np.ndarray, " q"], u: Float[np.ndarray, "q r"]
+    ) -> Float[np.ndarray, "q d"]:
+        """Return the features of places, one each for some people."""
+        x = (u - self.u0[who]) @ self.axes
+        x += self.x0[who]
+        return x
+
+    def _possible(
+        self, snap: Snap, u: Float[np.ndarray, "n m r"], loss: Float[np.ndarray, "n m"], best: Best
+    ) -> list[Instead]:
         """Count a place only as far as the nearest person who could exist is served badly, too.
 
         Where that person is served better than the place itself, they take its place; whoever is
-        out of reach does not count. So rounding alone hurts nobody.
+        out of reach does not count. So rounding alone hurts nobody. Of many places the worst is
+        looked at first, and then those that could be worse than what was found there.
         """
-        who, place = np.nonzero(loss > now[:, None] * (1 + GAIN))
+        could = loss > best.loss[:, None] * (1 + GAIN)
+        if loss.shape[1] <= 2:
+            return self._nearest(snap, u, loss, best, could)
+        first = np.zeros_like(could)
+        first[np.arange(len(loss)), loss.argmax(axis=1)] = True
+        instead = self._nearest(snap, u, loss, best, could & first)
+        could &= ~first
+        top = np.where(could, -np.inf, loss).max(axis=1)
+        could &= loss >= (top - GAIN * np.abs(top))[:, None]
+        return instead + self._nearest(snap, u, loss, best, could)
+
+    def _nearest(
+        self,
+        snap: Snap,
+        u: Float[np.ndarray, "n m r"],
+        loss: Float[np.ndarray, "n m"],
+        best: Best,
+        chosen: Bool[np.ndarray, "n m"],
+    ) -> list[Instead]:
+        """Put people who could exist in the place of some places, where they are served better."""
+        who, place = np.nonzero(chosen)
         if not len(who):
-            return
-        near = snap(x[who, place][:, None], self.x0[who])
-        found = candidate_losses(self.model, near, self.y[who])[:, 0]
-        far = lengths(self.whiten(near[:, 0]))[:, 0]
-        far_now = lengths(self.u0[who])[:, 0]
+            return []
+        near = snap(self.at(who, u[who, place])[:, None], self.x0[who])[:, 0].T
+        # Most are whoever was found before: nothing more is asked about them.
+        new = (near != best.x.T.take(who, axis=1)).any(axis=0)
+        loss[who[~new], place[~new]] = best.loss[who[~new]]
+        if not new.any():
+            return []
+        who, place, near = who[new], place[new], near[:, new].T
+        found = candidate_losses(self.model, near[:, None], self.y[who])[:, 0]
+        far, far_now = lengths(self.whiten(near))[:, 0], lengths(self.u0[who])[:, 0]
         found[far > np.maximum(far_now, 1) + 1e-9] = -np.inf
         better = found < loss[who, place]
         who, place = who[better], place[better]
-        x[who, place], loss[who, place] = near[better, 0], found[better]
+        loss[who, place] = found[better]
+        return [(who, place, near[better])]
 
     def climb(self, best: Best, budget: int) -> Best:
         """Follow gradients: towards the rim where the loss would be largest if it were linear.

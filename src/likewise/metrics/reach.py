@@ -132,7 +132,7 @@ class Ellipsoid:
 
 def lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
     """Length of each row."""
-    return np.sqrt(np.square(u).sum(axis=1, keepdims=True))
+    return np.sqrt(np.einsum("nr,nr->n", u, u))[:, None]
 
 
 def _times(

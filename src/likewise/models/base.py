@@ -21,6 +21,10 @@ Pullback = Callable[[np.ndarray], np.ndarray]
 """From gradients in the outputs (n × k) to gradients in the rows (n × d)."""
 
 
+Steps = Callable[[np.ndarray], np.ndarray]
+"""From m steps along r axes for each person (n × m × r) to the outputs there (nm × k)."""
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelCard:
     """What is known of a model without running it.
@@ -116,6 +120,18 @@ class Model(abc.ABC):
         Only models whose card says ``differentiable`` have it.
         """
         raise InvalidModel(f"The {self.card.kind} gives answers only, no gradients.")
+
+    def along(self, x0: Float[np.ndarray, "n d"], axes: Float[np.ndarray, "r d"]) -> Steps:
+        r"""Return the outputs at places :math:`x_0 + s A`, as a function of the steps s."""
+
+        def outputs(steps: Float[np.ndarray, "n m r"]) -> Float[np.ndarray, "_ k"]:
+            n, m, r = steps.shape
+            # Laid out feature by feature, as trees are asked.
+            x = (axes.T @ steps.reshape(n * m, r).T).reshape(len(axes.T), n, m)
+            x += x0.T[:, :, None]
+            return self(x.reshape(len(x), n * m).T)
+
+        return outputs
 
     @property
     def cells(self) -> Cells | None:

@@ -11,10 +11,13 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.losses import Output
-from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
+from likewise.models.base import Front, Model, ModelCard, Pullback, Reference, Steps
 from likewise.models.forward import run, run_and_pull
 from likewise.models.layers import Layer
 from likewise.models.network import Network, plain_network
+
+NUMBERS = 2**16
+"""Numbers in one array on the way through a network (512 kB): as many as stay in cache."""
 
 
 @final
@@ -91,6 +94,28 @@ class LayeredModel(Model):
         self, x: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
         return run_and_pull(self.chain.layers, x.astype(np.float64, copy=False))
+
+    @override
+    def along(self, x0: Float[np.ndarray, "n d"], axes: Float[np.ndarray, "r d"]) -> Steps:
+        first, *rest = self.chain.layers
+        if first.name != "Linear":
+            return super().along(x0, axes)
+        # People enter through the first layer alone: a step there is as wide as the layer.
+        entry = run([first], x0.astype(np.float64, copy=False))
+        into = axes @ first.arrays["weight"].T
+
+        def outputs(steps: Float[np.ndarray, "n m r"]) -> Float[np.ndarray, "_ k"]:
+            n, m, r = steps.shape
+            size = max(1, NUMBERS // (m * entry.shape[1]))
+            parts = []
+            for start in range(0, max(n, 1), size):
+                some = steps[start : start + size]
+                h = (some.reshape(len(some) * m, r) @ into).reshape(len(some), m, len(into.T))
+                h += entry[start : start + size, None]
+                parts.append(run(rest, h.reshape(len(some) * m, len(into.T))))
+            return np.concatenate(parts)
+
+        return outputs
 
     @functools.cached_property
     @override
