@@ -1,7 +1,7 @@
 """Opens files and data frames as one stream of rows, in a fixed order, with one schema."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ from likewise.data import csv_files
 from likewise.data.arrow import frame_table, kind, plain_type
 from likewise.data.csv_format import CsvFormat, sniff
 from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, RowsPart, TablePart
-from likewise.data.paths import Address, Place, expand, is_csv, reading, size_of
+from likewise.data.paths import Place, check_filled, expand, is_csv, reading
 from likewise.data.roles import check_names
-from likewise.errors import InvalidData, InvalidFile, in_short
+from likewise.errors import InvalidData, in_short
 from likewise.files import replacing
 
 
@@ -124,22 +124,23 @@ def open_rows(source: Any, *, text: frozenset[str] = frozenset()) -> Rows:
         return Rows(name, (part,), _plain(table.schema))
     paths = expand(source)
     written = {path: _sniffed(path) for path in paths if is_csv(path)}
-    names = {path: _column_names(path, written.get(path)) for path in paths}
+    stored = {path: ParquetPart.at(path) for path in paths if path not in written}
+    names = {path: _column_names(path, written, stored) for path in paths}
     for path in paths[1:]:
         _check_same(names[paths[0]], names[path], str(paths[0]), str(path))
     survey = csv_files.CsvTypes(text)
     counts = {path: _survey(survey, path, names[path], form) for path, form in written.items()}
     marked = frozenset(survey.marked)
     parts = tuple(
-        CsvPart(
+        stored[path]
+        if path in stored
+        else CsvPart(
             str(path),
             survey.schema(names[path]),
             counts[path],
             path,
             dataclasses.replace(written[path], marked=marked),
         )
-        if path in counts
-        else ParquetPart.at(path)
         for path in paths
     )
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files, {paths[0]} to {paths[-1]}"
@@ -148,17 +149,18 @@ def open_rows(source: Any, *, text: frozenset[str] = frozenset()) -> Rows:
 
 def _sniffed(path: Place) -> CsvFormat:
     with reading(path):
+        check_filled(path)
         return sniff(path)
 
 
-def _column_names(path: Place, written: CsvFormat | None) -> list[str]:
-    with reading(path):
-        if size_of(path) == 0:
-            raise InvalidFile(f"The file {str(path)!r} is empty.")
-        if written is None:
-            names = pq.read_schema(path.open() if isinstance(path, Address) else path).names
-        else:
-            names = csv_files.names_of(path, written)
+def _column_names(
+    path: Place, written: Mapping[Place, CsvFormat], stored: Mapping[Place, ParquetPart]
+) -> list[str]:
+    if path in stored:
+        names = stored[path].schema.names
+    else:
+        with reading(path):
+            names = csv_files.names_of(path, written[path])
     check_names(names, repr(str(path)))
     return names
 

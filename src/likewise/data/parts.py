@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from likewise.data import csv_files
 from likewise.data.csv_format import CsvFormat
-from likewise.data.paths import Address, Place, reading
+from likewise.data.paths import Address, Place, check_filled, reading
 from likewise.errors import InvalidData
 
 BATCH_ROWS = 32768
@@ -108,10 +108,11 @@ class ParquetPart(RowsPart):
     @classmethod
     def at(cls, path: Place) -> "ParquetPart":
         """Look at a file's schema and the sizes of its row groups."""
-        with reading(path), _parquet(path) as file:
-            about = file.metadata
-            groups = tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))
-            return cls(str(path), file.schema_arrow, about.num_rows, path, groups)
+        with reading(path):
+            check_filled(path)
+            with _parquet(path) as file:
+                groups = _group_sizes(file)
+                return cls(str(path), file.schema_arrow, file.metadata.num_rows, path, groups)
 
     @override
     def batches(self, columns: list[str]) -> Iterator[Any]:
@@ -144,9 +145,7 @@ class _Cursor:
         self.position = 0
         self._left: Any = None
         self._file = _parquet(part.path)
-        about = self._file.metadata
-        found = tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))
-        if found != part.groups:
+        if _group_sizes(self._file) != part.groups:
             raise InvalidData(
                 f"{part.name!r} changed while it was audited: its rows are cut otherwise. Restore "
                 "the file and continue with --resume, or begin again."
@@ -201,3 +200,8 @@ def _parquet(path: Place) -> pq.ParquetFile:
     return pq.ParquetFile(
         opened, pre_buffer=False, buffer_size=BUFFER_BYTES, page_checksum_verification=True
     )
+
+
+def _group_sizes(file: pq.ParquetFile) -> tuple[int, ...]:
+    about = file.metadata
+    return tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))

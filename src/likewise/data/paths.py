@@ -117,6 +117,12 @@ def size_of(place: Place) -> int:
     return place.size() if isinstance(place, Address) else place.stat().st_size
 
 
+def check_filled(place: Place) -> None:
+    """Refuse a file of no bytes."""
+    if size_of(place) == 0:
+        raise InvalidFile(f"The file {str(place)!r} is empty.")
+
+
 def _behind(root: str) -> list[Place]:
     """Return the files that an address means: itself, those of a folder, or those of a pattern."""
     split = urlsplit(root)
