@@ -183,6 +183,12 @@ class Columns(Choices):
         (), description="Columns that may make a difference: people are alike only if these are."
     )
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How a table is read besides its label: arguments of `likewise.read` and its like."""
+        names = ("protected", "weight", "cluster", "ignore", "inputs", "drop_missing")
+        return {name: getattr(self, name) for name in names}
+
     @pydantic.field_validator("protected", "ignore", "inputs", "may_matter", mode="before")
     @classmethod
     def _names_in_one(cls, value: Any) -> Any:

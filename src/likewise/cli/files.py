@@ -33,18 +33,12 @@ def read_people(paths: list[Path], settings: Any, encoder: Any, *, raw: bool) ->
     from likewise.cli.options import require_label
     from likewise.data.table import read
 
-    columns = settings.columns
     return read(
         [str(path) for path in paths],
         label=require_label(settings),
-        protected=columns.protected,
-        weight=columns.weight,
-        cluster=columns.cluster,
-        ignore=columns.ignore,
-        inputs=columns.inputs,
         encoder=encoder,
-        drop_missing=columns.drop_missing,
         raw=raw,
+        **settings.columns.reading,
     )
 
 

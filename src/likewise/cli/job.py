@@ -68,20 +68,15 @@ class Job:
 
         metric = None if self.metric is None else load_metric(self.metric)
         encoder = files.open_encoder(self.encoder, metric)
-        model, columns = self.source, self.settings.columns
+        model = self.source
         opened = open_model(model, trust=self.trust) if isinstance(model, str) else model
         people = as_source(
             [str(path) for path in self.paths],
             label=label,
-            protected=columns.protected,
-            weight=columns.weight,
-            cluster=columns.cluster,
-            ignore=columns.ignore,
-            inputs=columns.inputs,
             encoder=encoder,
-            drop_missing=columns.drop_missing,
             raw=encoder is None and files.reads_columns(opened, self.settings),
             unlabelled=label is None,
+            **self.settings.columns.reading,
         )
         return model, people, metric
 

@@ -119,12 +119,7 @@ def _people(
     encoder = files.open_encoder(encoder_file, None) or Encoder.fit(
         [str(path) for path in paths],
         label=columns.label,
-        protected=columns.protected,
-        weight=columns.weight,
-        cluster=columns.cluster,
-        ignore=columns.ignore,
-        inputs=columns.inputs,
-        drop_missing=columns.drop_missing,
         keep_missing=not columns.drop_missing,
+        **columns.reading,
     )
     return files.read_people(paths, settings, encoder, raw=False), {"encoder": encoder.to_json()}

@@ -94,14 +94,9 @@ def find_people(people: Any, model: Any, settings: Settings) -> Source:
         as_source(
             people,
             label=columns.label,
-            protected=columns.protected,
-            weight=columns.weight,
-            cluster=columns.cluster,
-            ignore=columns.ignore,
-            inputs=columns.inputs,
-            drop_missing=columns.drop_missing,
             raw=as_model(model, output=columns.output).front is not None,
             unlabelled=settings.decide.favourable is not None,
+            **columns.reading,
         )
         if not isinstance(people, AuditData)
         else as_source(people)
