@@ -37,7 +37,7 @@ from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
 from likewise.metrics.quadratic import ignoring
 from likewise.models import as_model
-from likewise.scale.blocks import block_size, run_blocks
+from likewise.scale.executors import block_size, run_blocks
 
 SIZES = {39: [10**3, 10**4, 10**5, 10**6], 2000: [10**3, 10**4, 10**5]}
 ODD = [(10_000, 2, 1000), (39, 30, 10_000), (200, 50, 10_000)]

@@ -19,7 +19,7 @@ from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.models import as_model
 from likewise.models.base import Model
-from likewise.scale.blocks import block_size, run_blocks
+from likewise.scale.executors import block_size, run_blocks
 
 MODELS = ("baseline", "deeper", "logistic", "overfitted")
 SPLIT = 98539

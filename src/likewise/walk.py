@@ -35,7 +35,7 @@ from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
-from likewise.models.drift import Remembered
+from likewise.models.behaviour import Remembered
 from likewise.scale.executors import Executor, Threads
 from likewise.scale.store import Memory, Store
 from likewise.settings import Choice, Settings

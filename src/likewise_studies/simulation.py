@@ -15,7 +15,7 @@ from scipy.special import expit, ndtri
 
 from likewise import AuditData
 from likewise.data import simulation as simulated_people
-from likewise.ode.steps import power_decay
+from likewise.ode.integrate import power_decay
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
 from likewise_studies.text_tables import Table, csv_text
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from likewise.errors import InvalidSettings
-from likewise.inference.delta_curve import delta_curve, metric_error_bound
+from likewise.inference.ratio_test import delta_curve, metric_error_bound
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
 
 

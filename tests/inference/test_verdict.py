@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from likewise.errors import InvalidSample
-from likewise.inference.delta_curve import delta_curve
+from likewise.inference.ratio_test import delta_curve
 from likewise.inference.ratio_tests import LossRatioTest, MeanLossRatioTest
 from likewise.statistics.frame import Frame
 from likewise.statistics.tally import Tally

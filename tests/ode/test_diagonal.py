@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from likewise.ode.diagonal import FEW, Diagonal
+from likewise.ode.solvers import FEW, Diagonal
 
 FACTORS = {
     "two runs": np.array([3.0, 3.0, 3.0, -0.5, -0.5]),

@@ -3,9 +3,8 @@ import math
 import numpy as np
 
 from likewise.ode.exponential import Exponential4
-from likewise.ode.integrate import integrate
+from likewise.ode.integrate import constant, integrate
 from likewise.ode.solvers import RK4, Euler
-from likewise.ode.steps import constant
 
 
 def column(*values):

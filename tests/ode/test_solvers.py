@@ -5,9 +5,8 @@ import pytest
 
 from likewise.errors import InvalidSettings
 from likewise.ode.exponential import Exponential2, Exponential4, ExponentialAdams
-from likewise.ode.integrate import integrate
+from likewise.ode.integrate import constant, integrate
 from likewise.ode.solvers import RK4, Euler, SemilinearField
-from likewise.ode.steps import constant
 
 SOLVERS = [Euler(), RK4(), Exponential2(), Exponential4(), ExponentialAdams()]
 EXPONENTIAL = [Exponential2(), Exponential4(), ExponentialAdams()]

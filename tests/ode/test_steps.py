@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.errors import InvalidSettings
-from likewise.ode.steps import constant, halved, partition, places, power_decay
+from likewise.ode.integrate import constant, halved, partition, places, power_decay
 
 
 def test_constant_steps_are_equal():

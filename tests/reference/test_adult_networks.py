@@ -13,7 +13,7 @@ from likewise.metrics.quadratic import ProjectionMetric
 from likewise.models import as_model
 from likewise.models.torch_layers import FixedProjection
 from likewise.outcomes import Outcomes
-from likewise.scale.blocks import block_size, run_blocks
+from likewise.scale.executors import block_size, run_blocks
 
 Z = 1.6448536
 

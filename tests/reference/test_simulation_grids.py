@@ -13,7 +13,7 @@ from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
 from likewise.metrics.quadratic import QuadraticMetric
 from likewise.models.base import Model, ModelCard
-from likewise.scale.blocks import run_blocks
+from likewise.scale.executors import run_blocks
 
 THETA = np.round(np.arange(-4, 4.01, 0.4), 10)
 

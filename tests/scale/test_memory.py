@@ -3,7 +3,7 @@
 import pytest
 
 from likewise.errors import InvalidSettings
-from likewise.scale.blocks import block_size
+from likewise.scale.executors import block_size
 from likewise.scale.memory import parse_memory, plan_pieces, resident_memory
 
 

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from likewise.ode.integrate import integrate
+from likewise.ode.integrate import Steps, constant, integrate, power_decay
 from likewise.ode.solvers import RK4, Euler
-from likewise.ode.steps import Steps, constant, power_decay
 
 
 def bound(h: float, m: float, d: int, lipschitz: float, time: float) -> float:

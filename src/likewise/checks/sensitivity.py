@@ -13,7 +13,7 @@ from likewise.engine.decide import Judgement, judge
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.variants import Move, Variant
-from likewise.inference.delta_curve import metric_error_bound
+from likewise.inference.ratio_test import metric_error_bound
 from likewise.maps.base import UnfairMap
 from likewise.metrics.base import FairMetric
 from likewise.record import SensitivityRecord

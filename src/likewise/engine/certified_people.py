@@ -12,7 +12,7 @@ from scipy import special
 from likewise.maps.flow import GradientFlow, Precision
 from likewise.metrics.base import FairMetric
 from likewise.models.base import Model
-from likewise.scale.blocks import block_size, run_blocks
+from likewise.scale.executors import block_size, run_blocks
 
 SURE = 0.995
 """Level at which chance is allowed for, on either side."""

@@ -6,8 +6,7 @@ from typing import Any
 
 from likewise.choices import MAPS, TESTS, make, note, parameters
 from likewise.errors import InvalidSettings, nearest
-from likewise.inference.delta_curve import delta_curve
-from likewise.inference.ratio_test import RatioTest
+from likewise.inference.ratio_test import RatioTest, delta_curve
 from likewise.inference.verdict import Evidence, Verdict
 from likewise.metrics.base import FairMetric
 from likewise.models.base import ModelCard

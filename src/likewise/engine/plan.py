@@ -25,8 +25,7 @@ from likewise.metrics.base import FairMetric
 from likewise.models.base import Model
 from likewise.models.performance import Performance, performance_of
 from likewise.outcomes import Outcomes
-from likewise.scale.blocks import block_size
-from likewise.scale.executors import Executor, Threads, processors
+from likewise.scale.executors import Executor, Threads, block_size, processors
 from likewise.settings import Settings
 from likewise.statistics.frame import TraitLevels
 

@@ -19,9 +19,17 @@ from likewise.metrics.base import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
 from likewise.ode.exponential import Exponential2, Exponential4, ExponentialAdams
-from likewise.ode.integrate import Solution, integrate
+from likewise.ode.integrate import (
+    Solution,
+    Steps,
+    constant,
+    halved,
+    integrate,
+    partition,
+    places,
+    power_decay,
+)
 from likewise.ode.solvers import RK4, Euler, Field, Solver
-from likewise.ode.steps import Steps, constant, halved, partition, places, power_decay
 from likewise.outcomes import Status
 
 SolverName = Literal["auto", "euler", "rk4", "exponential2", "exponential4", "exponential_adams"]

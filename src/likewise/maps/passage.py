@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 
 from likewise.losses import Loss
 from likewise.models.base import Model
-from likewise.models.network import Affine
+from likewise.models.layers import Affine
 
 
 @final

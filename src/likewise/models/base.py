@@ -11,7 +11,7 @@ from jaxtyping import Float, Shaped
 
 from likewise.errors import InvalidData, InvalidModel
 from likewise.losses import Loss, LossName, Output
-from likewise.models.network import Network
+from likewise.models.layers import Network
 from likewise.models.tree_cells import Cells
 
 Task = Literal["classification", "regression"]

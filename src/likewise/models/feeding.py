@@ -12,7 +12,7 @@ from likewise.audit_data import GAP
 from likewise.errors import InvalidModel
 from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
 from likewise.models.decoded import Decoder
-from likewise.models.network import Affine, Network
+from likewise.models.layers import Affine, Network
 
 
 @final

@@ -13,8 +13,7 @@ from typing_extensions import override
 from likewise.losses import Output
 from likewise.models.base import Front, Model, ModelCard, Pullback, Reference, Steps
 from likewise.models.forward import run, run_and_pull
-from likewise.models.layers import Layer
-from likewise.models.network import Network, plain_network
+from likewise.models.layers import Layer, Network, plain_network
 
 NUMBERS = 2**16
 """Numbers in one array on the way through a network (512 kB): as many as stay in cache."""

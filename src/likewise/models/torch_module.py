@@ -19,7 +19,7 @@ from likewise.errors import InvalidModel, in_short
 from likewise.losses import Output
 from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
 from likewise.models.layered import Chain, probe_rows
-from likewise.models.network import Network, plain_network
+from likewise.models.layers import Network, plain_network
 from likewise.models.torch_layers import read_layers, without_link
 
 Function = Callable[[Tensor], Any]

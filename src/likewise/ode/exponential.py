@@ -14,8 +14,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.ode.diagonal import Diagonal, State
-from likewise.ode.solvers import Field, SemilinearField, Solver, Step, Turns
+from likewise.ode.solvers import Diagonal, Field, SemilinearField, Solver, State, Step, Turns
 
 
 def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:

@@ -9,12 +9,13 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import os
 import resource
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, Protocol, TypeVar, final, runtime_checkable
 
 import threadpoolctl
 from typing_extensions import override
@@ -159,7 +160,9 @@ class Threads(Executor):
 
         size = self.workers or processors()
         with single_threaded():
-            pool = concurrent.futures.ThreadPoolExecutor(size, thread_name_prefix="likewise")
+            pool = concurrent.futures.ThreadPoolExecutor(
+                size, thread_name_prefix="likewise", initializer=_calm_torch
+            )
             try:
                 yield from self._all(pool, answer, tasks, size)
             finally:
@@ -186,6 +189,50 @@ class Threads(Executor):
                     under_way[pool.submit(answer, task)] = task
 
 
+T = TypeVar("T")
+
+CACHE = 2**19
+"""Numbers of a block's feature matrix that the processor's cache bears."""
+
+
+def block_size(d: int) -> int:
+    """Return the number of rows in a block, which suits the cache.
+
+    Not a power of two: columns a power of two apart fall on one another in the cache, and matrix
+    products take up to a third longer. It depends on the number of features alone, never on
+    threads or memory, so that blocks, and with them the last digits of every result, are the same
+    everywhere.
+    """
+    size = 65 * 32
+    while size > 65 and size * d > CACHE:
+        size //= 2
+    return size
+
+
+def run_blocks(
+    function: Callable[[slice], T], n_rows: int, *, size: int, threads: int = 1
+) -> list[T]:
+    """Return ``function(rows)`` for consecutive blocks of rows, in their order.
+
+    Blocks begin at row 0 and have ``size`` rows, but for the last.
+    """
+    if size < 1:
+        raise InvalidSettings(f"Blocks need a size (here {size}).")
+
+    def block(numbers: range) -> T:
+        return function(slice(numbers.start * size, min(numbers.stop * size, n_rows)))
+
+    run = Inline() if threads == 1 else Threads(threads)
+    numbers = [range(k, k + 1) for k in range(-(-n_rows // size))]
+    found = dict(run.map(_Always(block), numbers))
+    return [found[number] for number in numbers]
+
+
+class _Always:
+    def __init__(self, work: Callable[[range], Any]) -> None:
+        self.begin = lambda: work
+
+
 def attempt(work: Work, task: Any) -> Reply:
     """Try a task; whatever goes wrong is a reply, not an exception."""
     try:
@@ -206,15 +253,27 @@ def first_done(futures: Iterable[Any], seconds: float | None = None) -> set[Any]
 def single_threaded() -> Iterator[None]:
     """Keep libraries to one thread each: workers share the processors, and digits stay the same."""
     torch: Any = sys.modules.get("torch")
-    before = None if torch is None else torch.get_num_threads()
-    with threadpoolctl.threadpool_limits(1):
-        if torch is not None:
-            torch.set_num_threads(1)
+    before = 1 if torch is None else torch.get_num_threads()
+    with _pools(len(sys.modules)).limit(limits=1):
+        _calm_torch()
         try:
             yield
         finally:
-            if torch is not None:
+            if before > 1:
                 torch.set_num_threads(before)
+
+
+@functools.lru_cache(maxsize=1)
+def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
+    """Return what holds the thread pools of all libraries; looked for again after an import."""
+    return threadpoolctl.ThreadpoolController()
+
+
+def _calm_torch() -> None:
+    """Have torch use one thread in this thread; it counts them for each apart."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
 
 
 def check_workers(workers: int | None) -> None:

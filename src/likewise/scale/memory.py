@@ -5,8 +5,7 @@ import re
 from pathlib import Path
 
 from likewise.errors import InvalidSettings
-from likewise.scale.blocks import block_size
-from likewise.scale.executors import peak_memory
+from likewise.scale.executors import block_size, peak_memory
 
 MOST_BLOCKS = 16
 """Blocks of rows in a piece of work, if memory allows: a few seconds for a small network."""
