@@ -48,9 +48,9 @@ from likewise.data.pairs_file import KEY
 from likewise.errors import LikewiseError
 from likewise.files import write_whole
 from likewise.inference.monitor import Monitor
-from likewise.json_text import UNPRINTABLE
 from likewise.models import Endpoint, check, trial
 from likewise.outcomes import Outcomes
+from likewise.printable import UNPRINTABLE
 from likewise.record import Record
 from likewise.settings import Settings, make_settings
 from likewise.settings_file import read_settings, write_settings

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from likewise.cli import app
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.json_text import UNPRINTABLE
+from likewise.printable import UNPRINTABLE
 from likewise.record import LARGEST_FILE, Record
 from likewise.report.compare import compare, words
 from likewise.report.compare_page import comparison_page

@@ -72,7 +72,7 @@ def test_a_block_that_always_fails_ends_the_run_and_restores_the_setting(threads
         time.sleep(0.02)
 
     torch.set_num_threads(2)
-    with pytest.raises(Untrustworthy, match=r"Block 1 failed 3 times \\(last: .*block 1"):
+    with pytest.raises(Untrustworthy, match=r"Block 1 failed 3 times \(last: .*block 1"):
         run_blocks(function, 1000, size=10, threads=threads)
     assert begun.count(10) == 3
     assert len(begun) < 20

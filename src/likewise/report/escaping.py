@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from likewise.json_text import printable
+from likewise.printable import printable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What makes a spreadsheet run a cell, the wide characters of Asian keyboards included."""
