@@ -10,7 +10,7 @@ LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 46_900,
     "modules_of_an_audit": 115,
-    "functions_of_an_audit": 1190,
+    "functions_of_an_audit": 1205,
     "room_changes_of_an_audit": 58,
     "isinstance_of_concrete_kinds": 8,
     "lines_that_name_a_map": 9,
