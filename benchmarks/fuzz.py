@@ -152,12 +152,12 @@ def read_table(path: str) -> object:
 
 def everything(record: Record, folder: Path) -> None:
     """Write a result in every form, and look for what must not be in any."""
-    from likewise.report.compare import compare, words
     from likewise.report.compare_page import comparison_page
     from likewise.report.details import details
     from likewise.report.escaping import for_terminal
     from likewise.report.outputs import write_outputs
     from likewise.report.redact import redact
+    from likewise.report.side_by_side import compare, words
     from likewise.report.words import summary
 
     names = {"html": "r.html", "junit": "r.xml", "csv": "r.csv", "markdown": "r.md", "json": "r.js"}

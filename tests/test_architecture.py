@@ -24,12 +24,7 @@ LONG_FILES: frozenset[str] = frozenset(
 
 SAME_NAME = {
     # A command, and what it calls.
-    *("compare", "monitor", "plan"),
-    # To be renamed, or joined.
-    *("files", "columns", "base"),
-    *("network", "saved", "words", "people", "journal"),
-    *("Survey", "Job", "Split", "Plan", "Variant"),
-    *("Part", "survey"),
+    *("monitor", "plan"),
 }
 """Modules and public classes that share their name with another. Take names out; add none."""
 

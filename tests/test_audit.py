@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
-import likewise.metrics.base
+import likewise.metrics.fair_metric
 from helpers import people
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings, Untrustworthy
 from likewise.metrics.torch_metric import TorchMetric

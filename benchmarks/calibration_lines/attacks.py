@@ -9,9 +9,9 @@ from calibration_lines import ALPHA, CAP, DELTA, Bar, Effort, Row, line
 from calibration_lines.designs import outcomes_of
 from likewise.checks.group_tables import by_group
 from likewise.inference.group_metrics import flip_rates
-from likewise.inference.plan import plan
 from likewise.inference.ratio_tests import LossRatioTest
 from likewise.inference.robust_fairness import robust_fairness
+from likewise.inference.sample_size import plan
 from likewise.outcomes import Outcomes
 from likewise.statistics.tally import Tally
 

@@ -13,10 +13,10 @@ from likewise.audit_data import AuditData
 from likewise.data import adult
 from likewise.inference.loss_ratio import LossRatioTest
 from likewise.inference.refits import with_refits
-from likewise.maps.base import UnfairMap
 from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
 from likewise.maps.search import Reach
+from likewise.maps.unfair_map import UnfairMap
 from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.models import as_model

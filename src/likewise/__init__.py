@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from likewise.maps.flow import GradientFlow as GradientFlow
     from likewise.maps.search import Reach as Reach
     from likewise.metrics.learn import sensitive_subspace as sensitive_subspace
+    from likewise.metrics.metric_file import load_metric as load_metric
+    from likewise.metrics.metric_file import save_metric as save_metric
     from likewise.metrics.quadratic import ProjectionMetric as ProjectionMetric
     from likewise.metrics.quadratic import QuadraticMetric as QuadraticMetric
     from likewise.metrics.quadratic import free_columns as free_columns
     from likewise.metrics.quadratic import ignoring as ignoring
-    from likewise.metrics.saved import load_metric as load_metric
-    from likewise.metrics.saved import save_metric as save_metric
     from likewise.models import as_model as as_model
     from likewise.models import open_model as open_model
     from likewise.models import save_model as save_model
@@ -63,8 +63,8 @@ _HOMES = {
     "ignoring": "metrics.quadratic",
     "free_columns": "metrics.quadratic",
     "sensitive_subspace": "metrics.learn",
-    "save_metric": "metrics.saved",
-    "load_metric": "metrics.saved",
+    "save_metric": "metrics.metric_file",
+    "load_metric": "metrics.metric_file",
     "GradientFlow": "maps.flow",
     "Reach": "maps.search",
     "Flips": "maps.flips",

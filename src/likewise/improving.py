@@ -18,7 +18,7 @@ from likewise.fitted_model import FittedModel
 from likewise.models import Opened, open_model
 from likewise.models.scikit import features_of
 from likewise.remedies import Remedy, averages, baseline, reading, remedies
-from likewise.report.compare import Comparison
+from likewise.report.side_by_side import Comparison
 from likewise.settings import Settings
 from likewise.training_table import as_frame, divided, shown_columns
 from likewise.trials import Trial, TrialJournal, Tried

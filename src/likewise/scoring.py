@@ -9,7 +9,7 @@ import numpy as np
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.maps.counterparts import Counterparts
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.settings import Settings
 from likewise.walk import audit
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from likewise.data.encode import NAMES
-from likewise.data.files import open_rows
+from likewise.data.rows import open_rows
 from likewise.engine.pool import plain
 from likewise.errors import InvalidData, InvalidSettings, nearest
 from likewise.extras import need

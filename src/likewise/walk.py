@@ -33,8 +33,8 @@ from likewise.engine.sweep import sweep
 from likewise.engine.variants import DECIDES, Variant
 from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.inference.ratio_test import RatioTest
-from likewise.maps.base import UnfairMap
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.behaviour import Remembered
 from likewise.scale.executors import Executor, Threads
 from likewise.scale.store import Memory, Store

@@ -8,7 +8,7 @@ import numpy as np
 from likewise import GradientFlow, LossRatioTest, Outcomes, as_model, sensitive_subspace
 from likewise.data import Split
 from likewise.maps.observe import observe
-from likewise.training.base import TrainedClassifier
+from likewise.training.trained_classifier import TrainedClassifier
 
 PEOPLE = 1000
 """Moved under every metric; of Adult the first of 9045, of COMPAS those the paper tested."""

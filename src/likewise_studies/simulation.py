@@ -32,7 +32,7 @@ Grid = Float[np.ndarray, "t t"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Variant:
+class MetricVariant:
     r"""One way to compute the heat maps of Figure 1.
 
     Parameters
@@ -58,11 +58,11 @@ class Variant:
 
 
 VARIANTS = {
-    "published": Variant(
+    "published": MetricVariant(
         "as published: bias added twice", 2, "rotated", ddof=0, z=1.645, floor=1e-16
     ),
-    "corrected": Variant("corrected: bias added once", 1, "rotated"),
-    "as_printed": Variant("as printed: diagonal metric", 1, "diagonal"),
+    "corrected": MetricVariant("corrected: bias added once", 1, "rotated"),
+    "as_printed": MetricVariant("as printed: diagonal metric", 1, "diagonal"),
 }
 
 
@@ -92,7 +92,7 @@ def fitted_bias(
     return (low + high) / 2
 
 
-def statistic_grid(data: AuditData, angle: float, variant: Variant) -> Grid:
+def statistic_grid(data: AuditData, angle: float, variant: MetricVariant) -> Grid:
     r"""Return :math:`T_n` (19) of every model of the grid, under a metric turned by ``angle``."""
     theta = np.stack(np.meshgrid(THETA, THETA, indexing="ij"), axis=-1).reshape(-1, 2)
     bias = variant.bias_times * fitted_bias(data.x, data.y.astype(np.float64), theta)

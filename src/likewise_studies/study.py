@@ -25,9 +25,9 @@ from likewise import (
 from likewise.data import Split
 from likewise.errors import LikewiseWarning
 from likewise.inference.group_metrics import group_metrics
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.statistics.tally import Tally
-from likewise.training.base import TrainedClassifier
+from likewise.training.trained_classifier import TrainedClassifier
 from likewise_studies.alike import Alike, ask_alike
 from likewise_studies.shuffled import Shuffled, shuffled_test
 

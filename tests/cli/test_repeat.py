@@ -9,7 +9,7 @@ import pytest
 import helpers
 from likewise.errors import InvalidFile, InvalidSample
 from likewise.inference.monitor import Monitor
-from likewise.inference.plan import plan
+from likewise.inference.sample_size import plan
 from likewise.outcomes import Outcomes, Status
 
 run = functools.partial(helpers.run, "test")

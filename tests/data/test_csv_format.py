@@ -6,7 +6,7 @@ import gzip
 import pytest
 
 from likewise.data.csv_format import SAID, say_csv
-from likewise.data.files import open_rows
+from likewise.data.rows import open_rows
 from likewise.errors import InvalidData, InvalidFile, InvalidSettings
 
 GERMAN = "age;income;job\n30;1.234,5;cook\n40;900,25;clerk\n;12,1;\n"

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import likewise
-from likewise.cli.job import Job
+from likewise.cli.job import AuditJob
 from likewise.cli.stream import Pieces
 from likewise.errors import InvalidFile
 
@@ -38,7 +38,7 @@ def job(world, tmp_path):
     likewise.save_metric(world.metric, tmp_path / "metric.safetensors")
     files = [world.folder / "part-*.parquet"]
     metric = tmp_path / "metric.safetensors"
-    return Job(world.model, files, metric, None, world.settings, quiet=True)
+    return AuditJob(world.model, files, metric, None, world.settings, quiet=True)
 
 
 def test_a_result_that_cannot_be_written_loses_no_piece(job, tmp_path, monkeypatch, capsys):

@@ -15,8 +15,8 @@ from likewise.engine.variants import Move, Variant
 from likewise.errors import InvalidSettings
 from likewise.inference.loss_ratio import LossRatioTest
 from likewise.inference.ratio_test import RatioTest
-from likewise.maps.base import Moved, UnfairMap
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import Moved, UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 from likewise.report.phrases import method
 from likewise.settings import Settings
 

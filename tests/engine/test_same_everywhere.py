@@ -22,7 +22,7 @@ from likewise.engine import sweep
 from likewise.engine.meeting import share_calls
 from likewise.errors import InvalidSettings
 from likewise.outcomes import Outcomes
-from likewise.report.compare import compare
+from likewise.report.side_by_side import compare
 from likewise.settings import Settings
 
 PLAIN: dict[str, object] = {}

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 import likewise
 from likewise.metrics.learned_from import LearnedFrom, hashes_of
-from likewise.metrics.saved import load_metric, save_metric
+from likewise.metrics.metric_file import load_metric, save_metric
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")

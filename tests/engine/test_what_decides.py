@@ -27,7 +27,7 @@ CHECKS = ("groups", "flow_beside", "placebo")
 @dataclasses.dataclass(frozen=True)
 class World:
     people: likewise.AuditData
-    metric: likewise.metrics.base.FairMetric
+    metric: likewise.metrics.fair_metric.FairMetric
     model: LogisticRegression
 
 

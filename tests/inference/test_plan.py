@@ -9,9 +9,9 @@ from statsmodels.stats.power import NormalIndPower
 
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.inference.error_rate_ratio import MidP
-from likewise.inference.plan import plan
 from likewise.inference.power import error_rows, mid_p_power
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
+from likewise.inference.sample_size import plan
 from likewise.outcomes import Outcomes
 from likewise.statistics.moments import ErrorTable
 

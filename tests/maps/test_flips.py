@@ -14,10 +14,10 @@ from likewise.audit_data import AuditData
 from likewise.data.encode import Encoder
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings
 from likewise.inference.ratio_tests import LossRatioTest
-from likewise.maps.base import Moved, UnfairMap
 from likewise.maps.combine import Worst
 from likewise.maps.flips import Flips
 from likewise.maps.observe import observe
+from likewise.maps.unfair_map import Moved, UnfairMap
 from likewise.metrics.quadratic import free_columns, ignoring
 from likewise.models import as_model
 

@@ -8,7 +8,7 @@ import torch
 
 from likewise.errors import InvalidMetric
 from likewise.maps.flow import GradientFlow
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.quadratic import QuadraticMetric, ignoring
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.torch_metric import TorchMetric

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from likewise.maps.coordinates import Split
+from likewise.maps.coordinates import ThinSplit
 from likewise.maps.entrance import NetworkField
 from likewise.maps.flow import GradientFlow
 from likewise.maps.passage import Ascent
@@ -165,7 +165,7 @@ def test_narrow_networks_are_solved_in_their_first_layer_and_wide_ones_are_not()
 def test_coordinates_are_a_displacement_and_its_transpose(people):
     free = METRICS["two free"].free
     rates = np.zeros(8)
-    split = Split(rates, free, slice(6, None))
+    split = ThinSplit(rates, free, slice(6, None))
     v = people[0]
     assert np.allclose(split.lift(split.lower(v)), v, rtol=1e-5, atol=1e-14)
 

@@ -3,9 +3,9 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from likewise.maps.base import Moved
 from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import observe
+from likewise.maps.unfair_map import Moved
 from likewise.metrics.quadratic import ignoring
 from likewise.models import as_model
 from likewise.outcomes import Outcomes, Status

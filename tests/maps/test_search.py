@@ -11,7 +11,7 @@ from likewise.inference.ratio_tests import LossRatioTest
 from likewise.maps.design import ball_design, circle, directions, thinned
 from likewise.maps.observe import observe
 from likewise.maps.search import Reach
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.quadratic import ProjectionMetric, ignoring
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model, ModelCard

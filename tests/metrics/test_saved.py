@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidFile, InvalidMetric
 from likewise.metrics.learn import sensitive_subspace
-from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric, ignoring
-from likewise.metrics.saved import (
+from likewise.metrics.metric_file import (
     KEY,
     check_belongs,
     load_metric,
     metric_fingerprint,
     save_metric,
 )
+from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric, ignoring
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_writing_nowhere_is_one_sentence(learned, tmp_path):
 
 
 def test_only_quadratic_metrics_can_be_saved(path):
-    from likewise.metrics.base import FairMetric
+    from likewise.metrics.fair_metric import FairMetric
 
     class Odd(FairMetric):
         def squared_distance(self, x, x0):

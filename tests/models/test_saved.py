@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from likewise.errors import InvalidFile, InvalidModel, LikewiseError
 from likewise.models import FixedProjection, MeanOfSigmoids, as_model, open_model, save_model
 from likewise.models.layered import Chain
-from likewise.models.saved import KEY, read_bytes
+from likewise.models.model_file import KEY, read_bytes
 
 
 def every_layer() -> nn.Module:

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import likewise
-from likewise.report.compare import compare, words
 from likewise.report.compare_page import comparison_page
+from likewise.report.side_by_side import compare, words
 from likewise.training import (
     BaselineClassifier,
     ProjectClassifier,

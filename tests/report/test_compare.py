@@ -4,8 +4,8 @@ import pytest
 
 from helpers import run
 from likewise.errors import InvalidSample
-from likewise.report.compare import compare, read_all, words
 from likewise.report.compare_page import comparison_page
+from likewise.report.side_by_side import compare, read_all, words
 
 
 @pytest.fixture(scope="module")

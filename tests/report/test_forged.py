@@ -16,13 +16,13 @@ from likewise.cli import app
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.printable import UNPRINTABLE
 from likewise.record import LARGEST_FILE, Record
-from likewise.report.compare import compare, words
 from likewise.report.compare_page import comparison_page
 from likewise.report.details import details
 from likewise.report.escaping import for_csv, for_markdown, for_xml
 from likewise.report.html import to_html
 from likewise.report.junit import to_junit
 from likewise.report.markdown import to_markdown
+from likewise.report.side_by_side import compare, words
 from likewise.report.tables import groups_csv
 from likewise.report.words import summary
 

@@ -14,7 +14,7 @@ from likewise.engine.decide import Judgement
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.inference.column_shares import column_shares, parts_of
-from likewise.maps.base import among
+from likewise.maps.unfair_map import among
 from likewise.record import ColumnShareRecord
 
 SAMPLE = (400, 16)

@@ -13,8 +13,8 @@ from likewise.engine.decide import Judgement, judge
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.variants import DECIDES, Variant
-from likewise.maps.base import UnfairMap
 from likewise.maps.flow import GradientFlow
+from likewise.maps.unfair_map import UnfairMap
 
 FLOW = "flow"
 

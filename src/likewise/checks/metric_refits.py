@@ -16,7 +16,7 @@ from likewise.engine.variants import Move, ResampledPeople, Variant
 from likewise.errors import InvalidSettings
 from likewise.inference.refits import with_refits
 from likewise.inference.verdict import Evidence
-from likewise.maps.base import UnfairMap
+from likewise.maps.unfair_map import UnfairMap
 from likewise.metrics.learn import Resample, bootstrap_refits
 from likewise.record import RefitRecord
 

@@ -21,7 +21,7 @@ from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.variants import DECIDES, Move, Variant
 from likewise.inference.ratio_test import RatioTest
-from likewise.maps.base import UnfairMap
+from likewise.maps.unfair_map import UnfairMap
 from likewise.record import PlaceboRecord
 
 ENOUGH = 8

@@ -19,7 +19,7 @@ from likewise.maps.candidates import NUMBERS, candidate_losses
 from likewise.maps.priced import uphill
 from likewise.maps.search import BoundReach
 from likewise.maps.surroundings import Surroundings
-from likewise.metrics.base import QuadraticForm
+from likewise.metrics.fair_metric import QuadraticForm
 from likewise.record import Measure
 
 MEASURE = "distributionally_robust_fairness"

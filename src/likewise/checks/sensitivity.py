@@ -14,8 +14,8 @@ from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.variants import Move, Variant
 from likewise.inference.ratio_test import metric_error_bound
-from likewise.maps.base import UnfairMap
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 from likewise.record import SensitivityRecord
 
 SAMPLE = (1000, 3)

@@ -7,7 +7,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY, say
-from likewise.cli.job import Job
+from likewise.cli.job import AuditJob
 from likewise.cli.where import Where
 from likewise.errors import InvalidSettings
 
@@ -136,7 +136,7 @@ def audit(
             "Nothing of an audit by counterparts is kept before it is finished: leave out --resume."
         )
     where = Where.parse(run)
-    job = Job(
+    job = AuditJob(
         model=model,
         paths=data,
         metric=metric,

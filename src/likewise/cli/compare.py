@@ -33,13 +33,13 @@ def compare(
 
     Example: likewise compare old.json new.json --outcomes old.parquet new.parquet -o page.html
     """
-    from likewise.cli.files import check_writable
+    from likewise.cli.inputs import check_writable
     from likewise.engine.paired_audits import Margins, files_together
     from likewise.engine.paired_audits import compare as compare_people
     from likewise.files import write_whole
-    from likewise.report.compare import compare as side_by_side
-    from likewise.report.compare import read_all, words
     from likewise.report.compare_page import comparison_page
+    from likewise.report.side_by_side import compare as side_by_side
+    from likewise.report.side_by_side import read_all, words
 
     page = output or html
     check_writable(page)

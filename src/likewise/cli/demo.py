@@ -30,7 +30,7 @@ def demo(
 
     Example: likewise demo --out demo
     """
-    from likewise.cli.files import check_writable
+    from likewise.cli.inputs import check_writable
     from likewise.files import make_folder
 
     make_folder(out)

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from likewise.cli import files, options
+from likewise.cli import inputs, options
 from likewise.cli.exits import INTERRUPTED, say
 from likewise.cli.progress import progress_bar
 from likewise.cli.stream import Pieces
@@ -16,7 +16,7 @@ from likewise.errors import InvalidSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class AuditJob:
     """What is to be audited, and how.
 
     Parameters
@@ -63,18 +63,18 @@ class Job:
         label = options.label_if_needed(self.settings)
 
         from likewise.data.sources import as_source
-        from likewise.metrics.saved import load_metric
+        from likewise.metrics.metric_file import load_metric
         from likewise.models import open_model
 
         metric = None if self.metric is None else load_metric(self.metric)
-        encoder = files.open_encoder(self.encoder, metric)
+        encoder = inputs.open_encoder(self.encoder, metric)
         model = self.source
         opened = open_model(model, trust=self.trust) if isinstance(model, str) else model
         people = as_source(
             [str(path) for path in self.paths],
             label=label,
             encoder=encoder,
-            raw=encoder is None and files.reads_columns(opened, self.settings),
+            raw=encoder is None and inputs.reads_columns(opened, self.settings),
             unlabelled=label is None,
             **self.settings.columns.reading,
         )
@@ -84,7 +84,7 @@ class Job:
         """Check everything, move nobody, and say what would be done."""
         from likewise.walk import rehearse
 
-        files.check_writable(outcomes, *outputs.values())
+        inputs.check_writable(outcomes, *outputs.values())
         model, people, metric = self.open()
         return rehearse(
             model,
@@ -102,7 +102,7 @@ class Job:
         pieces: Pieces | None = None,
     ) -> Any:
         """Audit, write what was asked for, show the summary, and return the record."""
-        files.check_writable(outcomes, *outputs.values())
+        inputs.check_writable(outcomes, *outputs.values())
         chosen = None if pieces is None else pieces.chosen(self.paths)
         run = (chosen or Pieces()).executor(self.threads)
 

@@ -81,11 +81,11 @@ def metric(
     options.require_label(chosen)
     if not chosen.columns.protected:
         raise InvalidSettings("Which columns are protected? Name them with --protected.")
-    from likewise.cli import files
+    from likewise.cli import inputs
     from likewise.metrics.learn import sensitive_subspace
-    from likewise.metrics.saved import save_metric
+    from likewise.metrics.metric_file import save_metric
 
-    files.check_writable(output)
+    inputs.check_writable(output)
     people, attached = _people(train, chosen, encoder, no_encoder, model, trust)
     learned = sensitive_subspace(people, **chosen.learning)
     save_metric(learned, output, attached=attached)
@@ -102,24 +102,24 @@ def _people(
     trust: bool,
 ) -> tuple[Any, dict[str, str]]:
     """Read the training data in the space of the audit, with the encoder that leads there."""
-    from likewise.cli import files
+    from likewise.cli import inputs
     from likewise.data.encode import Encoder
     from likewise.engine.meeting import as_seen
     from likewise.models import as_model, open_model
 
     if spec is not None:
         opened = open_model(spec, trust=trust)
-        raw = files.reads_columns(opened, settings)
-        people = files.read_people(paths, settings, None, raw=raw)
+        raw = inputs.reads_columns(opened, settings)
+        people = inputs.read_people(paths, settings, None, raw=raw)
         known = {"table": people.table, "protected": tuple(people.protected)}
         return as_seen(as_model(opened, **known), people), {}
     if bare:
-        return files.read_people(paths, settings, None, raw=False), {}
+        return inputs.read_people(paths, settings, None, raw=False), {}
     columns = settings.columns
-    encoder = files.open_encoder(encoder_file, None) or Encoder.fit(
+    encoder = inputs.open_encoder(encoder_file, None) or Encoder.fit(
         [str(path) for path in paths],
         label=columns.label,
         keep_missing=not columns.drop_missing,
         **columns.reading,
     )
-    return files.read_people(paths, settings, encoder, raw=False), {"encoder": encoder.to_json()}
+    return inputs.read_people(paths, settings, encoder, raw=False), {"encoder": encoder.to_json()}

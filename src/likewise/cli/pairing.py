@@ -36,9 +36,9 @@ def pairing(
     --may-matter age,education-num -o pairs.parquet
     """
     options.csv_written(csv_separator, csv_decimal)
-    from likewise.cli.files import check_writable
-    from likewise.data.files import open_rows
+    from likewise.cli.inputs import check_writable
     from likewise.data.roles import Roles
+    from likewise.data.rows import open_rows
     from likewise.engine.pool import plain
     from likewise.maps.counterparts import Counterparts
 

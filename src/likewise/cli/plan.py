@@ -38,7 +38,7 @@ def plan(
 
     Example: likewise plan --effect 1.4 --sd 0.9 --base-error 0.2
     """
-    from likewise.inference.plan import plan as make_plan
+    from likewise.inference.sample_size import plan as make_plan
     from likewise.outcomes import Outcomes
 
     settings = options.settings_from(None, {"delta": delta, "alpha": alpha, "seed": seed})

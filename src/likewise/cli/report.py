@@ -35,7 +35,7 @@ def report(
 
     Example: likewise report result.json -o report.html
     """
-    from likewise.cli.files import check_writable
+    from likewise.cli.inputs import check_writable
     from likewise.record import Record
     from likewise.report.outputs import write_outputs
     from likewise.report.redact import redact as redacted

@@ -77,8 +77,8 @@ class Pieces:
 
 def _rows(paths: Sequence[str | Path]) -> int:
     """Count the rows of files, unless they are too small to matter."""
-    from likewise.data.files import open_rows
     from likewise.data.paths import expand, is_parquet, size_of
+    from likewise.data.rows import open_rows
 
     found = expand(paths)
     # The footer of a Parquet file knows its rows; text must be read to count them.

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from likewise.data.arrow import complete_rows, holds_dates, kind, without_dictionary
 from likewise.data.columns import CategoryColumn, IndicatorColumn, Level, NumberColumn
-from likewise.data.files import open_rows
 from likewise.data.roles import Names, Roles, check_names, require
+from likewise.data.rows import open_rows
 from likewise.errors import InvalidData, InvalidFile
 from likewise.files import read_whole, write_whole
 

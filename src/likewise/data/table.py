@@ -11,8 +11,8 @@ from jaxtyping import Float
 from likewise.audit_data import AuditData
 from likewise.data.arrow import check_finite, complete_rows, is_missing, kind, numbers, values
 from likewise.data.encode import Encoder
-from likewise.data.files import Rows, open_rows
 from likewise.data.roles import Names, Roles, require
+from likewise.data.rows import Rows, open_rows
 from likewise.errors import InvalidData, InvalidSettings
 
 

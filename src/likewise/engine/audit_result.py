@@ -10,7 +10,7 @@ import pyarrow as pa
 from likewise.audit_data import AuditData
 from likewise.engine.move_stats import MoveStats, worst_cases
 from likewise.files import write_whole
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.outcomes import Outcomes
 from likewise.record import Record, TestRecord, WorstCase
 from likewise.report.next_steps import next_steps

@@ -18,8 +18,8 @@ from likewise.engine.meeting import ModelHandle, as_seen, targets
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.packing import pack
 from likewise.engine.variants import DECIDES, Move, Variant
-from likewise.maps.base import BoundMap, among
 from likewise.maps.observe import Observed, Seen, observe, see
+from likewise.maps.unfair_map import BoundMap, among
 from likewise.models import check_conversion
 from likewise.models.base import Model
 from likewise.models.recalled import Recalled

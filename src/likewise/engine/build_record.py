@@ -18,7 +18,7 @@ from likewise.engine.decide import Judgement
 from likewise.engine.move_stats import MoveStats, worst_cases
 from likewise.engine.plan import Finding, Plan
 from likewise.engine.variants import DECIDES
-from likewise.metrics.saved import metric_fingerprint
+from likewise.metrics.metric_file import metric_fingerprint
 from likewise.models.space import WORDS
 from likewise.outcomes import troubles
 from likewise.record import (

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int, Shaped
 from likewise.engine.certified_people import Drawn, Some, together
 from likewise.engine.fine_solution import FineSolution, fastest
 from likewise.maps.flow import EXPLICIT, SOLVERS, GradientFlow, Precision, SolverName
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 from likewise.record import CertificateRecord
 

@@ -10,10 +10,10 @@ from likewise.engine.certificate import Certificate, certify
 from likewise.engine.fine_solution import fine, first_steps
 from likewise.engine.move_stats import HarmedMost, MoveStats
 from likewise.engine.plan import Plan
-from likewise.maps.base import UnfairMap
 from likewise.maps.flow import GradientFlow
 from likewise.maps.observe import Observed, observe
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 
 RUNGS = (0.25, 0.5, 0.75, 1.0)

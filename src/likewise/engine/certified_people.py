@@ -10,7 +10,7 @@ from jaxtyping import Float, Int, Shaped
 from scipy import special
 
 from likewise.maps.flow import GradientFlow, Precision
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 from likewise.scale.executors import block_size, run_blocks
 

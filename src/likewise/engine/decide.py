@@ -8,7 +8,7 @@ from likewise.choices import MAPS, TESTS, make, note, parameters
 from likewise.errors import InvalidSettings, nearest
 from likewise.inference.ratio_test import RatioTest, delta_curve
 from likewise.inference.verdict import Evidence, Verdict
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import ModelCard
 from likewise.outcomes import Outcomes
 from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from likewise.engine.certified_people import Drawn, largest
 from likewise.maps.flow import EXPLICIT, GradientFlow
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 
 FINE, RESOLVING, MOST_AT_ONCE = 160, 3.0, 1000
 """A fine solution has at least 160 steps, none longer than three times the time in which the

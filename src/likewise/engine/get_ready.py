@@ -15,8 +15,8 @@ from likewise.engine.plan import Plan
 from likewise.engine.prepare import prepare
 from likewise.errors import MissingValues
 from likewise.inference.ratio_test import RatioTest
-from likewise.maps.base import UnfairMap
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models import as_model, open_model, takes_gaps
 from likewise.scale.executors import Executor, Inline, Threads
 from likewise.settings import Settings

@@ -14,9 +14,9 @@ from likewise.data.survey import Survey, SurveyJob, total
 from likewise.engine.meeting import ModelHandle, Progress, as_seen
 from likewise.errors import InvalidData
 from likewise.fingerprints import overlap
-from likewise.metrics.base import FairMetric
 from likewise.metrics.block_sums import DesignRows
 from likewise.metrics.everyone import learn_from_everyone
+from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.learn import sensitive_subspace
 from likewise.metrics.learned_from import hashes_of
 from likewise.metrics.newton import Standardised

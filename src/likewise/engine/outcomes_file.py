@@ -17,7 +17,7 @@ from likewise.engine.variants import Variant
 from likewise.errors import InvalidSample
 from likewise.files import replacing
 from likewise.fingerprints import of_json
-from likewise.metrics.saved import metric_fingerprint
+from likewise.metrics.metric_file import metric_fingerprint
 from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report.redact import redact_outcomes

@@ -23,8 +23,8 @@ from likewise.inference.paired import (
 )
 from likewise.inference.simultaneous import holm
 from likewise.record import Record
-from likewise.report.compare import Comparison
-from likewise.report.compare import compare as side_by_side
+from likewise.report.side_by_side import Comparison
+from likewise.report.side_by_side import compare as side_by_side
 from likewise.statistics.honest_worst import inflation
 
 

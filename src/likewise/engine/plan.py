@@ -20,8 +20,8 @@ from likewise.engine.move_stats import MoveStats, observed_ranges
 from likewise.engine.occurring import Occurring
 from likewise.engine.variants import DECIDES, Everyone, GroupOfPeople, Move, Variant
 from likewise.inference.ratio_test import RatioTest
-from likewise.maps.base import UnfairMap
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 from likewise.models.performance import Performance, performance_of
 from likewise.outcomes import Outcomes

@@ -11,10 +11,10 @@ from jaxtyping import Bool
 
 from likewise.audit_data import AuditData
 from likewise.data.arrow import without_dictionary
-from likewise.data.files import open_rows
 from likewise.data.pairs import Pairs
 from likewise.data.pairs_file import holds_pairs, read_pairs
 from likewise.data.row_hash import row_hashes
+from likewise.data.rows import open_rows
 from likewise.errors import InvalidData, InvalidSettings, nearest
 
 SPLIT = 104_729

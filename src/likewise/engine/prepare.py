@@ -28,10 +28,10 @@ from likewise.errors import (
     nearest,
 )
 from likewise.inference.ratio_test import RatioTest
-from likewise.maps.base import UnfairMap
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import UnfairMap
+from likewise.metrics.fair_metric import FairMetric
+from likewise.metrics.metric_file import check_belongs
 from likewise.metrics.sample import held_features
-from likewise.metrics.saved import check_belongs
 from likewise.models import as_model, check, columns_read
 from likewise.models.base import Model
 from likewise.scale.executors import Executor

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Int
 from typing_extensions import override
 
-from likewise.maps.base import UnfairMap
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 
 DECIDES = "decides"
 """The variant whose outcomes decide, and are kept row by row."""

@@ -9,11 +9,11 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidSettings
-from likewise.maps.base import BoundMap, KnownPeople, Moved, UnfairMap, among
 from likewise.maps.candidates import candidate_losses, worse
 from likewise.maps.flow import GradientFlow
 from likewise.maps.search import Reach
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import BoundMap, KnownPeople, Moved, UnfairMap, among
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 
 

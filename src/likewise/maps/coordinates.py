@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import DTypeLike
 from typing_extensions import override
 
-from likewise.metrics.base import QuadraticForm
+from likewise.metrics.fair_metric import QuadraticForm
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 
 Rows = Float[np.ndarray, "n d"]
@@ -40,7 +40,7 @@ class Coordinates(abc.ABC):
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
-class Split(Coordinates):
+class ThinSplit(Coordinates):
     """For a `ProjectionMetric`: what costs, as d numbers, beside k free coordinates.
 
     The first part stays orthogonal to the free directions. Two thin products a change, never a
@@ -91,7 +91,7 @@ def all_coordinates(metric: QuadraticForm, lam: float, d: int, dtype: DTypeLike)
     if isinstance(metric, ProjectionMetric):
         k = len(metric.free)
         rates = np.array([2 * lam] * d + [0.0] * k, dtype=dtype)
-        return Split(rates, metric.free.astype(dtype), slice(d, None))
+        return ThinSplit(rates, metric.free.astype(dtype), slice(d, None))
     if isinstance(metric, QuadraticMetric):
         values, vectors = metric.eigenvalues, metric.eigenvectors
     else:

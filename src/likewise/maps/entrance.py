@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from typing_extensions import override
 
-from likewise.maps.coordinates import Coordinates, Split
+from likewise.maps.coordinates import Coordinates, ThinSplit
 from likewise.maps.field import FlowField
 from likewise.maps.passage import Ascent
 
@@ -68,7 +68,7 @@ def entrance(network: Ascent, coordinates: Coordinates) -> Entrance:
     into = coordinates.lower(network.layers[0].weight)
     single = len(network.layers) == 2 and len(network.layers[1].bias) == 1
     factor = network.layers[1].weight[0] if single else np.ones(m, dtype=into.dtype)
-    if not isinstance(coordinates, Split) or m >= 2 * d:
+    if not isinstance(coordinates, ThinSplit) or m >= 2 * d:
         rates, free = coordinates.rates, coordinates.free
         back = np.ascontiguousarray(into.T * factor)
         return Entrance(network, rates, free, into, back, coordinates, scaled=not single)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.maps.coordinates import Coordinates
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 from likewise.ode.solvers import SemilinearField
 

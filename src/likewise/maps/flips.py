@@ -13,10 +13,10 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData, missing
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, nearest
-from likewise.maps.base import BoundMap, KnownPeople, Moved, UnfairMap
 from likewise.maps.candidates import NUMBERS, candidate_losses, worse
 from likewise.maps.feasible import Levels
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import BoundMap, KnownPeople, Moved, UnfairMap
+from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.traits import columns_of
 from likewise.models.base import Model
 

@@ -10,12 +10,12 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, InvalidSettings
-from likewise.maps.base import BoundMap, Moved, UnfairMap, fallen
 from likewise.maps.coordinates import Coordinates, all_coordinates, free_coordinates
 from likewise.maps.entrance import Entrance, NetworkField, entrance
 from likewise.maps.field import FlowField, GeneralField, PenalisedField
 from likewise.maps.passage import Ascent
-from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.maps.unfair_map import BoundMap, Moved, UnfairMap, fallen
+from likewise.metrics.fair_metric import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
 from likewise.ode.exponential import Exponential2, Exponential4, ExponentialAdams

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.losses import decide, probabilities, true_probability
-from likewise.maps.base import BoundMap, Moved
-from likewise.metrics.base import FairMetric
+from likewise.maps.unfair_map import BoundMap, Moved
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 from likewise.outcomes import AtHorizon, Outcomes, Status
 

@@ -5,7 +5,7 @@ from jaxtyping import Float
 
 from likewise.maps.candidates import candidate_losses, worse
 from likewise.maps.surroundings import Best, Surroundings
-from likewise.metrics.base import QuadraticForm
+from likewise.metrics.fair_metric import QuadraticForm
 
 SHARES = (1.0, 0.5, 0.25, 2.0)
 """Lengths of the step that are tried, in units of what would be best were the loss linear."""

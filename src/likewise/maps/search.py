@@ -9,13 +9,13 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric, InvalidSettings
-from likewise.maps.base import KnownPeople, Moved, UnfairMap
 from likewise.maps.candidates import NUMBERS
 from likewise.maps.design import EXACT, ball_design, directions, first_step
 from likewise.maps.feasible import Feasible, Levels, column_groups
 from likewise.maps.priced import step_outside
 from likewise.maps.surroundings import Best, Surroundings
-from likewise.metrics.base import FairMetric, QuadraticForm
+from likewise.maps.unfair_map import KnownPeople, Moved, UnfairMap
+from likewise.metrics.fair_metric import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
 

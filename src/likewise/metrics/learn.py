@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics import newton
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.newton import Fit, Standardised
 from likewise.metrics.origin import Origin, TraitOrigin, Validation

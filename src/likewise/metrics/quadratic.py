@@ -11,12 +11,12 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from likewise.errors import CostWarning, InvalidMetric, nearest
-from likewise.metrics.base import QuadraticForm
+from likewise.metrics.fair_metric import QuadraticForm
 from likewise.metrics.learned_from import LearnedFrom
+from likewise.metrics.metric_words import describe, tell_origin
 from likewise.metrics.origin import Origin
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.traits import columns_of
-from likewise.metrics.words import describe, tell_origin
 
 RANK_TOLERANCE = 1e-10
 """Relative size below which a singular value or an eigenvalue counts as zero."""

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import override
 
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 
 
 class TorchMetric(FairMetric):

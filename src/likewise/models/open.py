@@ -6,13 +6,21 @@ from pathlib import Path
 
 from likewise.errors import InvalidFile, TrustRequired, nearest
 from likewise.files import read_whole
-from likewise.models import boosted, endpoint, mlflow_folder, onnx_file, pickled, saved, skops_file
+from likewise.models import (
+    boosted,
+    endpoint,
+    mlflow_folder,
+    model_file,
+    onnx_file,
+    pickled,
+    skops_file,
+)
 from likewise.models.opened import Opened
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 SAFE: dict[str, Callable[[bytes, str], Opened]] = {
-    ".safetensors": saved.read_bytes,
+    ".safetensors": model_file.read_bytes,
     ".onnx": onnx_file.read_bytes,
 }
 LARGEST = 4_000_000_000

@@ -4,9 +4,9 @@ import math
 
 from likewise.record import TestRecord
 from likewise.report import curves, paired_words
-from likewise.report.compare import Comparison
 from likewise.report.html import interval_rows
 from likewise.report.page import render, short
+from likewise.report.side_by_side import Comparison
 
 
 def comparison_page(comparison: Comparison) -> str:

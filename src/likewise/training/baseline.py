@@ -9,9 +9,9 @@ from torch import nn
 from typing_extensions import override
 
 from likewise.audit_data import AuditData
-from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.manners import counted
 from likewise.training.network import batches, new_network, train
+from likewise.training.trained_classifier import TrainedClassifier, unchecked
 
 
 @final

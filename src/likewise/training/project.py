@@ -10,9 +10,9 @@ from typing_extensions import override
 from likewise.audit_data import AuditData
 from likewise.metrics.quadratic import ignoring
 from likewise.models.torch_layers import FixedProjection
-from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.baseline import learn_network
 from likewise.training.directions import find_directions
+from likewise.training.trained_classifier import TrainedClassifier, unchecked
 
 
 @final

@@ -14,7 +14,7 @@ from typing_extensions import override
 from likewise.audit_data import AuditData, missing
 from likewise.errors import InvalidData, MissingExtra
 from likewise.models.torch_layers import MeanOfSigmoids
-from likewise.training.base import TrainedClassifier, unchecked
+from likewise.training.trained_classifier import TrainedClassifier, unchecked
 
 SURE = 40.0
 """Score of a member that always says yes: a probability of 1, to the last digit."""

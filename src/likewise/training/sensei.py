@@ -10,10 +10,10 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData
 from likewise.metrics.quadratic import span
-from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.directions import find_directions
 from likewise.training.manners import counted
 from likewise.training.network import batches, new_network
+from likewise.training.trained_classifier import TrainedClassifier, unchecked
 
 SMALLEST_LAM, LARGEST_LAM = 1e-3, 100.0
 

@@ -10,10 +10,10 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData
 from likewise.training.attack import Attack
-from likewise.training.base import TrainedClassifier, unchecked
 from likewise.training.directions import find_directions
 from likewise.training.manners import counted
 from likewise.training.network import batches, new_network, train
+from likewise.training.trained_classifier import TrainedClassifier, unchecked
 
 
 @final

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.audit_data import AuditData
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Front, Model
 
 

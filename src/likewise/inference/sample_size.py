@@ -65,7 +65,7 @@ class PlanRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class SamplePlan:
     """People needed to find an unfairness, test by test.
 
     Parameters
@@ -97,7 +97,7 @@ def plan(
     pilot: Outcomes | None = None,
     seed: int = 0,
     repetitions: int = 2000,
-) -> Plan:
+) -> SamplePlan:
     """Return how many people it takes to find an unfairness of a given size.
 
     Parameters
@@ -127,7 +127,7 @@ def plan(
     if pilot is not None:
         if any(given is not None for given in (sd, skewness, base_error)):
             raise InvalidSettings("Give either a pilot, or sd and base_error, not both.")
-        return _from_pilot(Plan((), delta, alpha, power), pilot, effect, seed, repetitions)
+        return _from_pilot(SamplePlan((), delta, alpha, power), pilot, effect, seed, repetitions)
     if skewness is not None and sd is None:
         raise InvalidSettings("A skewness (--skewness) is of use with sd (--sd) only.")
     if sd is None and base_error is None:
@@ -137,14 +137,14 @@ def plan(
         )
     if effect is None:
         raise InvalidSettings("Which ratio should the audit find? Give effect (--effect).")
-    goal = Plan((), delta, alpha, power)
+    goal = SamplePlan((), delta, alpha, power)
     rows = [] if sd is None else [_loss_row(goal, effect, sd, skewness, seed, repetitions)]
     rows += [] if base_error is None else [_error_row(goal, effect, base_error)]
     return dataclasses.replace(goal, rows=tuple(rows))
 
 
 def _loss_row(
-    goal: Plan, effect: float, sd: float, skewness: float | None, seed: int, repetitions: int
+    goal: SamplePlan, effect: float, sd: float, skewness: float | None, seed: int, repetitions: int
 ) -> PlanRow:
     if not 0 < sd < math.inf:
         raise InvalidSettings(f"sd must be a positive number (got {sd:g}).")
@@ -171,7 +171,7 @@ def _loss_row(
     return _row("loss_ratio", start, power_at, effect, "normal limit", assumes)
 
 
-def _error_row(goal: Plan, effect: float, base_error: float) -> PlanRow:
+def _error_row(goal: SamplePlan, effect: float, base_error: float) -> PlanRow:
     if not 0 < base_error < 1:
         raise InvalidSettings(f"base_error must lie between 0 and 1 (got {base_error:g}).")
     check_rise(effect, base_error)
@@ -209,8 +209,8 @@ def _row(
 
 
 def _from_pilot(
-    goal: Plan, pilot: Outcomes, effect: float | None, seed: int, repetitions: int
-) -> Plan:
+    goal: SamplePlan, pilot: Outcomes, effect: float | None, seed: int, repetitions: int
+) -> SamplePlan:
     if len(pilot) < FEW:
         raise InvalidSample(
             f"The pilot has {len(pilot)} people; fewer than {FEW} say too little. Audit "
@@ -247,7 +247,7 @@ def _from_pilot(
 
 
 def _pilot_row(
-    goal: Plan,
+    goal: SamplePlan,
     test: str,
     pilot: Outcomes,
     columns: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],

@@ -14,7 +14,7 @@ from likewise.choices import digest
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
 from likewise.fingerprints import Sketch, of_arrays
-from likewise.metrics.base import FairMetric
+from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.origin import Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric

@@ -9,7 +9,7 @@ from likewise.errors import InvalidFile
 def open_encoder(path: Path | None, metric: Any) -> Any:
     """Return the encoder named, or the one that the metric file carries, or none."""
     from likewise.data.encode import Encoder
-    from likewise.metrics.saved import load_metric
+    from likewise.metrics.metric_file import load_metric
 
     if path is not None and path.suffix == ".safetensors":
         metric = load_metric(path)
