@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from likewise.audit_data import AuditData
-from likewise.errors import InvalidData, InvalidSettings
+from likewise.errors import InvalidData, InvalidSettings, nearest
 from likewise.maps.counterparts import Counterparts
 from likewise.metrics.fair_metric import FairMetric
 from likewise.settings import Settings
@@ -59,8 +59,14 @@ class AuditScorer:
         return -found.record.tests[found.record.decided_by.test].estimate
 
     def _arrays(self, rows: Any, features: Any) -> AuditData:
+        names = list(features)
+        if text := [name for name in names if rows[name].dtype.kind not in "biuf"]:
+            raise InvalidData(
+                f"Column {text[0]!r} is no number, and a metric is learned from numbers. Name the "
+                "columns that may matter (may_matter=…) instead."
+            )
         return AuditData.from_arrays(
-            rows[list(features)].to_numpy(dtype=np.float64),
+            rows[names].to_numpy(dtype=np.float64),
             rows[self.label].to_numpy(),
             {name: rows[name].to_numpy() for name in self.protected},
             features=[str(name) for name in features],
@@ -99,5 +105,15 @@ def make_scorer(
     names = tuple(protected)
     if not names:
         raise InvalidSettings("Name at least one protected trait.")
+    if not getattr(getattr(people, "index", None), "is_unique", False):
+        raise InvalidData(
+            "People are found by the index of their data frame (pandas), in which nobody may "
+            "occur twice: people.reset_index(drop=True) makes one."
+        )
+    for name in (label, *names, *(may_matter or ())):
+        if name not in people.columns:
+            raise InvalidData(
+                f"The people have no column {name!r}.{nearest(name, list(people.columns))}"
+            )
     kept = None if may_matter is None else tuple(may_matter)
     return AuditScorer(people, label, names, kept, metric, seed)

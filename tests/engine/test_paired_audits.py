@@ -49,6 +49,12 @@ def two():
     return {"old": audited(scored(1.0, -1.2)), "new": audited(scored(1.0, -0.4))}
 
 
+def test_outcomes_of_another_audit_are_refused(two):
+    old, new = (two[name] for name in two)
+    with pytest.raises(InvalidSample, match="outcomes of 'old' are not those of its result"):
+        compare({"old": (old.record, new.visits), "new": (new.record, old.visits)})
+
+
 def test_a_model_that_pays_less_attention_to_the_proxy_is_fairer(two):
     pair = compare(two, margins=Margins(accuracy=0.1)).paired[0]
     value, loss, accuracy, balanced = (m for m in pair.measures if m.claimed)

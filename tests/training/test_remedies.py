@@ -145,6 +145,14 @@ def test_the_scorer_takes_counterparts_from_outside_the_fold():
     assert fair.shape == (2,)
     with pytest.raises(InvalidData, match="by the index"):
         scorer(clone(LogisticRegression()).fit(x, y), x.to_numpy(), y)
+    asked = {"label": "paid", "protected": ["sex"]}
+    with pytest.raises(InvalidData, match="nobody may occur twice"):
+        likewise.make_scorer(pd.concat([people, people]), **asked)
+    with pytest.raises(InvalidData, match="no column 'agee'"):
+        likewise.make_scorer(people, may_matter=["agee"], **asked)
+    learned = likewise.make_scorer(people, **asked)
+    with pytest.raises(InvalidData, match="Column 'town' is no number"):
+        learned(LogisticRegression(), people[FEATURES][:50])
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,10 @@ def improve(
         float, typer.Option(help="Points of accuracy that may be lost, set beforehand.")
     ] = 0.02,
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Folder for the model, results and comparison.")
+        Path,
+        typer.Option(
+            "-o", "--output", "--out", help="Folder for the model, results and comparison."
+        ),
     ] = Path("improved"),
     seed: Annotated[int, typer.Option(help="Seed of the division of people.")] = 0,
     trust: options.Trust = False,

@@ -1,6 +1,7 @@
 """Audits of several models on the same people: whether another is fairer, and as accurate."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,10 +73,13 @@ def compare(
     # Bounds hold for all models together.
     each = level / max(len(others), 1)
     found = []
+    one = Audited.of(first, record, table)
     for name, (other, rows) in others:
         _check(first, record, name, other)
-        one = Audited.of(first, record, table)
-        found.append(_pair(one, Audited.of(name, other, rows), margins, each))
+        two = Audited.of(name, other, rows)
+        for audit in (one, two):
+            _check_outcomes(audit)
+        found.append(_pair(one, two, margins, each))
     return dataclasses.replace(comparison, paired=tuple(_corrected(found, level)), alpha=level)
 
 
@@ -98,6 +102,23 @@ def _check(first: str, one: Record, second: str, other: Record) -> None:
                 f"The audits of {first!r} and {second!r} had other visitors (their {differs[0]} "
                 "differs). Audit both with the same columns that may matter, pool and seed."
             )
+
+
+def _check_outcomes(audit: Audited) -> None:
+    """Refuse outcomes of another audit than the result's, which would exchange the models."""
+    if audit.record.counterparts is None:
+        said = audit.record.tests[audit.record.decided_by.test].estimate
+        found = _moved(audit, audit.usable).value
+    else:
+        trait = audit.record.counterparts.traits[0]
+        said = trait.overall.estimate
+        swayed = _visited(audit, pair_sums(audit.table, audit.name), trait, 0, None)
+        found = said if swayed is None else swayed[0].value
+    if not math.isclose(said, found, rel_tol=1e-6):
+        raise InvalidSample(
+            f"The outcomes of {audit.name!r} are not those of its result: they say {found:.6g}, "
+            f"and the result {said:.6g}. Name both in the same order."
+        )
 
 
 def _loss(record: Record) -> str:

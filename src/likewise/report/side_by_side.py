@@ -127,8 +127,11 @@ def words(comparison: Comparison) -> str:
     hashes = ", ".join(dict.fromkeys(r.settings_hash[:12] for r in comparison.records.values()))
     lines = ["Models side by side".center(WIDTH).rstrip(), "=" * WIDTH]
     for test in comparison.tests:
-        head = f"{_cut(TITLES.get(test, test), 29):30}"
-        lines.append(f"{head}{'estimate':>9}{'lower':>9}{'upper':>9}{'Holm p':>9}  evidence")
+        head = on_one_line(TITLES.get(test, test))
+        if len(head) > 29:
+            lines += wrap(head, "")
+            head = ""
+        lines.append(f"{head:30}{'estimate':>9}{'lower':>9}{'upper':>9}{'Holm p':>9}  evidence")
         lines.append("-" * WIDTH)
         for model, record in comparison.records.items():
             if test in record.tests:
