@@ -328,9 +328,10 @@ def test_many_classes_and_numbers_are_audited_in_every_map(task, map, audited, t
 
 def test_the_worst_map_is_the_worse_of_both_for_everyone(audited, estimators):
     people = people_of(audited, "a", "b", "c")
+    metric = likewise.sensitive_subspace(people)
     flow, reach, worst = (
         likewise.audit(
-            estimators["network"], people, settings=Settings(checks="core", map=map)
+            estimators["network"], people, metric=metric, settings=Settings(checks="core", map=map)
         ).outcomes.loss_after
         for map in ("flow", "reach", "worst")
     )

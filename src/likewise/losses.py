@@ -5,6 +5,7 @@ ratio of zeros says nothing. The margin form is right to the last digit.
 """
 
 import dataclasses
+import math
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,9 @@ LossName = Literal["cross_entropy", "squared", "absolute"]
 
 CLIP = 0.001
 """Probabilities from a model that gives nothing else are kept within [0.001, 0.999]."""
+
+BOUNDS = -math.log1p(-CLIP), -math.log(CLIP)
+"""The losses of such probabilities."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +33,14 @@ class Loss:
     output
         What the model returns: ``logits`` (k columns, or one for two classes),
         ``probabilities`` (the same; clipped to [0.001, 0.999]) or ``values``.
+    bounded
+        Whether the cross-entropy of logits counts as if they were such probabilities, so that it
+        does not depend on which of them a model is handed over with.
     """
 
     name: LossName
     output: Output
+    bounded: bool = False
 
     def __call__(
         self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
@@ -45,7 +53,8 @@ class Loss:
                 return np.abs(out[:, 0] - y)
             if self.output == "probabilities":
                 return -np.log(np.clip(true_probability(out, y), CLIP, 1 - CLIP))
-            return np.logaddexp(0, -margin(out, y))
+            found = np.logaddexp(0, -margin(out, y))
+            return np.clip(found, *BOUNDS) if self.bounded else found
 
     def gradient(
         self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]

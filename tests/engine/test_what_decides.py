@@ -8,6 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
@@ -56,31 +58,36 @@ def result(world):
     return likewise.audit(world.model, world.people, metric=world.metric, checks=CHECKS)
 
 
-def test_one_model_handed_over_in_five_ways_gets_one_verdict_within_reach(world, tmp_path):
+FEW = Settings(checks="core", map={"name": "auto", "budget": 12})  # the server is slow
+
+
+def five_ways(model, features, folder, asked):
+    """Return what is found of one model as an object, a file, a function, an endpoint, ONNX."""
     from skl2onnx import to_onnx
 
-    some = world.people.take(np.arange(80))
-    few = Settings(checks="core", map={"name": "auto", "budget": 12})  # the server is slow
-    joblib.dump(world.model, tmp_path / "model.joblib")
+    joblib.dump(model, folder / "model.joblib")
     graph = to_onnx(
-        world.model, np.zeros((1, 3), np.float32), options={"zipmap": False}, target_opset=17
+        model,
+        np.zeros((1, len(features)), np.float32),
+        options={"zipmap": False},
+        target_opset=17,
     )
-    (tmp_path / "model.onnx").write_bytes(graph.SerializeToString())
+    (folder / "model.onnx").write_bytes(graph.SerializeToString())
 
     def probabilities(x):
-        return world.model.predict_proba(np.asarray(x))
+        return model.predict_proba(np.asarray(x))
 
-    def asked(model, **more):
-        return likewise.audit(model, some, metric=world.metric, settings=few, **more).record
-
-    with serving(probabilities, some.features) as url:
-        ways = {
-            "object": asked(world.model),
-            "joblib": asked(str(tmp_path / "model.joblib"), trust=True),
+    with serving(probabilities, features) as url:
+        return {
+            "object": asked(model),
+            "joblib": asked(str(folder / "model.joblib"), trust=True),
             "function": asked(probabilities, run=Inline()),
             "endpoint": asked(url, run=Inline()),
-            "onnx": asked(str(tmp_path / "model.onnx")),
+            "onnx": asked(str(folder / "model.onnx")),
         }
+
+
+def assert_one_answer(ways):
     one = ways["object"]
     assert (one.decided_by.map, one.decided_by.test) == ("reach", "error_rate_ratio")
     names = ("estimate", "std_error", "lower_bound", "upper_bound", "p_value")
@@ -89,14 +96,59 @@ def test_one_model_handed_over_in_five_ways_gets_one_verdict_within_reach(world,
         assert (other.outcome, other.sentence) == (one.outcome, one.sentence), way
         here, there = (
             [
-                *(getattr(record.tests["error_rate_ratio"], name) for name in names),
-                *record.placebo["error_rate_ratio"].placebos,
+                *(getattr(test, name) for test in record.tests.values() for name in names),
+                *(p for part in record.placebo.values() for p in part.placebos),
             ]
             for record in (one, other)
         )
         # An ONNX file computes in single precision.
         close = 1e-4 if way == "onnx" else 1e-6
-        np.testing.assert_allclose(there, here, rtol=0, atol=close, err_msg=way)
+        np.testing.assert_allclose(there, here, rtol=close, atol=close, err_msg=way)
+
+
+def test_one_model_handed_over_in_five_ways_gets_one_verdict_within_reach(world, tmp_path):
+    some = world.people.take(np.arange(80))
+
+    def asked(model, **more):
+        return likewise.audit(model, some, metric=world.metric, settings=FEW, **more).record
+
+    assert_one_answer(five_ways(world.model, some.features, tmp_path, asked))
+
+
+def units(n, seed):
+    """Return people of whom one column counts in dollars, and who are easy to tell apart."""
+    some = people(n, seed)
+    columns = dict(zip(some.features, some.x.T, strict=True))
+    columns |= {"school": 30_000 + 9000 * columns["school"], "y": some.y, **some.protected}
+    return pd.DataFrame(columns)
+
+
+def test_neither_units_nor_a_scaler_nor_the_form_of_a_model_change_its_verdict(tmp_path):
+    features = ["zone", "school", "children"]
+    train, test = units(300, 1), units(80, 2)
+    sure = LogisticRegression(C=1e4)  # of some people by more than 0.999
+    model = make_pipeline(StandardScaler(), sure).fit(train[features].to_numpy(), train.y)
+    settings = FEW.changed(
+        columns__label="y", columns__protected=("sex",), metric__groups=3, metric__placebos=8
+    )
+
+    def asked(model, **more):
+        return likewise.audit(model, test, settings=settings, **more).record
+
+    ways = five_ways(model, features, tmp_path, asked)
+    assert_one_answer(ways)
+    assert ways["object"].model.clipped > 0
+    # A metric takes its units along: into another audit, and into a file.
+    first = likewise.audit(model, test, settings=settings)
+    likewise.save_metric(first.metric, tmp_path / "metric.safetensors")
+    for metric in (first.metric, likewise.load_metric(tmp_path / "metric.safetensors")):
+        again = likewise.audit(model, test, metric=metric, settings=settings).record
+        assert again.tests == ways["object"].tests
+    # The worst cases are shown in dollars.
+    assert ways["function"].worst[0].before["school"] > 1000
+    # The metric is blind to the trait only if it is learned in units that can be compared.
+    trait = ways["function"].metric.origin.traits[0]
+    assert trait.after.auc < 0.65 < trait.before.auc
 
 
 def test_the_map_that_decides_is_that_of_the_table(world):

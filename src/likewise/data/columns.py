@@ -127,14 +127,30 @@ class NumberColumn(Column):
 
     @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
-        original = x[:, 0] * self.scale + self.mean
-        values = np.rint(original).astype(np.int64) if self.integer else original
+        off = x[:, 0] * self.scale
+        values = (
+            np.rint(off + self.mean).astype(np.int64)
+            if self.integer
+            else _unrounded(off, self.mean)
+        )
         if self.date:
             exact = (1, "D") if self.integer else (86_400_000_000, "us")
             values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
         if self.date == "text":
             values = values.astype(str).astype(object)
         return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
+
+
+def _unrounded(off: Float[np.ndarray, " n"], mean: float) -> Float[np.ndarray, " n"]:
+    """Return the sum, without the rounding on the way there and back: 0.1 comes back as 0.1.
+
+    Trees ask on which side of a number another lies, to the last digit.
+    """
+    found = off + mean
+    size = np.abs(off) + abs(mean)
+    digits = 14 - np.ceil(np.log10(np.maximum(size.max(initial=0), 1e-290)))
+    short = np.round(found, int(digits))
+    return np.where(np.abs(short - found) <= 4 * np.finfo(np.float64).eps * size, short, found)
 
 
 def _date_type(column_type: Any) -> Literal["", "text", "date32[day]", "timestamp[us]"]:

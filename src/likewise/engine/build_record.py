@@ -154,7 +154,7 @@ def model_record(plan: Plan, found: MoveStats) -> ModelRecord:
         classes=tuple(map(str, plan.classes)),
         n_features=len(plan.people.features),
         sha256=card.fingerprint,
-        clipped=found.clipped if card.output == "probabilities" else 0,
+        clipped=found.clipped if card.output == "probabilities" or card.bounded else 0,
         fed=WORDS.get(card.space, ""),
         balanced_accuracy=math.nan if seen is None else seen.balanced_accuracy,
         auc=math.nan if seen is None or not plan.classes else seen.auc,

@@ -5,7 +5,6 @@ import math
 from typing import Any
 
 from likewise.engine.prepare import favourable_place
-from likewise.engine.visiting import BoundedLoss
 from likewise.errors import InvalidSettings
 from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.decision_losses import UnfavourableDecision, WrongDecision
@@ -64,4 +63,4 @@ def choose_loss(model: Model, classes: tuple[Any, ...], settings: Settings) -> C
     ):
         limit = 0.5 if threshold is None else threshold
         return ChosenLoss("error rate", WrongDecision(card.output, limit), threshold=limit)
-    return ChosenLoss(LOSS_WORDS[model.loss.name], BoundedLoss(model.loss))
+    return ChosenLoss(LOSS_WORDS[model.loss.name], dataclasses.replace(model.loss, bounded=True))

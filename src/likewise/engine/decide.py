@@ -150,10 +150,18 @@ def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:
     for name in choice.params:
         if not any(name in own for own in known.values()):
             raise InvalidSettings(f"Neither the flow nor the reach has a parameter {name!r}.")
-    meant = metric.reach is None or any(name not in known["reach"] for name in choice.params)
+    meant = metric.reach is None or not searched(choice)
     chosen = "flow" if card.differentiable and meant else "reach"
     given = {name: value for name, value in choice.params.items() if name in known[chosen]}
     return Choice.model_validate({"name": chosen, **given})
+
+
+def searched(choice: Choice) -> bool:
+    """Tell whether a search within reach was named, or nothing that only another map has."""
+    known = parameters(MAPS.find("reach"))
+    return choice.name == "reach" or (
+        choice.name == "auto" and all(name in known for name in choice.params)
+    )
 
 
 def choose_tests(

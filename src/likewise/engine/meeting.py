@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Shaped
 
 from likewise.audit_data import AuditData
+from likewise.data.arrow import numbers
+from likewise.data.columns import NumberColumn
+from likewise.data.encode import Encoder
 from likewise.data.table import numeric_columns, with_inputs
 from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
-from likewise.models import Endpoint, as_model, open_model
+from likewise.models import Endpoint, as_model, columns_read, open_model
 from likewise.models.base import Model
 from likewise.models.on_table import OnTable, on_table
 from likewise.models.originals import Originals
@@ -45,6 +49,48 @@ def numbers_read(model: Model, people: AuditData) -> tuple[str, ...]:
         return given
     wider = tuple(n for n in numeric_columns(people) if n in (*given, *people.protected))
     return wider if len(wider) == wanted else given
+
+
+def own_encoder(model: Any, people: AuditData) -> Encoder | None:
+    """Return what makes features of people whose columns the model reads as they are."""
+    if people.encoder is not None:
+        return None
+    traits = tuple(people.protected)
+    read = columns_read(model, people.table, traits, raw=not people.features)
+    return Encoder.of_people(people.table, read)
+
+
+def units_of(
+    given: Any, model: Model, people: AuditData, known: bool | str = True
+) -> Encoder | None:
+    """Return what gives a model its numbers in standard deviations, if it reads numbers alone.
+
+    A column of zeros and ones stays as it is, as one-hot features do.
+
+    Parameters
+    ----------
+    known
+        An encoder (JSON), if one made the features of the metric: if of these very columns, its
+        units count.
+    """
+    table = people.table
+    if table is None or people.encoder is not None or (model.front is not None and given is model):
+        return None
+    columns = numbers_read(model, people)
+    if model.front is not None:
+        columns = model.front.columns or tuple(table.column_names)
+    plain = set(numeric_columns(people))
+    if not plain.issuperset(columns) or any(table[name].null_count for name in columns):
+        return None
+    if isinstance(known, str):
+        encoder = Encoder.from_json(known, source="the metric")
+        return encoder if encoder.features == columns else None
+    codings = []
+    for name in columns:
+        coding = NumberColumn.fit(name, table[name].cast(pa.float64()))
+        two = np.isin(numbers(name, table[name]), (0, 1)).all()
+        codings.append(coding.model_copy(update={"mean": 0.0, "scale": 1.0} if two else {}))
+    return Encoder(tuple(codings))
 
 
 def by_columns(model: Model, people: AuditData) -> OnTable:
@@ -94,6 +140,12 @@ class ModelHandle:
         if isinstance(given, str):
             given = open_model(given, trust=self.trust)
         return as_model(given, **self.about)
+
+    def bounded(self) -> tuple[Model, "ModelHandle"]:
+        """Return the model with bounded losses (`ModelCard.bounded`), and how to come by it."""
+        model = self.open().with_card(bounded=True)
+        about = {**self.about, "bounded": True}
+        return model, dataclasses.replace(self, about=about, ready=model)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "ready": None}

@@ -8,16 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit_data import AuditData
 from likewise.choices import CHECKS, MAPS, METRICS, make, note
-from likewise.data.encode import Encoder
 from likewise.data.odd_columns import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey, drawn_rows
 from likewise.engine.certified import certified
-from likewise.engine.decide import choose_tests, deciding_map, deciding_test, note_tests
+from likewise.engine.decide import (
+    choose_tests,
+    deciding_map,
+    deciding_test,
+    note_tests,
+    searched,
+)
 from likewise.engine.learning import MOST, learn_metric, same_people
-from likewise.engine.meeting import ModelHandle, Progress, as_seen
+from likewise.engine.meeting import ModelHandle, Progress, as_seen, own_encoder, units_of
 from likewise.engine.occurring import Occurring
 from likewise.engine.plan import Plan
 from likewise.errors import (
@@ -32,7 +36,7 @@ from likewise.maps.unfair_map import UnfairMap
 from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.metric_file import check_belongs
 from likewise.metrics.sample import held_features
-from likewise.models import as_model, check, columns_read
+from likewise.models import as_model, check
 from likewise.models.base import Model
 from likewise.scale.executors import Executor
 from likewise.settings import Choice, Settings
@@ -67,16 +71,21 @@ def prepare(
     """
     if known.n < 2:
         raise InvalidData(f"There are {known.n} people; a test needs at least 2.")
-    wrapped, handle = meet(model, opened, known, settings, trust=trust)
+    metric, settings = choose_metric(metric, settings, trust=trust)
+    search = searched(settings.map) if map is None else map.name == "reach"
+    units = search if metric is None else metric.attached.get("encoder", False)
+    wrapped, handle = meet(model, opened, known, settings, trust=trust, units=units)
     people = as_seen(wrapped, known.sample)
     classes = label_classes(wrapped, known, settings)
     if settings.decide.favourable is not None:
         favourable_place(settings.decide.favourable, wrapped.card.task, classes)
     check(wrapped, people.x, features=people.features, classes=classes)
 
-    metric, settings = choose_metric(metric, settings, trust=trust)
     if metric is None:
         metric = learn_metric(wrapped, handle, source, known, people, settings, run, progress)
+        if handle.about.get("units") is not None:
+            attached = {"encoder": handle.about["units"].to_json()}
+            metric = dataclasses.replace(metric, attached=attached)  # type: ignore[type-var]
     check_belongs(metric, people.features)
     check_held(metric, people.features, settings)
     warn_of_freedom(metric)
@@ -88,6 +97,8 @@ def prepare(
     settings = note_tests(settings, chosen, wrapped.card.task, given=bool(tests))
     if map is None:
         map = make(MAPS, deciding_map(settings.map, wrapped.card, metric), trust=trust)
+    if map.asks_answers:
+        wrapped, handle = handle.bounded()
     decider = deciding_test(settings, wrapped.card, chosen, map.name)
     settings = settings.changed(map=note(MAPS, map).model_dump())
     if wrapped.front is None and people.encoder is None:
@@ -114,19 +125,23 @@ def prepare(
     )
 
 
-def own_encoder(model: Any, people: AuditData) -> Encoder | None:
-    """Return what makes features of people whose columns the model reads as they are."""
-    if people.encoder is not None:
-        return None
-    traits = tuple(people.protected)
-    read = columns_read(model, people.table, traits, raw=not people.features)
-    return Encoder.of_people(people.table, read)
-
-
 def meet(
-    model: Any, opened: Any, known: Survey, settings: Settings, *, trust: bool
+    model: Any,
+    opened: Any,
+    known: Survey,
+    settings: Settings,
+    *,
+    trust: bool,
+    units: bool | str = False,
 ) -> tuple[Model, ModelHandle]:
-    """Return the model made ready for these people, and how workers come by theirs."""
+    """Return the model made ready for these people, and how workers come by theirs.
+
+    Parameters
+    ----------
+    units
+        Whether a model of numbers is given them in standard deviations, so that neither the
+        table's units nor a scaler say who is similar; or the encoder (JSON) whose units count.
+    """
     about: dict[str, Any] = {
         "output": settings.columns.output,
         "table": known.sample.table,
@@ -140,6 +155,9 @@ def meet(
         "own": own_encoder(opened, known.sample),
     }
     wrapped = as_model(opened, **about)
+    if units and about["own"] is None:
+        about["units"] = units_of(opened, wrapped, known.sample, units)
+        wrapped = wrapped if about["units"] is None else as_model(opened, **about)
     if wrapped.card.decisions:
         warnings.warn(
             f"The {wrapped.card.kind} gives no probabilities, so it is audited by its decisions: "

@@ -1,13 +1,12 @@
 """Lets pairs of real people visit everyone, anywhere, and adds up what the model makes of it."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
 from likewise.audit_data import AuditData
 from likewise.data.pairs import Pairs
@@ -15,7 +14,6 @@ from likewise.data.row_hash import row_hashes
 from likewise.data.sources import Blocks
 from likewise.engine.meeting import ModelHandle, Progress, by_columns, targets
 from likewise.engine.pool import in_columns, plain
-from likewise.losses import CLIP, Loss
 from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.counterparts import BoundCounterparts, Counterparts
 from likewise.scale.executors import Executor
@@ -26,27 +24,6 @@ KEPT = 10
 
 BLOCK = 8192
 """People of a block: finding visitors has a cost that does not depend on how many they are."""
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class BoundedLoss:
-    """The usual loss; the cross-entropy counts as if probabilities lay in [0.001, 0.999].
-
-    So it does for a model that gives probabilities. Here it does for every model: the answer must
-    not depend on whether the same model is handed over as logits or as probabilities.
-    """
-
-    loss: Loss
-
-    def __call__(
-        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
-        """Return one loss a person."""
-        found = self.loss(out, y)
-        if self.loss.name != "cross_entropy":
-            return found
-        return np.clip(found, -math.log1p(-CLIP), -math.log(CLIP))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

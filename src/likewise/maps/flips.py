@@ -53,6 +53,7 @@ class Flips(UnfairMap):
     """
 
     name: ClassVar[str] = "flips"
+    asks_answers: ClassVar[bool] = True
     claim: ClassVar[str] = (
         "Each person's protected value is swapped for every other value, and the worst is kept."
     )

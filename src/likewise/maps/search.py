@@ -59,6 +59,7 @@ class Reach(UnfairMap):
     """
 
     name: ClassVar[str] = "reach"
+    asks_answers: ClassVar[bool] = True
     claim: ClassVar[str] = (
         "For each person, similar people within reach are searched without gradients, and the "
         "worst is kept."

@@ -127,6 +127,10 @@ class UnfairMap(abc.ABC):
     goes_by_metric: ClassVar[bool] = True
     """Whether another metric would move people elsewhere."""
 
+    asks_answers: ClassVar[bool] = False
+    """Whether answers are all that it asks for. Losses are then bounded, so that one model has the
+    same whether it is handed over with logits or with probabilities."""
+
     keeps_start: bool
     """Whether a person stays put when the loss would fall, so that wrong never turns right."""
 

@@ -1,6 +1,7 @@
 """What the audit needs to know of a model: per-row outputs, and what they mean."""
 
 import abc
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -12,7 +13,6 @@ from jaxtyping import Float, Shaped
 from likewise.errors import InvalidData, InvalidModel
 from likewise.losses import Loss, LossName, Output
 from likewise.models.layers import Network
-from likewise.models.tree_cells import Cells
 
 Task = Literal["classification", "regression"]
 Reference = Callable[[np.ndarray], np.ndarray]
@@ -55,6 +55,8 @@ class ModelCard:
         Whether its decisions alone mean something: it gives no probabilities.
     space
         What it is fed where an encoder makes the features: those, or decoded original columns.
+    bounded
+        Whether its losses are those of probabilities within [0.001, 0.999], if it gives logits.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class ModelCard:
     threshold: float | None = None
     decisions: bool = False
     space: Literal["", "original", "encoded"] = ""
+    bounded: bool = False
 
 
 @runtime_checkable
@@ -133,8 +136,14 @@ class Model(abc.ABC):
 
         return outputs
 
+    def with_card(self, **changes: Any) -> "Model":
+        """Return the same model, of which something else is known."""
+        model = copy.copy(self)
+        object.__setattr__(model, "card", dataclasses.replace(self.card, **changes))
+        return model
+
     @property
-    def cells(self) -> Cells | None:
+    def cells(self) -> Callable[[np.ndarray], np.ndarray] | None:
         """What its answers depend on, if that is less than numbers: between which thresholds."""
         return None
 
@@ -154,7 +163,7 @@ class Model(abc.ABC):
     def loss(self) -> Loss:
         """The loss that goes with the task: cross-entropy, or the squared error by default."""
         usual: LossName = "cross_entropy" if self.card.task == "classification" else "squared"
-        return Loss(self.card.loss or usual, self.card.output)
+        return Loss(self.card.loss or usual, self.card.output, self.card.bounded)
 
     def targets(
         self, y: Shaped[np.ndarray, " n"], *, positive: Any = None

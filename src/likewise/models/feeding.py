@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -11,8 +12,12 @@ from typing_extensions import override
 from likewise.audit_data import GAP
 from likewise.errors import InvalidModel
 from likewise.models.base import Front, Model, ModelCard, Pullback, Reference
-from likewise.models.decoded import Decoder
-from likewise.models.layers import Affine, Network
+from likewise.models.black_box import from_predictor
+from likewise.models.decoded import Decoder, EncoderFront
+from likewise.models.layered import Chain, LayeredModel
+from likewise.models.layers import Affine, Network, linear
+from likewise.models.pipeline import PipelineFront
+from likewise.models.scikit import Answer
 
 
 @final
@@ -106,6 +111,12 @@ class DecodedInputs(Model):
 
     @functools.cached_property
     @override
+    def cells(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        own = self.inner.cells
+        return None if own is None else lambda x: own(self.rows(x))
+
+    @functools.cached_property
+    @override
     def network(self) -> Network | None:
         own = self.inner.network
         if own is None:
@@ -115,3 +126,28 @@ class DecodedInputs(Model):
             first.activation, first.weight @ matrix, first.bias + first.weight @ offset[:, None]
         )
         return Network((folded, *own.layers[1:])) if not first.activation else None
+
+
+def in_units(model: Model, encoder: Decoder) -> DecodedInputs:
+    """Return a model of numbers as one of the same numbers in standard deviations."""
+    fed = DecodedInputs.of(model, encoder, encoder.columns)
+    card = dataclasses.replace(fed.card, space=model.card.space)
+    return dataclasses.replace(fed, card=card, front=EncoderFront(encoder.columns, encoder))
+
+
+def of_numbers(whole: Any, front: PipelineFront, last: Model, units: Decoder) -> Model:
+    """Return a pipeline as one model of numbers, with gradients where its steps are a line."""
+    box = from_predictor(whole)
+    known: dict[str, Any] = {
+        "kind": f"Pipeline ending in {last.card.kind}",
+        "classes": last.card.classes,
+        "threshold": last.card.threshold,
+        "decisions": last.card.decisions,
+    }
+    line = front.line(units) if isinstance(last, LayeredModel) else None
+    if line is None or not isinstance(last, LayeredModel):
+        return box.with_card(**known)
+    chain = Chain((linear(*line), *last.chain.layers))
+    known |= {"n_features": len(units.columns), "features": box.card.features}
+    card = dataclasses.replace(last.card, **known)
+    return dataclasses.replace(last, card=card, chain=chain, reference=Answer.of(whole))

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Float
 
 from likewise.models.base import Front
@@ -55,9 +56,11 @@ class Originals:
 
     def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
         """Return the original columns behind rows of features."""
-        if isinstance(self.front, EncoderFront):
-            return self.front.decode(x)
         table = self.table.select(self.columns)
+        if isinstance(self.front, EncoderFront):
+            back = self.front.decode(x)
+            columns = {n: _whole_again(back[n], table.schema.field(n).type) for n in self.columns}
+            return pa.table(columns)
         found: dict[str, Any] = {}
         if self.front.steps is None:
             found = {name: x[:, j] for j, name in enumerate(self.columns)}
@@ -170,6 +173,20 @@ def _whole(part: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
             whole[np.flatnonzero(stays), start + top[stays]] = 1
         start += width
     return whole
+
+
+def _whole_again(column: Any, column_type: Any) -> Any:
+    """Return numbers as whole ones, or as true and false, where they are and the table has such."""
+    if pa.types.is_boolean(column_type) and pa.types.is_floating(column.type):
+        ones = pc.equal(column, 1)
+        return ones if pc.all(pc.or_(ones, pc.equal(column, 0))).as_py() else column
+    if pa.types.is_integer(column_type) and pa.types.is_floating(column.type):
+        return (
+            column.cast(column_type)
+            if pc.all(pc.equal(pc.round(column), column)).as_py()
+            else column
+        )
+    return column
 
 
 def _typed(values: Any, column_type: Any) -> Any:

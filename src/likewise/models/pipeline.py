@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Shaped
 
-from likewise.errors import InvalidData, InvalidModel, in_short, nearest
+from likewise.errors import InvalidData, InvalidModel, LikewiseError, in_short, nearest
+from likewise.models.decoded import Decoder
 from likewise.models.scikit import Answer, features_of, fitted
 
 
@@ -59,6 +60,29 @@ class PipelineFront:
         if self.named or not isinstance(rows, pa.Table):
             return raw_columns(rows, self.columns, self.width)
         return raw_columns(rows.select(list(self.columns)), (), self.width)
+
+    def line(
+        self, units: Decoder
+    ) -> tuple[Float[np.ndarray, "d c"], Float[np.ndarray, " d"]] | None:
+        """Return the matrix and the offset that the steps apply to numbers, if they do no more.
+
+        They are tried at the mean, a standard deviation off in every column, and at forty places
+        up to ten of them away: a bend anywhere there is found.
+        """
+        scale, mean = units.line(units.columns)
+        c = len(mean)
+        places = np.random.default_rng(0).uniform(-10, 10, size=(40, c))
+        rows = np.vstack([np.zeros(c), np.eye(c), places]) @ scale.T + mean
+        named = self.columns and self.named
+        given = pa.table(dict(zip(units.columns, rows.T, strict=True))) if named else rows
+        try:
+            out = self(given)[0]
+        except LikewiseError:
+            return None
+        matrix = ((out[1 : c + 1] - out[0]) / np.diag(scale)[:, None]).T
+        offset = out[0] - matrix @ mean
+        off = np.abs(out - (rows @ matrix.T + offset)).max()
+        return (matrix, offset) if off <= 1e-9 * max(1.0, np.abs(out).max()) else None
 
     def among(self, table: pa.Table, protected: Sequence[str]) -> "PipelineFront":
         """Return the front that knows its columns in a table, if it was fitted without names.

@@ -29,6 +29,7 @@ from likewise.models import (
 )
 from likewise.models.base import Model, ModelCard
 from likewise.models.behaviour import check_cut
+from likewise.models.feeding import in_units, of_numbers
 from likewise.models.opened import Opened
 from likewise.models.space import LabelledPeople, Space, possible, readings, settle
 
@@ -47,6 +48,8 @@ def as_model(
     space: Literal["auto", "original", "encoded"] = "auto",
     own: decoded.Decoder | None = None,
     threshold: float | None = None,
+    units: decoded.Decoder | None = None,
+    bounded: bool = False,
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -80,11 +83,16 @@ def as_model(
         where no encoder is given (see `columns_read`).
     threshold
         Probability above which class 1 of two is decided, if that is not the model's own.
+    units
+        What gives a model of numbers its columns in standard deviations; a pipeline is then not
+        cut.
+    bounded
+        Whether losses of logits are kept within those of probabilities in [0.001, 0.999].
     """
     people = LabelledPeople(table, labels, positive)
     said = None if space == "auto" else space
     recogniser = _Recogniser(
-        output, tuple(classes or ()), table, encoder, tuple(protected), said, people, own
+        output, tuple(classes or ()), table, encoder, tuple(protected), said, people, own, units
     )
     found = recogniser.model(model)
     if classes and found.card.classes != tuple(classes):
@@ -94,24 +102,28 @@ def as_model(
                 f"The model's classes are {', '.join(map(repr, known[:6]))}; "
                 "others cannot be given to it."
             )
-        found = _with_card(found, classes=tuple(classes))
+        found = found.with_card(classes=tuple(classes))
     returned = getattr(found, "says", None) or found.card.output
     if output is not None and returned != output:
         if not found.declared:
             task = "regression" if output == "values" else "classification"
-            found = _with_card(found, output=output, task=task)
+            found = found.with_card(output=output, task=task)
             found = dataclasses.replace(found, declared=True)  # type: ignore[type-var]
         else:
             raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
+    if units is not None:
+        found = in_units(found, units)
     if encoder is not None and not found.card.space:
         found = settle(possible(found, encoder, table), encoder, said, people)
+    if bounded:
+        found = found.with_card(bounded=True)
     if threshold is not None and found.card.task == "classification":
-        found = _with_card(found, threshold=threshold)
+        found = found.with_card(threshold=threshold)
     if loss is None:
         return found
     if (loss == "cross_entropy") != (found.card.task == "classification"):
         raise InvalidSettings(f"A {found.card.task} is not judged by the {loss} loss.")
-    return _with_card(found, loss=loss)
+    return found.with_card(loss=loss)
 
 
 def is_torch(given: Any) -> bool:
@@ -130,6 +142,7 @@ class _Recogniser:
     space: Space | None
     people: LabelledPeople
     own: decoded.Decoder | None = None
+    units: decoded.Decoder | None = None
 
     def model(self, given: Any) -> Model:
         if isinstance(given, Model):
@@ -168,7 +181,7 @@ class _Recogniser:
             raise
         except Exception as error:  # an estimator whose numbers do not go together
             raise InvalidModel(f"The model is damaged: {in_short(error)}.") from None
-        return _with_card(found, fingerprint=file.fingerprint or found.card.fingerprint)
+        return found.with_card(fingerprint=file.fingerprint or found.card.fingerprint)
 
     def trained(self, estimator: Any) -> Any:
         """Convert an estimator that knows its torch module; ``output_`` says what that returns."""
@@ -186,7 +199,7 @@ class _Recogniser:
         inner, threshold = scikit.looked_through(estimator)
         if inner is not estimator:
             found = self.model(inner)
-            return found if threshold is None else _with_card(found, threshold=threshold)
+            return found if threshold is None else found.with_card(threshold=threshold)
         if scikit.is_scikit(estimator) and pipeline.is_pipeline(estimator):
             return self.pipeline(estimator)
         answer = native.table_answer(estimator)
@@ -223,10 +236,13 @@ class _Recogniser:
             choices = readings(_reader(whole), black_box.from_predictor(whole), self.encoder)
             return settle(choices, self.encoder, self.space, self.people)
         front, last = pipeline.cut(whole)
+        if self.units is not None:
+            step = dataclasses.replace(self, table=None, units=None).model(last)
+            return of_numbers(whole, front, step, self.units)
         front = front if self.table is None else front.among(self.table, self.protected)
         found = dataclasses.replace(self, table=None).model(last)
         names = front.names(found.card.n_features) if found.card.n_features else ()
-        found = _with_card(found, kind=f"Pipeline ending in {found.card.kind}", features=names)
+        found = found.with_card(kind=f"Pipeline ending in {found.card.kind}", features=names)
         found = dataclasses.replace(found, front=front)  # type: ignore[type-var]
         if self.table is None:
             return found
@@ -265,8 +281,3 @@ def _reader(estimator: Any) -> decoded.ColumnReader:
 
 def _card(estimator: Any) -> ModelCard:
     return black_box.from_predictor(estimator).card
-
-
-def _with_card(model: Model, **changes: Any) -> Model:
-    card = dataclasses.replace(model.card, **changes)
-    return dataclasses.replace(model, card=card)  # type: ignore[type-var]

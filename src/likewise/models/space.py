@@ -70,8 +70,7 @@ def possible(model: Model, encoder: Decoder, table: pa.Table | None) -> dict[Spa
     """Return the model in the spaces that its names and number of inputs allow."""
     choices: dict[Space, Model] = {}
     if _fits_features(model.card, encoder):
-        card = dataclasses.replace(model.card, space="encoded")
-        choices["encoded"] = dataclasses.replace(model, card=card)  # type: ignore[type-var]
+        choices["encoded"] = model.with_card(space="encoded")
     columns = original_columns(model.card, encoder)
     if columns:
         choices["original"] = DecodedInputs.of(model, encoder, columns)
@@ -101,8 +100,7 @@ def readings(reader: ColumnReader, whole: Model, encoder: Decoder) -> dict[Space
     names, width = set(whole.card.features), whole.card.n_features
     choices: dict[Space, Model] = {}
     if _fits_features(whole.card, encoder) and not names - set(encoder.features):
-        card = dataclasses.replace(whole.card, space="encoded")
-        choices["encoded"] = dataclasses.replace(whole, card=card)  # type: ignore[type-var]
+        choices["encoded"] = whole.with_card(space="encoded")
     fits = names <= set(encoder.columns) if names else width in (None, len(encoder.columns))
     if fits or not choices:
         choices["original"] = through(reader, encoder)
