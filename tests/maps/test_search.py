@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from likewise.errors import InvalidMetric, InvalidModel, InvalidSettings
 from likewise.inference.ratio_tests import LossRatioTest
-from likewise.maps.design import ball_design, circle, directions, thinned
+from likewise.maps.candidates import ball_design, circle, directions, thinned
 from likewise.maps.observe import observe
 from likewise.maps.search import Reach
 from likewise.metrics.fair_metric import FairMetric

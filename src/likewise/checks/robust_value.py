@@ -16,9 +16,8 @@ from likewise.engine.plan import Check, Finding, Plan
 from likewise.inference.robust_fairness import RobustValue, robust_fairness, tabulate
 from likewise.inference.sampling import Design
 from likewise.maps.candidates import NUMBERS, candidate_losses
-from likewise.maps.priced import uphill
 from likewise.maps.search import BoundReach
-from likewise.maps.surroundings import Surroundings
+from likewise.maps.surroundings import Surroundings, uphill
 from likewise.metrics.fair_metric import QuadraticForm
 from likewise.record import Measure
 

@@ -9,11 +9,9 @@ from jaxtyping import Float, Shaped
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric, InvalidSettings
-from likewise.maps.candidates import NUMBERS
-from likewise.maps.design import EXACT, ball_design, directions, first_step
+from likewise.maps.candidates import EXACT, NUMBERS, ball_design, directions, first_step
 from likewise.maps.feasible import Feasible, Levels, column_groups
-from likewise.maps.priced import step_outside
-from likewise.maps.surroundings import Best, Surroundings
+from likewise.maps.surroundings import Best, Surroundings, step_outside
 from likewise.maps.unfair_map import KnownPeople, Moved, UnfairMap
 from likewise.metrics.fair_metric import FairMetric, QuadraticForm
 from likewise.metrics.reach import Ellipsoid
