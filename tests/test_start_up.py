@@ -1,0 +1,66 @@
+"""What an audit of boosted trees has loaded by the time it shows its first line of progress."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+# Imports are watched where they are written: XGBoost brings most of these along by itself.
+WATCH = """
+import builtins, sys
+from likewise.cli import main, progress
+
+plain = builtins.__import__
+ours = set()
+
+def watched(name, globals=None, locals=None, fromlist=(), level=0):
+    if not level and str((globals or {}).get("__name__")).startswith("likewise"):
+        ours.update([name, *(f"{name}.{part}" for part in fromlist or ())])
+    return plain(name, globals, locals, fromlist, level)
+
+def tell(what, done, total):
+    builtins.__import__ = plain
+    print(*sys.modules)
+    print(*ours)
+    sys.stdout.flush()
+    raise SystemExit(0)
+
+def bar(quiet):
+    yield tell
+
+import contextlib
+from likewise.cli import job
+job.progress_bar = contextlib.contextmanager(bar)
+builtins.__import__ = watched
+main()
+"""
+
+AVOIDED = ("torch", "matplotlib", "polars", "sklearn", "scipy.stats", "lightgbm", "onnx", "ray")
+
+
+def test_an_audit_of_trees_loads_what_its_library_does_and_nothing_heavy_besides(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    sex, age, hours = rng.choice(["f", "m"], 300), rng.integers(20, 60, 300), rng.normal(size=300)
+    y = (age + 10 * hours + 8 * (sex == "m") > 44).astype(int)
+    trees = xgboost.XGBClassifier(n_estimators=3, max_depth=2)
+    trees.fit(np.column_stack([age, hours]), y).save_model(tmp_path / "model.ubj")
+    with open(tmp_path / "people.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [("sex", "age", "hours", "y"), *zip(sex, age, hours, y, strict=True)]
+        )
+    arguments = ["audit", "model.ubj", "people.csv", "--label", "y", "--protected", "sex"]
+
+    def run(code, *more):
+        command = [sys.executable, "-c", code, *more]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return [set(line.split()) for line in done.stdout.splitlines()]
+
+    (library,) = run("import sys, xgboost; print(*sys.modules)")
+    loaded, ours = run(WATCH, *arguments, "--checks", "core")
+    assert "xgboost" in loaded
+    assert {name for name in loaded - library if name.startswith((*AVOIDED, "pandas"))} == set()
+    assert {name for name in ours if name.startswith(AVOIDED)} == set()
