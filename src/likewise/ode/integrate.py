@@ -110,8 +110,9 @@ def integrate(
             if step is None or h != before:
                 before, step = h, solver.stepper(field, x, h)
             after = step(x) if confine is None else confine(step(x))
-            # One sum is far cheaper than asking every number; it is finite unless some row is not.
-            if lost or not math.isfinite(after.sum()):
+            # One product is far cheaper than asking every number: it is not finite if one is not.
+            flat = after.T if after.flags.f_contiguous else after
+            if lost or not math.isfinite(np.vdot(flat, flat)):
                 finite &= np.isfinite(after).all(axis=1)
                 lost = not finite.all()
                 np.copyto(after, x, where=~finite[:, None])
