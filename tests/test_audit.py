@@ -171,6 +171,7 @@ def test_a_constant_model_is_within_tolerance_because_nothing_moves_it():
     metric = likewise.ignoring(np.eye(4)[:2])
     result = likewise.audit(model, people(), metric=metric, settings=CORE)
     assert result.record.sentence.startswith("Within tolerance (nothing moves it)")
+    assert "Within tolerance (nothing moves it)</h1>" in result.to_html()
 
 
 def test_the_numerical_error_of_the_flow_counts_in_the_bounds_that_decide():
