@@ -15,6 +15,9 @@ AUGMENTED = (0.25, 0.4, 0.55, 0.75, 1.0)
 AVERAGED = (0.25, 0.5)
 BUDGETS = (0.02, 0.2)
 RHOS = (0.5, 5.0)
+EPOCHS = 40
+"""How often SenSeI sees everyone, in 300 to 3000 steps."""
+
 AVERAGED_ALONE = (0.2, 0.35, 0.5, 0.75, 1.0)
 """Weights of the average for a model that cannot be trained again, where nothing else is tried."""
 
@@ -193,7 +196,10 @@ def _sensei(
             learned = np.asarray(sensitive_subspace(free, C=1.0, groups=0, placebos=0).directions)
             directions = np.zeros((len(learned), features.shape[1]))
             directions[:, ~kept] = learned
-        network = SenSeIClassifier(directions, rho=rho, balanced=balanced, random_state=0)
+        steps = int(np.clip(EPOCHS * len(y) / 250, 300, 3000))  # batches of 250
+        network = SenSeIClassifier(
+            directions, rho=rho, max_iter=steps, balanced=balanced, random_state=0
+        )
         return _behind(front, network.fit(features, y))
 
     return fit
