@@ -208,6 +208,15 @@ def test_saving_is_exact_and_decoding_undoes_encoding(column):
         assert back == column
 
 
+def test_decimals_come_back_to_the_last_digit_whoever_else_is_decoded():
+    wages = [7.25, 0.1, 31.07, 1234.5, 0.0]
+    encoder = Encoder.fit(pa.table({"wage": wages}))
+    x = encoder.encode(pa.table({"wage": wages}))
+    assert encoder.decode(x)["wage"].to_pylist() == wages
+    lost = np.vstack([x, [[np.nan], [np.inf], [1e300]]])
+    assert encoder.decode(lost)["wage"].to_pylist()[: len(wages)] == wages
+
+
 def test_files_go_both_ways(tmp_path):
     fitted().save(tmp_path / "encoder.json")
     assert Encoder.load(tmp_path / "encoder.json") == fitted()

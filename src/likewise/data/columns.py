@@ -1,6 +1,7 @@
 """How one column of a table becomes features of a model, and comes back."""
 
 import abc
+import math
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -131,7 +132,7 @@ class NumberColumn(Column):
         values = (
             np.rint(off + self.mean).astype(np.int64)
             if self.integer
-            else _unrounded(off, self.mean)
+            else _unrounded(off, self.mean, self.scale)
         )
         if self.date:
             exact = (1, "D") if self.integer else (86_400_000_000, "us")
@@ -141,16 +142,17 @@ class NumberColumn(Column):
         return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
 
 
-def _unrounded(off: Float[np.ndarray, " n"], mean: float) -> Float[np.ndarray, " n"]:
+def _unrounded(off: Float[np.ndarray, " n"], mean: float, scale: float) -> Float[np.ndarray, " n"]:
     """Return the sum, without the rounding on the way there and back: 0.1 comes back as 0.1.
 
     Trees ask on which side of a number another lies, to the last digit.
     """
     found = off + mean
-    size = np.abs(off) + abs(mean)
-    digits = 14 - np.ceil(np.log10(np.maximum(size.max(initial=0), 1e-290)))
-    short = np.round(found, int(digits))
-    return np.where(np.abs(short - found) <= 4 * np.finfo(np.float64).eps * size, short, found)
+    digits = 14 - math.ceil(math.log10(min(max(abs(mean), scale), 1e300)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        short = np.round(found, digits)
+        near = np.abs(short - found) <= 4 * np.finfo(np.float64).eps * (np.abs(off) + abs(mean))
+    return np.where(near, short, found)
 
 
 def _date_type(column_type: Any) -> Literal["", "text", "date32[day]", "timestamp[us]"]:
