@@ -128,12 +128,8 @@ class NumberColumn(Column):
 
     @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
-        off = x[:, 0] * self.scale
-        values = (
-            np.rint(off + self.mean).astype(np.int64)
-            if self.integer
-            else _unrounded(off, self.mean, self.scale)
-        )
+        off, mean = x[:, 0] * self.scale, self.mean
+        values = np.rint(off + mean).astype(int) if self.integer else self._unrounded(off)
         if self.date:
             exact = (1, "D") if self.integer else (86_400_000_000, "us")
             values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
@@ -141,18 +137,17 @@ class NumberColumn(Column):
             values = values.astype(str).astype(object)
         return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
 
+    @np.errstate(over="ignore", invalid="ignore")
+    def _unrounded(self, off: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return the number so far off the mean, as it was before it was rounded there and back.
 
-def _unrounded(off: Float[np.ndarray, " n"], mean: float, scale: float) -> Float[np.ndarray, " n"]:
-    """Return the sum, without the rounding on the way there and back: 0.1 comes back as 0.1.
-
-    Trees ask on which side of a number another lies, to the last digit.
-    """
-    found = off + mean
-    digits = 14 - math.ceil(math.log10(min(max(abs(mean), scale), 1e300)))
-    with np.errstate(over="ignore", invalid="ignore"):
+        Trees ask on which side of a number another lies, to the last digit.
+        """
+        mean, found = self.mean, off + self.mean
+        digits = 14 - math.ceil(math.log10(min(max(abs(mean), self.scale), 1e300)))
         short = np.round(found, digits)
         near = np.abs(short - found) <= 4 * np.finfo(np.float64).eps * (np.abs(off) + abs(mean))
-    return np.where(near, short, found)
+        return np.where(near, short, found)
 
 
 def _date_type(column_type: Any) -> Literal["", "text", "date32[day]", "timestamp[us]"]:
