@@ -335,7 +335,11 @@ def test_the_worst_map_is_the_worse_of_both_for_everyone(audited, estimators):
         ).outcomes.loss_after
         for map in ("flow", "reach", "worst")
     )
-    np.testing.assert_allclose(worst, np.maximum(flow, reach), rtol=1e-6)
+    # The search alone bounds losses, as those of probabilities within [0.001, 0.999] are.
+    free = reach < -np.log(0.001) - 1e-9
+    assert free.mean() > 0.9
+    np.testing.assert_allclose(worst[free], np.maximum(flow, reach)[free], rtol=1e-6)
+    assert (worst[~free] >= reach[~free]).all()
 
 
 def test_the_worst_map_may_be_handed_over_and_is_noted(audited, estimators):
@@ -396,7 +400,7 @@ def expected_flips(predict, frame, column, values, y):
     """The largest cross-entropy under any value of a column, by hand."""
     losses = []
     for value in values:
-        p = predict(frame.assign(**{column: value}))
+        p = predict(frame.assign(**{column: value})).clip(0.001, 0.999)
         losses.append(-np.log(p[np.arange(len(y)), y]))
     return np.max(losses, axis=0)
 
@@ -438,10 +442,7 @@ def test_a_protected_column_of_a_pipeline_is_swapped_in_the_table(
         "--map", "flips", *QUICK,
     )  # fmt: skip
     worst = expected_flips(
-        lambda frame: pipeline.predict_proba(frame).clip(
-            *((0.001, 0.999) if isinstance(last, RandomForestClassifier) else (0, 1))
-        ),
-        audited[inputs], "group", ("f", "m"), audited["y"].to_numpy(),
+        pipeline.predict_proba, audited[inputs], "group", ("f", "m"), audited["y"].to_numpy(),
     )  # fmt: skip
     np.testing.assert_allclose(outcomes.loss_after, worst, rtol=1e-9)
 

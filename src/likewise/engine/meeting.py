@@ -79,6 +79,8 @@ def units_of(
     columns = numbers_read(model, people)
     if model.front is not None:
         columns = model.front.columns or tuple(table.column_names)
+    elif model.card.n_features not in (None, len(columns)):
+        return None  # and will be told so
     plain = set(numeric_columns(people))
     if not plain.issuperset(columns) or any(table[name].null_count for name in columns):
         return None

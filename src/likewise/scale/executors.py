@@ -222,8 +222,9 @@ def run_blocks(
     def block(numbers: range) -> T:
         return function(slice(numbers.start * size, min(numbers.stop * size, n_rows)))
 
-    run = Inline() if threads == 1 else Threads(threads)
     numbers = [range(k, k + 1) for k in range(-(-n_rows // size))]
+    # A block alone is run here, where Ctrl-C ends it.
+    run = Inline() if threads == 1 or len(numbers) < 2 else Threads(threads)
     found = dict(run.map(_Always(block), numbers))
     return [found[number] for number in numbers]
 
