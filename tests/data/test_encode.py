@@ -217,6 +217,12 @@ def test_decimals_come_back_to_the_last_digit_whoever_else_is_decoded():
     assert encoder.decode(lost)["wage"].to_pylist()[: len(wages)] == wages
 
 
+@pytest.mark.parametrize("size", [1e308, 1e-320])
+def test_numbers_that_have_no_standard_deviation_are_one_sentence(size):
+    with pytest.raises(InvalidData, match="'c' has numbers too large or small"):
+        Encoder.fit(pa.table({"c": [size, -size, size]}))
+
+
 def test_files_go_both_ways(tmp_path):
     fitted().save(tmp_path / "encoder.json")
     assert Encoder.load(tmp_path / "encoder.json") == fitted()

@@ -92,10 +92,14 @@ class NumberColumn(Column):
             raise InvalidData(f"Column {name!r} has no value at all. Ignore it (--ignore).")
         check_finite(name, seen)
         constant = bool((seen == seen[0]).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = (seen[0], 1.0) if constant else (seen.mean(), seen.std())
+        if not (np.isfinite(mean) and 0 < scale < np.inf):
+            raise InvalidData(f"Column {name!r} has numbers too large or small: rescale it.")
         return cls(
             name=name,
-            mean=float(seen[0] if constant else seen.mean()),
-            scale=1.0 if constant else float(seen.std()),
+            mean=float(mean),
+            scale=float(scale),
             integer=not (pa.types.is_floating(column.type) or pa.types.is_timestamp(column.type)),
             date=_date_type(column.type),
             constant=constant,
