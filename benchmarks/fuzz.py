@@ -53,7 +53,7 @@ from likewise.outcomes import Outcomes
 from likewise.printable import UNPRINTABLE
 from likewise.record import Record
 from likewise.settings import Settings, make_settings
-from likewise.settings_file import read_settings, write_settings
+from likewise.settings.settings_file import read_settings, write_settings
 
 SECONDS, BY_THE_CLOCK = 10, 300
 """Of processor time, and by the clock, as others may use the machine too."""

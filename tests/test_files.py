@@ -14,7 +14,7 @@ from likewise.inference.monitor import Monitor
 from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.scale.folder_store import Folder
-from likewise.settings_file import read_settings
+from likewise.settings.settings_file import read_settings
 
 READERS = {
     "settings.toml": read_settings,

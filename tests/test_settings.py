@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.choices import MAPS, explain, make
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.settings import Choice, Settings, make_settings
-from likewise.settings_file import read_settings, write_settings
+from likewise.settings.choices import MAPS, explain, make
+from likewise.settings.settings_file import read_settings, write_settings
 
 
 def test_the_defaults_are_the_papers():

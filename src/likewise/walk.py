@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from likewise.choices import CHECKS, make
 from likewise.engine.audit_result import AuditResult as AuditResult
 from likewise.engine.build_record import build_record
 from likewise.engine.certified import worst_finely
@@ -39,6 +38,7 @@ from likewise.models.behaviour import Remembered
 from likewise.scale.executors import Executor, Threads
 from likewise.scale.store import Memory, Store
 from likewise.settings import Choice, Settings
+from likewise.settings.choices import CHECKS, make
 
 
 def audit(

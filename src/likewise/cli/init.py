@@ -28,7 +28,7 @@ def init(
 
     Example: likewise init audit.toml --set columns.label=income --set map.lam=20
     """
-    from likewise.settings_file import write_settings
+    from likewise.settings.settings_file import write_settings
 
     if path.exists() and not force:
         raise InvalidFile(f"{str(path)!r} exists already. Pass --force to replace it.")
@@ -55,7 +55,7 @@ def explain(kind: str, name: str) -> Mapping[str, str]:
 def parameters() -> Iterator[str]:
     """Yield a comment on every parameter of what is built in: its default, and what it means."""
     from likewise import choices
-    from likewise.settings_file import comment
+    from likewise.settings.settings_file import comment
 
     for section, known in (("map", choices.MAPS), ("tests", choices.TESTS)):
         for name in known.built_in:

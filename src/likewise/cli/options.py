@@ -237,7 +237,7 @@ def settings_from(
     ``paper`` asks for the paper's procedure, whatever the file says of it.
     """
     from likewise.settings import Settings
-    from likewise.settings_file import read_settings
+    from likewise.settings.settings_file import read_settings
 
     base = Settings() if path is None else read_settings(path)
     base = base.as_in_paper() if paper else base

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from likewise.choices import MAPS, note
 from likewise.engine.build_record import strange_codes, versions
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.counterpart_cases import worst_served
@@ -31,6 +30,7 @@ from likewise.record import (
 )
 from likewise.report.counterpart_words import leading, sentence, test_name
 from likewise.settings import Settings
+from likewise.settings.choices import MAPS, note
 from likewise.statistics.frame import TraitLevels
 
 METHOD = "clustered by people and by pairs, with the swap test"

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from likewise.audit_data import AuditData
-from likewise.choices import MAPS, make
 from likewise.data.sources import PeopleSource, Source
 from likewise.engine.carried import with_columns_that_carry
 from likewise.engine.counterpart_audit import (
@@ -28,6 +27,7 @@ from likewise.errors import LikewiseError, in_short
 from likewise.record import Record
 from likewise.scale.executors import Executor, Threads
 from likewise.settings import Settings
+from likewise.settings.choices import MAPS, make
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from likewise.choices import MAPS, TESTS, make, note, parameters
 from likewise.errors import InvalidSettings, nearest
 from likewise.inference.ratio_test import RatioTest, delta_curve
 from likewise.inference.verdict import Evidence, Verdict
@@ -13,6 +12,7 @@ from likewise.models.base import ModelCard
 from likewise.outcomes import Outcomes
 from likewise.record import DeltaCurveRecord, TestRecord, ToleranceRecord
 from likewise.settings import Choice, Settings
+from likewise.settings.choices import MAPS, TESTS, make, note, parameters
 from likewise.statistics.frame import Frame
 from likewise.statistics.tally import Tally
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from likewise.audit_data import AuditData
-from likewise.choices import MAPS, note
 from likewise.data.sources import Source, as_source
 from likewise.data.survey import Survey, SurveyJob, total
 from likewise.engine.meeting import Progress, share_calls
@@ -20,6 +19,7 @@ from likewise.metrics.fair_metric import FairMetric
 from likewise.models import as_model, open_model, takes_gaps
 from likewise.scale.executors import Executor, Inline, Threads
 from likewise.settings import Settings
+from likewise.settings.choices import MAPS, note
 
 
 def chosen(

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from likewise.choices import MAPS, digest
 from likewise.engine.plan import Plan
 from likewise.engine.variants import Variant
 from likewise.errors import InvalidSample
@@ -23,6 +22,7 @@ from likewise.record import Record
 from likewise.report.redact import redact_outcomes
 from likewise.scale.folder_store import IF_FULL
 from likewise.scale.store import Book, MemoryBook
+from likewise.settings.choices import MAPS, digest
 
 MOST_ROWS = 200_000
 """People whose outcomes are held in memory together; above it, resampling adds nothing to sums."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from likewise.choices import CHECKS, MAPS, METRICS, make, note
 from likewise.data.odd_columns import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey, drawn_rows
@@ -40,6 +39,7 @@ from likewise.models import as_model, check
 from likewise.models.base import Model
 from likewise.scale.executors import Executor
 from likewise.settings import Choice, Settings
+from likewise.settings.choices import CHECKS, MAPS, METRICS, make, note
 
 MANY_FREE = 4
 """Free directions from which on they are compared with their number of all."""

@@ -10,7 +10,6 @@ import numpy as np
 import pydantic
 from pydantic import ConfigDict
 
-from likewise.choices import digest
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
 from likewise.fingerprints import Sketch, of_arrays
@@ -19,6 +18,7 @@ from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.origin import Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 from likewise.metrics.reach import Ellipsoid
+from likewise.settings.choices import digest
 from likewise.tensors import read_tensors
 
 FORMAT = 2

@@ -14,7 +14,7 @@ from likewise.report.people import person
 from likewise.report.strip import placebo_strip
 from likewise.report.verdict_words import certifies, placebo_words
 from likewise.report.words import flow_beside, moved_placebo, moved_tests, search_words
-from likewise.settings_file import write_settings
+from likewise.settings.settings_file import write_settings
 
 MOST_GROUPS = 80
 MOST_DIRECTIONS = 12

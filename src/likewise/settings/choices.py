@@ -22,7 +22,8 @@ import numpy as np
 import pydantic
 
 from likewise.errors import InvalidSettings, in_short, nearest
-from likewise.settings import Choice, canonical
+from likewise.settings.audit_settings import canonical
+from likewise.settings.sections import Choice
 
 OUTSIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 """How something outside is named: ``package.module:Name``."""

@@ -11,7 +11,7 @@ import pydantic
 
 from likewise.errors import InvalidFile
 from likewise.files import read_whole
-from likewise.settings import Settings, make_settings
+from likewise.settings.audit_settings import Settings, make_settings
 
 LARGEST = 1_000_000
 """Bytes of a settings file that are read."""
@@ -42,7 +42,7 @@ def write_settings(
     everything
         Write also what is the default; without it the file holds only what differs.
     explain
-        Says what the parameters of maps, tests and checks mean (`likewise.choices.explain`).
+        Says what the parameters of maps, tests and checks mean (`explain` of `choices`).
     """
     lines = ["# Choices of an audit. Fix them before you look at the data."]
     if not everything:

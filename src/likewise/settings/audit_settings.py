@@ -3,7 +3,7 @@
 Choices made before the data are seen are what an error rate is promised for. They are kept
 together here, printed in every output, and hashed without any path, so that two audits with the
 same hash made the same choices. Maps, tests and checks are named with their parameters, which
-the class that a name stands for declares and checks (`likewise.choices`).
+the class that a name stands for declares and checks (`likewise.settings.choices`).
 """
 
 import hashlib
@@ -17,31 +17,15 @@ import pydantic
 from pydantic import Field
 
 from likewise.errors import InvalidSettings
-from likewise.settings_sections import (
-    CheckLevel,
+from likewise.settings.sections import (
     Choice,
     Choices,
     Columns,
     Decide,
-    IntervalName,
     Metric,
     ModelAccess,
     Selection,
 )
-
-__all__ = [
-    "CheckLevel",
-    "Choice",
-    "Columns",
-    "Decide",
-    "IntervalName",
-    "Metric",
-    "Selection",
-    "Settings",
-    "canonical",
-    "make_settings",
-    "parse_choice",
-]
 
 
 class Settings(Choices):
