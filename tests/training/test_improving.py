@@ -13,7 +13,11 @@ from likewise import remedies, training
 from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
 from likewise.improving import improve
 from likewise.models import is_model_name
-from likewise.record_counterparts import CounterpartGroup, CounterpartsRecord, CounterpartTrait
+from likewise.record import (
+    CounterpartGroup,
+    CounterpartsRecord,
+    CounterpartTrait,
+)
 from likewise.remedies import Remedy, baseline
 from likewise.training.frame_features import frame_features, origins
 

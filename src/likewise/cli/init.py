@@ -42,8 +42,8 @@ def init(
 
 def explain(kind: str, name: str) -> Mapping[str, str]:
     """Return a sentence on each parameter of a map, test or check that is known by its name."""
-    from likewise import choices
     from likewise.errors import LikewiseError
+    from likewise.settings import choices
 
     known = getattr(choices, f"{kind.upper()}S", None)
     try:
@@ -54,7 +54,7 @@ def explain(kind: str, name: str) -> Mapping[str, str]:
 
 def parameters() -> Iterator[str]:
     """Yield a comment on every parameter of what is built in: its default, and what it means."""
-    from likewise import choices
+    from likewise.settings import choices
     from likewise.settings.settings_file import comment
 
     for section, known in (("map", choices.MAPS), ("tests", choices.TESTS)):

@@ -6,7 +6,7 @@ from typing import Any
 
 from likewise.errors import InvalidFile
 from likewise.files import read_whole, write_whole
-from likewise.json_text import parse
+from likewise.record.json_text import parse
 
 FORMAT = 2
 """Since 2 gamblers join at every row; games saved as 1 go on without them."""

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from likewise.json_text import LARGEST
+from likewise.record.json_text import LARGEST
 
 ROOM = 3.0
 """Per cent of the width left free at both ends."""

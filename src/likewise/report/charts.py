@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from likewise.json_text import LARGEST
 from likewise.record import TestRecord
+from likewise.record.json_text import LARGEST
 from likewise.report.axis import Axis
 from likewise.report.numbers import number
 from likewise.report.svg import box, decoration, dot, element, label, line, picture

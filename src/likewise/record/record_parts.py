@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pydantic
 from pydantic import ConfigDict, Field
 
-from likewise.json_text import LARGEST, Count, Hash, Number, Share, Size, Text
+from likewise.record.json_text import LARGEST, Count, Hash, Number, Share, Size, Text
 
 Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import Field
 
-from likewise.json_text import Anything, Count, Number, Share, Size, Text
-from likewise.record_parts import Part
+from likewise.record.json_text import Anything, Count, Number, Share, Size, Text
+from likewise.record.record_parts import Part
 
 
 class WorstCase(Part):

@@ -4,9 +4,9 @@ import math
 
 from pydantic import Field
 
-from likewise.json_text import Anything, Count, Hash, Number, Share, Size, Text
-from likewise.record_findings import ColumnShareRecord
-from likewise.record_parts import Outcome, Part
+from likewise.record.findings import ColumnShareRecord
+from likewise.record.json_text import Anything, Count, Hash, Number, Share, Size, Text
+from likewise.record.record_parts import Outcome, Part
 
 ENOUGH = 100
 """People of a group whose ratio can be compared with others'."""

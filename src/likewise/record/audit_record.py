@@ -9,16 +9,12 @@ from pydantic import Field
 
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.files import read_whole
-from likewise.json_text import LARGEST, Count, Hash, Number, Size, Text, parse
-from likewise.record_counterparts import (
-    ColumnLeftOut,
-    CounterpartCase,
-    CounterpartGroup,
+from likewise.record.counterpart_findings import (
     CounterpartsRecord,
-    CounterpartTrait,
 )
-from likewise.record_findings import ColumnShareRecord, SubgroupRecord, WorstCase
-from likewise.record_parts import (
+from likewise.record.findings import ColumnShareRecord, SubgroupRecord, WorstCase
+from likewise.record.json_text import LARGEST, Count, Hash, Number, Size, Text, parse
+from likewise.record.record_parts import (
     CertificateRecord,
     DataRecord,
     DecidedBy,
@@ -29,53 +25,18 @@ from likewise.record_parts import (
     Measure,
     MetricRecord,
     ModelRecord,
-    OriginRecord,
     Outcome,
     Part,
     PlaceboRecord,
-    PredictionRecord,
     RefitRecord,
     SensitivityRecord,
     TestRecord,
-    ToleranceRecord,
-    TraitRecord,
 )
 from likewise.settings import Settings
 
 SCHEMA_VERSION = 2
 LARGEST_FILE = 100_000_000
 """Bytes of a result file that are read; one of a hundred groups has a thousandth of it."""
-
-__all__ = [
-    "CertificateRecord",
-    "ColumnLeftOut",
-    "ColumnShareRecord",
-    "CounterpartCase",
-    "CounterpartGroup",
-    "CounterpartTrait",
-    "CounterpartsRecord",
-    "DataRecord",
-    "DecidedBy",
-    "DeltaCurveRecord",
-    "FeatureShift",
-    "GroupRecord",
-    "HorizonRecord",
-    "Measure",
-    "MetricRecord",
-    "ModelRecord",
-    "OriginRecord",
-    "Outcome",
-    "PlaceboRecord",
-    "PredictionRecord",
-    "Record",
-    "RefitRecord",
-    "SensitivityRecord",
-    "SubgroupRecord",
-    "TestRecord",
-    "ToleranceRecord",
-    "TraitRecord",
-    "WorstCase",
-]
 
 
 class Record(Part):
