@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.errors import MissingExtra
-from likewise.extras import need
+from likewise.errors import MissingExtra, need
 
 ROOT = Path(__file__).resolve().parents[1]
 

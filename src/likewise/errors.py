@@ -5,8 +5,9 @@ The command line prints it as one sentence and exits with the code of its class.
 """
 
 import difflib
+import importlib
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class LikewiseError(Exception):
@@ -83,6 +84,29 @@ class ConversionWarning(LikewiseWarning):
 
 class TrainingWarning(LikewiseWarning):
     """A model was trained in another way than its name promises."""
+
+
+def need(library: str, extra: str, what: str) -> Any:
+    """Import a library for something, or say in one sentence how to install it.
+
+    Parameters
+    ----------
+    library
+        The name to import.
+    extra
+        The extra of likewise that installs it.
+    what
+        What needs it: the beginning of the sentence.
+    """
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        missing = (error.name or library).partition(".")[0]
+        refusal = MissingExtra(
+            f"{what} needs {missing}, which is not installed: pip install 'likewise[{extra}]'."
+        )
+        refusal.name = missing  # as every ImportError has it
+        raise refusal from None
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from likewise.errors import InvalidSettings, nearest
-from likewise.extras import need
+from likewise.errors import InvalidSettings, nearest, need
 from likewise.files import make_folder
 from likewise.training.reductions import require_fairlearn
 from likewise_studies import figures, simulation, summary

@@ -9,16 +9,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import likewise
-from likewise import remedies, training
+from likewise import training
 from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
-from likewise.improving import improve
+from likewise.improving import improve, remedies
+from likewise.improving.remedies import Remedy, baseline
 from likewise.models import is_model_name
 from likewise.record import (
     CounterpartGroup,
     CounterpartsRecord,
     CounterpartTrait,
 )
-from likewise.remedies import Remedy, baseline
 from likewise.training.frame_features import frame_features, origins
 
 ASKED = {"label": "outcome", "protected": ["sex"], "may_matter": ["years", "joined"]}
@@ -163,7 +163,7 @@ def test_a_remedy_that_fails_is_left_out_and_said(few, monkeypatch):
 
     usual = remedies.remedies
     monkeypatch.setattr(
-        "likewise.improving.remedies",
+        "likewise.improving.fairer_model.remedies",
         lambda *a, **k: [*usual(*a, **k), Remedy("broken", broken)],
     )
     with pytest.warns(

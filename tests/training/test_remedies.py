@@ -184,7 +184,7 @@ def test_improving_writes_a_fairer_model_and_the_comparison(found):
 
 def test_a_run_that_stopped_goes_on_where_it_was(found, monkeypatch):
     result, people, choices = found
-    monkeypatch.setattr("likewise.trials.Trial.__call__", None)
+    monkeypatch.setattr("likewise.improving.trials.Trial.__call__", None)
     again = improve(people, margins=Margins(0.08), **choices)
     assert again.tried == result.tried
     assert again.chosen == result.chosen

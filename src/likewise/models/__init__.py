@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from likewise.extras import need
+from likewise.errors import need
 from likewise.models.base import Front, Model, ModelCard
 from likewise.models.behaviour import check, check_conversion, check_rows
 from likewise.models.black_box import BlackBox

@@ -10,8 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from likewise.errors import InvalidFile, MissingExtra, in_short
-from likewise.extras import need
+from likewise.errors import InvalidFile, MissingExtra, in_short, need
 from likewise.losses import Output
 from likewise.models.native import (
     TableAnswer,

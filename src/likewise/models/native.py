@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from likewise.extras import need
+from likewise.errors import need
 from likewise.losses import Output
 from likewise.models.scikit import Answer, features_of, looked_through, width_of
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import InvalidFile, InvalidModel, MissingExtra, in_short, nearest
-from likewise.extras import need
+from likewise.errors import InvalidFile, InvalidModel, MissingExtra, in_short, nearest, need
 from likewise.models.opened import Opened
 
 

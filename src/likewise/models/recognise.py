@@ -15,8 +15,8 @@ from likewise.errors import (
     InvalidSettings,
     LikewiseError,
     in_short,
+    need,
 )
-from likewise.extras import need
 from likewise.losses import LossName, Output
 from likewise.models import (
     black_box,

@@ -5,8 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from likewise.errors import InvalidSample
-from likewise.extras import need
+from likewise.errors import InvalidSample, need
 from likewise.record import Record
 from likewise.report.verdict_words import TITLES
 

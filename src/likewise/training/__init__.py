@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from likewise.extras import need
+from likewise.errors import need
 
 if TYPE_CHECKING:
     from likewise.training.baseline import BaselineClassifier as BaselineClassifier

@@ -10,8 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from likewise.audit_data import AuditData
-from likewise.errors import InvalidData, InvalidSettings
-from likewise.extras import need
+from likewise.errors import InvalidData, InvalidSettings, need
 from likewise.training.manners import counted, unchecked
 from likewise.training.neighbours import Neighbours, Standing
 from likewise.training.transport import Transport

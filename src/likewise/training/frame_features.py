@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from likewise.data.arrow import holds_dates, kind
-from likewise.extras import need
+from likewise.errors import need
 
 MOST_LEVELS = 100
 """Levels of a category that have a feature of their own; the rarer ones share one."""

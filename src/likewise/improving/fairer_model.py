@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 
 from likewise.engine.paired_audits import Margins, compare
-from likewise.errors import LikewiseError, TrainingWarning
-from likewise.extras import need
+from likewise.errors import LikewiseError, TrainingWarning, need
 from likewise.files import make_folder, write_whole
 from likewise.fingerprints import of_json
-from likewise.fitted_model import FittedModel
+from likewise.improving.fitted_model import FittedModel
+from likewise.improving.remedies import Remedy, averages, baseline, reading, remedies
+from likewise.improving.training_table import as_frame, divided, shown_columns
+from likewise.improving.trials import Trial, TrialJournal, Tried
 from likewise.models import Opened, open_model
 from likewise.models.scikit import features_of
-from likewise.remedies import Remedy, averages, baseline, reading, remedies
 from likewise.report.side_by_side import Comparison
 from likewise.settings import Settings
-from likewise.training_table import as_frame, divided, shown_columns
-from likewise.trials import Trial, TrialJournal, Tried
 from likewise.walk import AuditResult
 
 MOST = (1000, 10_000)

@@ -8,8 +8,7 @@ import numpy as np
 from likewise.data.encode import NAMES
 from likewise.data.rows import open_rows
 from likewise.engine.pool import plain
-from likewise.errors import InvalidData, InvalidSettings, nearest
-from likewise.extras import need
+from likewise.errors import InvalidData, InvalidSettings, nearest, need
 from likewise.training.frame_features import is_calendar
 
 MOST_CLASSES = 20

@@ -11,8 +11,8 @@ import numpy as np
 
 from likewise.errors import InvalidData, LikewiseError, in_short
 from likewise.files import make_folder, write_whole
+from likewise.improving.remedies import Remedy
 from likewise.maps.counterparts import Counterparts
-from likewise.remedies import Remedy
 from likewise.settings import Settings
 from likewise.walk import AuditResult, audit
 
