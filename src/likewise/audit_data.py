@@ -175,6 +175,17 @@ class AuditData:
             row=self.row[index],
         )
 
+    def in_columns(self) -> "AuditData":
+        """Return people with original columns: those from arrays have their features and traits."""
+        if self.table is not None:
+            return self
+        columns: dict[str, Any] = {name: self.x[:, j] for j, name in enumerate(self.features)}
+        columns |= {
+            name: pa.array(column.tolist(), from_pandas=True)
+            for name, column in self.protected.items()
+        }
+        return dataclasses.replace(self, table=pa.table(columns))
+
     @property
     def places(self) -> tuple[Int[np.ndarray, " n"], int]:
         """Numbers of the people among all rows they were read from, and how many rows there were.

@@ -20,7 +20,6 @@ from likewise.engine.move_stats import MoveStats
 from likewise.engine.outcomes_file import (
     MOST_ROWS,
     OutcomesFile,
-    identity_of,
     keep_outcomes,
     nobody_moved,
     reader,
@@ -150,7 +149,7 @@ def audit(
         plan = with_certificate(plan)
         questions = all_checks(plan)
         variants = [plan.deciding, *(v for check in questions for v in check.variants(plan))]
-        book = stack.enter_context(store.opened(identity_of(plan, variants)))
+        book = stack.enter_context(store.opened(plan.identity(variants)))
         stats = sweep(plan, variants, book, progress)
         while more := further(questions, stats, plan):
             stats |= sweep(plan, more, progress=progress)

@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 
-from likewise.data.odd_columns import sentinel_notes
+from likewise.data.survey import sentinel_notes
 
 
 def test_codes_made_of_nines_are_noticed_and_large_measurements_are_not():

@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import likewise
-from likewise.metrics.learned_from import LearnedFrom, hashes_of
 from likewise.metrics.metric_file import load_metric, save_metric
+from likewise.metrics.origin import LearnedFrom, hashes_of
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")

@@ -11,7 +11,6 @@ from typing_extensions import override
 from likewise.engine.decide import Judgement
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
-from likewise.engine.pool import in_columns
 from likewise.engine.subgroups import moved_worst
 
 
@@ -26,7 +25,7 @@ class Subgroups(Check):
     def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
         if self.name not in plan.asked or plan.rows is None:
             return Finding(skipped=("subgroups that nobody named",))
-        rows, people = plan.rows(), in_columns(plan.known.sample)
+        rows, people = plan.rows(), plan.known.sample.in_columns()
         assert people.table is not None
         place = {row: k for k, row in enumerate(rows.row.tolist())}
         chosen = [k for k, row in enumerate(people.row.tolist()) if row in place]

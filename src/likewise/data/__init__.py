@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from likewise.data._compas import compas_table as compas_table
     from likewise.data._simulation import simulation as simulation
     from likewise.data.encode import Encoder as Encoder
-    from likewise.data.odd_columns import warn_about_scales as warn_about_scales
+    from likewise.data.scales import warn_about_scales as warn_about_scales
     from likewise.data.split import Split as Split
     from likewise.data.table import read as read
     from likewise.data.table import scan as scan
@@ -19,7 +19,7 @@ _HOMES = {
     "read": "table",
     "scan": "table",
     "Encoder": "encode",
-    "warn_about_scales": "odd_columns",
+    "warn_about_scales": "scales",
     "Split": "split",
     "adult": "_adult",
     "adult_table": "_adult",

@@ -122,13 +122,11 @@ class Encoder:
         return cls(codings)
 
     @classmethod
-    def of_people(cls, table: pa.Table | None, columns: Sequence[str]) -> "Encoder | None":
-        """Learn from the audited people themselves how to turn columns into features, if any.
+    def of_people(cls, table: pa.Table, columns: Sequence[str]) -> "Encoder":
+        """Learn from the audited people themselves how to turn columns into features.
 
         They are coordinates only: the model is given the columns.
         """
-        if table is None or not columns:
-            return None
         check = Roles(inputs=tuple(columns))
         check.check(table.column_names)
         return cls.fit(table, inputs=tuple(columns), keep_missing=True)

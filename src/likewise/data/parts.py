@@ -1,4 +1,4 @@
-"""One file, or one data frame: its rows from the first, or any range of them."""
+"""One file: its rows from the first, or any range of them."""
 
 import abc
 import dataclasses
@@ -48,21 +48,6 @@ class RowsPart(abc.ABC):
     @abc.abstractmethod
     def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:
         """Yield ``columns`` of the rows from ``begin`` until before ``end``."""
-
-
-@dataclasses.dataclass(frozen=True)
-class TablePart(RowsPart):
-    """A table in memory."""
-
-    table: pa.Table = dataclasses.field(repr=False)
-
-    @override
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        yield from self.table.select(columns).to_batches()
-
-    @override
-    def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:
-        yield from self.table.slice(begin, end - begin).select(columns).to_batches()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,15 +7,31 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import override
 
 from likewise.data import csv_files
 from likewise.data.arrow import frame_table, kind, plain_type
 from likewise.data.csv_format import CsvFormat, sniff
-from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, RowsPart, TablePart
+from likewise.data.parts import BATCH_ROWS, CsvPart, ParquetPart, RowsPart
 from likewise.data.paths import Place, check_filled, expand, is_csv, reading
 from likewise.data.roles import check_names
 from likewise.errors import InvalidData, in_short
 from likewise.files import replacing
+
+
+@dataclasses.dataclass(frozen=True)
+class TablePart(RowsPart):
+    """A table in memory."""
+
+    table: pa.Table = dataclasses.field(repr=False)
+
+    @override
+    def batches(self, columns: list[str]) -> Iterator[Any]:
+        yield from self.table.select(columns).to_batches()
+
+    @override
+    def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:
+        yield from self.table.slice(begin, end - begin).select(columns).to_batches()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.audit_data import AuditData
-from likewise.data.odd_columns import sentinel_notes
+from likewise.data.survey import sentinel_notes
 from likewise.engine.decide import Judgement
 from likewise.engine.move_stats import MoveStats, worst_cases
 from likewise.engine.plan import Finding, Plan
@@ -180,15 +179,13 @@ def data_record(plan: Plan, found: MoveStats) -> DataRecord:
         missing=dict(known.gaps),
         dropped=dict(known.dropped),
         weighted=people.weight is not None,
-        notes=(*people.notes, *strange_codes(people)),
+        notes=(
+            *people.notes,
+            *(() if people.table is None else sentinel_notes(people.table)),
+        ),
         clusters=found.tally.clusters.count if people.cluster is not None else 0,
         sha256=known.fingerprint,
     )
-
-
-def strange_codes(people: AuditData) -> tuple[str, ...]:
-    """Say which columns hold numbers that look like codes."""
-    return () if people.table is None else sentinel_notes(people.table)
 
 
 def metric_record(plan: Plan) -> MetricRecord:

@@ -11,7 +11,7 @@ from likewise.data.sources import Source
 from likewise.data.survey import Survey
 from likewise.engine.chosen_loss import ChosenLoss, choose_loss
 from likewise.engine.meeting import ModelHandle, Progress, as_seen, by_columns
-from likewise.engine.pool import Pool, check_columns, in_columns
+from likewise.engine.pool import Pool, check_columns
 from likewise.engine.prepare import label_classes, meet, unlabelled
 from likewise.engine.visiting import BLOCK, VisitBlocks, Visited, visit_everyone
 from likewise.errors import InvalidData, InvalidSettings
@@ -135,7 +135,7 @@ def prepare_counterparts(
     """Check model, people, pool and question against each other, and find the pairs."""
     if known.n < 2:
         raise InvalidData(f"There are {known.n} people; a test needs at least 2.")
-    people = in_columns(known.sample)
+    people = known.sample.in_columns()
     assert people.table is not None
     wrapped, handle = meet(model, opened, known, settings, trust=trust)
     traits = tuple(known.traits)

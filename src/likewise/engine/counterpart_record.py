@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.engine.build_record import strange_codes, versions
+from likewise.data.survey import sentinel_notes
+from likewise.engine.build_record import versions
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.counterpart_cases import worst_served
 from likewise.fingerprints import of_json
@@ -292,6 +293,6 @@ def _data(plan: CounterpartPlan) -> DataRecord:
         missing=dict(known.gaps),
         dropped=dict(known.dropped),
         weighted=plan.people.weight is not None,
-        notes=(*plan.people.notes, *strange_codes(plan.people)),
+        notes=(*plan.people.notes, *sentinel_notes(plan.people.table)),
         sha256=known.fingerprint,
     )

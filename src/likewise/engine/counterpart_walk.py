@@ -19,7 +19,7 @@ from likewise.engine.counterpart_audit import (
 from likewise.engine.counterpart_record import build_counterpart_record
 from likewise.engine.get_ready import find_people, look_at, open_shared, where_workers_find
 from likewise.engine.meeting import Progress, noted_warnings
-from likewise.engine.pool import Pool, divide, in_columns, read_pool
+from likewise.engine.pool import Pool, divide, read_pool
 from likewise.engine.prepare import unlabelled
 from likewise.engine.served_worst import served_worst
 from likewise.engine.visits_table import visits_table
@@ -170,7 +170,7 @@ def get_counterparts_ready(
         source = PeopleSource.of(audited)
     source = where_workers_find(source, run, stack)
     source, known = look_at(source, opened, settings, run, progress)
-    sample = in_columns(known.sample).table
+    sample = known.sample.in_columns().table
     assert sample is not None
     return prepare_counterparts(
         model,

@@ -18,8 +18,8 @@ from likewise.metrics.block_sums import DesignRows
 from likewise.metrics.everyone import learn_from_everyone
 from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.learn import sensitive_subspace
-from likewise.metrics.learned_from import hashes_of
 from likewise.metrics.newton import Standardised
+from likewise.metrics.origin import hashes_of
 from likewise.models.base import Model
 from likewise.scale.executors import Executor
 from likewise.settings import Settings

@@ -53,11 +53,11 @@ def numbers_read(model: Model, people: AuditData) -> tuple[str, ...]:
 
 def own_encoder(model: Any, people: AuditData) -> Encoder | None:
     """Return what makes features of people whose columns the model reads as they are."""
-    if people.encoder is not None:
+    if people.encoder is not None or people.table is None:
         return None
     traits = tuple(people.protected)
     read = columns_read(model, people.table, traits, raw=not people.features)
-    return Encoder.of_people(people.table, read)
+    return Encoder.of_people(people.table, read) if read else None
 
 
 def units_of(

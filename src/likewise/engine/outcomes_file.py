@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from likewise.engine.plan import Plan
-from likewise.engine.variants import Variant
 from likewise.errors import InvalidSample
 from likewise.files import replacing
-from likewise.fingerprints import of_json
-from likewise.metrics.metric_file import metric_fingerprint
 from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report.redact import redact_outcomes
 from likewise.scale.folder_store import IF_FULL
 from likewise.scale.store import Book, MemoryBook
-from likewise.settings.choices import MAPS, digest
+from likewise.settings.choices import MAPS
 
 MOST_ROWS = 200_000
 """People whose outcomes are held in memory together; above it, resampling adds nothing to sums."""
@@ -122,26 +117,6 @@ def nobody_moved() -> Outcomes:
     raise InvalidSample(
         "Nobody was moved in this audit: people were compared with counterparts (result.visits)."
     )
-
-
-LIBRARIES = ("likewise", "numpy")
-
-
-def identity_of(plan: Plan, variants: Sequence[Variant]) -> dict[str, str | int]:
-    """Return what finished blocks depend on, by name: others cannot be continued."""
-    card, address = plan.model.card, getattr(plan.handle.given, "url", "")
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
-    return {
-        "settings": plan.settings.hash,
-        "model": card.fingerprint or f"{card.kind} {address}".strip(),
-        "metric": metric_fingerprint(plan.metric),
-        "map": digest(plan.map),
-        "data": plan.known.fingerprint,
-        **plan.source.identity(),
-        "variants": of_json([variant.name for variant in variants if variant.sample is None]),
-        "versions": ", ".join(versions),
-        "rows of a block": plan.block_size,
-    }
 
 
 def provenance_of(record: Record) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+import importlib.metadata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,15 +20,21 @@ from likewise.engine.meeting import ModelHandle, targets
 from likewise.engine.move_stats import MoveStats, observed_ranges
 from likewise.engine.occurring import Occurring
 from likewise.engine.variants import DECIDES, Everyone, GroupOfPeople, Move, Variant
+from likewise.fingerprints import of_json
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.unfair_map import UnfairMap
 from likewise.metrics.fair_metric import FairMetric
+from likewise.metrics.metric_file import metric_fingerprint
 from likewise.models.base import Model
 from likewise.models.performance import Performance, performance_of
 from likewise.outcomes import Outcomes
 from likewise.scale.executors import Executor, Threads, block_size, processors
 from likewise.settings import Settings
+from likewise.settings.choices import digest
 from likewise.statistics.frame import TraitLevels
+
+LIBRARIES = ("likewise", "numpy")
+"""Libraries in whose versions finished blocks may differ."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -166,6 +173,22 @@ class Plan:
     def groups(self) -> Int[np.ndarray, " n"] | None:
         """Everyone's group of the metric's sample; none if the metric was learned elsewhere."""
         return groups_of(self.metric, self.known, self.source, self.block_size)
+
+    def identity(self, variants: Sequence[Variant]) -> dict[str, str | int]:
+        """Return what finished blocks depend on, by name: others cannot be continued."""
+        card, address = self.model.card, getattr(self.handle.given, "url", "")
+        versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
+        return {
+            "settings": self.settings.hash,
+            "model": card.fingerprint or f"{card.kind} {address}".strip(),
+            "metric": metric_fingerprint(self.metric),
+            "map": digest(self.map),
+            "data": self.known.fingerprint,
+            **self.source.identity(),
+            "variants": of_json([variant.name for variant in variants if variant.sample is None]),
+            "versions": ", ".join(versions),
+            "rows of a block": self.block_size,
+        }
 
     @functools.cached_property
     def deciding(self) -> Variant:

@@ -59,7 +59,7 @@ def read_pool(source: Any, people: pa.Table, cluster: str | None) -> Pool:
         Column that groups dependent rows, used where the pool has it.
     """
     if isinstance(source, AuditData):
-        table, name, files = in_columns(source).table, source.source, []
+        table, name, files = source.in_columns().table, source.source, []
     else:
         listed = isinstance(source, list | tuple)
         paths = list(source) if listed else [source]
@@ -92,7 +92,7 @@ def divide(people: AuditData, seed: int, cluster: str | None) -> tuple[AuditData
 
     Whole clusters, and equal rows, are on one side; the sides do not depend on the order of rows.
     """
-    people = in_columns(people)
+    people = people.in_columns()
     assert people.table is not None
     table = people.table
     if people.cluster is not None:
@@ -112,18 +112,6 @@ def divide(people: AuditData, seed: int, cluster: str | None) -> tuple[AuditData
     return people.take(~chosen), Pool(
         pool, f"a random half of {people.source}", False, name or None
     )
-
-
-def in_columns(people: AuditData) -> AuditData:
-    """Return people with original columns: those from arrays have their features and traits."""
-    if people.table is not None:
-        return people
-    columns: dict[str, Any] = {name: people.x[:, j] for j, name in enumerate(people.features)}
-    columns |= {
-        name: pa.array(column.tolist(), from_pandas=True)
-        for name, column in people.protected.items()
-    }
-    return dataclasses.replace(people, table=pa.table(columns))
 
 
 def plain(table: pa.Table) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.odd_columns import warn_about_scales
+from likewise.data.scales import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey, drawn_rows
 from likewise.engine.certified import certified

@@ -13,7 +13,7 @@ from likewise.data.pairs import Pairs
 from likewise.data.row_hash import row_hashes
 from likewise.data.sources import Blocks
 from likewise.engine.meeting import ModelHandle, Progress, by_columns, targets
-from likewise.engine.pool import in_columns, plain
+from likewise.engine.pool import plain
 from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.counterparts import BoundCounterparts, Counterparts
 from likewise.scale.executors import Executor
@@ -100,7 +100,7 @@ class VisitBlocks:
             for _, people in self.blocks.read(numbers):
                 if not len(people):
                     continue
-                people = in_columns(people)
+                people = people.in_columns()
                 assert people.table is not None
                 table = plain(people.table)
                 if not bound:

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int, UInt32
 
 from likewise.audit_data import AuditData, missing
 from likewise.metrics import newton
-from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.newton import Kind
+from likewise.metrics.origin import LearnedFrom
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.shuffled_traits import Shuffle
 from likewise.metrics.traits import STRATA

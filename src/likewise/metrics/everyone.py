@@ -16,7 +16,7 @@ from likewise.fingerprints import Sketch
 from likewise.metrics.block_newton import EveryoneRead
 from likewise.metrics.block_sums import DesignRows, TraitColumns, TraitTargets
 from likewise.metrics.learn import Rule, fit_all, origin_of
-from likewise.metrics.learned_from import LearnedFrom
+from likewise.metrics.origin import LearnedFrom
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.sample import Sample
 from likewise.metrics.shuffled_traits import Shuffle, bare, placebo_penalties

@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 from typing_extensions import override
 
 from likewise.errors import InvalidMetric
-from likewise.metrics.learned_from import LearnedFrom
-from likewise.metrics.origin import Origin
+from likewise.metrics.origin import LearnedFrom, Origin
 from likewise.metrics.reach import Ellipsoid
 
 

@@ -13,9 +13,8 @@ from likewise.audit_data import AuditData
 from likewise.errors import InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.metrics import newton
 from likewise.metrics.fair_metric import FairMetric
-from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.newton import Fit, Standardised
-from likewise.metrics.origin import Origin, TraitOrigin, Validation
+from likewise.metrics.origin import LearnedFrom, Origin, TraitOrigin, Validation
 from likewise.metrics.penalty import CrossValidation, choose_penalties, predict, validate
 from likewise.metrics.quadratic import ProjectionMetric
 from likewise.metrics.sample import Direction, Sample, contrasts

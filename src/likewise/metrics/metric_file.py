@@ -14,8 +14,7 @@ from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
 from likewise.fingerprints import Sketch, of_arrays
 from likewise.metrics.fair_metric import FairMetric
-from likewise.metrics.learned_from import LearnedFrom
-from likewise.metrics.origin import Origin
+from likewise.metrics.origin import LearnedFrom, Origin
 from likewise.metrics.quadratic import ProjectionMetric, QuadraticMetric
 from likewise.metrics.reach import Ellipsoid
 from likewise.settings.choices import digest

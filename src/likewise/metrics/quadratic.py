@@ -12,9 +12,8 @@ from typing_extensions import override
 
 from likewise.errors import CostWarning, InvalidMetric, nearest
 from likewise.metrics.fair_metric import QuadraticForm
-from likewise.metrics.learned_from import LearnedFrom
 from likewise.metrics.metric_words import describe, tell_origin
-from likewise.metrics.origin import Origin
+from likewise.metrics.origin import LearnedFrom, Origin
 from likewise.metrics.reach import Ellipsoid
 from likewise.metrics.traits import columns_of
 

@@ -11,10 +11,10 @@ from likewise.models.endpoint import Endpoint
 from likewise.models.layered import LayeredModel
 from likewise.models.model_file import save_model
 from likewise.models.native import takes_gaps
+from likewise.models.on_table import columns_read
 from likewise.models.open import is_model_name, open_model
 from likewise.models.opened import Opened
 from likewise.models.recognise import as_model
-from likewise.models.table_columns import columns_read
 
 if TYPE_CHECKING:
     from likewise.models.torch_layers import FixedProjection, MeanOfSigmoids

@@ -17,7 +17,7 @@ from likewise.errors import InvalidFile, InvalidModel
 
 PLAIN = ("ReLU", "Tanh", "Sigmoid")
 SAVED = (*PLAIN, "GELU", "Linear", "FixedProjection", "MeanOfSigmoids", "LayerNorm", "BatchNorm1d")
-"""Layers that files hold; `likewise.models.forward` knows a few more, of scikit-learn's."""
+"""Layers that files hold; `likewise.models.layered` knows a few more, of scikit-learn's."""
 
 
 @final
