@@ -50,8 +50,8 @@ from likewise.files import write_whole
 from likewise.inference.monitor import Monitor
 from likewise.models import Endpoint, check, trial
 from likewise.outcomes import Outcomes
-from likewise.printable import UNPRINTABLE
 from likewise.record import Record
+from likewise.record.json_text import UNPRINTABLE
 from likewise.settings import Settings, make_settings
 from likewise.settings.settings_file import read_settings, write_settings
 

@@ -5,7 +5,9 @@ The command line prints it as one sentence and exits with the code of its class.
 """
 
 import difflib
+import hashlib
 import importlib
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -121,3 +123,23 @@ def in_short(error: BaseException) -> str:
     text = f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
     text = text if len(text) <= 200 else text[:199] + "…"
     return text.rstrip(".")
+
+
+_SECRET = re.compile(r"([a-z][a-z0-9+.-]*://[^?#]*)([?#].*)", re.DOTALL | re.IGNORECASE)
+
+
+def without_query(text: str) -> str:
+    """Return text in which the query of an address, where keys are put, is only a hash.
+
+    Two addresses that differ can still be told apart.
+
+    Examples
+    --------
+    >>> without_query("http://host/predict?api_key=abc")
+    'http://host/predict?sha256=42ce800d865e'
+    """
+
+    def hide(found: re.Match[str]) -> str:
+        return f"{found[1]}?sha256={hashlib.sha256(found[2].encode()).hexdigest()[:12]}"
+
+    return _SECRET.sub(hide, text)

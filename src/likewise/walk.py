@@ -111,7 +111,7 @@ def audit(
     >>> result.outcome
     'within_tolerance'
     """
-    settings = chosen(settings, map, checks, output)
+    settings = chosen(settings, map, checks, output, tests=tests, trust=trust)
     if settings.map.name == "counterparts":
         return audit_counterparts(
             model,
@@ -151,9 +151,9 @@ def audit(
         variants = [plan.deciding, *(v for check in questions for v in check.variants(plan))]
         book = stack.enter_context(store.opened(plan.identity(variants)))
         stats = sweep(plan, variants, book, progress)
+        plan = dataclasses.replace(plan, rows=reader(book, plan.n))
         while more := further(questions, stats, plan):
             stats |= sweep(plan, more, progress=progress)
-        plan = dataclasses.replace(plan, rows=reader(book, plan.n))
         plan, stats[DECIDES] = worst_finely(plan, stats[DECIDES])
         judgement = judge_everyone(plan, stats)
         findings = []
@@ -188,7 +188,7 @@ def rehearse(
     trust: bool = False,
 ) -> str:
     """Check everything an audit would, move nobody, and say what would be done."""
-    settings = chosen(settings, map, None, None)
+    settings = chosen(settings, map, None, None, trust=trust)
     if settings.map.name == "counterparts":
         from likewise.engine.counterpart_walk import rehearse_counterparts
 

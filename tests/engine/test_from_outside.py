@@ -172,3 +172,20 @@ def test_a_check_is_a_class_and_its_name(world):
     settings = Settings(checks=checks).changed(metric__placebos=0)
     found = audit(world, settings, map=Nudge(0.4))
     assert 1 < found.diagnostics["half"] < found.tests["loss_ratio"].estimate
+
+
+def test_a_check_outside_needs_trust_and_is_not_imported_before(world, tmp_path, monkeypatch):
+    (tmp_path / "ran_unasked.py").write_text("raise RuntimeError('it ran')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for run in (["ran_unasked:Nope"], "full"):
+        settings = Settings(checks={"run": run, "ran_unasked:Nope": {}})
+        with pytest.raises(InvalidSettings, match="The check 'ran_unasked:Nope' runs code"):
+            likewise.audit(*world, settings=settings)
+        assert "ran_unasked" not in sys.modules
+
+
+def test_a_name_that_stands_for_nothing_is_told_before_people_are_looked_at(world):
+    model, _ = world
+    for wrong in ({"map": "flwo"}, {"tests": ["los_ratio"]}, {"checks": ["grups"]}):
+        with pytest.raises(InvalidSettings, match=r"There is no .* Did you mean"):
+            likewise.audit(model, "nowhere.parquet", settings=Settings().changed(**wrong))

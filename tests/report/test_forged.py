@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from likewise.cli import app
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.printable import UNPRINTABLE
 from likewise.record import LARGEST_FILE, Record
+from likewise.record.json_text import UNPRINTABLE
 from likewise.report.compare_page import comparison_page
 from likewise.report.details import details
 from likewise.report.escaping import for_csv, for_markdown, for_xml

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.errors import InvalidSettings
-from likewise.printable import without_query
+from likewise.errors import InvalidSettings, without_query
 
 DATA, QUESTION, METHOD, OUTPUT, RUNNING = "Data", "Question", "Method", "Output", "Running"
 """Headings in the help of commands with many options."""

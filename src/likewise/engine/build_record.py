@@ -155,8 +155,8 @@ def model_record(plan: Plan, found: MoveStats) -> ModelRecord:
         sha256=card.fingerprint,
         clipped=found.clipped if card.output == "probabilities" or card.bounded else 0,
         fed=WORDS.get(card.space, ""),
-        balanced_accuracy=math.nan if seen is None else seen.balanced_accuracy,
-        auc=math.nan if seen is None or not plan.classes else seen.auc,
+        balanced_accuracy=seen.balanced_accuracy,
+        auc=seen.auc if plan.classes else math.nan,
     )
 
 

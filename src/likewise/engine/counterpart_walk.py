@@ -17,7 +17,7 @@ from likewise.engine.counterpart_audit import (
     prepare_counterparts,
 )
 from likewise.engine.counterpart_record import build_counterpart_record
-from likewise.engine.get_ready import find_people, look_at, open_shared, where_workers_find
+from likewise.engine.get_ready import find_people, look_at, open_shared, shared_folder
 from likewise.engine.meeting import Progress, noted_warnings
 from likewise.engine.pool import Pool, divide, read_pool
 from likewise.engine.prepare import unlabelled
@@ -168,7 +168,8 @@ def get_counterparts_ready(
         everyone, _ = source.rows(0, source.n_rows)
         audited, half = divide(everyone, settings.seed, settings.columns.cluster)
         source = PeopleSource.of(audited)
-    source = where_workers_find(source, run, stack)
+    folder = shared_folder(run, stack)
+    source = source if folder is None else source.shared(folder)
     source, known = look_at(source, opened, settings, run, progress)
     sample = known.sample.in_columns().table
     assert sample is not None

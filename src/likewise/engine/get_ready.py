@@ -19,7 +19,7 @@ from likewise.metrics.fair_metric import FairMetric
 from likewise.models import as_model, open_model, takes_gaps
 from likewise.scale.executors import Executor, Inline, Threads
 from likewise.settings import Settings
-from likewise.settings.choices import MAPS, note
+from likewise.settings.choices import MAPS, check_names, note
 
 
 def chosen(
@@ -27,8 +27,11 @@ def chosen(
     map: Any,
     checks: str | Sequence[str] | None,
     output: str | None,
+    *,
+    tests: Sequence[RatioTest] = (),
+    trust: bool = False,
 ) -> Settings:
-    """Return the settings with what was named beside them."""
+    """Return the settings with what was named beside them; all names stand for something."""
     named: dict[str, Any] = {
         "map": map if isinstance(map, str) else None,
         "columns__output": output,
@@ -37,7 +40,10 @@ def chosen(
     if map is not None and MAPS.name_of(type(map)) == "counterparts":
         named["map"] = note(MAPS, map).model_dump(exclude_none=True)
     given = {name: value for name, value in named.items() if value is not None}
-    return (settings or Settings()).changed(**given)
+    settings = (settings or Settings()).changed(**given)
+    handed = {"map": map is not None and not named["map"], "tests": bool(tests)}
+    check_names(settings, [what for what, over in handed.items() if over], trust=trust)
+    return settings
 
 
 def get_ready(
@@ -55,8 +61,9 @@ def get_ready(
 ) -> Plan:
     """Find the people and look at all of them once; then see whether everything fits together."""
     model, opened = open_shared(model, run, trust=trust)
+    folder = shared_folder(run, stack)
     source = people if isinstance(people, Source) else find_people(people, opened, settings)
-    source = where_workers_find(source, run, stack)
+    source = source if folder is None else source.shared(folder)
     source, known = look_at(source, opened, settings, run, progress)
     return prepare(
         model,
@@ -79,12 +86,11 @@ def open_shared(model: Any, run: Executor, *, trust: bool) -> tuple[Any, Any]:
     return model, open_model(model, trust=trust) if isinstance(model, str) else model
 
 
-def where_workers_find(source: Source, run: Executor, stack: contextlib.ExitStack) -> Source:
-    """Return the people where all workers can read them."""
+def shared_folder(run: Executor, stack: contextlib.ExitStack) -> Path | None:
+    """Return a folder that all workers can read, unless they are threads of this process."""
     if not run.processes and isinstance(run, Inline | Threads):
-        return source
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="likewise-"))
-    return source.shared(Path(folder))
+        return None
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="likewise-")))
 
 
 def find_people(people: Any, model: Any, settings: Settings) -> Source:

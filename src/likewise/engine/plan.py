@@ -26,7 +26,7 @@ from likewise.maps.unfair_map import UnfairMap
 from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.metric_file import metric_fingerprint
 from likewise.models.base import Model
-from likewise.models.performance import Performance, performance_of
+from likewise.models.performance import Performance
 from likewise.outcomes import Outcomes
 from likewise.scale.executors import Executor, Threads, block_size, processors
 from likewise.settings import Settings
@@ -63,6 +63,8 @@ class Plan:
         Whether the metric was learned from these people, or from many of them.
     occurring
         Which values occur among all people.
+    performance
+        How good the model is, as far as the sample tells.
     rows
         Reads everyone's outcomes, once they have been moved, unless they are too many.
     """
@@ -82,6 +84,7 @@ class Plan:
     settings: Settings
     run: Executor
     occurring: Occurring
+    performance: Performance
     certificate: Certificate | None = None
     rows: Callable[[], Outcomes] | None = None
 
@@ -114,11 +117,6 @@ class Plan:
     def y(self) -> Shaped[np.ndarray, " m"]:
         """Labels of the sample, as the loss wants them."""
         return targets(self.people.y, self.classes)
-
-    @functools.cached_property
-    def performance(self) -> Performance | None:
-        """How good the model is, as far as the sample tells."""
-        return performance_of(self.model, self.x, self.y)
 
     @property
     def block_size(self) -> int:

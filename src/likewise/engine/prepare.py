@@ -20,7 +20,7 @@ from likewise.engine.decide import (
     searched,
 )
 from likewise.engine.learning import MOST, learn_metric, same_people
-from likewise.engine.meeting import ModelHandle, Progress, as_seen, own_encoder, units_of
+from likewise.engine.meeting import ModelHandle, Progress, as_seen, own_encoder, targets, units_of
 from likewise.engine.occurring import Occurring
 from likewise.engine.plan import Plan
 from likewise.errors import (
@@ -37,6 +37,7 @@ from likewise.metrics.metric_file import check_belongs
 from likewise.metrics.sample import held_features
 from likewise.models import as_model, check
 from likewise.models.base import Model
+from likewise.models.performance import performance_of
 from likewise.scale.executors import Executor
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import CHECKS, MAPS, METRICS, make, note
@@ -80,6 +81,7 @@ def prepare(
     if settings.decide.favourable is not None:
         favourable_place(settings.decide.favourable, wrapped.card.task, classes)
     check(wrapped, people.x, features=people.features, classes=classes)
+    performance = performance_of(wrapped, people.x, targets(people.y, classes))
 
     if metric is None:
         metric = learn_metric(wrapped, handle, source, known, people, settings, run, progress)
@@ -122,6 +124,7 @@ def prepare(
         settings=settings,
         run=run,
         occurring=occurring,
+        performance=performance,
     )
 
 
@@ -289,8 +292,4 @@ def asked_checks(settings: Settings) -> frozenset[str]:
     run = settings.checks.run
     if run == "core":
         return frozenset()
-    names = CHECKS.names() if run == "full" else run
-    for name in (*names, *settings.checks.named):
-        if name not in CHECKS.names():
-            CHECKS.find(name, trust=True)
-    return frozenset(names)
+    return frozenset(CHECKS.names() if run == "full" else run)

@@ -16,11 +16,10 @@ import pyarrow as pa
 from jaxtyping import Float
 from typing_extensions import override
 
-from likewise.errors import InvalidModel, InvalidSettings, NoAnswer, Untrustworthy
+from likewise.errors import InvalidModel, InvalidSettings, NoAnswer, Untrustworthy, without_query
 from likewise.losses import Output
 from likewise.models.black_box import BlackBox, from_callable
 from likewise.models.decoded import ColumnReader
-from likewise.printable import without_query
 
 LARGEST = 100_000_000
 """Bytes of an answer that are read; a thousand rows need far less."""

@@ -1,6 +1,7 @@
 """JSON as results and states are written in: numbers that come back, and nothing out of bounds."""
 
 import math
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -8,10 +9,22 @@ from typing import Annotated, Any
 import pydantic_core
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
-from likewise.printable import UNPRINTABLE, printable
-
 LARGEST = 1e100
 """Numbers beyond it are written as infinite, and refused in a result that is read."""
+
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys instead of showing it, or shows in another order than it stands in."""
+
+
+def printable(text: str) -> str:
+    r"""Return text in which characters that a terminal would obey are spelled out.
+
+    Examples
+    --------
+    >>> print(printable("red" + chr(27) + "[31m"))
+    red\x1b[31m
+    """
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _printable_within(value: Any) -> Any:

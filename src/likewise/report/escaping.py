@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from likewise.printable import printable
+from likewise.record.json_text import printable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What makes a spreadsheet run a cell, the wide characters of Asian keyboards included."""

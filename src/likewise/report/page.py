@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from likewise.printable import printable
+from likewise.record.json_text import printable
 from likewise.report import layout, numbers, phrases, verdict_words, words
 
 TEMPLATES = importlib.resources.files("likewise.report") / "templates"

@@ -15,14 +15,14 @@ import importlib.metadata
 import inspect
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import pydantic
 
 from likewise.errors import InvalidSettings, in_short, nearest
-from likewise.settings.audit_settings import canonical
+from likewise.settings.audit_settings import Settings, canonical
 from likewise.settings.sections import Choice
 
 OUTSIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -151,6 +151,25 @@ TESTS = Registry(
         "mean_loss_ratio": "inference.mean_loss_ratio:MeanLossRatioTest",
     },
 )
+
+
+def check_names(settings: Settings, given: Collection[str] = (), *, trust: bool) -> None:
+    """Refuse names that stand for nothing, or for code that is not trusted, before any work.
+
+    Parameters
+    ----------
+    given
+        What was handed over instead of being named: ``map``, ``tests``.
+    """
+    tests, checks = settings.tests, settings.checks
+    named = {
+        "map": (MAPS, () if settings.map.name == "auto" else (settings.map.name,)),
+        "tests": (TESTS, () if isinstance(tests.run, str) else tests.run),
+        "checks": (CHECKS, (*(() if isinstance(checks.run, str) else checks.run), *checks.named)),
+    }
+    for what, (registry, names) in named.items():
+        for name in () if what in given else names:
+            registry.find(name, trust=trust)
 
 
 def make(
