@@ -14,7 +14,7 @@ from likewise.engine.paired_audits import Margins, compare
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings
 from likewise.inference.paired import balanced_of, difference, mean_of, measured, ratio_of
 from likewise.report.compare_page import comparison_page
-from likewise.report.numbers import number
+from likewise.report.layout import number
 
 
 def population(n, seed):

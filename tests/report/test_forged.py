@@ -22,8 +22,8 @@ from likewise.report.escaping import for_csv, for_markdown, for_xml
 from likewise.report.html import to_html
 from likewise.report.junit import to_junit
 from likewise.report.markdown import to_markdown
+from likewise.report.outputs import groups_csv
 from likewise.report.side_by_side import compare, words
-from likewise.report.tables import groups_csv
 from likewise.report.words import summary
 
 RED = "\x1b[31m"

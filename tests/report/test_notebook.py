@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 import likewise
 from helpers import people
 from likewise.errors import InvalidSample
-from likewise.report.notebook import result_snippet
+from likewise.report.html import result_snippet
 from likewise.report.plots import Plots
 
 mpl.use("Agg")

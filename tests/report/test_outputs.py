@@ -15,11 +15,10 @@ from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report.junit import to_junit
 from likewise.report.markdown import to_markdown
-from likewise.report.outputs import write_outputs
+from likewise.report.outputs import groups_csv, write_outputs
 from likewise.report.phrases import method
 from likewise.report.redact import redact, redact_outcomes
 from likewise.report.schema import result_schema
-from likewise.report.tables import groups_csv
 from likewise.report.terminal import print_coloured, show
 from likewise.report.words import summary
 from likewise.settings import Settings

@@ -75,7 +75,7 @@ def _heading(look: Any, made: str) -> list[str]:
 
 
 def _line(name: str, look: Any) -> str:
-    from likewise.report.numbers import number
+    from likewise.report.layout import number
 
     bound = "–" if look.lower_bound is None else number(look.lower_bound)
     shown = name if len(name) <= 35 else "…" + name[-34:]
@@ -83,8 +83,7 @@ def _line(name: str, look: Any) -> str:
 
 
 def _sentences(look: Any) -> list[str]:
-    from likewise.report.layout import wrap
-    from likewise.report.numbers import number, percent
+    from likewise.report.layout import number, percent, wrap
 
     needed = f"{1 / look.alpha:g}"
     if look.rejected:

@@ -58,8 +58,7 @@ def plan(
 
 
 def _page(planned: Any) -> str:
-    from likewise.report.layout import wrap
-    from likewise.report.numbers import number, percent
+    from likewise.report.layout import number, percent, wrap
     from likewise.report.verdict_words import TITLES
 
     lines = [

@@ -95,6 +95,6 @@ class AuditResult:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        from likewise.report.notebook import result_snippet
+        from likewise.report.html import result_snippet
 
         return result_snippet(self.record)

@@ -1,18 +1,19 @@
-"""Intervals as pictures: one large, against the tolerance; many small, one a table row."""
+"""Intervals as pictures, one large, many small in the rows of a table; placebos as dots."""
 
 import math
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from likewise.record import TestRecord
+from likewise.record import PlaceboRecord, TestRecord
 from likewise.record.json_text import LARGEST
 from likewise.report.axis import Axis
-from likewise.report.numbers import number
+from likewise.report.layout import number
 from likewise.report.svg import box, decoration, dot, element, label, line, picture
 
 ROW = 22
 TOP, MIDDLE, BOTTOM = 30, 62, 96
+PLACEBOS, TRUE, FOOT = 22, 52, 78
 
 
 def verdict_chart(test: TestRecord) -> Markup:
@@ -139,3 +140,21 @@ def polygon(points: Sequence[tuple[float, float]], height: int, name: str) -> Ma
         viewBox=f"0 0 100 {height}",
         preserveAspectRatio="none",
     )
+
+
+def placebo_strip(placebo: PlaceboRecord, delta: float) -> Markup:
+    """Draw every placebo as a dot, the true estimate below them, and the tolerance."""
+    known = [value for value in placebo.placebos if math.isfinite(value)]
+    axis = Axis.of([1.0, delta, placebo.estimate, *known]).widened(0.05)
+    at = axis.at
+    parts = [line(0, FOOT, 100, FOOT, "axis")]
+    parts += [label(number_short(t), at(t), FOOT + 18, "tick") for t in axis.ticks()]
+    parts += [line(at(delta), 8, at(delta), FOOT, "delta")]
+    parts += [dot(at(value), PLACEBOS, 4, "placebo") for value in known]
+    parts.append(dot(at(placebo.estimate), TRUE, 7, "estimate"))
+    low, high = min(known, default=math.nan), max(known, default=math.nan)
+    said = (
+        f"With the true traits {number(placebo.estimate)}; with the traits shuffled "
+        f"{number(low)} to {number(high)} ({len(placebo.placebos)} placebos)."
+    )
+    return picture(*parts, height=FOOT + 26, label=said, name="placebo-strip")

@@ -12,7 +12,7 @@ from likewise.record import (
     CounterpartsRecord,
 )
 from likewise.report import charts, counterpart_words
-from likewise.report.numbers import number, percent
+from likewise.report.layout import number, percent
 from likewise.report.page import short
 
 MOST_COLUMNS = 16

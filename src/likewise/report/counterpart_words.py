@@ -12,7 +12,7 @@ from likewise.record import (
     Outcome,
     SubgroupRecord,
 )
-from likewise.report.numbers import number, p_value, percent
+from likewise.report.layout import number, p_value, percent
 
 
 def test_name(trait: str, group: str) -> str:

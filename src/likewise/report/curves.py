@@ -10,7 +10,7 @@ from markupsafe import Markup
 from likewise.record import HorizonRecord
 from likewise.report.axis import Axis
 from likewise.report.charts import number_short, polygon
-from likewise.report.numbers import number
+from likewise.report.layout import number
 from likewise.report.svg import box, dot, label, line, picture
 
 HEIGHT = 190

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from likewise.record import Record
 from likewise.report.escaping import on_one_line
-from likewise.report.layout import WIDTH, facts
-from likewise.report.numbers import number
+from likewise.report.layout import WIDTH, facts, number
 from likewise.report.verdict_words import tests_table
 
 HEAD = f"{'estimate':>10}{'lower':>10}{'upper':>10}"

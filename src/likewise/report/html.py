@@ -9,9 +9,8 @@ from likewise.record import Measure, Record
 from likewise.report import charts, curves, phrases
 from likewise.report.counterpart_page import counterpart_values, share_rows
 from likewise.report.next_steps import next_steps
-from likewise.report.page import render, short
+from likewise.report.page import fill, render, short
 from likewise.report.people import person
-from likewise.report.strip import placebo_strip
 from likewise.report.verdict_words import certifies, placebo_words
 from likewise.report.words import flow_beside, moved_placebo, moved_tests, search_words
 from likewise.settings.settings_file import write_settings
@@ -62,10 +61,12 @@ def to_html(record: Record) -> str:
             if record.distribution.get("counts")
             else None
         ),
-        placebo=placebo_strip(shuffled, delta) if shuffled is not None else None,
+        placebo=charts.placebo_strip(shuffled, delta) if shuffled is not None else None,
         placebo_words=placebo_words,
         flow_beside=flow_beside(record),
-        flow_strip=next((placebo_strip(p, delta) for p in record.placebo_beside.values()), None),
+        flow_strip=next(
+            (charts.placebo_strip(p, delta) for p in record.placebo_beside.values()), None
+        ),
         shuffled=shuffled,
         tail=tail(record),
         tail_words=phrases.tail_words,
@@ -89,6 +90,20 @@ def to_html(record: Record) -> str:
         moved=moved,
         certifying=deciding.capped_upper_bound if certifies(deciding) else None,
         **({} if part is None else counterpart_values(part, delta)),
+    )
+
+
+def result_snippet(record: Record) -> str:
+    """Return what a notebook shows: the verdict, its picture and the tests.
+
+    It takes the notebook's own colours for text and background.
+    """
+    deciding = record.tests[record.decided_by.test]
+    return fill(
+        "notebook.html.j2",
+        record=record,
+        deciding=deciding,
+        verdict_chart=charts.verdict_chart(deciding),
     )
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from likewise.report.layout import WIDTH, wrap
-from likewise.report.numbers import number
+from likewise.report.layout import WIDTH, number, wrap
 from likewise.report.paired_words import sentences
 
 

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from likewise.record import GroupRecord, Record, TestRecord
 from likewise.report.escaping import for_xml
-from likewise.report.numbers import number, p_value
+from likewise.report.layout import number, p_value
 from likewise.report.verdict_words import TITLES, sentence
 from likewise.report.words import summary
 

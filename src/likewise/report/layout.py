@@ -1,5 +1,6 @@
-"""Text within the width of a page."""
+"""Numbers and text as people write them, within the width of a page."""
 
+import math
 import textwrap
 from collections.abc import Iterable
 
@@ -22,3 +23,24 @@ def facts(rows: Iterable[tuple[str, str]]) -> list[str]:
     for name, value in rows:
         lines += textwrap.wrap(f"{name:13}{value}", WIDTH, subsequent_indent=" " * 13) or [name]
     return lines
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number as people write it: four digits, no noise."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.2e}"
+    return f"{value:.{digits}g}" if abs(value) >= 1000 else f"{value:.{digits - 1}f}"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value; below one in ten thousand only that is said."""
+    return "–" if math.isnan(value) else "<0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage without needless digits."""
+    return f"{100 * share:.4g} %"

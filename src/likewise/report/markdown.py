@@ -2,8 +2,8 @@
 
 from likewise.record import GroupRecord, Record, TestRecord
 from likewise.report.escaping import for_markdown
+from likewise.report.layout import number, p_value
 from likewise.report.next_steps import next_steps
-from likewise.report.numbers import number, p_value
 from likewise.report.verdict_words import METHODS, TITLES, capped, certifies
 
 SIGNS = {"evidence_of_unfairness": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡"}

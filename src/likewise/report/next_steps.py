@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from likewise.record import CounterpartsRecord, CounterpartTrait, Record
 from likewise.report.counterpart_words import leading, listed
-from likewise.report.numbers import number
+from likewise.report.layout import number
 
 
 def next_steps(record: Record) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from likewise.record.json_text import printable
-from likewise.report import layout, numbers, phrases, verdict_words, words
+from likewise.report import layout, phrases, verdict_words, words
 
 TEMPLATES = importlib.resources.files("likewise.report") / "templates"
 LONGEST = 160
@@ -58,7 +58,7 @@ def short(value: Any, most: int = LONGEST) -> str:
 
 def number(value: float, digits: int = 4) -> str:
     """Return a number with a real minus sign."""
-    return numbers.number(value, digits).replace("-", "−")
+    return layout.number(value, digits).replace("-", "−")
 
 
 def bound(value: float) -> str:
@@ -89,8 +89,8 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "number": number,
         "bound": bound,
-        "p_value": numbers.p_value,
-        "percent": numbers.percent,
+        "p_value": layout.p_value,
+        "percent": layout.percent,
         "share": as_percent,
         "short": short,
         "plain": phrases.plain,

@@ -4,8 +4,7 @@ import math
 
 from likewise.inference.paired import PairedMeasure, PairedModels
 from likewise.report.escaping import on_one_line
-from likewise.report.layout import WIDTH, wrap
-from likewise.report.numbers import number, p_value, percent
+from likewise.report.layout import WIDTH, number, p_value, percent, wrap
 
 
 def sentences(pair: PairedModels, alpha: float) -> list[str]:

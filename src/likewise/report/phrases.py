@@ -2,7 +2,7 @@
 
 from likewise.record import CounterpartsRecord, Record
 from likewise.report.counterpart_words import alike, listed
-from likewise.report.numbers import number, percent
+from likewise.report.layout import number, percent
 from likewise.report.words import map_numbers
 
 HEADLINES = {

@@ -11,8 +11,7 @@ from likewise.inference.simultaneous import holm
 from likewise.record import Measure, Record, TestRecord
 from likewise.report import paired_words
 from likewise.report.escaping import for_terminal, on_one_line
-from likewise.report.layout import WIDTH, wrap
-from likewise.report.numbers import number, p_value
+from likewise.report.layout import WIDTH, number, p_value, wrap
 from likewise.report.verdict_words import TITLES
 
 SHOWN = ("accuracy", "balanced_accuracy", "average_odds_difference", "impact_ratio")

@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterable
 
 from likewise.record import PlaceboRecord, TestRecord
-from likewise.report.layout import WIDTH, title_case, wrap
-from likewise.report.numbers import number, p_value, percent
+from likewise.report.layout import WIDTH, number, p_value, percent, title_case, wrap
 
 TITLES = {
     "loss_ratio": "loss ratio",

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from likewise.record import CertificateRecord, PlaceboRecord, Record, TestRecord
 from likewise.report import counterpart_words
-from likewise.report.layout import WIDTH, facts, title_case, wrap
+from likewise.report.layout import WIDTH, facts, number, percent, title_case, wrap
 from likewise.report.next_steps import next_steps
-from likewise.report.numbers import number, percent
 from likewise.report.verdict_words import TITLES, not_below_zero, placebo_words, tests_table
 
 
