@@ -161,9 +161,17 @@ class AuditData:
         """Count the people whose trait is missing, by trait."""
         return {name: int(missing(column).sum()) for name, column in self.protected.items()}
 
-    def take(self, rows: Shaped[np.ndarray, " m"]) -> "AuditData":
-        """Return the people at ``rows`` (indices or a boolean mask), in that order."""
-        index = np.flatnonzero(rows) if rows.dtype == bool else rows
+    def take(self, rows: Shaped[np.ndarray, " m"] | slice) -> "AuditData":
+        """Return the people at ``rows`` (indices, a mask, or a slice that copies nobody)."""
+        index = (
+            np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == bool else rows
+        )
+        table = self.table
+        if table is not None and isinstance(index, slice):
+            begin, end, _ = index.indices(len(self))
+            table = table.slice(begin, end - begin)
+        elif table is not None:
+            table = table.take(_indices(index))
         return dataclasses.replace(
             self,
             x=self.x[index],
@@ -171,7 +179,7 @@ class AuditData:
             protected={name: column[index] for name, column in self.protected.items()},
             weight=None if self.weight is None else self.weight[index],
             cluster=None if self.cluster is None else self.cluster[index],
-            table=None if self.table is None else self.table.take(_indices(index)),
+            table=table,
             row=self.row[index],
         )
 

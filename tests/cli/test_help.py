@@ -10,7 +10,7 @@ import typer
 from helpers import run
 from likewise.cli import app
 from likewise.cli.app import COMMANDS
-from likewise.cli.moved import MOVED
+from likewise.cli.grouped import MOVED
 
 COUNTERPARTS = {"--may-matter", "--free", "--pool", "--favourable", "--paper"}
 """Options of an audit that came with counterparts, beside the 28."""

@@ -16,27 +16,30 @@ def columns(*scales: float) -> np.ndarray:
     return rng.normal(size=(N, len(scales))) * np.array(scales)
 
 
+def said_about(x, features):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        warn_about_scales(x, features, 50)
+    return [str(warning.message) for warning in said]
+
+
 @pytest.mark.parametrize(
-    "scales", [(1, 1), (0.2, 5), (20, 20), (0.05, 0.05)], ids=["one", "near", "large", "small"]
+    "scales",
+    [(1, 1), (0.2, 5), (13, 13), (20, 20), (0.05, 0.05)],
+    ids=["one", "near", "fine", "large", "small"],
 )
 def test_comparable_columns_are_silent(scales):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warn_about_scales(columns(*scales), ("a", "b"), 50)
+    assert not said_about(columns(*scales), ("a", "b"))
 
 
 @pytest.mark.parametrize(
     ("scales", "named"),
-    [((1, 7500), "'b'"), ((13, 13), ""), ((0.01, 1), "'a'"), ((0.1, 15), "'b'")],
-    ids=["huge", "fine", "tiny", "apart"],
+    [((1, 7500), "'b'"), ((0.01, 1), "'a'"), ((0.1, 15), "'b'")],
+    ids=["huge", "tiny", "apart"],
 )
 def test_incomparable_columns_are_named(scales, named):
-    x = columns(*scales)
-    if not named:
-        warn_about_scales(x, ("a", "b"), 50)
-        return
     with pytest.warns(ScaleWarning, match=named):
-        warn_about_scales(x, ("a", "b"), 50)
+        warn_about_scales(columns(*scales), ("a", "b"), 50)
 
 
 def test_the_warning_says_what_a_standard_deviation_costs():
@@ -49,8 +52,8 @@ def test_rare_one_hot_columns_and_constants_do_not_count():
     x = columns(1.0, 1.0, 1.0)
     x[:, 1] = np.arange(N) == 0
     x[:, 2] = 1e9
-    warn_about_scales(x, ("a", "rare", "constant"), 50)
-    warn_about_scales(x[:, 1:], ("rare", "constant"), 50)
+    assert not said_about(x, ("a", "rare", "constant"))
+    assert not said_about(x[:, 1:], ("rare", "constant"))
 
 
 def test_raw_adult_warns_and_encoded_adult_does_not(adult):

@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from likewise.engine.subgroup_tree import SubgroupTree
-from likewise.engine.subgroups import halves, moved_worst
+from likewise.engine.subgroups import SubgroupTree, halves, moved_worst
 
 
 def people(n, rng):

@@ -53,7 +53,8 @@ def test_scikit_learn_accepts_the_estimator(estimator):
 @pytest.mark.filterwarnings("ignore::likewise.errors.TrainingWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learn_accepts_sensei():
-    check_estimator(SenSeIClassifier(max_iter=3, attack_steps=2), on_fail="raise")
+    results = check_estimator(SenSeIClassifier(max_iter=3, attack_steps=2), on_fail="raise")
+    assert sum(result["status"] == "passed" for result in results) > 40
 
 
 def test_the_average_is_one_number_for_people_alike_in_what_may_matter():

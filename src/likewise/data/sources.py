@@ -138,7 +138,8 @@ class Blocks:
                 if number not in numbers:
                     continue
                 limits = [number * self.size, (number + 1) * self.size]
-                waiting.append(_cut(people, *np.searchsorted(places, limits).tolist()))
+                some = people.take(slice(*np.searchsorted(places, limits).tolist()))
+                waiting.append(dataclasses.replace(some, dropped={}))
                 if min(limits[1], n_rows) <= rows.stop:
                     yield number, joined(waiting)
                     waiting = []
@@ -224,7 +225,7 @@ class PeopleSource(Source):
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
         first, last = np.searchsorted(self.places, [begin, end]).tolist()
         dropped = self.people.dropped if begin == 0 else {}
-        people = dataclasses.replace(_cut(self.people, first, last), dropped=dropped)
+        people = dataclasses.replace(self.people.take(slice(first, last)), dropped=dropped)
         return people, self.places[first:last]
 
     @override
@@ -281,19 +282,3 @@ def as_source(
         weakref.finalize(source.plan.source, folder.cleanup)
         return source
     return source.shared(scratch)
-
-
-def _cut(people: AuditData, begin: int, end: int) -> AuditData:
-    """Return consecutive people, without copying them."""
-    part = slice(begin, end)
-    return dataclasses.replace(
-        people,
-        x=people.x[part],
-        y=people.y[part],
-        protected={name: column[part] for name, column in people.protected.items()},
-        weight=None if people.weight is None else people.weight[part],
-        cluster=None if people.cluster is None else people.cluster[part],
-        table=None if people.table is None else people.table.slice(begin, end - begin),
-        row=people.row[part],
-        dropped={},
-    )

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.survey import sentinel_notes
+from likewise.audit_data import AuditData
+from likewise.data.survey import Survey, sentinel_notes
 from likewise.engine.decide import Judgement
 from likewise.engine.move_stats import MoveStats, worst_cases
 from likewise.engine.plan import Finding, Plan
 from likewise.engine.variants import DECIDES
 from likewise.metrics.metric_file import metric_fingerprint
+from likewise.models.base import ModelCard
 from likewise.models.space import WORDS
 from likewise.outcomes import troubles
 from likewise.record import (
@@ -29,6 +31,7 @@ from likewise.record import (
     Record,
 )
 from likewise.report.verdict_words import sentence
+from likewise.statistics.frame import TraitLevels
 from likewise.statistics.order_statistics import QuantileSketch
 
 SHOWN_CASES = 10
@@ -52,6 +55,7 @@ def build_record(
 ) -> Record:
     """Put everything into the record."""
     found, deciding = stats[DECIDES], judgement.deciding
+    card, people = plan.model.card, plan.people
     reasons = (
         *_uncertified(plan),
         *troubles(found.tally.status.counts()),
@@ -86,12 +90,28 @@ def build_record(
         search=found.search,
         distribution=distribution(found.tally.spread),
         delta_curve=judgement.delta_curve,
-        worst=worst_cases(found.worst, plan.people, SHOWN_CASES),
-        shifts=shifts(found, plan.people.features),
+        worst=worst_cases(found.worst, people, SHOWN_CASES),
+        shifts=shifts(found, people.features),
         warnings=warnings,
         skipped=tuple(words for finding in findings for words in finding.skipped),
-        model=model_record(plan, found),
-        data=data_record(plan, found),
+        model=model_record(
+            card,
+            plan.classes,
+            len(people.features),
+            clipped=found.clipped if card.output == "probabilities" or card.bounded else 0,
+            fed=WORDS.get(card.space, ""),
+            balanced_accuracy=plan.performance.balanced_accuracy,
+            auc=plan.performance.auc if plan.classes else math.nan,
+        ),
+        data=data_record(
+            plan.known,
+            people,
+            source=plan.source.name,
+            features=people.features,
+            label=plan.settings.columns.label,
+            labels=plan.known.labels if plan.classes else {},
+            clusters=0 if people.cluster is None else found.tally.clusters.count,
+        ),
         metric=metric_record(plan),
         settings=plan.settings,
         settings_hash=plan.settings.hash,
@@ -143,47 +163,57 @@ def _interval(method: str) -> str:
     return name.lower().replace("mid-p", "midp").replace("-", "_").replace(" ", "_")
 
 
-def model_record(plan: Plan, found: MoveStats) -> ModelRecord:
-    """Describe the model."""
-    card, seen = plan.model.card, plan.performance
+def model_record(
+    card: ModelCard, classes: Sequence[Any], n_features: int, **seen: Any
+) -> ModelRecord:
+    """Describe the model; ``seen`` is what else is known of it."""
     return ModelRecord(
         kind=card.kind,
         task=card.task,
         output=card.output,
-        classes=tuple(map(str, plan.classes)),
-        n_features=len(plan.people.features),
+        classes=tuple(map(str, classes)),
+        n_features=n_features,
         sha256=card.fingerprint,
-        clipped=found.clipped if card.output == "probabilities" or card.bounded else 0,
-        fed=WORDS.get(card.space, ""),
-        balanced_accuracy=seen.balanced_accuracy,
-        auc=seen.auc if plan.classes else math.nan,
+        **seen,
     )
 
 
-def data_record(plan: Plan, found: MoveStats) -> DataRecord:
-    """Describe the people."""
-    known, people = plan.known, plan.people
-    labels = known.labels if plan.classes else {}
+def data_record(
+    known: Survey,
+    people: AuditData,
+    *,
+    source: str,
+    features: Sequence[str],
+    label: str | None,
+    labels: Mapping[Any, int],
+    clusters: int = 0,
+) -> DataRecord:
+    """Describe the people.
+
+    Parameters
+    ----------
+    people
+        Some of them, with their original columns if there are any.
+    labels
+        How often each class occurs, if there are classes.
+    """
+    levels = {name: TraitLevels.of(counts) for name, counts in known.traits.items()}
+    codes = () if people.table is None else sentinel_notes(people.table)
     return DataRecord(
-        source=plan.source.name,
+        source=source,
         n=known.n,
-        features=people.features,
-        label=plan.settings.columns.label or "",
+        features=tuple(features),
+        label=label or "",
         classes=dict(sorted((str(value), count) for value, count in labels.items())),
         protected={
-            name: dict(
-                sorted(zip(levels.names, levels.counts, strict=True), key=lambda pair: -pair[1])
-            )
-            for name, levels in plan.levels.items()
+            name: dict(sorted(zip(at.names, at.counts, strict=True), key=lambda pair: -pair[1]))
+            for name, at in levels.items()
         },
         missing=dict(known.gaps),
         dropped=dict(known.dropped),
         weighted=people.weight is not None,
-        notes=(
-            *people.notes,
-            *(() if people.table is None else sentinel_notes(people.table)),
-        ),
-        clusters=found.tally.clusters.count if people.cluster is not None else 0,
+        notes=(*people.notes, *codes),
+        clusters=clusters,
         sha256=known.fingerprint,
     )
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.survey import sentinel_notes
-from likewise.engine.build_record import versions
+from likewise.engine.build_record import data_record, model_record, versions
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.counterpart_cases import worst_served
 from likewise.fingerprints import of_json
@@ -22,17 +21,14 @@ from likewise.record import (
     CounterpartGroup,
     CounterpartsRecord,
     CounterpartTrait,
-    DataRecord,
     DecidedBy,
     MetricRecord,
-    ModelRecord,
     Record,
     TestRecord,
 )
 from likewise.report.counterpart_words import leading, sentence, test_name
 from likewise.settings import Settings
 from likewise.settings.choices import MAPS, note
-from likewise.statistics.frame import TraitLevels
 
 METHOD = "clustered by people and by pairs, with the swap test"
 
@@ -211,7 +207,7 @@ def build_counterpart_record(
     """
     part = counterparts_record(plan, found)
     tests = group_tests(plan, found)
-    settings = noted(plan)
+    settings, label = noted(plan), plan.settings.columns.label
     trait, group = leading(part, found.verdict.outcome)
     decides = test_name(trait.trait, group.group)
     own: dict[str, Any] = {
@@ -245,8 +241,15 @@ def build_counterpart_record(
         rows={"n": plan.known.n, "moved": plan.known.n},
         warnings=warnings,
         skipped=skipped,
-        model=_model(plan),
-        data=_data(plan),
+        model=model_record(plan.model.card, plan.classes, len(plan.ask.columns)),
+        data=data_record(
+            plan.known,
+            plan.people,
+            source=plan.source.name,
+            features=plan.ask.columns,
+            label=label,
+            labels=plan.known.labels if plan.classes and label is not None else {},
+        ),
         metric=MetricRecord(
             kind="columns that may matter",
             learned=False,
@@ -262,37 +265,3 @@ def build_counterpart_record(
 def noted(plan: CounterpartPlan) -> Settings:
     """Return the settings with the question as it was asked."""
     return plan.settings.changed(map=note(MAPS, plan.question).model_dump())
-
-
-def _model(plan: CounterpartPlan) -> ModelRecord:
-    card = plan.model.card
-    return ModelRecord(
-        kind=card.kind,
-        task=card.task,
-        output=card.output,
-        classes=tuple(map(str, plan.classes)),
-        n_features=len(plan.ask.columns),
-        sha256=card.fingerprint,
-    )
-
-
-def _data(plan: CounterpartPlan) -> DataRecord:
-    known, label = plan.known, plan.settings.columns.label
-    counts = known.labels if plan.classes and label is not None else {}
-    levels = {name: TraitLevels.of(values) for name, values in known.traits.items()}
-    return DataRecord(
-        source=plan.source.name,
-        n=known.n,
-        features=tuple(plan.ask.columns),
-        label=label or "",
-        classes=dict(sorted((str(value), count) for value, count in counts.items())),
-        protected={
-            name: dict(sorted(zip(at.names, at.counts, strict=True), key=lambda pair: -pair[1]))
-            for name, at in levels.items()
-        },
-        missing=dict(known.gaps),
-        dropped=dict(known.dropped),
-        weighted=plan.people.weight is not None,
-        notes=(*plan.people.notes, *sentinel_notes(plan.people.table)),
-        sha256=known.fingerprint,
-    )

@@ -118,9 +118,7 @@ def rehearse_counterparts(
             people,
             pool=pool,
             settings=settings,
-            run=Threads(),
             trust=trust,
-            progress=None,
             stack=stack,
         )
         calls = [
@@ -155,9 +153,9 @@ def get_counterparts_ready(
     pool: Any,
     settings: Settings,
     stack: contextlib.ExitStack,
-    run: Executor,
-    trust: bool,
-    progress: Progress | None,
+    run: Executor = Threads(),  # noqa: B008
+    trust: bool = False,
+    progress: Progress | None = None,
 ) -> CounterpartPlan:
     """Find people and pool (a half of the people, if none is given), and the pairs of the pool."""
     model, opened = open_shared(model, run, trust=trust)

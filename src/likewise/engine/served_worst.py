@@ -10,8 +10,7 @@ from likewise.data.pairs import Pairs
 from likewise.engine.counterpart_audit import CounterpartPlan
 from likewise.engine.meeting import targets
 from likewise.engine.pool import plain
-from likewise.engine.subgroup_tree import SubgroupTree
-from likewise.engine.subgroups import FEWEST, JudgedLeaf, halves, joint, judged_leaves
+from likewise.engine.subgroups import FEWEST, JudgedLeaf, SubgroupTree, halves, joint, judged_leaves
 from likewise.engine.visiting import cluster_numbers
 from likewise.inference.counterpart_evidence import counterpart_evidence
 from likewise.inference.counterpart_test import LEAST_PAIRS

@@ -18,7 +18,6 @@ from likewise.errors import InvalidData, InvalidModel, MissingValues
 from likewise.losses import probabilities
 from likewise.maps.counterparts import Counterparts
 from likewise.models import takes_gaps
-from likewise.scale.executors import Threads
 from likewise.settings import Settings
 
 FEW = 20
@@ -62,14 +61,7 @@ class FittedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with contextlib.ExitStack() as stack:
             try:
                 plan = get_counterparts_ready(
-                    model,
-                    people,
-                    pool=people,
-                    settings=settings,
-                    run=Threads(),
-                    trust=False,
-                    progress=None,
-                    stack=stack,
+                    model, people, pool=people, settings=settings, stack=stack
                 )
             except MissingValues as error:
                 where = str(error).partition(". Fill")[0]

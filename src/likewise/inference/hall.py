@@ -1,5 +1,6 @@
 """Intervals for means of skewed ratios: Hall's, corrected for that, and the bootstrap-t."""
 
+import abc
 import dataclasses
 import math
 from typing import final
@@ -12,9 +13,28 @@ from likewise.inference.estimate import Bounds, Estimate, Unknown, quantile, upp
 from likewise.inference.sampling import Design
 
 
+@dataclasses.dataclass(frozen=True)
+class Studentised(Bounds):
+    r"""Bounds that are where :math:`(S - \theta)/\text{se}` has one of its quantiles."""
+
+    estimate: Estimate
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return self._solve(1 - alpha)
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        return self._solve(alpha)
+
+    @abc.abstractmethod
+    def _solve(self, q: float) -> float:
+        r"""Return the :math:`\theta` that puts the quantile for probability q where S is."""
+
+
 @final
 @dataclasses.dataclass(frozen=True)
-class Hall(Bounds):
+class Hall(Studentised):
     r"""Bounds from Hall's cubic transformation of the studentised mean.
 
     Loss ratios are skewed to the right, so :math:`t = (S - \theta)/\text{se}` is skewed to the
@@ -27,21 +47,12 @@ class Hall(Bounds):
     see `hall`.
     """
 
-    estimate: Estimate
-
     @override
     def p_value(self, delta: float) -> float:
         t = self.estimate.studentised(delta)
         return upper_tail(transformed(t, self.estimate.skewness), self.estimate.degrees)
 
     @override
-    def lower_bound(self, alpha: float) -> float:
-        return self._solve(1 - alpha)
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        return self._solve(alpha)
-
     def _solve(self, q: float) -> float:
         z = quantile(q, self.estimate.degrees)
         return self.estimate.value - self.estimate.std_error * restored(z, self.estimate.skewness)
@@ -110,7 +121,7 @@ CELLS = 2**17
 
 @final
 @dataclasses.dataclass(frozen=True)
-class BootstrapT(Bounds):
+class BootstrapT(Studentised):
     r"""Bounds from resampled values :math:`t^*` of :math:`(S - \theta) / \text{se}`.
 
     Efron and Tibshirani (1993), chapter 12. Order statistics are taken at
@@ -124,7 +135,6 @@ class BootstrapT(Bounds):
         The values of t*, sorted.
     """
 
-    estimate: Estimate
     resampled: Float[np.ndarray, " b"]
 
     @override
@@ -134,13 +144,6 @@ class BootstrapT(Bounds):
         return (1 + beyond) / (1 + len(self.resampled))
 
     @override
-    def lower_bound(self, alpha: float) -> float:
-        return self._solve(1 - alpha)
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        return self._solve(alpha)
-
     def _solve(self, q: float) -> float:
         count = len(self.resampled)
         # From below for the upper bound, from above for the lower one: never too narrow.

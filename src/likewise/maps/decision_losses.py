@@ -2,14 +2,13 @@
 
 import dataclasses
 import math
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from likewise.errors import InvalidSettings
-
-Puts = Literal["logits", "probabilities", "values"]
+from likewise.losses import Output
 
 
 @final
@@ -25,7 +24,7 @@ class WrongDecision:
         Probability from which class 1 of two is decided.
     """
 
-    output: Puts
+    output: Output
     threshold: float = 0.5
 
     def __call__(
@@ -53,7 +52,7 @@ class UnfavourableDecision:
         the largest decides.
     """
 
-    output: Puts
+    output: Output
     favourable: int = 1
     threshold: float = 0.5
 
@@ -70,7 +69,7 @@ class UnfavourableDecision:
 
 
 def _reaches(
-    out: Float[np.ndarray, "n k"], wanted: int, output: Puts, threshold: float
+    out: Float[np.ndarray, "n k"], wanted: int, output: Output, threshold: float
 ) -> Bool[np.ndarray, " n"]:
     """Tell whose probability of the wanted class of two exceeds the threshold."""
     if output == "values":

@@ -15,6 +15,12 @@ from likewise.audit_data import AuditData, missing
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, nearest
 from likewise.maps.candidates import NUMBERS, candidate_losses, worse
 from likewise.maps.feasible import Levels
+from likewise.maps.swapped_values import (
+    Alternatives,
+    SwappedColumns,
+    SwappedFeatures,
+    SwapsToCome,
+)
 from likewise.maps.unfair_map import BoundMap, KnownPeople, Moved, UnfairMap
 from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.traits import columns_of
@@ -25,9 +31,6 @@ MOST = 1000
 
 SLICES = 11
 """Values that stand for a numeric trait: its quantiles."""
-
-Alternatives = Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n m d"]]
-"""The same people with every combination of protected values."""
 
 
 @final
@@ -101,13 +104,15 @@ class Flips(UnfairMap):
             raise InvalidData("To swap a protected column of a pipeline, its table is needed.")
         read = [name for name in names if not front.columns or name in front.columns]
         options = _options(people.table, read, {name: known.values(name) for name in read})
-        return Flips(tuple(read), _InColumns(options), len(options))
+        return Flips(tuple(read), SwapsToCome(options), len(options))
 
     @classmethod
     def between(cls, choices: Mapping[str, Levels]) -> "Flips":
         """Swap traits for values that are known, by the name of the trait."""
         few = tuple(_few(choice) for choice in choices.values())
-        return cls(tuple(choices), _Swapped(few), _count([len(choice.values) for choice in few]))
+        return cls(
+            tuple(choices), SwappedFeatures(few), _count([len(choice.values) for choice in few])
+        )
 
     @classmethod
     def in_table(
@@ -131,7 +136,7 @@ class Flips(UnfairMap):
             Values to try, by trait; by default those that occur in ``table``.
         """
         options = _options(table, traits, values or {})
-        return cls(tuple(traits), _LookedUp(table, encode, options), len(options))
+        return cls(tuple(traits), SwappedColumns(table, encode, options), len(options))
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
@@ -201,9 +206,9 @@ class BoundFlips:
 
     def among(self, people: AuditData) -> "BoundFlips":
         """Return the swaps for some people, in their original columns if need be."""
-        if not isinstance(self.alternatives, _InColumns):
+        if not isinstance(self.alternatives, SwapsToCome):
             return self
-        found = _LookedUp(people.table, self.model.front, self.alternatives.combinations)
+        found = SwappedColumns(people.table, self.model.front, self.alternatives.combinations)
         return dataclasses.replace(self, alternatives=found)
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
@@ -226,70 +231,6 @@ class BoundFlips:
         loss = candidate_losses(self.model, x, y)
         place, moves = worse(loss[:, 0], loss)
         return np.where(moves[:, None], x[np.arange(len(x)), place], x0)
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Swapped:
-    """Overwrites features with every combination of choices."""
-
-    choices: tuple[Levels, ...]
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Columns that are overwritten."""
-        return tuple(j for choice in self.choices for j in choice.columns)
-
-    def __call__(self, x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m d"]:
-        rows = []
-        for combination in itertools.product(*(choice.values for choice in self.choices)):
-            x = x0.copy()
-            for choice, value in zip(self.choices, combination, strict=True):
-                x[:, list(choice.columns)] = value
-            rows.append(x)
-        return np.stack(rows, axis=1)
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class _InColumns:
-    """Swaps in original columns, of people who are still to come."""
-
-    combinations: tuple[Mapping[str, Any], ...]
-
-    def __call__(self, x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m d"]:
-        raise InvalidData("To swap a protected column of a pipeline, its table is needed.")
-
-
-@final
-class _LookedUp:
-    """Finds people by their features, swaps their original columns, and encodes them again."""
-
-    def __init__(
-        self,
-        table: pa.Table,
-        encode: Any,
-        combinations: Sequence[Mapping[str, Any]],
-    ) -> None:
-        self.table, self.encode, self.combinations = table, encode, combinations
-        self.place: dict[bytes, int] = {}
-        for i, row in enumerate(_encoded(encode, table)):
-            # People with the same features have the same swaps: their first row will do.
-            self.place.setdefault(row.tobytes(), i)
-
-    def __call__(self, x0: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m d"]:
-        try:
-            rows = [self.place[row.tobytes()] for row in np.ascontiguousarray(x0)]
-        except KeyError:
-            raise InvalidData(
-                "Some people are not in the table whose columns are swapped. Swap the columns of "
-                "the very people audited."
-            ) from None
-        if not rows:
-            return np.repeat(x0[:, None], len(self.combinations), axis=1)
-        people = self.table.take(pa.array(rows))
-        swapped = [_encoded(self.encode, _with(people, values)) for values in self.combinations]
-        return np.stack(swapped, axis=1)
 
 
 def _levels(data: AuditData, name: str) -> list[str]:
@@ -320,16 +261,3 @@ def _count(sizes: Sequence[int]) -> int:
 def _occurring(column: pa.ChunkedArray) -> list[Any]:
     found = [value for value in column.unique().to_pylist() if value is not None]
     return sorted(found, key=lambda value: (str(type(value)), value))
-
-
-def _with(table: pa.Table, values: Mapping[str, Any]) -> pa.Table:
-    for name, value in values.items():
-        column = pa.repeat(pa.scalar(value, type=table.schema.field(name).type), len(table))
-        table = table.set_column(table.column_names.index(name), name, column)
-    return table
-
-
-def _encoded(encode: Callable[[pa.Table], Any], table: pa.Table) -> Float[np.ndarray, "n d"]:
-    found = encode(table)
-    x = found[0] if isinstance(found, tuple) else found
-    return np.ascontiguousarray(x, dtype=np.float64)

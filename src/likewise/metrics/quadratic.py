@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from typing_extensions import override
 
-from likewise.errors import CostWarning, InvalidMetric, nearest
+from likewise.errors import CostWarning, InvalidMetric
 from likewise.metrics.fair_metric import QuadraticForm
 from likewise.metrics.metric_words import describe, tell_origin
 from likewise.metrics.origin import LearnedFrom, Origin
 from likewise.metrics.reach import Ellipsoid
-from likewise.metrics.traits import columns_of
+from likewise.metrics.traits import places_of
 
 RANK_TOLERANCE = 1e-10
 """Relative size below which a singular value or an eigenvalue counts as zero."""
@@ -215,10 +215,8 @@ class ProjectionMetric(QuadraticForm):
         return dataclasses.replace(self, reach=reach, refits=(), groups=None, placebos=())
 
     def __repr__(self) -> str:
-        directions, labels = self.directions, self.labels
-        if directions is None:
-            directions, labels = self.free, ()
-        lines = [describe("Fair metric", len(self.free), directions, self.features, labels)]
+        told = (self.free, ()) if self.directions is None else (self.directions, self.labels)
+        lines = [describe("Fair metric", len(self.free), told[0], self.features, told[1])]
         if self.origin is not None:
             lines.append(tell_origin(self.origin))
         if self.reach is not None:
@@ -273,17 +271,9 @@ def free_columns(features: Sequence[str], names: Sequence[str] | str) -> Project
         Columns that cost nothing. The name of a column that was one-hot encoded
         (``workclass``) stands for all its features (``workclass=Private``, …).
     """
-    wanted = [names] if isinstance(names, str) else list(names)
-    chosen: set[int] = set()
-    for name in wanted:
-        found = columns_of(features, name)
-        if not found:
-            originals = {feature.partition("=")[0] for feature in features}
-            hint = nearest(name, {*features, *originals})
-            raise InvalidMetric(f"There is no feature {name!r} to set free.{hint}")
-        chosen.update(found)
-    free = np.zeros((len(chosen), len(features)))
-    free[np.arange(len(chosen)), sorted(chosen)] = 1.0
+    places = places_of(features, [names] if isinstance(names, str) else names, "to set free")
+    free = np.zeros((len(places), len(features)))
+    free[np.arange(len(places)), places] = 1.0
     return ProjectionMetric(free, tuple(features))
 
 

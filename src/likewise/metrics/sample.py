@@ -8,13 +8,20 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from likewise.audit_data import GAP, AuditData
-from likewise.errors import InvalidMetric, nearest
+from likewise.errors import InvalidMetric
 from likewise.metrics import newton
 from likewise.metrics.newton import Fit, Standardised
 from likewise.metrics.penalty import FOLDS
 from likewise.metrics.quadratic import ProjectionMetric, span
 from likewise.metrics.reach import Ellipsoid
-from likewise.metrics.traits import Trait, cluster_codes, columns_of, delete_groups, read_trait
+from likewise.metrics.traits import (
+    Trait,
+    cluster_codes,
+    columns_of,
+    delete_groups,
+    places_of,
+    read_trait,
+)
 
 SAME_DIRECTION = 1e-6
 """Learned directions nearer to dependent than this are one direction: fits are not exact."""
@@ -134,15 +141,7 @@ class Sample:
 
 def held_features(features: Sequence[str], may_matter: Sequence[str]) -> list[int]:
     """Return the places of the features that may matter; a column stands for all its features."""
-    held: set[int] = set()
-    for name in may_matter:
-        places = columns_of(features, name)
-        if not places:
-            originals = {feature.partition("=")[0] for feature in features}
-            hint = nearest(name, {*features, *originals})
-            raise InvalidMetric(f"There is no feature {name!r} that may matter.{hint}")
-        held.update(places)
-    return sorted(held)
+    return places_of(features, may_matter, "that may matter")
 
 
 def contrasts(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.audit_data import missing
-from likewise.errors import InvalidMetric
+from likewise.errors import InvalidMetric, nearest
 from likewise.metrics.newton import Kind
 
 FEW = 10
@@ -183,6 +183,19 @@ def columns_of(features: Sequence[str], name: str, levels: Sequence[str] = ()) -
         for j, feature in enumerate(features)
         if feature.startswith(f"{name}=") or feature.rpartition("__")[2] in spelled
     ]
+
+
+def places_of(features: Sequence[str], names: Sequence[str], wanted: str) -> list[int]:
+    """Places of all features that columns became; a column without any is refused."""
+    places: set[int] = set()
+    for name in names:
+        found = columns_of(features, name)
+        if not found:
+            originals = {feature.partition("=")[0] for feature in features}
+            hint = nearest(name, {*features, *originals})
+            raise InvalidMetric(f"There is no feature {name!r} {wanted}.{hint}")
+        places.update(found)
+    return sorted(places)
 
 
 def delete_groups(

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import need
-from likewise.models.base import Front, Model, ModelCard
+from likewise.models.base import Front, Model, ModelCard, Opened
 from likewise.models.behaviour import check, check_conversion, check_rows
 from likewise.models.black_box import BlackBox
 from likewise.models.decoded import ColumnReader
@@ -13,7 +13,6 @@ from likewise.models.model_file import save_model
 from likewise.models.native import takes_gaps
 from likewise.models.on_table import columns_read
 from likewise.models.open import is_model_name, open_model
-from likewise.models.opened import Opened
 from likewise.models.recognise import as_model
 
 if TYPE_CHECKING:

@@ -234,3 +234,23 @@ def _check_positive(positive: Any, known: tuple[Any, ...]) -> None:
 def _match(value: Any, found: list[Any]) -> Any:
     """Return the label that is spelled like ``value``: a file may hold 1 where a model says '1'."""
     return next((v for v in found if v == value or str(v) == str(value)), value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A model from a file, with what the file said: `open_model` returns it, `as_model` reads it.
+
+    Parameters
+    ----------
+    content
+        The object that was in the file.
+    fingerprint
+        A sha256 of the bytes that were read.
+    classes, output
+        What the file says about the outputs, if it does.
+    """
+
+    content: Any
+    fingerprint: str = ""
+    classes: tuple[Any, ...] = ()
+    output: Output | None = None

@@ -12,13 +12,13 @@ from typing import Any
 
 from likewise.errors import InvalidFile, MissingExtra, in_short, need
 from likewise.losses import Output
+from likewise.models.base import Opened
 from likewise.models.native import (
     TableAnswer,
     TableModel,
     lightgbm_categories,
     xgboost_categories,
 )
-from likewise.models.opened import Opened
 
 _PROBABILITIES = (
     *("binary:logistic", "multi:softprob"),

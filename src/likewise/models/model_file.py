@@ -11,10 +11,9 @@ import numpy as np
 from likewise.errors import InvalidFile, InvalidModel
 from likewise.files import write_whole
 from likewise.losses import Output
-from likewise.models.base import Model
+from likewise.models.base import Model, Opened
 from likewise.models.layered import Chain, LayeredModel, probe_rows
 from likewise.models.layers import SAVED, Layer, check_layer, unsaved
-from likewise.models.opened import Opened
 from likewise.models.recognise import as_model, is_torch
 from likewise.tensors import read_tensors
 

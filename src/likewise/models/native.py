@@ -165,7 +165,7 @@ _LIBRARIES = {"xgboost": _xgboost, "lightgbm": _lightgbm, "catboost": _catboost}
 
 def takes_gaps(given: Any) -> bool:
     """Tell whether a model reads missing values itself."""
-    from likewise.models.opened import Opened
+    from likewise.models.base import Opened
 
     inner = given.content if isinstance(given, Opened) else given
     if isinstance(inner, TableModel):

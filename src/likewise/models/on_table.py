@@ -11,9 +11,8 @@ from jaxtyping import Float
 from likewise.audit_data import AuditData
 from likewise.errors import InvalidModel, LikewiseError
 from likewise.models import native, pipeline, scikit
-from likewise.models.base import Model
+from likewise.models.base import Model, Opened
 from likewise.models.decoded import Decoding
-from likewise.models.opened import Opened
 from likewise.models.recognise import as_model, is_torch
 
 

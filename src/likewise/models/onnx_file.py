@@ -15,13 +15,12 @@ from jaxtyping import Float
 
 from likewise.errors import InvalidFile, MissingExtra, in_short
 from likewise.losses import probabilities
-from likewise.models.base import ModelCard
+from likewise.models.base import ModelCard, Opened
 from likewise.models.black_box import BlackBox
 from likewise.models.decoded import ColumnReader
 from likewise.models.layered import LayeredModel, from_chain, probe_rows
 from likewise.models.onnx_chain import read_chain
 from likewise.models.onnx_graph import Answers, allocates, find_answers
-from likewise.models.opened import Opened
 from likewise.models.trial import try_out
 
 _TYPES = {

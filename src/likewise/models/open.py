@@ -15,7 +15,7 @@ from likewise.models import (
     pickled,
     skops_file,
 )
-from likewise.models.opened import Opened
+from likewise.models.base import Opened
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

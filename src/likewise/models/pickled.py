@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import InvalidFile, InvalidModel, MissingExtra, in_short, nearest, need
-from likewise.models.opened import Opened
+from likewise.models.base import Opened
 
 
 def read_bytes(content: bytes, source: str, suffix: str) -> Opened:

@@ -27,10 +27,9 @@ from likewise.models import (
     pipeline,
     scikit,
 )
-from likewise.models.base import Model, ModelCard
+from likewise.models.base import Model, ModelCard, Opened
 from likewise.models.behaviour import check_cut
 from likewise.models.feeding import in_units, of_numbers
-from likewise.models.opened import Opened
 from likewise.models.space import LabelledPeople, Space, possible, readings, settle
 
 

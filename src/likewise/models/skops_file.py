@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 
 from likewise.errors import InvalidFile, MissingExtra, TrustRequired, in_short
-from likewise.models.opened import Opened
+from likewise.models.base import Opened
 
 REVIEWED = frozenset(
     {

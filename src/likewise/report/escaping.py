@@ -27,6 +27,12 @@ def on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def cut(text: str, most: int) -> str:
+    """Return a name on one line, shortened to a column of a table at a terminal."""
+    text = on_one_line(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def for_csv(value: Any) -> Any:
     """Return a value for a cell. Text that a spreadsheet would run as a formula gets a quote.
 

@@ -3,7 +3,7 @@
 import math
 
 from likewise.inference.paired import PairedMeasure, PairedModels
-from likewise.report.escaping import on_one_line
+from likewise.report.escaping import cut, on_one_line
 from likewise.report.layout import WIDTH, number, p_value, percent, wrap
 
 
@@ -49,7 +49,7 @@ def _not_inferior(pair: PairedModels, m: PairedMeasure, alpha: float) -> str:
 def table(pair: PairedModels) -> list[str]:
     """Return all measures of two models side by side."""
     lines = [
-        f"{_cut(f'{pair.second} against {pair.first}', 31):32}{'first':>9}{'second':>9}"
+        f"{cut(f'{pair.second} against {pair.first}', 31):32}{'first':>9}{'second':>9}"
         f"{'better by':>10}{'lower':>9}{'Holm p':>9}",
         "-" * WIDTH,
     ]
@@ -57,7 +57,7 @@ def table(pair: PairedModels) -> list[str]:
         name = f"{m.name}, {m.of}" if m.of else m.name
         p = p_value(m.adjusted) if m.claimed else ""
         lines.append(
-            f"{_cut(name, 31):32}{number(m.first):>9}{number(m.second):>9}"
+            f"{cut(name, 31):32}{number(m.first):>9}{number(m.second):>9}"
             f"{number(m.difference):>10}{number(m.lower_bound):>9}{p:>9}"
         )
     return [*lines, "-" * WIDTH]
@@ -81,8 +81,3 @@ def words(pairs: tuple[PairedModels, ...], alpha: float) -> list[str]:
         "",
     )
     return lines
-
-
-def _cut(text: str, most: int) -> str:
-    text = on_one_line(text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"

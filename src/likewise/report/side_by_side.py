@@ -10,7 +10,7 @@ from likewise.inference.paired import PairedModels
 from likewise.inference.simultaneous import holm
 from likewise.record import Measure, Record, TestRecord
 from likewise.report import paired_words
-from likewise.report.escaping import for_terminal, on_one_line
+from likewise.report.escaping import cut, for_terminal, on_one_line
 from likewise.report.layout import WIDTH, number, p_value, wrap
 from likewise.report.verdict_words import TITLES
 
@@ -153,7 +153,7 @@ def words(comparison: Comparison) -> str:
 def _line(comparison: Comparison, model: str, test: TestRecord) -> str:
     said = "yes" if comparison.rejected(model, test.test) else "no"
     return (
-        f"{_cut(model, 29):30}{number(test.estimate):>9}{number(test.lower_bound):>9}"
+        f"{cut(model, 29):30}{number(test.estimate):>9}{number(test.lower_bound):>9}"
         f"{number(test.upper_bound):>9}{p_value(comparison.adjusted[model, test.test]):>9}  {said}"
     )
 
@@ -163,18 +163,13 @@ def _measure_lines(comparison: Comparison, columns: int = 4) -> list[str]:
     lines: list[str] = []
     for start in range(0, len(models), columns):
         part = models[start : start + columns]
-        lines.append(" " * 30 + "".join(f"{_cut(model, 11):>12}" for model in part))
+        lines.append(" " * 30 + "".join(f"{cut(model, 11):>12}" for model in part))
         lines.append("-" * WIDTH)
         for (name, group), row in comparison.measures().items():
             title = name.replace("_", " ") if not group else f"{_SHORT.get(name, name)} {group}"
             values = [number(row[m].value) if m in row else "–" for m in part]
-            lines.append(f"{_cut(title, 29):30}" + "".join(f"{v:>12}" for v in values))
+            lines.append(f"{cut(title, 29):30}" + "".join(f"{v:>12}" for v in values))
     return lines
 
 
 _SHORT = {"average_odds_difference": "odds diff.", "impact_ratio": "impact ratio"}
-
-
-def _cut(text: str, most: int) -> str:
-    text = on_one_line(text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"

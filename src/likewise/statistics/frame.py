@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from jaxtyping import Float, Int, Shaped
 from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
-from likewise.statistics.numerals import numerals, range_names
 
 MISSING = "missing"
 """The group of those whose trait is not known: counted, never left out."""
@@ -23,6 +22,9 @@ MANY = 12
 
 MOST_LEVELS = 20
 """A trait with more levels is pooled: numbers into quarters, names into the rest."""
+
+EXACT = 1e15
+"""Whole numbers up to this are written out; beyond it floats no longer hold every one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,3 +246,35 @@ def _classes(outcomes: Outcomes) -> int:
 def _levels(values: np.ndarray) -> TraitLevels:
     known = values[~missing(values)]
     return TraitLevels.of(Counter(str(value) for value in known.tolist()))
+
+
+def numerals(values: Iterable[float]) -> dict[float, str]:
+    """Return numbers as text: whole ones in full, others with six digits or as many as it takes.
+
+    Examples
+    --------
+    >>> numerals([1.0, 1000001, 1000002])
+    {1.0: '1', 1000001: '1000001', 1000002: '1000002'}
+    >>> sorted(numerals([0.1, 0.12345671, 0.12345672]).values())
+    ['0.1', '0.12345671', '0.12345672']
+    """
+    known = dict.fromkeys(values)
+    names: dict[float, str] = {}
+    for digits in range(6, 18):
+        names = {value: _written(value, digits) for value in known}
+        if len(set(names.values())) == len(known):
+            break
+    return names
+
+
+def range_names(values: Shaped[np.ndarray, " n"], place: Int[np.ndarray, " n"]) -> dict[int, str]:
+    """Return the name of each group of numbers: its smallest to its largest."""
+    groups = {int(p): values[place == p] for p in np.unique(place)}
+    ends = {p: (own.min().item(), own.max().item()) for p, own in groups.items()}
+    names = numerals(end for pair in ends.values() for end in pair)
+    return {p: f"{names[low]} to {names[high]}" for p, (low, high) in ends.items()}
+
+
+def _written(value: float, digits: int) -> str:
+    whole = isinstance(value, int) or (value.is_integer() and abs(value) < EXACT)
+    return str(int(value)) if whole else f"{value:.{digits}g}"
