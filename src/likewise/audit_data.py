@@ -163,15 +163,13 @@ class AuditData:
 
     def take(self, rows: Shaped[np.ndarray, " m"] | slice) -> "AuditData":
         """Return the people at ``rows`` (indices, a mask, or a slice that copies nobody)."""
-        index = (
-            np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == bool else rows
-        )
-        table = self.table
-        if table is not None and isinstance(index, slice):
-            begin, end, _ = index.indices(len(self))
-            table = table.slice(begin, end - begin)
-        elif table is not None:
-            table = table.take(_indices(index))
+        index: Any = rows
+        if isinstance(rows, slice):
+            begin, end, _ = rows.indices(len(self))
+            table = None if self.table is None else self.table.slice(begin, end - begin)
+        else:
+            index = np.flatnonzero(rows) if rows.dtype == bool else rows
+            table = None if self.table is None else self.table.take(_indices(index))
         return dataclasses.replace(
             self,
             x=self.x[index],

@@ -105,8 +105,8 @@ def row_hashes(columns: Mapping[str, Any]) -> UInt64[np.ndarray, " n"]:
     total: Any = np.uint64(0)
     for name, column in columns.items():
         salt = np.frombuffer(hashlib.sha256(name.encode()).digest()[:8], "<u8")[0]
-        total = total + _mixed(_plain(column).hashes() ^ salt)
-    return _mixed(total)
+        total = total + scattered(_plain(column).hashes() ^ salt)
+    return scattered(total)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,8 +176,8 @@ class _Numbers:
         bits = self.values.view(np.uint64)
         if self.digits is not None:
             wide = np.abs(self.values) >= EXACT
-            bits = np.where(wide, bits ^ _mixed(self.digits.view(np.uint64)), bits)
-        return _mixed(bits)
+            bits = np.where(wide, bits ^ scattered(self.digits.view(np.uint64)), bits)
+        return scattered(bits)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,12 +198,12 @@ class _Text:
         starts, data = _bytes(coded.dictionary)
         lengths = np.diff(starts)
         place = np.arange(len(data)) - np.repeat(starts[:-1], lengths)
-        terms = _mixed(data.astype(np.uint64) + (place.astype(np.uint64) << np.uint64(8)))
+        terms = scattered(data.astype(np.uint64) + (place.astype(np.uint64) << np.uint64(8)))
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
         sums = running[starts[1:]] - running[starts[:-1]] + lengths.astype(np.uint64)
         missing = np.array([0x9E3779B97F4A7C15], dtype=np.uint64)  # found by the code -1
         codes = pc.fill_null(coded.indices, -1).to_numpy()
-        return _mixed(np.concatenate([sums, missing]))[codes]
+        return scattered(np.concatenate([sums, missing]))[codes]
 
 
 def _bytes(array: Any) -> tuple[Int64[np.ndarray, " m"], UInt8[np.ndarray, " b"]]:
@@ -271,7 +271,7 @@ def _text(array: Any) -> _Text:
         return _Text(pa.array(shown, TEXT))
 
 
-def _mixed(bits: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+def scattered(bits: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
     """Scatter 64 bits over 64 bits, one to one (the finalizer of SplitMix64)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import UInt64
 
 from likewise.data.arrow import is_missing, kind, without_dictionary
+from likewise.fingerprints import scattered
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MISSING = np.uint64(0x6D697373696E6721)
@@ -18,10 +19,7 @@ _MISSING = np.uint64(0x6D697373696E6721)
 def mixed(bits: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
     """Scramble 64-bit numbers, one to one (Steele, Lea and Flood 2014, SplitMix)."""
     with np.errstate(over="ignore"):
-        bits = bits + _ODD
-        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+        return scattered(bits + _ODD)
 
 
 def together(
