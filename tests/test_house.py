@@ -9,9 +9,9 @@ import pytest
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 46_700,
-    "modules_of_an_audit": 117,
+    "modules_of_an_audit": 113,
     "functions_of_an_audit": 1252,
-    "room_changes_of_an_audit": 57,
+    "room_changes_of_an_audit": 50,
     "isinstance_of_concrete_kinds": 8,
     "lines_that_name_a_map": 9,
     "files_that_name_a_map": 5,

@@ -156,10 +156,7 @@ TESTS = Registry(
 def check_names(settings: Settings, given: Collection[str] = (), *, trust: bool) -> None:
     """Refuse names that stand for nothing, or for code that is not trusted, before any work.
 
-    Parameters
-    ----------
-    given
-        What was handed over instead of being named: ``map``, ``tests``.
+    Of ``map`` and ``tests``, those that are ``given`` were handed over instead of being named.
     """
     tests, checks = settings.tests, settings.checks
     named = {
