@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, Shaped
 
 from likewise.engine.certified_people import Drawn, Some, together
 from likewise.engine.fine_solution import FineSolution, fastest
-from likewise.maps.flow import EXPLICIT, SOLVERS, GradientFlow, Precision, SolverName
+from likewise.maps.flow import EXPLICIT, SETTLED, SOLVERS, GradientFlow, Precision, SolverName
 from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import Model
 from likewise.record import CertificateRecord
@@ -57,12 +57,16 @@ LADDER: tuple[tuple[SolverName, int], ...] = (
     ("exponential4", 8),
     ("exponential_adams", 64),
     ("exponential4", 16),
+    (SETTLED, 96),
+    ("exponential_adams", 96),
+    (SETTLED, 128),
     ("exponential_adams", 128),
+    (SETTLED, 192),
     ("exponential2", 128),
 )
 """Solvers and their steps in the order of their cost. Order four is best for smooth models. Where
-the loss has kinks short steps cross them with less bias for the same work; the last solver goes on
-with ever shorter ones."""
+the loss has kinks short steps cross them with less bias for the same work, and less still where
+kinks can be followed; the last solver goes on with ever shorter ones."""
 
 FIRST = 4
 """Steps that the search for enough of them begins with, where the solver was chosen."""
@@ -177,7 +181,7 @@ def certify(
     rows = _some(len(x), min(max(total // SHARE, FEWEST), MOST_PEOPLE), seed)
     own = None if weight is None else weight[rows]
     some = Some.of(model, metric, x[rows], y[rows], own, total, threads)
-    tried = list(_candidates(flow, metric, most))
+    tried = list(_candidates(flow, model, metric, most))
     # Those whose losses depend on the steps: seen from two solutions.
     first, second = tried[0], tried[1] if len(tried) > 1 else tried[0].refined(metric)
     coarse, fine = some.after(first), some.after(second)
@@ -185,7 +189,7 @@ def certify(
     tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
     count = min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
     drawn = Drawn.of(some, coarse, fine, count, np.random.default_rng([seed, 5]))
-    true = FineSolution.of(flow, drawn, FINER * tolerated)
+    true = FineSolution.of(flow, drawn, FINER * tolerated, fine[drawn.rows])
     # A coarse solution may have been taken in about chance, too.
     std_error = min(std_error, drawn.std_error(true.after))
     tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
@@ -202,18 +206,20 @@ def certify(
             break
     # Somebody at a crossroads takes the other way at steps that nobody tried. Where halved steps
     # sent nobody another way, that is unlikely, and one person's spread is enough.
-    one_person = 0.0
+    one_person, spread = 0.0, std_error * math.sqrt(total)
+    crossroads = true.jump > JUMP * spread
     if not np.array_equal(coarse, fine):
-        spread = std_error * math.sqrt(total)
-        one_person = (AT_CROSSROADS if true.jump > JUMP * spread else 1.0) * spread / total
+        one_person = (AT_CROSSROADS if crossroads else 1.0) * spread / total
         rounding += 10 * float(np.finfo(np.float32).eps) * abs(value)  # they are in float32
     still = together(drawn.parts(true.before, true.after))
     error = SAFETY * abs(seen.change) + seen.noise + still + one_person + rounding
     why = [_theorem_2_2(flow, metric)]
+    cap_reached = flow.steps is None and not enough
+    unresolved = still > tolerated or (cap_reached and crossroads)
     heavy = seen.worth < FEWEST_WORTH and seen.noise > tolerated
-    if still > tolerated or heavy:
+    if unresolved or heavy:
         error = math.inf
-        why.append(_UNRESOLVED if still > tolerated else _HEAVY)
+        why.append(_UNRESOLVED if unresolved else _HEAVY)
     elif enough and abs(seen.change) > target * std_error:
         why.append(_SMALL_ENOUGH)
     steps, method = len(candidate.grid(metric)), candidate.method(metric)
@@ -225,7 +231,7 @@ def certify(
         error_bound=error,
         error_in_se=_in_units(error, std_error),
         subsample=len(rows),
-        cap_reached=flow.steps is None and not enough,
+        cap_reached=cap_reached,
         precision=precision,
         note=" ".join(why),
     )
@@ -252,7 +258,9 @@ def _precision(
     return "float64", double, 0.0
 
 
-def _candidates(flow: GradientFlow, metric: FairMetric, most: int) -> Iterator[GradientFlow]:
+def _candidates(
+    flow: GradientFlow, model: Model, metric: FairMetric, most: int
+) -> Iterator[GradientFlow]:
     """Return flows whose steps are settled, the cheapest first."""
     if flow.steps is not None:
         yield flow
@@ -262,12 +270,12 @@ def _candidates(flow: GradientFlow, metric: FairMetric, most: int) -> Iterator[G
     if solver in EXPLICIT:  # which begin where they are stable
         ladder = ((solver, len(flow.grid(metric))),)
     elif flow.solver == "auto":
-        ladder = LADDER
+        follows = flow.can_settle(model, metric)
+        ladder = tuple(rung for rung in LADDER if follows or rung[0] != SETTLED)
     for solver, steps in ladder:
         if (solver, steps) == ladder[0] or steps * SOLVERS[solver].evaluations <= most:
             yield dataclasses.replace(flow, solver=solver, steps=steps)
-    while 2 * steps * SOLVERS[solver].evaluations <= most:
-        steps *= 2
+    while (steps := (3 * steps + 1) // 2) * SOLVERS[solver].evaluations <= most:
         yield dataclasses.replace(flow, solver=solver, steps=steps)
 
 

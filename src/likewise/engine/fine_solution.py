@@ -6,15 +6,15 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from likewise.engine.certified_people import Drawn, largest
+from likewise.engine.certified_people import Drawn, largest, together
 from likewise.maps.flow import EXPLICIT, GradientFlow
 from likewise.metrics.fair_metric import FairMetric
 
 FINE, RESOLVING, MOST_AT_ONCE = 160, 3.0, 1000
 """A fine solution has at least 160 steps, none longer than three times the time in which the
-penalty pulls people back unless that would be more than a thousand, and whoever differs from a
-solution with half of them has more. It begins with two steps that resolve how people settle where
-gradient and penalty balance."""
+penalty pulls people back unless that would be more than a thousand; half of them for whoever is
+where another solver puts them, and more for whoever halved steps still change. It begins with two
+steps that resolve how people settle where gradient and penalty balance."""
 
 FINEST = 2**12
 """Steps, at most."""
@@ -32,7 +32,8 @@ class FineSolution:
     after
         The losses.
     before
-        The same with steps twice as long, person by person.
+        The same with steps at least twice as long, person by person; for whoever needed no
+        shorter ones than all begin with, by another solver.
     steps
         How many each of them took.
     resolved
@@ -48,30 +49,36 @@ class FineSolution:
     jump: float
 
     @classmethod
-    def of(cls, flow: GradientFlow, drawn: Drawn, limit: float) -> "FineSolution":
-        """Halve the steps of whoever changes by that, until all changes are below ``limit``."""
+    def of(
+        cls, flow: GradientFlow, drawn: Drawn, limit: float, known: Float[np.ndarray, " u"]
+    ) -> "FineSolution":
+        """Halve the steps of whoever changes by that, until all changes are below ``limit``.
+
+        The first change is that from a solution that is known already.
+        """
         people = drawn.people
-        first = first_steps(flow, people.metric)
-        before, after = (people.after(fine(flow, people.metric, n)) for n in (first // 2, first))
+        first = first_steps(flow, people.metric) // 2
+        before, after = known.copy(), people.after(fine(flow, people.metric, first))
         steps = np.full(len(after), first)
         spent, jump = 0, 0.0
         while True:
             jump = max(jump, float(np.abs(people.changes(before, after)).max(initial=0.0)))
-            rows = largest(drawn.parts(before, after), limit)
-            finer = rows[2 * steps[rows] <= FINEST]
-            work = int(2 * steps[finer].sum())
-            if not len(rows) or not len(finer) or spent + work > WORK:
-                return cls(after, before, steps, not len(rows), jump)
-            spent += work
-            for n in np.unique(steps[finer]):
-                which = finer[steps[finer] == n]
-                before[which] = after[which]
-                after[which] = people.take(which).after(fine(flow, people.metric, 2 * int(n)))
-                steps[which] = 2 * n
+            part = drawn.parts(before, after)
+            resolved = together(part) <= limit
+            # All at once, and a few more than must be: a round costs the same for few as for many.
+            rows = largest(part, limit / 2)
+            rows = rows[2 * steps[rows] <= FINEST]
+            n = int(2 * steps[rows].max(initial=0))
+            spent += n * len(rows)
+            if resolved or not len(rows) or spent > WORK:
+                return cls(after, before, steps, resolved, jump)
+            before[rows] = after[rows]
+            after[rows] = people.take(rows).after(fine(flow, people.metric, n))
+            steps[rows] = n
 
 
 def first_steps(flow: GradientFlow, metric: FairMetric) -> int:
-    """Return the steps that everyone is solved with."""
+    """Return steps that resolve the penalty; everyone is solved with half of them."""
     if not metric.quadratic:
         explicit = dataclasses.replace(flow, steps=None, horizons=())
         longest = explicit if flow.method(metric) in EXPLICIT else flow

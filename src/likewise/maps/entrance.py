@@ -15,6 +15,7 @@ from typing_extensions import override
 from likewise.maps.coordinates import Coordinates, ThinSplit
 from likewise.maps.field import FlowField
 from likewise.maps.passage import Ascent
+from likewise.maps.settled_kinks import SettledKinks
 
 
 @final
@@ -50,6 +51,12 @@ class Entrance:
     coordinates: Coordinates
     rows: Float[np.ndarray, "r d"] | None = None
     scaled: bool = True
+
+    @property
+    def settles(self) -> bool:
+        """Whether kinks of the first layer can be followed by `SettledKinks`."""
+        two_classes = not self.scaled and self.network.loss.name == "cross_entropy"
+        return two_classes and self.rows is not None and self.network.layers[1].activation == "relu"
 
     def lift(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
         """Turn a state into a displacement."""
@@ -87,10 +94,15 @@ def entrance(network: Ascent, coordinates: Coordinates) -> Entrance:
 
 @final
 class NetworkField(FlowField):
-    """The field for a plain network."""
+    """The field for a plain network; ``settled`` if the kinks of its first layer are followed."""
 
     def __init__(
-        self, way: Entrance, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+        self,
+        way: Entrance,
+        x0: Float[np.ndarray, "n d"],
+        y: Shaped[np.ndarray, " n"],
+        *,
+        settled: bool = False,
     ) -> None:
         self.way, self.n = way, len(x0)
         self.rates, self.free = way.rates, way.free
@@ -98,6 +110,10 @@ class NetworkField(FlowField):
         self.passage = way.network.passage(len(x0), y, scaled=way.scaled)
         self.slope = np.empty_like(self.h0) if way.rows is None else None
         self.width = len(self.h0)
+        self.settled: SettledKinks | None = None
+        if settled:
+            own = np.diagonal(way.into[:, : self.width])
+            self.settled = SettledKinks(self.passage, own, float(way.rates[0]), y)
 
     @override
     def start(self) -> Float[np.ndarray, "n r"]:
@@ -116,5 +132,8 @@ class NetworkField(FlowField):
             np.matmul(self.way.back, slope, out=velocity)
         else:
             slope, along = velocity[: self.width], velocity[self.width :]
-            self.passage.gradient(slope)
+            if self.settled is None:
+                self.passage.gradient(slope)
+            else:
+                self.settled.gradient(x.T[: self.width], slope)
             np.matmul(self.way.back, slope, out=along)

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, cast, final
+from typing import Any, ClassVar, Final, Literal, cast, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -32,7 +32,9 @@ from likewise.ode.integrate import (
 from likewise.ode.solvers import RK4, Euler, Field, Solver
 from likewise.outcomes import Status
 
-SolverName = Literal["auto", "euler", "rk4", "exponential2", "exponential4", "exponential_adams"]
+SolverName = Literal[
+    "auto", "euler", "rk4", "exponential2", "exponential4", "exponential_adams", "settled_adams"
+]
 Precision = Literal["auto", "float64", "float32"]
 
 SOLVERS: dict[str, Solver] = {
@@ -41,7 +43,9 @@ SOLVERS: dict[str, Solver] = {
     "exponential2": Exponential2(),
     "exponential4": Exponential4(),
     "exponential_adams": ExponentialAdams(),
+    "settled_adams": ExponentialAdams(),
 }
+SETTLED: Final = "settled_adams"
 EXPLICIT = ("euler", "rk4")
 
 DEFAULT_STEPS = 16
@@ -69,7 +73,8 @@ class GradientFlow(UnfairMap):
         How long people move, :math:`T`.
     solver
         How the equation is solved; ``auto`` takes the fourth-order exponential method where the
-        metric allows it.
+        metric allows it. ``settled_adams`` follows kinks (`SettledKinks`) of networks that have one
+        hidden layer, narrower than twice its input, and is ``exponential2`` elsewhere.
     steps
         A number of steps, or the steps themselves (whose sum is then the time). By default
         `likewise.engine.certificate.certify` chooses a number that is accurate enough.
@@ -212,6 +217,23 @@ class GradientFlow(UnfairMap):
         within = self._within(metric)
         if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
             self._refuse_unstable(metric, max(steps))
+        coordinates, way = self._enter(model, metric)
+        settled = solver == SETTLED and way is not None and way.settles
+        if solver == SETTLED and not settled:
+            solver = "exponential2"
+        return BoundFlow(
+            self, model, metric, SOLVERS[solver], steps, coordinates, way, within, settled
+        )
+
+    def can_settle(self, model: Model, metric: FairMetric) -> bool:
+        """Whether the solver ``settled_adams`` can follow the kinks of the model."""
+        if not metric.quadratic or self.free_only:
+            return False
+        way = self._enter(model, cast(QuadraticForm, metric))[1]
+        return way is not None and way.settles
+
+    def _enter(self, model: Model, metric: QuadraticForm) -> tuple[Coordinates, Entrance | None]:
+        """Return the coordinates people move in, and how they enter a plain network."""
         dtype, d = self.dtype, metric.free.shape[1]
         coordinates = (
             free_coordinates(metric, dtype)
@@ -219,8 +241,7 @@ class GradientFlow(UnfairMap):
             else all_coordinates(metric, self.lam, d, dtype)
         )
         network = Ascent.of(model, dtype)
-        way = None if network is None else entrance(network, coordinates)
-        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, way, within)
+        return coordinates, None if network is None else entrance(network, coordinates)
 
     def _within(self, metric: QuadraticForm) -> Ellipsoid | None:
         """Return where the free coordinates may go, if they are to be kept anywhere."""
@@ -307,6 +328,7 @@ class BoundFlow:
     coordinates: Coordinates | None = None
     way: Entrance | None = None
     within: Ellipsoid | None = None
+    settled: bool = False
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
@@ -320,7 +342,7 @@ class BoundFlow:
             flow: FlowField = (
                 GeneralField(self.model, self.coordinates, start, y)
                 if self.way is None
-                else NetworkField(self.way, start, y)
+                else NetworkField(self.way, start, y, settled=self.settled)
             )
             path = self._solve(flow, flow.start(), self._confine(start, flow.free))
             stops = {time: x0 + flow.displacement(s) for time, s in path.kept.items()}

@@ -79,7 +79,7 @@ class Ascent:
             weight = np.hstack([layer.weight, layer.bias])
             calls.append(partial(np.matmul, weight, rooms[i], out=values[i + 1]))
         calls += _loss_slope(self.loss, values[-1], y)
-        slope = values[-1]
+        at_output = slope = values[-1]
         last = _undo("", slope, slope)
         weights = [layer.weight for layer in self.layers]
         if len(slope) == 1 and len(weights) > 2:  # the only weights of an output join those before
@@ -96,7 +96,7 @@ class Ascent:
             if i > 1:
                 calls.append(partial(last, active))
             slope = active
-        return Passage(values[0], tuple(calls), last)
+        return Passage(values[0], tuple(calls), last, at_output)
 
 
 @final
@@ -114,11 +114,14 @@ class Passage:
         What is done then, in turn.
     last
         What writes the gradient at the first layer's output to its argument, at the end.
+    slope
+        Where the loss's slope at the outputs stands then, if there are two layers.
     """
 
     entry: Float[np.ndarray, "m n"]
     calls: tuple[Callable[[], Any], ...]
     last: Callable[[np.ndarray], Any]
+    slope: Float[np.ndarray, "k n"]
 
     def gradient(self, out: Float[np.ndarray, "m n"]) -> None:
         r"""Write :math:`\nabla_h \ell`, the gradient at the first layer's output, to ``out``."""
