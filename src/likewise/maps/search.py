@@ -1,7 +1,6 @@
 """The worst similar person who could exist, found without gradients, λ or a horizon."""
 
 import dataclasses
-import functools
 from typing import ClassVar, final
 
 import numpy as np
@@ -11,10 +10,11 @@ from typing_extensions import override
 from likewise.errors import InvalidMetric, InvalidSettings
 from likewise.maps.candidates import EXACT, NUMBERS, ball_design, directions, first_step
 from likewise.maps.feasible import Feasible, Levels, column_groups
+from likewise.maps.nearby import Nearby
 from likewise.maps.surroundings import Best, Surroundings, step_outside
 from likewise.maps.unfair_map import KnownPeople, Moved, UnfairMap
 from likewise.metrics.fair_metric import FairMetric, QuadraticForm
-from likewise.metrics.reach import Ellipsoid
+from likewise.metrics.reach import Ellipsoid, lengths
 from likewise.models.base import Model
 
 MOST_VALUES = 2**20
@@ -168,12 +168,12 @@ class BoundReach:
         for number in range(starts if len(around.axes) else 0):
             calls = 1 + (self.budget - outside - 1) // starts
             found = self._summit(around, own, calls, slice(number, None, starts))
-            moves = found.loss > best.loss
-            best = (
-                best.after(found.calls - own.calls, moves, found.u, found.x, found.loss)
-                if number
-                else found
-            )
+            if number == 0:
+                best = found
+                continue
+            who = np.flatnonzero(found.loss > best.loss)
+            calls = found.calls - own.calls
+            best = best.after(calls, who, found.u[who], found.x[who], found.loss[who])
         if self.map.price is None:
             return best
         return step_outside(around, best, self.metric, self.map.price, outside)
@@ -208,7 +208,9 @@ class BoundReach:
         def whiten(x: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m r"]:
             return self.within.whiten(x @ free.T) * sign.T
 
-        feasible, snap = self.feasible, None
-        if feasible is not None:
-            snap = functools.partial(feasible.nearest, known=feasible.knows(x0))
-        return Surroundings(self.model, x0, y, whiten(x0), sign * axes, whiten, snap)
+        u0, axes, feasible = whiten(x0), sign * axes, self.feasible
+        # Whoever is asked about is in the ball; people themselves may be outside.
+        nearby = feasible and Nearby.of(feasible, x0, axes, 1 + lengths(u0)[:, 0])
+        return Surroundings(
+            self.model, x0, y, u0, axes, whiten, feasible and feasible.nearest, nearby
+        )

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.maps.candidates import GAIN, candidate_losses, losses_of, worse
+from likewise.maps.nearby import Codes, Nearby
 from likewise.metrics.fair_metric import QuadraticForm
 from likewise.metrics.reach import lengths
 from likewise.models.base import Model, Steps
@@ -16,38 +17,40 @@ from likewise.models.base import Model, Steps
 Snap = Callable[[Float[np.ndarray, "n m d"], Float[np.ndarray, "n d"]], Float[np.ndarray, "n m d"]]
 """Moves places near people ``x0`` to where someone could really be."""
 
-Instead = tuple[Int[np.ndarray, " q"], Int[np.ndarray, " q"], Float[np.ndarray, "q d"]]
-"""People, the number of a place of theirs, and who could exist and stands there instead."""
-
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Best:
-    """The worst place found so far for each person, and what it took to find it."""
+    """The worst place found so far for each person, and what it took to find it.
+
+    Parameters
+    ----------
+    codes, near
+        Who could exist and stands for that place, and how badly they are served.
+    """
 
     u: Float[np.ndarray, "n r"]
     x: Float[np.ndarray, "n d"]
     loss: Float[np.ndarray, " n"]
     calls: int
     trace: Mapping[int, Float[np.ndarray, " n"]]
+    codes: Codes
+    near: Float[np.ndarray, " n"]
 
     def after(
         self,
         calls: int,
-        moves: Bool[np.ndarray, " n"],
-        u: Float[np.ndarray, "n r"],
-        x: Float[np.ndarray, "n d"],
-        loss: Float[np.ndarray, " n"],
+        who: Int[np.ndarray, " q"],
+        u: Float[np.ndarray, "q r"],
+        x: Float[np.ndarray, "q d"],
+        loss: Float[np.ndarray, " q"],
     ) -> "Best":
         """Return the best places after ``calls`` more model calls, which move some people."""
-        worst = np.where(moves, loss, self.loss)
-        return Best(
-            u=np.where(moves[:, None], u, self.u),
-            x=np.where(moves[:, None], x, self.x),
-            loss=worst,
-            calls=self.calls + calls,
-            trace={**self.trace, self.calls + calls: worst},
+        best = dataclasses.replace(
+            self, u=self.u.copy(), x=self.x.copy(), loss=self.loss.copy(), calls=self.calls + calls
         )
+        best.u[who], best.x[who], best.loss[who] = u, x, loss
+        return dataclasses.replace(best, trace={**self.trace, best.calls: best.loss})
 
 
 @final
@@ -66,8 +69,8 @@ class Surroundings:
         :math:`x_0 + (u - u_0) \cdot \text{axes}`.
     whiten
         From features to places in the ball.
-    snap
-        What makes places feasible, if that is asked for.
+    snap, nearby
+        What makes any place feasible, if that is asked for; and places on the way.
     """
 
     model: Model
@@ -77,11 +80,15 @@ class Surroundings:
     axes: Float[np.ndarray, "r d"]
     whiten: Callable[[Float[np.ndarray, "n d"]], Float[np.ndarray, "n r"]]
     snap: Snap | None
+    nearby: Nearby | None
 
     def start(self) -> Best:
         """Return everyone's own place."""
         loss = candidate_losses(self.model, self.x0[:, None], self.y)[:, 0]
-        return Best(self.u0, self.x0, loss, 1, {1: loss})
+        codes = np.zeros((0, len(loss)), dtype=np.int64)
+        if self.nearby is not None:
+            codes = self.nearby.codes(np.arange(len(loss)), np.zeros_like(self.u0))
+        return Best(self.u0, self.x0, loss, 1, {1: loss}, codes, loss)
 
     def consider(
         self, best: Best, u: Float[np.ndarray, "n m r"]
@@ -89,76 +96,83 @@ class Surroundings:
         """Move people to the worst of m places each, where it is worse; and tell who moved."""
         if u.shape[1] == 0:
             return best, np.zeros(len(best.u), dtype=bool)
-        outputs = self._outputs(u - self.u0[:, None])
-        loss = losses_of(self.model, outputs, self.y, u.shape[1])
-        instead = [] if self.snap is None else self._possible(self.snap, u, loss, best)
+        steps = u - self.u0[:, None]
+        loss = losses_of(self.model, self._outputs(steps), self.y, u.shape[1])
+        near = None if self.nearby is None else self._possible(self.nearby, steps, loss, best)
         place, moves = worse(best.loss, loss)
-        row = np.arange(len(place))
-        found = u[row, place]
-        x = self.at(row, found)
-        for who, where, near in instead:
-            chosen = place[who] == where
-            x[who[chosen]] = near[chosen]
-        return best.after(u.shape[1], moves, found, x, loss[row, place]), moves
+        who = np.flatnonzero(moves)
+        place = place[who]
+        s = steps[who, place]
+        x = s @ self.axes
+        x += self.x0[who]
+        after = best.after(u.shape[1], who, u[who, place], x, loss[who, place])
+        if self.nearby is not None and near is not None:
+            codes, served = best.codes.copy(), best.near.copy()
+            codes[:, who] = self.nearby.codes(who, s)
+            served[who] = near[who, place]
+            instead = served[who] == after.loss[who]
+            some = who[instead]
+            after.x[some] = self.nearby.people(some, s[instead], codes[:, some])
+            after = dataclasses.replace(after, codes=codes, near=served)
+        return after, moves
 
     @functools.cached_property
     def _outputs(self) -> Steps:
         return self.model.along(self.x0, self.axes)
 
-    def at(
-        self, who: Int[np.ndarray, " q"], u: Float[np.ndarray, "q r"]
-    ) -> Float[np.ndarray, "q d"]:
-        """Return the features of places, one each for some people."""
-        x = (u - self.u0[who]) @ self.axes
-        x += self.x0[who]
-        return x
-
     def _possible(
-        self, snap: Snap, u: Float[np.ndarray, "n m r"], loss: Float[np.ndarray, "n m"], best: Best
-    ) -> list[Instead]:
+        self,
+        nearby: Nearby,
+        steps: Float[np.ndarray, "n m r"],
+        loss: Float[np.ndarray, "n m"],
+        best: Best,
+    ) -> Float[np.ndarray, "n m"]:
         """Count a place only as far as the nearest person who could exist is served badly, too.
 
         Where that person is served better than the place itself, they take its place; whoever is
         out of reach does not count. So rounding alone hurts nobody. Of many places the worst is
-        looked at first, and then those that could be worse than what was found there.
+        looked at first, and then those that could be worse than what was found there. Returns how
+        badly those people are served.
         """
+        near = np.full_like(loss, np.nan)
         could = loss > best.loss[:, None] * (1 + GAIN)
-        if loss.shape[1] <= 2:
-            return self._nearest(snap, u, loss, best, could)
-        first = np.zeros_like(could)
-        first[np.arange(len(loss)), loss.argmax(axis=1)] = True
-        instead = self._nearest(snap, u, loss, best, could & first)
-        could &= ~first
-        top = np.where(could, -np.inf, loss).max(axis=1)
-        could &= loss >= (top - GAIN * np.abs(top))[:, None]
-        return instead + self._nearest(snap, u, loss, best, could)
+        if loss.shape[1] > 2:
+            first = np.zeros_like(could)
+            first[np.arange(len(loss)), loss.argmax(axis=1)] = True
+            self._nearest(nearby, steps, loss, best, could & first, near)
+            could &= ~first
+            top = np.where(could, -np.inf, loss).max(axis=1)
+            could &= loss >= (top - GAIN * np.abs(top))[:, None]
+        self._nearest(nearby, steps, loss, best, could, near)
+        return near
 
     def _nearest(
         self,
-        snap: Snap,
-        u: Float[np.ndarray, "n m r"],
+        nearby: Nearby,
+        steps: Float[np.ndarray, "n m r"],
         loss: Float[np.ndarray, "n m"],
         best: Best,
         chosen: Bool[np.ndarray, "n m"],
-    ) -> list[Instead]:
+        near: Float[np.ndarray, "n m"],
+    ) -> None:
         """Put people who could exist in the place of some places, where they are served better."""
         who, place = np.nonzero(chosen)
-        if not len(who):
-            return []
-        near = snap(self.at(who, u[who, place])[:, None], self.x0[who])[:, 0].T
+        s = steps[who, place]
+        codes = nearby.codes(who, s)
+        found = best.near[who]
         # Most are whoever was found before: nothing more is asked about them.
-        new = (near != best.x.T.take(who, axis=1)).any(axis=0)
-        loss[who[~new], place[~new]] = best.loss[who[~new]]
-        if not new.any():
-            return []
-        who, place, near = who[new], place[new], near[:, new].T
-        found = candidate_losses(self.model, near[:, None], self.y[who])[:, 0]
-        far, far_now = lengths(self.whiten(near))[:, 0], lengths(self.u0[who])[:, 0]
-        found[far > np.maximum(far_now, 1) + 1e-9] = -np.inf
-        better = found < loss[who, place]
-        who, place = who[better], place[better]
-        loss[who, place] = found[better]
-        return [(who, place, near[better])]
+        new = (codes != best.codes.take(who, axis=1)).any(axis=0)
+        if len(nearby.continuous):
+            new |= s.any(axis=1)
+        if new.any():
+            some, s = who[new], s[new]
+            people = nearby.people(some, s, codes[:, new])
+            asked = candidate_losses(self.model, people[:, None], self.y[some])[:, 0]
+            far, far_now = lengths(self.whiten(people))[:, 0], lengths(self.u0[some])[:, 0]
+            asked[far > np.maximum(far_now, 1) + 1e-9] = -np.inf
+            found[new] = asked
+        near[who, place] = found
+        loss[who, place] = np.minimum(found, loss[who, place])
 
     def climb(self, best: Best, budget: int) -> Best:
         """Follow gradients: towards the rim where the loss would be largest if it were linear.
@@ -269,8 +283,9 @@ def step_outside(
     row = np.arange(n)
     gains = (loss - cost)[row, place] > (best.loss - own_cost) + 1e-9 * best.loss
     # A person whose place was made feasible has paid already, and must not lose by paying less.
-    moves = gains & (loss[row, place] > best.loss)
-    return best.after(calls + m, moves, best.u, x[row, place], loss[row, place])
+    who = np.flatnonzero(gains & (loss[row, place] > best.loss))
+    place = place[who]
+    return best.after(calls + m, who, best.u[who], x[who, place], loss[who, place])
 
 
 def uphill(

@@ -1,0 +1,167 @@
+"""Who could exist near places around some people: only what can change on the way is looked at."""
+
+import dataclasses
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from likewise.maps.feasible import FEW, Feasible, Levels
+from likewise.models.thresholds import Thresholds
+
+COMPARED = 64
+"""Combinations up to which it is worth finding out which of them can be reached from which."""
+
+Codes = Int[np.ndarray, "g q"]
+"""Whoever stands at places: by the number of a combination in every group of columns."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Columns that keep to combinations which were observed, and who has others.
+
+    Parameters
+    ----------
+    lines
+        Where its numbers are among those of all groups: the column itself if there is one only
+        (with its ``thresholds``, half way between values), else one for every combination.
+    unseen
+        Who has what was not observed, and may keep it; nothing if nobody does.
+    """
+
+    levels: Levels
+    lines: slice
+    thresholds: Thresholds | None
+    unseen: Bool[np.ndarray, " n"] | None
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Nearby:
+    r"""Who could exist near places :math:`x_0 + s A`, as `Feasible.nearest` would tell.
+
+    Of combinations :math:`v` the nearest to x has the largest :math:`v \cdot x - |v|^2 / 2`. That
+    is linear in the step s: what it is at :math:`x_0` is computed once, and a step is as wide as
+    there are directions. Columns that nobody can change on the way are left out.
+
+    Parameters
+    ----------
+    base, slope
+        The numbers of all groups where people are, and how they change with a step.
+    continuous
+        Columns that are kept to no values.
+    """
+
+    x0: Float[np.ndarray, "n d"]
+    axes: Float[np.ndarray, "r d"]
+    groups: tuple[Group, ...]
+    base: Float[np.ndarray, "c n"]
+    slope: Float[np.ndarray, "c r"]
+    continuous: Int[np.ndarray, " f"]
+
+    @classmethod
+    def of(
+        cls,
+        feasible: Feasible,
+        x0: Float[np.ndarray, "n d"],
+        axes: Float[np.ndarray, "r d"],
+        far: Float[np.ndarray, " n"],
+    ) -> "Nearby":
+        """Find what can change with steps that are at most ``far`` long."""
+        groups: list[Group] = []
+        base, slope = [np.zeros((0, len(x0)))], [np.zeros((0, len(axes)))]
+        end = 0
+        for levels in feasible.choices:
+            columns, values = list(levels.columns), levels.values
+            own, towards = x0[:, columns], axes[:, columns].T
+            unseen = (levels.nearest(own) != own).any(axis=1)
+            thresholds = None
+            if len(columns) == 1:
+                aside = far * np.linalg.norm(towards[0]) + 1e-9 * (1 + np.abs(own[:, 0]))
+                middles = (values[1:, 0] + values[:-1, 0]) / 2
+                low, high = own[:, 0] - aside, own[:, 0] + aside
+                thresholds = Thresholds.of(middles, low, high, "left")
+                start, moves = own.T, thresholds.moves
+            else:
+                start = values @ own.T - (np.square(values).sum(axis=1) / 2)[:, None]
+                towards = values @ towards
+                moves = _moves(values, towards, start.argmax(axis=0), far)
+            if moves or unseen.any():
+                lines = slice(end, end + len(start))
+                groups.append(Group(levels, lines, thresholds, unseen if unseen.any() else None))
+                base.append(start)
+                slope.append(towards)
+                end = lines.stop
+        kept = np.concatenate([np.zeros(0, np.int64), *(c.columns for c in feasible.choices)])
+        free = np.setdiff1d(np.flatnonzero(axes.any(axis=0)), kept)
+        return cls(x0, axes, tuple(groups), np.concatenate(base), np.concatenate(slope), free)
+
+    def codes(self, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"]) -> Codes:
+        """Return who could exist nearest to places, one each for some people."""
+        at = self.slope @ s.T
+        at += self.base.take(who, axis=1)
+        found = np.empty((len(self.groups), len(who)), dtype=np.int64)
+        for code, group in zip(found, self.groups, strict=True):
+            lines = at[group.lines]
+            if group.thresholds is not None:
+                code[:] = group.thresholds.below(lines[0], who)
+            elif len(lines) > FEW:
+                code[:] = lines.argmax(axis=0)
+            else:
+                _first_largest(lines, code)
+            if group.unseen is not None:
+                self._stay(group, who, s, code)
+        return found
+
+    def _stay(
+        self, group: Group, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"], code: Codes
+    ) -> None:
+        """Let people keep what was not observed where that is as near; its code is the last."""
+        some = np.flatnonzero(group.unseen[who])  # type: ignore[index]
+        columns = list(group.levels.columns)
+        own, move = self.x0[who[some]][:, columns], s[some] @ self.axes[:, columns]
+        near = group.levels.values[code[some]]
+        stay = np.square(move).sum(axis=1) <= np.square(own + move - near).sum(axis=1)
+        code[some[stay]] = len(group.levels.values)
+
+    def people(
+        self, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"], codes: Codes
+    ) -> Float[np.ndarray, "q d"]:
+        """Return the features of those who could exist, given their codes."""
+        x = self.x0[who]
+        if len(self.continuous):
+            x[:, self.continuous] += s @ self.axes[:, self.continuous]
+        for code, group in zip(codes, self.groups, strict=True):
+            columns, values = list(group.levels.columns), group.levels.values
+            if group.unseen is None:
+                x[:, columns] = values[code]
+            else:
+                seen = code < len(values)
+                x[np.ix_(seen, columns)] = values[code[seen]]
+        return x
+
+
+def _moves(
+    values: Float[np.ndarray, "m c"],
+    towards: Float[np.ndarray, "m r"],
+    own: Int[np.ndarray, " n"],
+    far: Float[np.ndarray, " n"],
+) -> bool:
+    """Tell whether a step of length ``far`` can bring anybody nearer to another combination."""
+    if len(values) > COMPARED:
+        return True
+    apart = np.square(values[:, None] - values).sum(axis=2) / 2
+    gained = np.linalg.norm(towards[:, None] - towards, axis=2)
+    needed = np.where(gained > 0, apart / np.maximum(gained, 1e-300), np.inf)
+    np.fill_diagonal(needed, np.inf)
+    return bool((far * (1 + 1e-9) >= needed.min(axis=1)[own]).any())
+
+
+def _first_largest(lines: Float[np.ndarray, "m q"], code: Int[np.ndarray, " q"]) -> None:
+    """Write the number of the line with the largest entry; of several, the first."""
+    code[:] = 0
+    most = lines[0].copy()
+    for number, line in enumerate(lines[1:], start=1):
+        np.putmask(code, line > most, number)
+        np.maximum(most, line, out=most)
