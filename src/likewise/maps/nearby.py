@@ -1,6 +1,7 @@
 """Who could exist near places around some people: only what can change on the way is looked at."""
 
 import dataclasses
+import math
 from typing import final
 
 import numpy as np
@@ -11,6 +12,9 @@ from likewise.models.thresholds import Thresholds
 
 COMPARED = 64
 """Combinations up to which it is worth finding out which of them can be reached from which."""
+
+NUMBERS = 2**17
+"""Numbers that are worked on at once, which the cache should hold."""
 
 Codes = Int[np.ndarray, "g q"]
 """Whoever stands at places: by the number of a combination in every group of columns."""
@@ -99,10 +103,18 @@ class Nearby:
 
     def codes(self, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"]) -> Codes:
         """Return who could exist nearest to places, one each for some people."""
+        found = np.empty((len(self.groups), len(who)), dtype=np.int64)
+        size = max(1, NUMBERS // max(1, len(self.base)))
+        for some in (slice(k, k + size) for k in range(0, len(who), size)):
+            self._write(who[some], s[some], found[:, some])
+        return found
+
+    def _write(
+        self, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"], codes: Codes
+    ) -> None:
         at = self.slope @ s.T
         at += self.base.take(who, axis=1)
-        found = np.empty((len(self.groups), len(who)), dtype=np.int64)
-        for code, group in zip(found, self.groups, strict=True):
+        for code, group in zip(codes, self.groups, strict=True):
             lines = at[group.lines]
             if group.thresholds is not None:
                 code[:] = group.thresholds.below(lines[0], who)
@@ -112,7 +124,26 @@ class Nearby:
                 _first_largest(lines, code)
             if group.unseen is not None:
                 self._stay(group, who, s, code)
-        return found
+
+    def others(
+        self, codes: Codes, than: Codes, s: Float[np.ndarray, "q r"]
+    ) -> Bool[np.ndarray, " q"]:
+        """Tell who are not those of other codes; nobody else is where columns are continuous."""
+        differ = (codes != than).any(axis=0)
+        return differ | s.any(axis=1) if len(self.continuous) else differ
+
+    def distinct(
+        self, who: Int[np.ndarray, " q"], codes: Codes
+    ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " q"]]:
+        """Return the first places of different people, and where among these everybody is."""
+        sizes = [len(group.levels.values) + 1 for group in self.groups]
+        if len(self.continuous) or math.prod(sizes, start=len(self.x0)) >= 2**63:
+            return np.arange(len(who)), np.arange(len(who))
+        key = who.copy()
+        for size, code in zip(sizes, codes, strict=True):
+            key *= size
+            key += code
+        return np.unique(key, return_index=True, return_inverse=True)[1:]
 
     def _stay(
         self, group: Group, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"], code: Codes

@@ -11,10 +11,10 @@ from likewise.errors import InvalidMetric, InvalidSettings
 from likewise.maps.candidates import EXACT, NUMBERS, ball_design, directions, first_step
 from likewise.maps.feasible import Feasible, Levels, column_groups
 from likewise.maps.nearby import Nearby
-from likewise.maps.surroundings import Best, Surroundings, step_outside
+from likewise.maps.surroundings import Best, Surroundings, farthest, step_outside
 from likewise.maps.unfair_map import KnownPeople, Moved, UnfairMap
 from likewise.metrics.fair_metric import FairMetric, QuadraticForm
-from likewise.metrics.reach import Ellipsoid, lengths
+from likewise.metrics.reach import Ellipsoid
 from likewise.models.base import Model
 
 MOST_VALUES = 2**20
@@ -209,8 +209,7 @@ class BoundReach:
             return self.within.whiten(x @ free.T) * sign.T
 
         u0, axes, feasible = whiten(x0), sign * axes, self.feasible
-        # Whoever is asked about is in the ball; people themselves may be outside.
-        nearby = feasible and Nearby.of(feasible, x0, axes, 1 + lengths(u0)[:, 0])
+        nearby = feasible and Nearby.of(feasible, x0, axes, farthest(u0))
         return Surroundings(
             self.model, x0, y, u0, axes, whiten, feasible and feasible.nearest, nearby
         )

@@ -97,8 +97,10 @@ class Surroundings:
         if u.shape[1] == 0:
             return best, np.zeros(len(best.u), dtype=bool)
         steps = u - self.u0[:, None]
-        loss = losses_of(self.model, self._outputs(steps), self.y, u.shape[1])
-        near = None if self.nearby is None else self._possible(self.nearby, steps, loss, best)
+        if self.nearby is None:
+            loss, near = self._served(np.arange(len(u)), steps), None
+        else:
+            loss, near = self._possible(self.nearby, best, steps)
         place, moves = worse(best.loss, loss)
         who = np.flatnonzero(moves)
         place = place[who]
@@ -118,61 +120,72 @@ class Surroundings:
 
     @functools.cached_property
     def _outputs(self) -> Steps:
-        return self.model.along(self.x0, self.axes)
+        return self.model.along(self.x0, self.axes, farthest(self.u0))
+
+    def _served(
+        self, who: Int[np.ndarray, " q"], steps: Float[np.ndarray, "q m r"]
+    ) -> Float[np.ndarray, "q m"]:
+        """Return the losses of some people at m places each."""
+        return losses_of(self.model, self._outputs(steps, who), self.y[who], steps.shape[1])
 
     def _possible(
-        self,
-        nearby: Nearby,
-        steps: Float[np.ndarray, "n m r"],
-        loss: Float[np.ndarray, "n m"],
-        best: Best,
-    ) -> Float[np.ndarray, "n m"]:
-        """Count a place only as far as the nearest person who could exist is served badly, too.
+        self, nearby: Nearby, best: Best, steps: Float[np.ndarray, "n m r"]
+    ) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
+        """Return losses at places, and those of the nearest people who could exist.
 
-        Where that person is served better than the place itself, they take its place; whoever is
-        out of reach does not count. So rounding alone hurts nobody. Of many places the worst is
-        looked at first, and then those that could be worse than what was found there. Returns how
-        badly those people are served.
+        A place counts only as far as that person is served badly, too: where they are served
+        better than the place itself, they take its place, and whoever is out of reach does not
+        count. So rounding alone hurts nobody. Where places are cheap to ask about they are asked
+        about first, else those people, who are fewer; and then the other of the two where it
+        matters: at the worst place, and at those that could be worse than what was found there.
         """
-        near = np.full_like(loss, np.nan)
+        n, m, _ = steps.shape
+        everyone, near = np.arange(n), np.full((n, m), np.nan)
+        cheap = self.model.card.differentiable
+
+        def look(chosen: Bool[np.ndarray, "n m"]) -> None:
+            who, place = np.nonzero(chosen)
+            s = steps[who, place]
+            if cheap:
+                found = near[who, place] = self._standing(nearby, best, who, s)
+            else:
+                found = self._served(who, s[:, None])[:, 0]
+            loss[who, place] = np.minimum(found, loss[who, place])
+
+        if cheap:
+            loss = self._served(everyone, steps)
+        else:
+            who = np.repeat(everyone, m)
+            near = self._standing(nearby, best, who, steps.reshape(n * m, -1)).reshape(n, m)
+            loss = near.copy()
         could = loss > best.loss[:, None] * (1 + GAIN)
-        if loss.shape[1] > 2:
+        if m > 2:
             first = np.zeros_like(could)
-            first[np.arange(len(loss)), loss.argmax(axis=1)] = True
-            self._nearest(nearby, steps, loss, best, could & first, near)
+            first[everyone, loss.argmax(axis=1)] = True
+            look(could & first)
             could &= ~first
             top = np.where(could, -np.inf, loss).max(axis=1)
             could &= loss >= (top - GAIN * np.abs(top))[:, None]
-        self._nearest(nearby, steps, loss, best, could, near)
-        return near
+        look(could)
+        return loss, near
 
-    def _nearest(
-        self,
-        nearby: Nearby,
-        steps: Float[np.ndarray, "n m r"],
-        loss: Float[np.ndarray, "n m"],
-        best: Best,
-        chosen: Bool[np.ndarray, "n m"],
-        near: Float[np.ndarray, "n m"],
-    ) -> None:
-        """Put people who could exist in the place of some places, where they are served better."""
-        who, place = np.nonzero(chosen)
-        s = steps[who, place]
+    def _standing(
+        self, nearby: Nearby, best: Best, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"]
+    ) -> Float[np.ndarray, " q"]:
+        """Return the losses of people who could exist near places; out of reach there is none."""
         codes = nearby.codes(who, s)
         found = best.near[who]
         # Most are whoever was found before: nothing more is asked about them.
-        new = (codes != best.codes.take(who, axis=1)).any(axis=0)
-        if len(nearby.continuous):
-            new |= s.any(axis=1)
-        if new.any():
-            some, s = who[new], s[new]
-            people = nearby.people(some, s, codes[:, new])
+        new = np.flatnonzero(nearby.others(codes, best.codes.take(who, axis=1), s))
+        if len(new):
+            once, back = nearby.distinct(who[new], codes[:, new])
+            some, new_s = who[new[once]], s[new[once]]
+            people = nearby.people(some, new_s, codes[:, new[once]])
             asked = candidate_losses(self.model, people[:, None], self.y[some])[:, 0]
             far, far_now = lengths(self.whiten(people))[:, 0], lengths(self.u0[some])[:, 0]
             asked[far > np.maximum(far_now, 1) + 1e-9] = -np.inf
-            found[new] = asked
-        near[who, place] = found
-        loss[who, place] = np.minimum(found, loss[who, place])
+            found[new] = asked[back]
+        return found
 
     def climb(self, best: Best, budget: int) -> Best:
         """Follow gradients: towards the rim where the loss would be largest if it were linear.
@@ -224,6 +237,11 @@ class Surroundings:
 def into_ball(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
     """Bring points outside the unit ball to its rim."""
     return u / np.maximum(lengths(u), 1)
+
+
+def farthest(u0: Float[np.ndarray, "n r"]) -> Float[np.ndarray, " n"]:
+    """Return how far it is at most from where people are to places in the unit ball."""
+    return 1 + lengths(u0)[:, 0]
 
 
 def both_ways(

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from likewise.errors import InvalidData, InvalidModel
 from likewise.losses import Loss, LossName, Output
@@ -21,7 +21,7 @@ Pullback = Callable[[np.ndarray], np.ndarray]
 """From gradients in the outputs (n × k) to gradients in the rows (n × d)."""
 
 
-Steps = Callable[[np.ndarray], np.ndarray]
+Steps = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From m steps along r axes for each person (n × m × r) to the outputs there (nm × k)."""
 
 
@@ -124,15 +124,30 @@ class Model(abc.ABC):
         """
         raise InvalidModel(f"The {self.card.kind} gives answers only, no gradients.")
 
-    def along(self, x0: Float[np.ndarray, "n d"], axes: Float[np.ndarray, "r d"]) -> Steps:
-        r"""Return the outputs at places :math:`x_0 + s A`, as a function of the steps s."""
+    def along(
+        self,
+        x0: Float[np.ndarray, "n d"],
+        axes: Float[np.ndarray, "r d"],
+        far: Float[np.ndarray, " n"],
+    ) -> Steps:
+        r"""Return the outputs at places :math:`x_0 + s A`, as a function of the steps s.
 
-        def outputs(steps: Float[np.ndarray, "n m r"]) -> Float[np.ndarray, "_ k"]:
-            n, m, r = steps.shape
+        They are m for each of some people, whose numbers are given, too.
+
+        Parameters
+        ----------
+        far
+            How long the steps of each row are at most.
+        """
+
+        def outputs(
+            steps: Float[np.ndarray, "q m r"], who: Int[np.ndarray, " q"]
+        ) -> Float[np.ndarray, "_ k"]:
+            q, m, r = steps.shape
             # Laid out feature by feature, as trees are asked.
-            x = (axes.T @ steps.reshape(n * m, r).T).reshape(len(axes.T), n, m)
-            x += x0.T[:, :, None]
-            return self(x.reshape(len(x), n * m).T)
+            x = (axes.T @ steps.reshape(q * m, r).T).reshape(len(axes.T), q, m)
+            x += x0.T[:, who, None]
+            return self(x.reshape(len(x), q * m).T)
 
         return outputs
 

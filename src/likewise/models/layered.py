@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import expit, ndtr
 from typing_extensions import override
 
@@ -103,22 +103,29 @@ class LayeredModel(Model):
         return run_and_pull(self.chain.layers, x.astype(np.float64, copy=False))
 
     @override
-    def along(self, x0: Float[np.ndarray, "n d"], axes: Float[np.ndarray, "r d"]) -> Steps:
+    def along(
+        self,
+        x0: Float[np.ndarray, "n d"],
+        axes: Float[np.ndarray, "r d"],
+        far: Float[np.ndarray, " n"],
+    ) -> Steps:
         first, *rest = self.chain.layers
         if first.name != "Linear":
-            return super().along(x0, axes)
+            return super().along(x0, axes, far)
         # People enter through the first layer alone: a step there is as wide as the layer.
         entry = run([first], x0.astype(np.float64, copy=False))
         into = axes @ first.arrays["weight"].T
 
-        def outputs(steps: Float[np.ndarray, "n m r"]) -> Float[np.ndarray, "_ k"]:
+        def outputs(
+            steps: Float[np.ndarray, "q m r"], who: Int[np.ndarray, " q"]
+        ) -> Float[np.ndarray, "_ k"]:
             n, m, r = steps.shape
             size = max(1, NUMBERS // (m * entry.shape[1]))
             parts = []
             for start in range(0, max(n, 1), size):
                 some = steps[start : start + size]
                 h = (some.reshape(len(some) * m, r) @ into).reshape(len(some), m, len(into.T))
-                h += entry[start : start + size, None]
+                h += entry[who[start : start + size], None]
                 parts.append(run(rest, h.reshape(len(some) * m, len(into.T))))
             return np.concatenate(parts)
 

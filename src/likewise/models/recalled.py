@@ -1,17 +1,19 @@
 """Asks a model about every row once: searches come back to the same people again and again."""
 
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
-from likewise.models.base import Model
+from likewise.models.base import Model, Steps
+from likewise.models.tree_cells import stepped
 
-WORTH = 0.5
+WORTH = 0.7
 """If more than this share of rows are new, looking them up does not pay."""
 
-MANY = 20_000
+MANY = 100_000
 """Rows from which that can be told."""
 
 ROOM = 2**22
@@ -39,19 +41,56 @@ class Recalled(Model):
             return self.model(x)
         cells = self.model.cells
         rows = np.ascontiguousarray(x.T, dtype=np.float64) if cells is None else cells(x)
-        keys, first, back = np.unique(_keys(rows), return_index=True, return_inverse=True)
+        return self._answers(rows, lambda some: self.model(x[some]))
+
+    @override
+    def along(
+        self,
+        x0: Float[np.ndarray, "n d"],
+        axes: Float[np.ndarray, "r d"],
+        far: Float[np.ndarray, " n"],
+    ) -> Steps:
+        plain, cells = super().along(x0, axes, far), self.model.cells
+        if cells is None or not len(axes) or not len(x0) or np.isnan(x0).any():
+            return plain
+        numbers = cells.along(x0, axes, far)
+
+        def outputs(
+            steps: Float[np.ndarray, "q m r"], who: Int[np.ndarray, " q"]
+        ) -> Float[np.ndarray, "_ k"]:
+            m = steps.shape[1]
+            if not (self.pays and steps.size):
+                return plain(steps, who)
+
+            def ask(some: Int[np.ndarray, " a"]) -> Float[np.ndarray, "a k"]:
+                row, place = np.divmod(some, m)
+                return self.model(stepped(x0.T[:, who[row]], axes, steps[row, place]).T)
+
+            return self._answers(numbers(steps, who), ask)
+
+        return outputs
+
+    def _answers(
+        self,
+        rows: Float[np.ndarray, "d n"],
+        ask: Callable[[Int[np.ndarray, " q"]], Float[np.ndarray, "q k"]],
+    ) -> Float[np.ndarray, "n k"]:
+        """Return what is known about rows, and ask about others, by their place among them."""
         memory = self._memory or _Memory(len(rows))
-        new = memory.lacks(keys)
-        if new.any():
-            some = first[new]
-            memory.add(keys[new], rows[:, some], self.model(x[some]))
-        place = memory.place(keys)[back]
+        keys = _keys(rows)
+        place = memory.places(keys, rows)
+        new = np.flatnonzero(place < 0)
+        if len(new):
+            some = new[np.unique(keys[new], return_index=True)[1]]
+            self.asked += len(some)
+            memory.add(keys[some], rows[:, some], ask(some))
+            place[new] = memory.places(keys[new], rows[:, new])
         found = memory.answers[place]
-        other = memory.differs(place, rows)
-        if other.any():
-            found[other] = self.model(x[other])
-        self.seen += len(x)
-        self.asked += int(new.sum() + other.sum())
+        other = np.flatnonzero(place < 0)  # they share the key of another row that is new, too
+        if len(other):
+            found[other] = ask(other)
+        self.seen += len(keys)
+        self.asked += len(other)
         self.pays = self.seen < MANY or self.asked <= WORTH * self.seen
         self._memory = memory if self.pays and memory.rows.size <= ROOM else None
         return found
@@ -59,22 +98,26 @@ class Recalled(Model):
 
 @final
 class _Memory:
-    """Rows and answers in the order they came, with their keys in order."""
+    """Rows and answers in the order they came, and a table that leads from keys to them."""
 
     def __init__(self, features: int) -> None:
-        self.keys, self.places = np.zeros(0), np.zeros(0, dtype=np.int64)
-        self.rows, self.answers = np.zeros((features, 0)), np.zeros((0, 0))
+        self.size, self.table = 0, np.full(2**10, -1)
+        self.keys, self.rows = np.zeros(0), np.zeros((features, 0))
+        self.answers = np.zeros((0, 0))
 
-    def lacks(self, keys: Float[np.ndarray, " m"]) -> Bool[np.ndarray, " m"]:
-        """Tell which keys are new."""
-        if not len(self.keys):
-            return np.ones(len(keys), dtype=bool)
-        at = np.searchsorted(self.keys, keys)
-        return self.keys[np.minimum(at, len(self.keys) - 1)] != keys
-
-    def place(self, keys: Float[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
-        """Return where the rows of known keys are."""
-        return self.places[np.searchsorted(self.keys, keys)]
+    def places(
+        self, keys: Float[np.ndarray, " m"], rows: Float[np.ndarray, "d m"]
+    ) -> Int[np.ndarray, " m"]:
+        """Return where rows are, -1 if they are not known."""
+        slot = self._slots(keys)
+        place = self.table[slot]
+        left = np.flatnonzero(place >= 0)
+        while len(left):
+            left = left[self._differs(place[left], rows[:, left])]
+            slot[left] = (slot[left] + 1) % len(self.table)
+            place[left] = self.table[slot[left]]
+            left = left[place[left] >= 0]
+        return place
 
     def add(
         self,
@@ -82,19 +125,37 @@ class _Memory:
         rows: Float[np.ndarray, "d m"],
         answers: Float[np.ndarray, "m k"],
     ) -> None:
-        """Remember rows whose keys are new."""
-        size, end = len(self.keys), len(self.keys) + len(keys)
-        if end > self.rows.shape[1]:  # twice the room, so that little is copied
-            fresh = np.empty((len(rows), 2 * end)), np.empty((2 * end, answers.shape[1]))
+        """Remember rows that are new, no two of one key."""
+        size, end = self.size, self.size + len(keys)
+        if end > len(self.keys):  # twice the room, so that little is copied
+            room = 2 * end
+            known, old, told = self.keys[:size], self.rows[:, :size], self.answers[:size]
+            self.keys, self.rows = np.empty(room), np.empty((len(rows), room))
+            self.answers = np.empty((room, answers.shape[1]))
+            self.keys[:size], self.rows[:, :size] = known, old
             if size:
-                fresh[0][:, :size], fresh[1][:size] = self.rows[:, :size], self.answers[:size]
-            self.rows, self.answers = fresh
-        self.rows[:, size:end], self.answers[size:end] = rows, answers
-        at = np.searchsorted(self.keys, keys)
-        self.keys = np.insert(self.keys, at, keys)
-        self.places = np.insert(self.places, at, np.arange(size, end))
+                self.answers[:size] = told
+            self.table = np.full(1 << (2 * room).bit_length(), -1)
+            self._enter(np.arange(size))
+        self.keys[size:end], self.rows[:, size:end] = keys, rows
+        self.answers[size:end], self.size = answers, end
+        self._enter(np.arange(size, end))
 
-    def differs(
+    def _enter(self, places: Int[np.ndarray, " m"]) -> None:
+        """Lead from keys to these places; whoever finds a slot taken goes on to the next."""
+        slot = self._slots(self.keys[places])
+        while len(places):
+            free = self.table[slot] < 0
+            self.table[slot[free]] = places[free]
+            late = self.table[slot] != places
+            places, slot = places[late], (slot[late] + 1) % len(self.table)
+
+    def _slots(self, keys: Float[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+        mixed = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        shift = np.uint64(65 - len(self.table).bit_length())
+        return (mixed >> shift).astype(np.int64)
+
+    def _differs(
         self, place: Int[np.ndarray, " n"], rows: Float[np.ndarray, "d n"]
     ) -> Bool[np.ndarray, " n"]:
         """Tell which rows are not those remembered at these places, in some bit."""

@@ -4,14 +4,19 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+
+from likewise.models.thresholds import Side, Thresholds
 
 Splits = Iterable[tuple[np.ndarray, np.ndarray]]
 """Features and thresholds of some splits."""
+
+NUMBERS = 2**17
+"""Numbers that are worked on at once, which the cache should hold."""
 
 _FORESTS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
 
@@ -21,25 +26,26 @@ _FORESTS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
 class Cells:
     """The thresholds of all trees of a model: rows of one cell have one answer.
 
-    XGBoost and scikit-learn read numbers in single precision.
-
     Parameters
     ----------
     cuts
         Thresholds of every feature, ascending.
     side
         ``right`` if a number at a threshold belongs to those above it.
+    single
+        Whether numbers are read in single precision, as XGBoost and scikit-learn do.
     """
 
     cuts: tuple[Float[np.ndarray, " _"], ...]
-    side: str
+    side: Side
+    single: bool = True
 
     @classmethod
-    def of(cls, splits: Splits, width: int, *, side: str) -> "Cells":
+    def of(cls, splits: Splits, width: int, *, side: Side, single: bool = True) -> "Cells":
         """Collect thresholds."""
         feature, threshold = (np.concatenate(part) for part in zip(*splits, strict=True))
         cuts = tuple(np.unique(threshold[feature == j]) for j in range(width))
-        return cls(cuts, side)
+        return cls(cuts, side, single)
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "2 n"]:
         """Return two whole numbers for each row: the same for one cell, and for no other.
@@ -47,17 +53,60 @@ class Cells:
         They are sums, with random weights, of the number of thresholds below each feature (gaps
         count apart), and exact. Two cells share both with a chance of less than one in 10^20.
         """
-        columns = np.ascontiguousarray(x.T, dtype=np.float32)  # as they are read
+        return self._weights @ self._below(x)
+
+    def _below(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d n"]:
+        columns = np.ascontiguousarray(x.T, dtype=np.float32 if self.single else np.float64)
         found = np.zeros(columns.shape)
         for cuts, column, cell in zip(self.cuts, columns, found, strict=True):
             if len(cuts) == 1:
                 cell[:] = column >= cuts[0] if self.side == "right" else column > cuts[0]
             elif len(cuts):
-                cell[:] = np.searchsorted(cuts, column, side=self.side)  # type: ignore[call-overload]
+                cell[:] = np.searchsorted(cuts, column, self.side)
         gaps = np.isnan(columns)
         if gaps.any():
             found[gaps] = -1.0
-        return self._weights @ found
+        return found
+
+    def along(
+        self,
+        x0: Float[np.ndarray, "n d"],
+        axes: Float[np.ndarray, "r d"],
+        far: Float[np.ndarray, " n"],
+    ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return the numbers of places, as a function of the steps that lead there.
+
+        Only features that can come to a threshold on the way are looked at.
+        """
+        aside = far[:, None] * np.linalg.norm(axes, axis=0)
+        slack = 1e-6 * (1 + np.abs(x0) + aside)  # of single precision
+        low, high = (x0 - aside - slack).T, (x0 + aside + slack).T
+        ways = (
+            Thresholds.of(*given, self.side) for given in zip(self.cuts, low, high, strict=True)
+        )
+        moving = {j: way for j, way in enumerate(ways) if way.moves}
+        columns = list(moving)
+        base = self._below(x0)
+        base[columns] = 0.0
+        start, own, weights = self._weights @ base, x0.T[columns], self._weights[:, columns]
+        size = max(1, NUMBERS // max(1, len(columns)))
+
+        def numbers(
+            steps: Float[np.ndarray, "q m r"], who: Int[np.ndarray, " q"]
+        ) -> Float[np.ndarray, "2 _"]:
+            q, m, _ = steps.shape
+            found = np.repeat(start[:, who], m, axis=1).reshape(2, q, m)
+            each = max(1, size // m)
+            for some in (slice(k, k + each) for k in range(0, q, each)):
+                x = stepped(own[:, who[some], None], axes[:, columns], steps[some])
+                x = x.astype(np.float32).astype(np.float64) if self.single else x
+                below = np.empty(x.shape)
+                for way, at, count in zip(moving.values(), x, below, strict=True):
+                    count[:] = way.below(at, who[some])
+                found[:, some] += (weights @ below.reshape(len(columns), -1)).reshape(2, -1, m)
+            return found.reshape(2, q * m)
+
+        return numbers
 
     @functools.cached_property
     def _weights(self) -> Float[np.ndarray, "2 d"]:
@@ -67,6 +116,17 @@ class Cells:
         return drawn.astype(np.float64)
 
 
+def stepped(
+    x0: Float[np.ndarray, "f *n"], axes: Float[np.ndarray, "r f"], steps: Float[np.ndarray, "*n r"]
+) -> Float[np.ndarray, "f *n"]:
+    """Return places feature by feature; each number is the same whichever others there are."""
+    x = np.multiply.outer(axes[0], steps[..., 0])
+    for axis, step in zip(axes[1:], np.moveaxis(steps, -1, 0)[1:], strict=True):
+        x += np.multiply.outer(axis, step)
+    x += x0
+    return x
+
+
 def tree_cells(estimator: Any) -> Cells | None:
     """Return the cells of a model of trees; nothing if it is none, or sees more than thresholds."""
     library, name = type(estimator).__module__.partition(".")[0], type(estimator).__name__
@@ -74,6 +134,9 @@ def tree_cells(estimator: Any) -> Cells | None:
     if library == "xgboost" and width is not None:
         found = _xgboost(estimator)
         return Cells.of(found, width, side="right") if found else None
+    if library == "lightgbm" and width is not None:
+        found = _lightgbm(estimator)
+        return Cells.of(found, width, side="left", single=False) if found else None
     if (
         library == "sklearn"
         and name.removesuffix("Classifier").removesuffix("Regressor") in _FORESTS
@@ -98,4 +161,22 @@ def _xgboost(estimator: Any) -> list[tuple[np.ndarray, np.ndarray]] | None:
         inner = np.array(tree["left_children"]) >= 0
         threshold = np.array(tree["split_conditions"], dtype=np.float32).astype(np.float64)
         splits.append((np.array(tree["split_indices"])[inner], threshold[inner]))
+    return splits
+
+
+def _lightgbm(estimator: Any) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    head, *trees = estimator.booster_.model_to_string().split("\nTree=")
+    if f"max_feature_idx={estimator.n_features_in_ - 1}\n" not in head:
+        return None
+    splits = []
+    for tree in trees:
+        lines = dict(line.partition("=")[::2] for line in tree.splitlines())
+        if lines.get("is_linear", "0") != "0":
+            return None
+        kinds = np.array(lines.get("decision_type", "").split(), dtype=np.int64)
+        # The first bit tells of categories, the third of zeros that are taken for gaps.
+        if (kinds & 0b101).any():
+            return None
+        feature = np.array(lines.get("split_feature", "").split(), dtype=np.int64)
+        splits.append((feature, np.array(lines.get("threshold", "").split(), dtype=np.float64)))
     return splits
