@@ -58,14 +58,12 @@ class Thresholds:
         return self.within is None or len(self.within) > 0
 
     def below(
-        self, x: Float[np.ndarray, "q ..."], who: Int[np.ndarray, " q"]
-    ) -> Int[np.ndarray, "q ..."]:
-        """Return how many thresholds are below numbers, one line for each of some people."""
+        self, x: Float[np.ndarray, " q"], who: Int[np.ndarray, " q"]
+    ) -> Int[np.ndarray, " q"]:
+        """Return how many thresholds are below numbers, each one of somebody's."""
         if self.within is None:
             return np.searchsorted(self.cuts, x, self.side)
-        compared = np.greater_equal if self.side == "right" else np.greater
-        shape = (-1, *[1] * (x.ndim - 1))
-        found = np.broadcast_to(self.first[who].reshape(shape), x.shape).copy()
+        found = self.first[who]
         for cuts in self.within:
-            found += compared(x, cuts[who].reshape(shape))
+            found += x >= cuts[who] if self.side == "right" else x > cuts[who]
         return found

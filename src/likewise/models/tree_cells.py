@@ -58,10 +58,11 @@ class Cells:
     def _below(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d n"]:
         columns = np.ascontiguousarray(x.T, dtype=np.float32 if self.single else np.float64)
         found = np.zeros(columns.shape)
+        one = [j for j, cuts in enumerate(self.cuts) if len(cuts) == 1]
+        only = np.array([self.cuts[j] for j in one]).reshape(-1, 1)
+        found[one] = columns[one] >= only if self.side == "right" else columns[one] > only
         for cuts, column, cell in zip(self.cuts, columns, found, strict=True):
-            if len(cuts) == 1:
-                cell[:] = column >= cuts[0] if self.side == "right" else column > cuts[0]
-            elif len(cuts):
+            if len(cuts) > 1:
                 cell[:] = np.searchsorted(cuts, column, self.side)
         gaps = np.isnan(columns)
         if gaps.any():
@@ -81,30 +82,38 @@ class Cells:
         aside = far[:, None] * np.linalg.norm(axes, axis=0)
         slack = 1e-6 * (1 + np.abs(x0) + aside)  # of single precision
         low, high = (x0 - aside - slack).T, (x0 + aside + slack).T
-        ways = (
+        ways = [
             Thresholds.of(*given, self.side) for given in zip(self.cuts, low, high, strict=True)
-        )
-        moving = {j: way for j, way in enumerate(ways) if way.moves}
-        columns = list(moving)
+        ]
+        many = [j for j, way in enumerate(ways) if way.within is None]
+        few = [j for j, way in enumerate(ways) if way.within is not None and way.moves]
+        columns = few + many
+        # Whoever passes one of few thresholds has the weight of its feature added.
         base = self._below(x0)
-        base[columns] = 0.0
-        start, own, weights = self._weights @ base, x0.T[columns], self._weights[:, columns]
-        size = max(1, NUMBERS // max(1, len(columns)))
+        base[few], base[many] = [ways[j].first for j in few] or 0.0, 0.0
+        within = [way.within for way in ways if way.within is not None]
+        passed = np.repeat(np.arange(len(few)), [len(ways[j].within) for j in few])
+        cuts = np.concatenate([np.zeros((0, len(x0))), *within])
+        start, own, towards = self._weights @ base, x0.T[columns], axes[:, columns]
+        weights = self._weights[:, [*(few[k] for k in passed), *many]]
+        compared = np.greater_equal if self.side == "right" else np.greater
+        size = max(1, NUMBERS // (len(weights.T) + 1))
 
         def numbers(
             steps: Float[np.ndarray, "q m r"], who: Int[np.ndarray, " q"]
         ) -> Float[np.ndarray, "2 _"]:
-            q, m, _ = steps.shape
-            found = np.repeat(start[:, who], m, axis=1).reshape(2, q, m)
-            each = max(1, size // m)
-            for some in (slice(k, k + each) for k in range(0, q, each)):
-                x = stepped(own[:, who[some], None], axes[:, columns], steps[some])
+            m = steps.shape[1]
+            rows, moves = np.repeat(who, m), steps.reshape(-1, len(axes))
+            found = start.take(rows, axis=1)
+            for some in (slice(k, k + size) for k in range(0, len(rows), size)):
+                x = stepped(own.take(rows[some], axis=1), towards, moves[some])
                 x = x.astype(np.float32).astype(np.float64) if self.single else x
-                below = np.empty(x.shape)
-                for way, at, count in zip(moving.values(), x, below, strict=True):
-                    count[:] = way.below(at, who[some])
-                found[:, some] += (weights @ below.reshape(len(columns), -1)).reshape(2, -1, m)
-            return found.reshape(2, q * m)
+                below = np.empty((len(weights.T), x.shape[1]))
+                compared(x[passed], cuts.take(rows[some], axis=1), out=below[: len(passed)])
+                for j, at, count in zip(many, x[len(few) :], below[len(passed) :], strict=True):
+                    count[:] = np.searchsorted(self.cuts[j], at, self.side)
+                found[:, some] += weights @ below
+            return found
 
         return numbers
 
