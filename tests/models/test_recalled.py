@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.neighbors import KNeighborsClassifier
 
 import likewise
@@ -82,12 +82,18 @@ def _within_cells(cells, x, rng):
 
 
 def _trees(kind, x, y):
+    if kind == "lightgbm":
+        library = pytest.importorskip("lightgbm")
+        return library.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1).fit(x, y)
     if kind == "xgboost":
         return pytest.importorskip("xgboost").XGBClassifier(n_estimators=5, n_jobs=1).fit(x, y)
     return RandomForestClassifier(5, max_depth=4, random_state=0).fit(x, y)
 
 
-@pytest.mark.parametrize("kind", ["xgboost", "forest"])
+TREES = pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "forest"])
+
+
+@TREES
 def test_rows_between_the_same_thresholds_have_the_same_answer(kind):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(400, 3)).round(1)
@@ -101,6 +107,44 @@ def test_rows_between_the_same_thresholds_have_the_same_answer(kind):
     answers = model(rows)
     assert np.array_equal(answers[first][back.ravel()], answers)
     assert np.array_equal(Recalled(model)(rows), answers)
+
+
+@TREES
+def test_places_along_axes_are_in_the_cells_of_their_rows(kind):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 4)).round(1)
+    x[:, 3] = rng.integers(2, size=400)
+    model = as_model(_trees(kind, x, (x[:, 0] + x[:, 1] ** 2 + x[:, 3] > 0.9).astype(int)))
+    for axes in (rng.normal(size=(2, 4)), [0.1, 0.02, 0, 0.3] * rng.normal(size=(3, 4))):
+        u = rng.normal(size=(60, 5, len(axes)))
+        steps = u / np.linalg.norm(u, axis=2, keepdims=True)
+        who = rng.integers(400, size=60)
+        rows = (x[who, None] + steps @ axes).reshape(300, 4)
+        numbers = model.cells.along(x, axes, np.ones(400))(steps, who)
+        assert np.array_equal(numbers, model.cells(rows))
+        recalled = Recalled(model)
+        for _ in range(2):
+            found = recalled.along(x, axes, np.ones(400))(steps, who)
+            assert np.array_equal(found, model(rows))
+        assert recalled.asked < len(np.unique(numbers, axis=1).T) + 1
+
+
+def test_a_forest_answers_tree_by_tree_to_the_last_digit():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(300, 3))
+    for forest, y in (
+        (RandomForestClassifier(7, random_state=0), rng.integers(3, size=300)),
+        (RandomForestRegressor(7, random_state=0), x[:, 0]),
+    ):
+        own = forest.fit(x, y)
+        answer = own.predict_proba if hasattr(own, "predict_proba") else own.predict
+        model = as_model(own, output="values" if answer == own.predict else None)
+        assert np.array_equal(model(x), answer(x).reshape(300, -1))
+        with (
+            pytest.raises(likewise.LikewiseError, match="cannot be run"),
+            np.errstate(all="ignore"),
+        ):
+            model(x * 1e300)
 
 
 def test_models_that_see_more_than_thresholds_have_no_cells():

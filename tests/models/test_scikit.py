@@ -189,5 +189,11 @@ def test_places_along_axes_are_answered_as_rows_are(hidden, rng):
     steps = rng.normal(size=(300, 9, 2))
     rows = (x[:, None] + steps @ axes).reshape(2700, 4)
     # Sums in another order.
-    np.testing.assert_allclose(layered.along(x, axes)(steps), layered(rows), rtol=1e-11, atol=1e-13)
-    assert layered.along(x[:0], axes)(steps[:0]).shape[0] == 0
+    far, who = np.full(300, 9.0), np.arange(300)
+    found = layered.along(x, axes, far)(steps, who)
+    np.testing.assert_allclose(found, layered(rows), rtol=1e-11, atol=1e-13)
+    assert layered.along(x[:0], axes, far[:0])(steps[:0], who[:0]).shape[0] == 0
+    some = np.array([5, 5, 2])
+    few = layered.along(x, axes, far)(steps[:3], some)
+    expected = layered((x[some, None] + steps[:3] @ axes).reshape(27, 4))
+    np.testing.assert_allclose(few, expected, rtol=1e-11, atol=1e-13)

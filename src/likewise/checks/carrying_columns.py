@@ -15,6 +15,7 @@ from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.inference.column_shares import column_shares, parts_of
 from likewise.maps.unfair_map import among
+from likewise.models.recalled import recalling
 from likewise.record import ColumnShareRecord
 
 SAMPLE = (400, 16)
@@ -37,10 +38,10 @@ class CarryingColumns(Check):
     def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
         if self.name not in plan.asked or plan.settings.metric.crossfit:
             return Finding(skipped=("which columns carry it",))
-        rows = plan.drawn(*SAMPLE)
+        rows, model = plan.drawn(*SAMPLE), recalling(plan.model)
         x, y = plan.x[rows], plan.y[rows]
-        moved = among(plan.map.bind(plan.model, plan.metric), plan.people, rows)(x, y).x
-        before = plan.model.loss(plan.model(x), y)
+        moved = among(plan.map.bind(model, plan.metric), plan.people, rows)(x, y).x
+        before = model.loss(model(x), y)
         usable = np.isfinite(moved).all(axis=1) & np.isfinite(before) & (before > 0)
         x, y, moved, before = x[usable], y[usable], moved[usable], before[usable]
         groups = {
@@ -58,7 +59,7 @@ class CarryingColumns(Check):
             held = x[who]
             for g, places in enumerate(groups.values()):
                 held[:, places] = np.where(mask[:, [g]], moved[who][:, places], held[:, places])
-            loss = plan.model.loss(plan.model(held), y[who])
+            loss = model.loss(model(held), y[who])
             return loss / before[who] if means else loss
 
         parts = parts_of(ask, len(x), len(groups), np.random.default_rng([plan.settings.seed, 16]))

@@ -19,6 +19,7 @@ from likewise.maps.candidates import NUMBERS, candidate_losses
 from likewise.maps.search import BoundReach
 from likewise.maps.surroundings import Surroundings, uphill
 from likewise.metrics.fair_metric import QuadraticForm
+from likewise.models.recalled import recalling
 from likewise.record import Measure
 
 MEASURE = "distributionally_robust_fairness"
@@ -57,7 +58,7 @@ class Robust(Check):
         rows = plan.drawn(*SAMPLE)
         search = search_beside(plan, **plan.settings.checks.params(ReachCrosscheck.name))
         found = robust_value(
-            search.bind(plan.model, plan.metric),
+            search.bind(recalling(plan.model), plan.metric),
             plan.people.take(rows),
             plan.x[rows],
             plan.y[rows],

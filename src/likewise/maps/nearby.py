@@ -79,7 +79,6 @@ class Nearby:
         for levels in feasible.choices:
             columns, values = list(levels.columns), levels.values
             own, towards = x0[:, columns], axes[:, columns].T
-            unseen = (levels.nearest(own) != own).any(axis=1)
             thresholds = None
             if len(columns) == 1:
                 aside = far * np.linalg.norm(towards[0]) + 1e-9 * (1 + np.abs(own[:, 0]))
@@ -87,10 +86,12 @@ class Nearby:
                 low, high = own[:, 0] - aside, own[:, 0] + aside
                 thresholds = Thresholds.of(middles, low, high, "left")
                 start, moves = own.T, thresholds.moves
+                code = np.searchsorted(middles, own[:, 0])
             else:
                 start = values @ own.T - (np.square(values).sum(axis=1) / 2)[:, None]
-                towards = values @ towards
-                moves = _moves(values, towards, start.argmax(axis=0), far)
+                towards, code = values @ towards, start.argmax(axis=0)
+                moves = _moves(values, towards, code, far)
+            unseen = (values[code] != own).any(axis=1)
             if moves or unseen.any():
                 lines = slice(end, end + len(start))
                 groups.append(Group(levels, lines, thresholds, unseen if unseen.any() else None))
@@ -109,9 +110,7 @@ class Nearby:
             self._write(who[some], s[some], found[:, some])
         return found
 
-    def _write(
-        self, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"], codes: Codes
-    ) -> None:
+    def _write(self, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"], codes: Codes) -> None:
         at = self.slope @ s.T
         at += self.base.take(who, axis=1)
         for code, group in zip(codes, self.groups, strict=True):
@@ -146,7 +145,11 @@ class Nearby:
         return np.unique(key, return_index=True, return_inverse=True)[1:]
 
     def _stay(
-        self, group: Group, who: Int[np.ndarray, " q"], s: Float[np.ndarray, "q r"], code: Codes
+        self,
+        group: Group,
+        who: Int[np.ndarray, " q"],
+        s: Float[np.ndarray, "q r"],
+        code: Int[np.ndarray, " q"],
     ) -> None:
         """Let people keep what was not observed where that is as near; its code is the last."""
         some = np.flatnonzero(group.unseen[who])  # type: ignore[index]

@@ -139,15 +139,15 @@ class BoundReach:
         """Move a block of people. A row's result depends on that row alone."""
         # About half of the budget is looked at in one call.
         size = max(1, 2 * NUMBERS // (x0.shape[1] * self.budget))
-        parts = [
-            self.search(self.surroundings(x0[start : start + size], y[start : start + size]))
-            for start in range(0, max(len(x0), 1), size)
-        ]
-        worst = np.concatenate([part.x for part in parts])
+        parts, shown = [], []
+        for start in range(0, max(len(x0), 1), size):
+            around = self.surroundings(x0[start : start + size], y[start : start + size])
+            parts.append(self.search(around))
+            shown.append(self._shown(around, parts[-1]))
         feasible = self.feasible
         return Moved(
-            x=worst if feasible is None else feasible.nearest(worst[:, None], x0)[:, 0],
-            counted=None if feasible is None else worst,
+            x=np.concatenate(shown),
+            counted=None if feasible is None else np.concatenate([part.x for part in parts]),
             status=np.zeros(len(x0), dtype=np.int64),
             evaluations=parts[0].calls,
             trace={
@@ -155,6 +155,14 @@ class BoundReach:
                 for calls in parts[0].trace
             },
         )
+
+    def _shown(self, around: Surroundings, best: Best) -> Float[np.ndarray, "n d"]:
+        """Return who could exist at the worst places, if that is asked for."""
+        if around.nearby is None or around.snap is None:
+            return best.x
+        if self.map.price is not None:  # they may have left the free directions
+            return around.snap(best.x[:, None], around.x0)[:, 0]
+        return around.nearby.people(np.arange(len(best.u)), best.u - around.u0, best.codes)
 
     def search(self, around: Surroundings) -> Best:
         """Find everyone's worst place.
@@ -173,7 +181,15 @@ class BoundReach:
                 continue
             who = np.flatnonzero(found.loss > best.loss)
             calls = found.calls - own.calls
-            best = best.after(calls, who, found.u[who], found.x[who], found.loss[who])
+            best = best.after(
+                calls,
+                who,
+                found.u[who],
+                found.x[who],
+                found.loss[who],
+                found.codes[:, who],
+                found.near[who],
+            )
         if self.map.price is None:
             return best
         return step_outside(around, best, self.metric, self.map.price, outside)

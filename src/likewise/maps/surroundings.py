@@ -44,13 +44,17 @@ class Best:
         u: Float[np.ndarray, "q r"],
         x: Float[np.ndarray, "q d"],
         loss: Float[np.ndarray, " q"],
+        codes: Codes | None = None,
+        near: Float[np.ndarray, " q"] | None = None,
     ) -> "Best":
         """Return the best places after ``calls`` more model calls, which move some people."""
-        best = dataclasses.replace(
-            self, u=self.u.copy(), x=self.x.copy(), loss=self.loss.copy(), calls=self.calls + calls
-        )
-        best.u[who], best.x[who], best.loss[who] = u, x, loss
-        return dataclasses.replace(best, trace={**self.trace, best.calls: best.loss})
+        new = {"u": u, "x": x, "loss": loss, "codes": codes, "near": near}
+        now = {name: getattr(self, name).copy() for name in new if new[name] is not None}
+        for name, value in now.items():
+            value[(..., who) if name == "codes" else who] = new[name]
+        calls += self.calls
+        trace = {**self.trace, calls: now["loss"]}
+        return dataclasses.replace(self, calls=calls, trace=trace, **now)
 
 
 @final
@@ -107,16 +111,13 @@ class Surroundings:
         s = steps[who, place]
         x = s @ self.axes
         x += self.x0[who]
-        after = best.after(u.shape[1], who, u[who, place], x, loss[who, place])
-        if self.nearby is not None and near is not None:
-            codes, served = best.codes.copy(), best.near.copy()
-            codes[:, who] = self.nearby.codes(who, s)
-            served[who] = near[who, place]
-            instead = served[who] == after.loss[who]
-            some = who[instead]
-            after.x[some] = self.nearby.people(some, s[instead], codes[:, some])
-            after = dataclasses.replace(after, codes=codes, near=served)
-        return after, moves
+        new, calls = loss[who, place], u.shape[1]
+        if self.nearby is None or near is None:
+            return best.after(calls, who, u[who, place], x, new), moves
+        codes, served = self.nearby.codes(who, s), near[who, place]
+        instead = served == new
+        x[instead] = self.nearby.people(who[instead], s[instead], codes[:, instead])
+        return best.after(calls, who, u[who, place], x, new, codes, served), moves
 
     @functools.cached_property
     def _outputs(self) -> Steps:
@@ -140,10 +141,21 @@ class Surroundings:
         matters: at the worst place, and at those that could be worse than what was found there.
         """
         n, m, _ = steps.shape
-        everyone, near = np.arange(n), np.full((n, m), np.nan)
-        cheap = self.model.card.differentiable
-
-        def look(chosen: Bool[np.ndarray, "n m"]) -> None:
+        everyone, cheap = np.arange(n), self.model.card.differentiable
+        if cheap:
+            loss, near = self._served(everyone, steps), np.full((n, m), np.nan)
+        else:
+            who = np.repeat(everyone, m)
+            near = self._standing(nearby, best, who, steps.reshape(n * m, -1)).reshape(n, m)
+            loss = near.copy()
+        could = loss > best.loss[:, None] * (1 + GAIN)
+        rounds = 1 if m <= 2 else 2
+        for again in range(rounds):
+            chosen = could
+            if again + 1 < rounds:
+                chosen = np.zeros_like(could)
+                chosen[everyone, loss.argmax(axis=1)] = True
+                chosen &= could
             who, place = np.nonzero(chosen)
             s = steps[who, place]
             if cheap:
@@ -151,22 +163,10 @@ class Surroundings:
             else:
                 found = self._served(who, s[:, None])[:, 0]
             loss[who, place] = np.minimum(found, loss[who, place])
-
-        if cheap:
-            loss = self._served(everyone, steps)
-        else:
-            who = np.repeat(everyone, m)
-            near = self._standing(nearby, best, who, steps.reshape(n * m, -1)).reshape(n, m)
-            loss = near.copy()
-        could = loss > best.loss[:, None] * (1 + GAIN)
-        if m > 2:
-            first = np.zeros_like(could)
-            first[everyone, loss.argmax(axis=1)] = True
-            look(could & first)
-            could &= ~first
-            top = np.where(could, -np.inf, loss).max(axis=1)
-            could &= loss >= (top - GAIN * np.abs(top))[:, None]
-        look(could)
+            if again + 1 < rounds:
+                could &= ~chosen
+                top = np.where(could, -np.inf, loss).max(axis=1)
+                could &= loss >= (top - GAIN * np.abs(top))[:, None]
         return loss, near
 
     def _standing(

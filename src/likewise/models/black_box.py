@@ -105,14 +105,12 @@ class Forest:
 
 def _forest(estimator: Any) -> Forest | None:
     """Return a forest that answers tree by tree, if it is one that nobody has changed."""
-    kind = type(estimator)
-    known = kind.__module__ == "sklearn.ensemble._forest" and kind.__name__ in (
-        *("RandomForestClassifier", "ExtraTreesClassifier"),
-        *("RandomForestRegressor", "ExtraTreesRegressor"),
-    )
-    if not known or getattr(estimator, "n_outputs_", 0) != 1:
+    kind = type(estimator).__name__.removesuffix("Classifier").removesuffix("Regressor")
+    if kind not in ("RandomForest", "ExtraTrees") or getattr(estimator, "n_outputs_", 0) != 1:
         return None
-    return Forest(Answer.of(estimator))
+    answer = Answer.of(estimator)
+    own = getattr(answer.method, "__func__", None)
+    return Forest(answer) if own and own.__module__ == "sklearn.ensemble._forest" else None
 
 
 def from_callable(

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
 from likewise.models.base import Model, Steps
-from likewise.models.tree_cells import stepped
+from likewise.models.tree_cells import Cells, stepped
 
 WORTH = 0.7
 """If more than this share of rows are new, looking them up does not pay."""
@@ -51,7 +51,7 @@ class Recalled(Model):
         far: Float[np.ndarray, " n"],
     ) -> Steps:
         plain, cells = super().along(x0, axes, far), self.model.cells
-        if cells is None or not len(axes) or not len(x0) or np.isnan(x0).any():
+        if not isinstance(cells, Cells) or not len(axes) or np.isnan(x0).any():
             return plain
         numbers = cells.along(x0, axes, far)
 
@@ -94,6 +94,11 @@ class Recalled(Model):
         self.pays = self.seen < MANY or self.asked <= WORTH * self.seen
         self._memory = memory if self.pays and memory.rows.size <= ROOM else None
         return found
+
+
+def recalling(model: Model) -> Model:
+    """Return a model that is not asked twice about a row; gradients are not remembered."""
+    return model if model.card.differentiable else Recalled(model)
 
 
 @final

@@ -18,6 +18,9 @@ Splits = Iterable[tuple[np.ndarray, np.ndarray]]
 NUMBERS = 2**17
 """Numbers that are worked on at once, which the cache should hold."""
 
+TINIEST = float(np.float32(1e-35))
+"""What LightGBM takes for zero."""
+
 _FORESTS = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
 
 
@@ -33,7 +36,8 @@ class Cells:
     side
         ``right`` if a number at a threshold belongs to those above it.
     single
-        Whether numbers are read in single precision, as XGBoost and scikit-learn do.
+        Whether numbers are read in single precision, as XGBoost and scikit-learn do; else as
+        LightGBM does, which takes the tiniest for zero.
     """
 
     cuts: tuple[Float[np.ndarray, " _"], ...]
@@ -56,7 +60,7 @@ class Cells:
         return self._weights @ self._below(x)
 
     def _below(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d n"]:
-        columns = np.ascontiguousarray(x.T, dtype=np.float32 if self.single else np.float64)
+        columns = self._read(x.T)
         found = np.zeros(columns.shape)
         one = [j for j, cuts in enumerate(self.cuts) if len(cuts) == 1]
         only = np.array([self.cuts[j] for j in one]).reshape(-1, 1)
@@ -68,6 +72,11 @@ class Cells:
         if gaps.any():
             found[gaps] = -1.0
         return found
+
+    def _read(self, x: Float[np.ndarray, "f n"]) -> Float[np.ndarray, "f n"]:
+        if self.single:
+            return np.ascontiguousarray(x, dtype=np.float32)
+        return np.where(np.abs(x) <= TINIEST, 0.0, x)
 
     def along(
         self,
@@ -86,14 +95,16 @@ class Cells:
             Thresholds.of(*given, self.side) for given in zip(self.cuts, low, high, strict=True)
         ]
         many = [j for j, way in enumerate(ways) if way.within is None]
-        few = [j for j, way in enumerate(ways) if way.within is not None and way.moves]
+        within = {j: way.within for j, way in enumerate(ways) if way.within is not None}
+        few = [j for j, cuts in within.items() if len(cuts)]
         columns = few + many
         # Whoever passes one of few thresholds has the weight of its feature added.
         base = self._below(x0)
-        base[few], base[many] = [ways[j].first for j in few] or 0.0, 0.0
-        within = [way.within for way in ways if way.within is not None]
-        passed = np.repeat(np.arange(len(few)), [len(ways[j].within) for j in few])
-        cuts = np.concatenate([np.zeros((0, len(x0))), *within])
+        base[columns] = 0.0
+        for j in few:
+            base[j] = ways[j].first
+        passed = np.repeat(np.arange(len(few)), [len(within[j]) for j in few])
+        cuts = np.concatenate([np.zeros((0, len(x0))), *within.values()])
         start, own, towards = self._weights @ base, x0.T[columns], axes[:, columns]
         weights = self._weights[:, [*(few[k] for k in passed), *many]]
         compared = np.greater_equal if self.side == "right" else np.greater
@@ -107,7 +118,7 @@ class Cells:
             found = start.take(rows, axis=1)
             for some in (slice(k, k + size) for k in range(0, len(rows), size)):
                 x = stepped(own.take(rows[some], axis=1), towards, moves[some])
-                x = x.astype(np.float32).astype(np.float64) if self.single else x
+                x = self._read(x).astype(np.float64, copy=False)
                 below = np.empty((len(weights.T), x.shape[1]))
                 compared(x[passed], cuts.take(rows[some], axis=1), out=below[: len(passed)])
                 for j, at, count in zip(many, x[len(few) :], below[len(passed) :], strict=True):
@@ -126,11 +137,11 @@ class Cells:
 
 
 def stepped(
-    x0: Float[np.ndarray, "f *n"], axes: Float[np.ndarray, "r f"], steps: Float[np.ndarray, "*n r"]
-) -> Float[np.ndarray, "f *n"]:
+    x0: Float[np.ndarray, "f q"], axes: Float[np.ndarray, "r f"], steps: Float[np.ndarray, "q r"]
+) -> Float[np.ndarray, "f q"]:
     """Return places feature by feature; each number is the same whichever others there are."""
-    x = np.multiply.outer(axes[0], steps[..., 0])
-    for axis, step in zip(axes[1:], np.moveaxis(steps, -1, 0)[1:], strict=True):
+    x = np.multiply.outer(axes[0], steps[:, 0])
+    for axis, step in zip(axes[1:], steps.T[1:], strict=True):
         x += np.multiply.outer(axis, step)
     x += x0
     return x
