@@ -8,8 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from likewise.maps.feasible import Feasible
-from likewise.maps.nearby import Nearby
+from likewise.maps.feasible import Feasible, Nearby
 from likewise.maps.search import Reach
 from likewise.metrics.quadratic import ignoring
 from likewise.models import as_model

@@ -15,7 +15,7 @@ from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.inference.column_shares import column_shares, parts_of
 from likewise.maps.unfair_map import among
-from likewise.models.recalled import recalling
+from likewise.models.recalled import Recalled
 from likewise.record import ColumnShareRecord
 
 SAMPLE = (400, 16)
@@ -38,7 +38,8 @@ class CarryingColumns(Check):
     def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
         if self.name not in plan.asked or plan.settings.metric.crossfit:
             return Finding(skipped=("which columns carry it",))
-        rows, model = plan.drawn(*SAMPLE), recalling(plan.model)
+        rows = plan.drawn(*SAMPLE)
+        model = plan.model if plan.model.card.differentiable else Recalled(plan.model)
         x, y = plan.x[rows], plan.y[rows]
         moved = among(plan.map.bind(model, plan.metric), plan.people, rows)(x, y).x
         before = model.loss(model(x), y)

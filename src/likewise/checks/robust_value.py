@@ -16,10 +16,10 @@ from likewise.engine.plan import Check, Finding, Plan
 from likewise.inference.robust_fairness import RobustValue, robust_fairness, tabulate
 from likewise.inference.sampling import Design
 from likewise.maps.candidates import NUMBERS, candidate_losses
-from likewise.maps.search import BoundReach
-from likewise.maps.surroundings import Surroundings, uphill
+from likewise.maps.search import BoundReach, uphill
+from likewise.maps.surroundings import Surroundings
 from likewise.metrics.fair_metric import QuadraticForm
-from likewise.models.recalled import recalling
+from likewise.models.recalled import Recalled
 from likewise.record import Measure
 
 MEASURE = "distributionally_robust_fairness"
@@ -57,8 +57,9 @@ class Robust(Check):
             return Finding()
         rows = plan.drawn(*SAMPLE)
         search = search_beside(plan, **plan.settings.checks.params(ReachCrosscheck.name))
+        model = plan.model if plan.model.card.differentiable else Recalled(plan.model)
         found = robust_value(
-            search.bind(recalling(plan.model), plan.metric),
+            search.bind(model, plan.metric),
             plan.people.take(rows),
             plan.x[rows],
             plan.y[rows],

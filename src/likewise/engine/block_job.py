@@ -22,7 +22,7 @@ from likewise.maps.observe import Observed, Seen, observe, see
 from likewise.maps.unfair_map import BoundMap, among
 from likewise.models import check_conversion
 from likewise.models.base import Model
-from likewise.models.recalled import recalling
+from likewise.models.recalled import Recalled
 from likewise.outcomes import Outcomes
 from likewise.scale.store import Book, FinishedPart, MemoryBook
 from likewise.statistics.frame import Frame, TraitLevels
@@ -91,7 +91,7 @@ class MoveBlocks:
                 if not len(people):
                     continue
                 # Answers are kept for as long as the same people are moved.
-                model = recalling(opened)
+                model = opened if opened.card.differentiable else Recalled(opened)
                 block = self._ready(model, number, people)
                 for variant in self.variants:
                     name = variant.name

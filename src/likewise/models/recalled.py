@@ -96,11 +96,6 @@ class Recalled(Model):
         return found
 
 
-def recalling(model: Model) -> Model:
-    """Return a model that is not asked twice about a row; gradients are not remembered."""
-    return model if model.card.differentiable else Recalled(model)
-
-
 @final
 class _Memory:
     """Rows and answers in the order they came, and a table that leads from keys to them."""

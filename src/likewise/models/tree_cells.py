@@ -5,15 +5,19 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from likewise.models.thresholds import Side, Thresholds
+Side = Literal["left", "right"]
+"""Whether a number at a threshold counts as above it (right), or not (left)."""
 
 Splits = Iterable[tuple[np.ndarray, np.ndarray]]
 """Features and thresholds of some splits."""
+
+FEW = 8
+"""Thresholds on somebody's way up to which comparing them one by one is the fastest."""
 
 NUMBERS = 2**17
 """Numbers that are worked on at once, which the cache should hold."""
@@ -91,20 +95,29 @@ class Cells:
         aside = far[:, None] * np.linalg.norm(axes, axis=0)
         slack = 1e-6 * (1 + np.abs(x0) + aside)  # of single precision
         low, high = (x0 - aside - slack).T, (x0 + aside + slack).T
-        ways = [
-            Thresholds.of(*given, self.side) for given in zip(self.cuts, low, high, strict=True)
-        ]
-        many = [j for j, way in enumerate(ways) if way.within is None]
-        within = {j: way.within for j, way in enumerate(ways) if way.within is not None}
-        few = [j for j, cuts in within.items() if len(cuts)]
+        first, last = (
+            [
+                np.searchsorted(cuts, end, self.side)
+                for cuts, end in zip(self.cuts, ends, strict=True)
+            ]
+            for ends in (low, high)
+        )
+        most = [int((up - down).max(initial=0)) for down, up in zip(first, last, strict=True)]
+        few = [j for j, count in enumerate(most) if 0 < count <= FEW]
+        many = [j for j, count in enumerate(most) if count > FEW]
         columns = few + many
         # Whoever passes one of few thresholds has the weight of its feature added.
         base = self._below(x0)
         base[columns] = 0.0
+        within = [np.zeros((0, len(x0)))]
         for j in few:
-            base[j] = ways[j].first
-        passed = np.repeat(np.arange(len(few)), [len(within[j]) for j in few])
-        cuts = np.concatenate([np.zeros((0, len(x0))), *within.values()])
+            base[j] = first[j]
+            padded = np.concatenate([self.cuts[j], np.full(most[j], np.inf)])
+            within.append(padded[first[j] + np.arange(most[j])[:, None]])
+        cuts, passed = (
+            np.concatenate(within),
+            np.repeat(np.arange(len(few)), [most[j] for j in few]),
+        )
         start, own, towards = self._weights @ base, x0.T[columns], axes[:, columns]
         weights = self._weights[:, [*(few[k] for k in passed), *many]]
         compared = np.greater_equal if self.side == "right" else np.greater
