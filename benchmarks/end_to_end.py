@@ -1,10 +1,12 @@
 """What one audit takes from the command to the report, stage by stage.
 
-    python benchmarks/end_to_end.py [--people 9045] [--only KIND] [--json FILE]
+    python benchmarks/end_to_end.py [--people 9045] [--repeats 3] [--only KIND] [--json FILE]
 
 Five models of Adult, each in a process of its own on one thread, in seconds of processor time: to
 import, to read the table, to audit (core checks under a fixed metric; full checks with refits;
-full checks with refits and placebos; real counterparts), and to write the report. Beside them what
+with refits and placebos until there are enough of them, and with all 39; real counterparts), and
+to write the report. Audits go by the search within reach, those of models with gradients by the
+flow, too; they are taken in turns, several times, and the median counts. Beside them what
 the model itself takes: one prediction of 60 rows a person, as many as a search within reach asks
 for, and the 80 rows a person of two traits' visits (equal rows are asked once). For the network
 also a peer's way to the moved people alone: inFairness's auditor with 500 steps, where it can be
@@ -12,8 +14,10 @@ installed.
 """
 
 import argparse
+import functools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -26,6 +30,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 KINDS = ("network", "logistic", "xgboost", "lightgbm", "forest")
+GRADIENTS = ("network", "logistic")
+AUDITS = ("core", "full", "full, placebos", "full, all placebos")
 SPLIT = 98539
 MAY_MATTER = ("age", "education-num", "hours-per-week")
 ROWS = {"search": 60, "visits": 80}
@@ -55,7 +61,7 @@ def fitted(kind: str, x: Any, y: Any) -> Any:
     return RandomForestClassifier(200, min_samples_leaf=10, random_state=0).fit(x, y)
 
 
-def measure(kind: str, people: int) -> dict[str, float]:
+def measure(kind: str, people: int, repeats: int) -> dict[str, float]:
     """Return the seconds of every stage, for one kind of model."""
     seconds: dict[str, float] = {}
 
@@ -92,16 +98,26 @@ def measure(kind: str, people: int) -> dict[str, float]:
     def metric(**made: int) -> Any:
         return likewise.sensitive_subspace(train, **made)
 
-    def audit(checks: str, fair: Any) -> Any:
-        settings = likewise.Settings(checks=checks).changed(map="reach")
-        return likewise.audit(model, test, metric=fair, settings=settings, run=likewise.Threads(1))
+    def audit(stage: str, by: str) -> Any:
+        settings = likewise.Settings(checks=stage.partition(",")[0]).changed(map=by)
+        if "all" in stage:  # so many at least as large are never enough
+            settings = settings.changed(checks__placebo={"enough": 40})
+        fair, run = metrics[stage], likewise.Threads(1)
+        return likewise.audit(model, test, metric=fair, settings=settings, run=run)
 
-    fixed, refits = metric(groups=0, placebos=0), metric(placebos=0)
-    audit("core", fixed)  # whatever is loaded once
-    timed("core", lambda: audit("core", fixed))
-    timed("full", lambda: audit("full", refits))
     learned = timed("learn the metric", metric)
-    timed("full, placebos", lambda: audit("full", learned))
+    metrics = dict(zip(AUDITS, (metric(groups=0, placebos=0), metric(placebos=0)), strict=False))
+    metrics = dict.fromkeys(AUDITS, learned) | metrics
+    for by in ("reach", "flow") if kind in GRADIENTS else ("reach",):
+        audit("core", by)  # whatever is loaded once
+        turns = []
+        for _ in range(repeats):
+            for stage in AUDITS:
+                timed(stage, functools.partial(audit, stage, by))
+            turns.append([seconds.pop(stage) for stage in AUDITS])
+        name = "" if by == "reach" else f"{by}: "
+        for stage, taken in zip(AUDITS, zip(*turns, strict=True), strict=True):
+            seconds[name + stage] = statistics.median(taken)
     question = likewise.Counterparts(may_matter=MAY_MATTER)
     result = timed(
         "counterparts",
@@ -138,18 +154,19 @@ def main() -> int:
     """Measure every kind in a process of its own, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=9045)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         warnings.simplefilter("ignore")
-        print(json.dumps(measure(options.only, options.people)))
+        print(json.dumps(measure(options.only, options.people, options.repeats)))
         return 0
     found = {}
     for kind in KINDS if options.only is None else [options.only]:
         command = [sys.executable, __file__, "--child", "--only", kind]
-        command += ["--people", str(options.people)]
+        command += ["--people", str(options.people), "--repeats", str(options.repeats)]
         found[kind] = json.loads(subprocess.run(command, check=True, stdout=-1).stdout)
     print(table(found))
     if options.json:
@@ -164,19 +181,26 @@ def table(found: dict[str, dict[str, float]]) -> str:
     for stage in stages:
         cells = (f"{row[stage]:.2f}" if stage in row else "" for row in found.values())
         lines.append(f"| {stage} | " + " | ".join(cells) + " |")
-    for words, over, under in (
-        ("full / core", "full", "core"),
-        ("full with placebos / core", "full, placebos", "core"),
-        ("core / 60 rows a person", "core", "model: search"),
-        (
-            "counterparts, pairs apart / 80 rows a person",
-            "counterparts, pairs apart",
-            "model: visits",
-        ),
-    ):
-        cells = (f"{row[over] / row[under]:.1f}" for row in found.values())
-        lines.append(f"| {words} | " + " | ".join(cells) + " |")
+    for name in ("", "flow: "):
+        core, full, some, every = (name + stage for stage in AUDITS)
+        lines.append(ratio(found, f"{full} / core", [full], core))
+        lines.append(ratio(found, f"{some} / core", [some], core))
+        lines.append(ratio(found, f"{every} / core", [every], core))
+        lines.append(ratio(found, f"{name}39 placebos alone / core", [every, full], core))
+    visits = "counterparts, pairs apart"
+    lines.append(ratio(found, "core / 60 rows a person", ["core"], "model: search"))
+    lines.append(ratio(found, f"{visits} / 80 rows a person", [visits], "model: visits"))
     return "\n".join(lines)
+
+
+def ratio(found: dict[str, dict[str, float]], words: str, over: list[str], under: str) -> str:
+    """Return a line of ratios: of one stage, or of what it takes beyond another."""
+    cells = []
+    for row in found.values():
+        known = under in row and all(stage in row for stage in over)
+        beyond = sum(row[stage] for stage in over[1:]) if known else 0.0
+        cells.append(f"{(row[over[0]] - beyond) / row[under]:.1f}" if known else "")
+    return f"| {words} | " + " | ".join(cells) + " |"
 
 
 if __name__ == "__main__":
