@@ -63,19 +63,20 @@ class Entrance:
         return self.coordinates.lift(state) if self.rows is None else state @ self.rows
 
 
-def entrance(network: Ascent, coordinates: Coordinates) -> Entrance:
+def entrance(network: Ascent, coordinates: Coordinates, widest: int = 2) -> Entrance:
     r"""Return how states in ``coordinates`` enter ``network``, by the shorter of two ways.
 
     What costs can be kept as a displacement v, or as weights a of the rows of the first layer:
     :math:`v = a^\top W P`, with the projection P away from the free directions. The second is
-    as exact, and shorter where a layer is narrower than twice its input; it needs a metric with
-    one price, so that the penalty pulls on all weights alike.
+    as exact, and shorter where a layer is narrower than twice its input, or ``widest`` times if it
+    has other merits; it needs a metric with one price, so that the penalty pulls on all weights
+    alike.
     """
     m, d = network.layers[0].weight.shape
     into = coordinates.lower(network.layers[0].weight)
     single = len(network.layers) == 2 and len(network.layers[1].bias) == 1
     factor = network.layers[1].weight[0] if single else np.ones(m, dtype=into.dtype)
-    if not isinstance(coordinates, ThinSplit) or m >= 2 * d:
+    if not isinstance(coordinates, ThinSplit) or m >= widest * d:
         rates, free = coordinates.rates, coordinates.free
         back = np.ascontiguousarray(into.T * factor)
         return Entrance(network, rates, free, into, back, coordinates, scaled=not single)

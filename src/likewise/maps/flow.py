@@ -74,7 +74,7 @@ class GradientFlow(UnfairMap):
     solver
         How the equation is solved; ``auto`` takes the fourth-order exponential method where the
         metric allows it. ``settled_adams`` follows kinks (`SettledKinks`) of networks that have one
-        hidden layer, narrower than twice its input, and is ``exponential2`` elsewhere.
+        hidden layer, not four times as wide as its input, and is ``exponential2`` elsewhere.
     steps
         A number of steps, or the steps themselves (whose sum is then the time). By default
         `likewise.engine.certificate.certify` chooses a number that is accurate enough.
@@ -217,7 +217,7 @@ class GradientFlow(UnfairMap):
         within = self._within(metric)
         if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
             self._refuse_unstable(metric, max(steps))
-        coordinates, way = self._enter(model, metric)
+        coordinates, way = self._enter(model, metric, solver)
         settled = solver == SETTLED and way is not None and way.settles
         if solver == SETTLED and not settled:
             solver = "exponential2"
@@ -229,10 +229,12 @@ class GradientFlow(UnfairMap):
         """Whether the solver ``settled_adams`` can follow the kinks of the model."""
         if not metric.quadratic or self.free_only:
             return False
-        way = self._enter(model, cast(QuadraticForm, metric))[1]
+        way = self._enter(model, cast(QuadraticForm, metric), SETTLED)[1]
         return way is not None and way.settles
 
-    def _enter(self, model: Model, metric: QuadraticForm) -> tuple[Coordinates, Entrance | None]:
+    def _enter(
+        self, model: Model, metric: QuadraticForm, solver: SolverName
+    ) -> tuple[Coordinates, Entrance | None]:
         """Return the coordinates people move in, and how they enter a plain network."""
         dtype, d = self.dtype, metric.free.shape[1]
         coordinates = (
@@ -241,7 +243,8 @@ class GradientFlow(UnfairMap):
             else all_coordinates(metric, self.lam, d, dtype)
         )
         network = Ascent.of(model, dtype)
-        return coordinates, None if network is None else entrance(network, coordinates)
+        widest = 4 if solver == SETTLED else 2
+        return coordinates, None if network is None else entrance(network, coordinates, widest)
 
     def _within(self, metric: QuadraticForm) -> Ellipsoid | None:
         """Return where the free coordinates may go, if they are to be kept anywhere."""
