@@ -44,7 +44,7 @@ def replacing(path: str | Path, *, if_full: str = "") -> Iterator[BinaryIO]:
     """Open a file beside ``path``, which gets that name once all of it is on disk."""
     path = Path(path)
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with writing(path, if_full=if_full):
+    with write_errors(path, if_full=if_full):
         try:
             with beside.open("wb") as file:
                 yield file
@@ -65,7 +65,7 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path, *, if_full: str = "") -> Iterator[None]:
+def write_errors(path: Path, *, if_full: str = "") -> Iterator[None]:
     """Turn what goes wrong when writing into one sentence, with advice for a full disk."""
     try:
         yield

@@ -46,7 +46,7 @@ class OutcomesFile:
             for table in book.tables():
                 if table is None:
                     continue
-                outcomes = signed(Outcomes.from_arrow(table), provenance)
+                outcomes = with_provenance(Outcomes.from_arrow(table), provenance)
                 table = (_hidden(outcomes, numbers) if self.redacted else outcomes).to_arrow()
                 if writer is None:
                     writer = pq.ParquetWriter(file, table.schema)
@@ -55,7 +55,7 @@ class OutcomesFile:
                 writer.close()
 
 
-def signed(outcomes: Outcomes, provenance: Mapping[str, Any]) -> Outcomes:
+def with_provenance(outcomes: Outcomes, provenance: Mapping[str, Any]) -> Outcomes:
     """Return outcomes with the hashes of what they came from, so that no two get mixed up."""
     return dataclasses.replace(outcomes, about={**outcomes.about, **provenance})
 
@@ -89,7 +89,7 @@ def keep_outcomes(
         file.write(book, provenance)
     if isinstance(book, MemoryBook) or record.data.n <= MOST_ROWS:
         tables = [table for table in book.tables() if table is not None]
-        return lambda: signed(Outcomes.from_arrow(pa.concat_tables(tables)), provenance)
+        return lambda: with_provenance(Outcomes.from_arrow(pa.concat_tables(tables)), provenance)
     if outcomes is not None:
         return lambda: Outcomes.read(file.path)
     return too_many

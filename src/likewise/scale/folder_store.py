@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from typing_extensions import override
 
 from likewise.errors import InvalidFile, InvalidSettings
-from likewise.files import read_whole, write_whole, writing
+from likewise.files import read_whole, write_errors, write_whole
 from likewise.fingerprints import of_bytes, of_json
 from likewise.scale.store import Book, FinishedPart, Identity, Store
 
@@ -180,11 +180,11 @@ class Folder(Store):
     @contextlib.contextmanager
     def _open(self, identity: dict[str, str | int]) -> Iterator[Book]:
         self.check()
-        with writing(self._place, if_full=IF_FULL):
+        with write_errors(self._place, if_full=IF_FULL):
             self._place.mkdir(parents=True, exist_ok=True)
         with _locked(self._place):
             self.check()  # nobody else has begun here since
-            with writing(self._place, if_full=IF_FULL):
+            with write_errors(self._place, if_full=IF_FULL):
                 for left in self._place.iterdir():
                     if HALF_WRITTEN.fullmatch(left.name):
                         left.unlink()
@@ -199,7 +199,7 @@ class Folder(Store):
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other audits out of a folder; the lock goes with the process, however that ends."""
-    with writing(folder):
+    with write_errors(folder):
         file = (folder / LOCK).open("wb")
     with file:
         try:

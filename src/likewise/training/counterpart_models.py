@@ -122,12 +122,6 @@ class CounterpartAverage(WithCounterparts):
         own = np.asarray(self.estimator_.predict_proba(X))
         return (1 - self.weight) * own + self.weight * average
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Without columns that may matter, everyone is given the same.
-        tags.classifier_tags.poor_score = self.may_matter is not None
-        return tags
-
 
 @final
 class CounterpartAugmentedClassifier(WithCounterparts):
@@ -217,11 +211,6 @@ class CounterpartAugmentedClassifier(WithCounterparts):
         weight = np.concatenate([np.ones(len(X)), *counts]) * share[every]
         self.estimator_ = fit_weighted(base, rows, y[every], weight, self.random_state)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = self.may_matter is not None
-        return tags
 
 
 def class_weights(y: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

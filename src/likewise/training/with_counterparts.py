@@ -71,6 +71,8 @@ class WithCounterparts(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         inner = getattr(self.estimator, "__sklearn_tags__", None)
         tags.input_tags.allow_nan = inner is not None and inner().input_tags.allow_nan
+        # Without columns that may matter, everyone is given the same.
+        tags.classifier_tags.poor_score = self.may_matter is not None
         return tags
 
     def _groups(self, n: int, protected: Any) -> Shaped[np.ndarray, " n"]:
