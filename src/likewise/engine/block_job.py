@@ -14,14 +14,14 @@ from jaxtyping import Float, Int, Shaped
 
 from likewise.audit_data import AuditData
 from likewise.data.sources import Blocks
-from likewise.engine.meeting import ModelHandle, as_seen, targets
+from likewise.engine.meeting import ModelHandle, as_seen
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.packing import pack
 from likewise.engine.variants import DECIDES, Move, Variant
 from likewise.maps.observe import Observed, Seen, observe, see
 from likewise.maps.unfair_map import BoundMap, among
 from likewise.models import check_conversion
-from likewise.models.base import Model
+from likewise.models.base import Model, targets
 from likewise.models.recalled import Recalled
 from likewise.outcomes import Outcomes
 from likewise.scale.store import Book, FinishedPart, MemoryBook

@@ -10,13 +10,14 @@ from jaxtyping import Bool, Float, Int
 from likewise.data.arrow import column_groups
 from likewise.data.pairs import Pairs
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
-from likewise.engine.meeting import Progress, targets
+from likewise.engine.meeting import Progress
 from likewise.engine.pool import plain
 from likewise.engine.visiting import cluster_numbers
 from likewise.errors import LikewiseError
 from likewise.inference.column_shares import MOST_EXACT, ColumnShare, column_shares, parts_of
 from likewise.inference.counterpart_verdict import TraitEvidence
 from likewise.maps.counterparts import Counterparts
+from likewise.models.base import targets
 from likewise.statistics.honest_worst import honest
 from likewise.statistics.visit_losses import VisitLosses
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Shaped
 
 from likewise.audit_data import AuditData
 from likewise.data.arrow import numbers
 from likewise.data.columns import NumberColumn
 from likewise.data.encode import Encoder
 from likewise.data.table import numeric_columns, with_inputs
-from likewise.errors import InvalidData, InvalidSettings, LikewiseWarning
+from likewise.errors import InvalidSettings, LikewiseWarning
 from likewise.models import Endpoint, as_model, columns_read, open_model
 from likewise.models.base import Model
 from likewise.models.on_table import OnTable, on_table
@@ -98,19 +97,6 @@ def units_of(
 def by_columns(model: Model, people: AuditData) -> OnTable:
     """Return the model as a function of these people's original columns."""
     return on_table(model, people if model.front is not None else as_seen(model, people))
-
-
-def targets(y: Shaped[np.ndarray, " n"], classes: tuple[Any, ...]) -> Shaped[np.ndarray, " n"]:
-    """Return labels as indices of classes, or as numbers for a regression."""
-    if not classes:
-        try:
-            return np.array(y, dtype=np.float64)
-        except ValueError:
-            raise InvalidData(
-                "The model predicts a number, but the label column holds text."
-            ) from None
-    place = {value: index for index, value in enumerate(classes)}
-    return np.array([place[value] for value in y.tolist()], dtype=np.int64)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

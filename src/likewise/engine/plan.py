@@ -16,7 +16,7 @@ from likewise.data.survey import Survey
 from likewise.engine.certificate import Certificate
 from likewise.engine.decide import Judgement
 from likewise.engine.learning import groups_of
-from likewise.engine.meeting import ModelHandle, targets
+from likewise.engine.meeting import ModelHandle
 from likewise.engine.move_stats import MoveStats, observed_ranges
 from likewise.engine.occurring import Occurring
 from likewise.engine.variants import DECIDES, Everyone, GroupOfPeople, Move, Variant
@@ -25,7 +25,7 @@ from likewise.inference.ratio_test import RatioTest
 from likewise.maps.unfair_map import UnfairMap
 from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.metric_file import metric_fingerprint
-from likewise.models.base import Model
+from likewise.models.base import Model, targets
 from likewise.models.performance import Performance
 from likewise.outcomes import Outcomes
 from likewise.scale.executors import Executor, Threads, block_size, processors

@@ -20,7 +20,7 @@ from likewise.engine.decide import (
     searched,
 )
 from likewise.engine.learning import MOST, learn_metric, same_people
-from likewise.engine.meeting import ModelHandle, Progress, as_seen, own_encoder, targets, units_of
+from likewise.engine.meeting import ModelHandle, Progress, as_seen, own_encoder, units_of
 from likewise.engine.occurring import Occurring
 from likewise.engine.plan import Plan
 from likewise.errors import (
@@ -36,7 +36,7 @@ from likewise.metrics.fair_metric import FairMetric
 from likewise.metrics.metric_file import check_belongs
 from likewise.metrics.sample import held_features
 from likewise.models import as_model, check
-from likewise.models.base import Model
+from likewise.models.base import Model, targets
 from likewise.models.performance import performance_of
 from likewise.scale.executors import Executor
 from likewise.settings import Choice, Settings

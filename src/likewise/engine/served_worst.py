@@ -8,12 +8,12 @@ from jaxtyping import Int
 
 from likewise.data.pairs import Pairs
 from likewise.engine.counterpart_audit import CounterpartPlan
-from likewise.engine.meeting import targets
 from likewise.engine.pool import plain
 from likewise.engine.subgroups import FEWEST, JudgedLeaf, SubgroupTree, halves, joint, judged_leaves
 from likewise.engine.visiting import cluster_numbers
 from likewise.inference.counterpart_evidence import counterpart_evidence
 from likewise.inference.counterpart_test import LEAST_PAIRS
+from likewise.models.base import targets
 from likewise.record import SubgroupRecord
 from likewise.statistics.donors import Donors
 from likewise.statistics.honest_worst import honest

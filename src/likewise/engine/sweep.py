@@ -10,12 +10,13 @@ from jaxtyping import Int
 
 from likewise.data.sources import Blocks, PeopleSource
 from likewise.engine.block_job import MoveBlocks
-from likewise.engine.meeting import ModelHandle, Progress, as_seen, targets
+from likewise.engine.meeting import ModelHandle, Progress, as_seen
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.packing import unpack
 from likewise.engine.plan import Plan
 from likewise.engine.variants import People, Variant
 from likewise.errors import Untrustworthy
+from likewise.models.base import targets
 from likewise.scale.executors import Executor, Threads
 from likewise.scale.memory import plan_pieces
 from likewise.scale.store import Book, MemoryBook

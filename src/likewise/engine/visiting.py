@@ -12,10 +12,11 @@ from likewise.audit_data import AuditData
 from likewise.data.pairs import Pairs
 from likewise.data.row_hash import row_hashes
 from likewise.data.sources import Blocks
-from likewise.engine.meeting import ModelHandle, Progress, by_columns, targets
+from likewise.engine.meeting import ModelHandle, Progress, by_columns
 from likewise.engine.pool import plain
 from likewise.maps.ask_visits import PersonLoss
 from likewise.maps.counterparts import BoundCounterparts, Counterparts
+from likewise.models.base import targets
 from likewise.scale.executors import Executor
 from likewise.statistics.donors import Donors
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.inference.estimate import Estimate
 from likewise.inference.estimators import (
@@ -17,6 +16,7 @@ from likewise.inference.estimators import (
     ratio_of_totals,
 )
 from likewise.outcomes import Outcomes
+from likewise.statistics.frame import check_clusters, checked_weights
 from likewise.statistics.moments import RatioMoments
 from likewise.statistics.ratio import UnitSums
 from likewise.statistics.tally import Tally
@@ -153,13 +153,7 @@ class Design:
         cluster: Shaped[np.ndarray, " n"] | None = None,
     ) -> "Design":
         """Return the design of ``n`` people; equal weights and clusters of one count as none."""
-        if n < 2:
-            raise InvalidSample(f"There are {n} people; a test needs at least 2.")
-        bad = 0 if weight is None else int((~((weight > 0) & np.isfinite(weight))).sum())
-        if bad:
-            raise InvalidSample(f"{bad} of {n} weights are not positive numbers.")
-        if weight is not None and np.ptp(weight) == 0:
-            weight = None
+        weight = checked_weights(n, weight)
         unit = None if cluster is None else _numbered(cluster)
         if unit is not None and unit.max() == 0:
             raise InvalidSample("All people are in one cluster; a standard error needs two.")
@@ -242,11 +236,7 @@ def effective_units(weights: Float[np.ndarray, " g"]) -> float:
 
 
 def _numbered(cluster: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    gaps = int(missing(cluster).sum())
-    if gaps:
-        raise InvalidSample(
-            f"{gaps} of {len(cluster)} people have no cluster. Give each one, if need be their own."
-        )
+    check_clusters(cluster)
     if cluster.dtype.kind == "O":
         numbers = {value: k for k, value in enumerate(dict.fromkeys(cluster.tolist()))}
         return np.array([numbers[value] for value in cluster.tolist()], dtype=np.int64)

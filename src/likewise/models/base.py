@@ -188,16 +188,22 @@ class Model(abc.ABC):
         The model's own classes count if it knows them; else the sorted values of the labels;
         ``positive`` names the value that is class 1 of two, which must be the model's own.
         """
-        if self.card.task == "regression":
-            try:
-                return np.asarray(y, dtype=np.float64), ()
-            except ValueError:
-                raise InvalidData(
-                    "The model predicts a number, but the label column holds text."
-                ) from None
-        classes = label_classes(y, self.card.classes, positive)
-        place = {value: index for index, value in enumerate(classes)}
-        return np.array([place[v] for v in y.tolist()], dtype=np.int64), classes
+        known = self.card.classes
+        classes = () if self.card.task == "regression" else label_classes(y, known, positive)
+        return targets(y, classes), classes
+
+
+def targets(y: Shaped[np.ndarray, " n"], classes: tuple[Any, ...]) -> Shaped[np.ndarray, " n"]:
+    """Return labels as indices of classes, or as numbers for a regression."""
+    if not classes:
+        try:
+            return np.array(y, dtype=np.float64)
+        except ValueError:
+            raise InvalidData(
+                "The model predicts a number, but the label column holds text."
+            ) from None
+    place = {value: index for index, value in enumerate(classes)}
+    return np.array([place[value] for value in y.tolist()], dtype=np.int64)
 
 
 def label_classes(

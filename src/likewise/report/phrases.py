@@ -54,6 +54,11 @@ MAPS = {
     "counterparts": "comparison with real counterparts",
 }
 
+NOT_WHY = (
+    "It does not say why, nor that anyone intended it, nor what the law makes of it. It is "
+    "evidence for people to weigh."
+)
+
 SERVED_WORSE = (
     "Served worse means a larger loss: the model is further from the truth. Whether that is to a "
     "person's harm depends on what its decisions mean to them (say which one people want with "
@@ -80,8 +85,7 @@ def not_said(record: Record) -> list[str]:
     if record.counterparts is not None:
         return _not_said_by_counterparts(record.counterparts, record.outcome)
     limits = {
-        "evidence_of_unfairness": "It does not say why, nor that anyone intended it, nor what the "
-        "law makes of it. It is evidence for people to weigh.",
+        "evidence_of_unfairness": NOT_WHY,
         "within_tolerance": "It does not say that nobody is treated unlike their like: it bounds "
         "an average, under this notion of similarity. Single people can fare far worse.",
         "inconclusive": "It does not say that the model passed. The data cannot tell on which "
@@ -123,8 +127,7 @@ def not_said(record: Record) -> list[str]:
 
 def _not_said_by_counterparts(part: CounterpartsRecord, outcome: str) -> list[str]:
     limits = {
-        "evidence_of_unfairness": "It does not say why, nor that anyone intended it, nor what the "
-        "law makes of it. It is evidence for people to weigh.",
+        "evidence_of_unfairness": NOT_WHY,
         "within_tolerance": "It does not say that nobody is treated unlike their like: it bounds "
         "an average over each group. Single people can fare far worse.",
         "inconclusive": "It does not say that the model passed. The data cannot tell on which "

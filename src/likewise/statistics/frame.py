@@ -181,8 +181,8 @@ class Frame:
     def of(cls, outcomes: Outcomes, cap: float = 10.0) -> "Frame":
         """Return what the outcomes of everyone, in memory, say."""
         n = len(outcomes)
-        weight = _checked_weights(outcomes)
-        _check_clusters(outcomes)
+        weight = checked_weights(len(outcomes), outcomes.weight)
+        check_clusters(outcomes.cluster)
         each = np.ones(n) if weight is None else weight
         total = float(each.sum())
         task = str(outcomes.about.get("task", "classification"))
@@ -210,23 +210,24 @@ class Frame:
         return dataclasses.replace(self, traits={}, horizons=())
 
 
-def _checked_weights(outcomes: Outcomes) -> np.ndarray | None:
-    n, weight = len(outcomes), outcomes.weight
+def checked_weights(
+    n: int, weight: Float[np.ndarray, " n"] | None
+) -> Float[np.ndarray, " n"] | None:
+    """Return weights of people that a test can be made with; equal ones are none."""
     if n < 2:
         raise InvalidSample(f"There are {n} people; a test needs at least 2.")
     bad = 0 if weight is None else int((~((weight > 0) & np.isfinite(weight))).sum())
     if bad:
         raise InvalidSample(f"{bad} of {n} weights are not positive numbers.")
-    # Equal weights are none.
     return weight if weight is not None and np.ptp(weight) > 0 else None
 
 
-def _check_clusters(outcomes: Outcomes) -> None:
-    gaps = 0 if outcomes.cluster is None else int(missing(outcomes.cluster).sum())
-    if gaps:
+def check_clusters(cluster: Shaped[np.ndarray, " n"] | None) -> None:
+    """Refuse people of whom some have no cluster."""
+    gaps = 0 if cluster is None else int(missing(cluster).sum())
+    if cluster is not None and gaps:
         raise InvalidSample(
-            f"{gaps} of {len(outcomes)} people have no cluster. Give each one, if need be their "
-            "own."
+            f"{gaps} of {len(cluster)} people have no cluster. Give each one, if need be their own."
         )
 
 
