@@ -108,3 +108,35 @@ def test_the_settings_of_the_audit_are_named(saved, tmp_path):
     assert "settings abcdef012345" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert json.loads((tmp_path / "look.json").read_text())["settings_hash"] == "abcdef0123456789"
+
+
+@pytest.mark.parametrize(
+    ("placebos", "says"),
+    [
+        ([{}], "no placebo was tried"),
+        ([{"loss_ratio": 0.4}], "as sensitive to a trait that means nothing (traits shuffled: p"),
+        ([{"loss_ratio": 0.01}, {"loss_ratio": 0.4}], "p = 0.4)"),
+        ([{"loss_ratio": 0.01}, {}], ""),
+    ],
+)
+def test_a_learned_metric_accuses_only_if_the_placebos_of_its_audits_allow_it(
+    saved, tmp_path, placebos, says
+):
+    pieces = [saved(f"{k}.parquet", 1.6, placebo=p)[0] for k, p in enumerate(placebos)]
+    state, now = tmp_path / "state.json", tmp_path / "now.json"
+    for piece in pieces:  # what placebos said is kept between runs
+        result = run(piece, "--state", state, "--json", now)
+    told = json.loads(now.read_text())
+    words = " ".join(result.stdout.split())
+    assert result.exit_code == (0 if says else 1)
+    assert told["outcome"] == ("inconclusive" if says else "evidence_of_unfairness")
+    assert told["rejected"] == (not says)
+    assert says in words
+    assert says in told["held_back"]
+    assert ("Inconclusive: the e-value reached 20 at row" in words) == bool(says)
+
+
+def test_an_infinite_e_value_is_said_in_the_file_as_in_results(saved, tmp_path):
+    path, _ = saved("monday.parquet", 40.0, n=400)
+    run(path, "--json", tmp_path / "now.json")
+    assert json.loads((tmp_path / "now.json").read_text())["e_value"] == "Infinity"

@@ -16,11 +16,12 @@ from typing import ClassVar, final
 from typing_extensions import override
 
 from likewise.checks.reach_crosscheck import ReachCrosscheck, may_replace, search_beside
-from likewise.engine.decide import AS_SENSITIVE, Judgement, judge
+from likewise.engine.decide import Judgement, judge
 from likewise.engine.move_stats import MoveStats
 from likewise.engine.plan import Check, Finding, Plan
 from likewise.engine.variants import DECIDES, Move, Variant
 from likewise.inference.ratio_test import RatioTest
+from likewise.inference.verdict import AS_SENSITIVE
 from likewise.maps.unfair_map import UnfairMap
 from likewise.record import PlaceboRecord
 

@@ -35,7 +35,8 @@ def monitor(
 
     All pieces must come from the same model, metric and map. Files that were fed before are
     recognised and skipped, so `likewise monitor outcomes/*.parquet --state state.json` can run
-    every night. The exit code is 1 from the first evidence of unfairness on.
+    every night. The exit code is 1 from the first evidence of unfairness on. A metric that was
+    learned accuses only if the audits' placebos allow it.
 
     Example: likewise monitor monday.parquet tuesday.parquet --state state.json
     """
@@ -86,7 +87,12 @@ def _sentences(look: Any) -> list[str]:
     from likewise.report.layout import number, percent, wrap
 
     needed = f"{1 / look.alpha:g}"
-    if look.rejected:
+    if look.held_back:
+        verdict = (
+            f"Inconclusive: the e-value reached {needed} at row {look.rejected_at}, but "
+            f"{look.held_back}."
+        )
+    elif look.rejected:
         verdict = (
             f"Evidence of unfairness since row {look.rejected_at}: the e-value reached {needed} "
             f"there. However often one looks, a model within the tolerance {look.delta:g} ever "
@@ -118,9 +124,9 @@ def _fingerprint(path: Path) -> str:
 def _write(path: Path, look: Any, made: str) -> None:
     import dataclasses
     import json
-    import math
 
     from likewise.files import write_whole
+    from likewise.inference.verdict import plain
 
     values = dataclasses.asdict(look) | {
         "e_value": look.e_value,
@@ -128,8 +134,4 @@ def _write(path: Path, look: Any, made: str) -> None:
         "outcome": look.outcome,
         "settings_hash": made,
     }
-    plain = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
-    write_whole(path, f"{json.dumps(plain, indent=2)}\n".encode())
+    write_whole(path, f"{json.dumps(plain(values), indent=2)}\n".encode())

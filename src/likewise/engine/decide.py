@@ -6,7 +6,7 @@ from typing import Any
 
 from likewise.errors import InvalidSettings, nearest
 from likewise.inference.ratio_test import RatioTest, delta_curve
-from likewise.inference.verdict import Evidence, Verdict
+from likewise.inference.verdict import Evidence, Verdict, placebos_against, placebos_tried
 from likewise.metrics.fair_metric import FairMetric
 from likewise.models.base import ModelCard
 from likewise.outcomes import Outcomes
@@ -15,9 +15,6 @@ from likewise.settings import Choice, Settings
 from likewise.settings.choices import MAPS, TESTS, make, note, parameters
 from likewise.statistics.frame import Frame
 from likewise.statistics.tally import Tally
-
-AS_SENSITIVE = "the model is as sensitive to a trait that means nothing"
-"""Why a learned metric does not accuse."""
 
 EVERY = 4
 """Of a curve's 101 tolerances, the result file keeps every fourth, the first and the last."""
@@ -121,21 +118,15 @@ def judge_outcomes(outcomes: Outcomes, settings: Settings) -> Judgement:
     if about.get("refitted"):
         why = "The metric's own uncertainty is not in the outcomes, so nothing is within tolerance."
         judgement = dataclasses.replace(judgement, against_tolerance=(why,))
-    shuffled = about.get("placebo")
-    if not isinstance(shuffled, dict) or settings.decide.interval == "paper":
+    if settings.decide.interval == "paper":
         return judgement
     evidence = {
-        name: dataclasses.replace(found, held_back=_held_back(shuffled.get(name), settings.alpha))
+        name: found
+        if (tried := placebos_tried(about, name)) is None
+        else dataclasses.replace(found, held_back=placebos_against(tried, settings.alpha))
         for name, found in judgement.evidence.items()
     }
     return dataclasses.replace(judgement, evidence=evidence)
-
-
-def _held_back(p: Any, alpha: float) -> str:
-    """Say why a learned metric cannot accuse, given what shuffled traits said of its audit."""
-    if not isinstance(p, int | float):
-        return "the audit tried no placebo (repeat it with this tolerance)"
-    return "" if p <= alpha else f"{AS_SENSITIVE} (p = {p:.2g})"
 
 
 def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:

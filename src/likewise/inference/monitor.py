@@ -25,6 +25,7 @@ from likewise.inference.sequential import (
     lower_end,
     play,
 )
+from likewise.inference.verdict import placebos_against, placebos_tried
 from likewise.outcomes import Outcomes, troubles
 
 FIXED = ("map", "output", "classes", "settings_hash", "model", "metric")
@@ -51,6 +52,8 @@ class Look:
         The row at which that lower end first exceeded the tolerance. It does not decide.
     delta, alpha
         Tolerance, and how often a model at the tolerance may ever be accused.
+    held_back
+        Why a full purse accuses nobody (placebos); empty if nothing holds it back.
     """
 
     n: int
@@ -62,6 +65,7 @@ class Look:
     sequence_rejected_at: int | None
     delta: float
     alpha: float
+    held_back: str = ""
 
     @property
     def e_value(self) -> float:
@@ -70,8 +74,8 @@ class Look:
 
     @property
     def rejected(self) -> bool:
-        """Whether the betting game found evidence of unfairness, now or earlier."""
-        return self.rejected_at is not None
+        """Whether the purse was ever full, and nothing holds an accusation back."""
+        return self.rejected_at is not None and not self.held_back
 
     @property
     def outcome(self) -> str:
@@ -87,12 +91,14 @@ class Monitor:
     :math:`H_0: E R \le \delta` no strategy can expect to win, so their mean purse :math:`K_t` ever
     reaches :math:`1/\alpha` with probability at most :math:`\alpha` (Ville's inequality): for any
     number of rows and looks, without a moment beyond the mean. It is watched at every row, so a
-    decision depends neither on when one looks nor on how rows are cut into pieces; once made, it
-    stays.
+    decision depends neither on when one looks nor on how rows are cut; once made, it stays.
 
     *A confidence sequence stands beside it.* Its lower end says how large the ratio is; it holds
     in the limit, uniformly over all looks. Its mirror image is not offered: with skewed ratios it
     would certify too often.
+
+    *A learned metric accuses only if placebos allow it*: of the audits fed, one at least must have
+    tried shuffled traits, and all that did must have found the real ones to matter more.
 
     Both ask that model, map, metric and reach were fixed beforehand, and that rows come in an
     order that does not depend on their ratios. Whether the purse was ever full depends on every
@@ -177,6 +183,7 @@ class Monitor:
         n, excess, squares = np.array([[purse.n], [purse.excess], [purse.squares]], np.float64)
         bound = float(lower_end(game, n, excess, squares)[0]) if purse.n else -math.inf
         joined = purse.log_joined or (-math.inf,) * len(BETS)
+        tried = None if purse.rejected_at is None else self._audit.get("placebos")
         log_k = log_mean_wealth(game, n, np.array([purse.log_wealth]), np.array([joined]))
         return Look(
             n=purse.n,
@@ -188,6 +195,7 @@ class Monitor:
             sequence_rejected_at=purse.sequence_rejected_at,
             delta=game.delta,
             alpha=game.alpha,
+            held_back="" if tried is None else placebos_against(tried, game.alpha),
         )
 
     def save(self, path: str | Path) -> None:
@@ -253,7 +261,9 @@ class Monitor:
                     f"These outcomes come from another audit: their {name} is {value!r}, and the "
                     f"rows before had {self._audit[name]!r}. A monitor follows one fixed audit."
                 )
-        return {**now, **self._audit}
+        if (tried := placebos_tried(about, "loss_ratio")) is None:
+            return {**now, **self._audit}
+        return {**now, **self._audit, "placebos": [*self._audit.get("placebos", ()), *tried]}
 
     def _check(self, ratios: Float[np.ndarray, " n"]) -> None:
         if len(ratios) == 0:

@@ -2,12 +2,15 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from likewise.inference.estimate import ROUNDING, Bounds, Estimate, quantile
 
 Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
+
+AS_SENSITIVE = "the model is as sensitive to a trait that means nothing"
+"""Why a learned metric does not accuse."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; not-a-number is ``None``, and infinity is text."""
-        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,11 +258,29 @@ class Evidence:
         return f"{within} the strict e-value does not reach {1 / alpha:g}: nothing is certified."
 
 
-def _plain(value: Any) -> Any:
+def placebos_against(tried: Sequence[float], alpha: float) -> str:
+    """Say why a learned metric cannot accuse, given the p-values of its audits' placebos."""
+    if not tried:
+        return "no placebo was tried (audit again with --checks full)"
+    worst = max(tried)
+    return "" if worst <= alpha else f"{AS_SENSITIVE} (traits shuffled: p = {worst:.2g})"
+
+
+def placebos_tried(about: Mapping[str, Any], test: str) -> tuple[float, ...] | None:
+    """Return what outcomes say of a test's placebos, as p-values; None if none is needed."""
+    shuffled = about.get("placebo")
+    if not isinstance(shuffled, Mapping):
+        return None
+    p = shuffled.get(test)
+    return (float(p),) if isinstance(p, int | float) and p == p else ()
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: not-a-number is ``None``, and infinity is text."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, Mapping):
-        return {name: _plain(v) for name, v in value.items()}
+        return {name: plain(v) for name, v in value.items()}
     return value
