@@ -8,7 +8,7 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 47_200,
+    "lines": 47_600,
     "modules_of_an_audit": 113,
     "functions_of_an_audit": 1252,
     "room_changes_of_an_audit": 50,
