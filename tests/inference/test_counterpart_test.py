@@ -152,6 +152,16 @@ def test_near_and_far_people_must_agree(rng):
     assert verdict.outcome == "inconclusive"
 
 
+def test_pairs_that_differ_in_what_may_matter_decide_nothing(rng):
+    test = CounterpartTest()
+    one = evidence(visited(rng, harm=1.0), test)
+    assert test.decide([one]).outcome == "evidence_of_unfairness"
+    doubted = dataclasses.replace(one, unbalanced={"a": "a is above b", "b": "a is above b"})
+    verdict = test.decide([doubted])
+    assert verdict.outcome == "inconclusive"
+    assert verdict.groups[0].reasons == ("a is above b",)
+
+
 def test_the_worst_served_are_shown_with_their_pair(rng):
     test = CounterpartTest(most=3)
     donors = visited(rng, harm=0.6)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from likewise.audit_data import AuditData
+from likewise.data.balance import unbalanced
 from likewise.data.pairs import Pairs
 from likewise.data.sources import Source
 from likewise.data.survey import Survey
@@ -214,7 +215,13 @@ def ask_counterparts(
     """
     asked = {trait: (plan.question, pairs) for trait, pairs in plan.pairs.items()}
     visited = plan.visits(asked, progress)
-    evidence = {t: plan.evidence(t, plan.pairs[t], visited[t]) for t in plan.pairs}
+    evidence = {
+        trait: dataclasses.replace(
+            plan.evidence(trait, pairs, visited[trait]),
+            unbalanced=unbalanced(pairs, plan.pool.table),
+        )
+        for trait, pairs in plan.pairs.items()
+    }
     hopeful = plan.test.decide(list(evidence.values()), {t: {} for t in evidence})
     if not everything and hopeful.outcome != "within_tolerance":
         verdict = plan.test.decide(list(evidence.values()), None)

@@ -37,8 +37,9 @@ class CounterpartTest:
     r"""Tests :math:`E S \le \delta` for every group of every trait.
 
     Evidence of unfairness: the larger of two p-values, that of S against ``delta`` and that of
-    the swap test, is at most ``alpha`` after Holm's correction over traits and groups, and the
-    estimates of all people and of the near ones lie on the same side of ``delta``. Within
+    the swap test, is at most ``alpha`` after Holm's correction over traits and groups, the
+    estimates of all people and of the near ones lie on the same side of ``delta``, and the members
+    of pairs do not differ on average in what may matter. Within
     tolerance: for every group the upper bounds of the pessimistic ratio and of the capped one are
     at most ``delta``, there are enough people, and no column that may matter carries the finding.
 
@@ -162,6 +163,8 @@ class CounterpartTest:
                 f"people whose counterparts are near give {group.near_estimate:.3g}, all people "
                 f"{group.estimate:.3g}: on two sides of {self.delta:g}"
             )
+        if not group.unchanged and (how := one.unbalanced.get(group.group or "")):
+            doubts.append(how)
         upper = group.bounds.upper_bound(self.alpha)
         worst_upper = group.worst_bounds.upper_bound(self.alpha)
         capped_upper = group.capped_bounds.upper_bound(self.alpha)

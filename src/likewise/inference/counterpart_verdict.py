@@ -52,6 +52,8 @@ class TraitEvidence:
         The people served worst.
     m
         Pairs that visited each person, for each other group.
+    unbalanced
+        For groups whose pairs differ in what may matter, how.
     """
 
     trait: str
@@ -60,6 +62,7 @@ class TraitEvidence:
     without_group: int
     worst: tuple[WorstServed, ...]
     m: int
+    unbalanced: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
