@@ -17,7 +17,7 @@ from likewise.models.native import (
     TableAnswer,
     TableModel,
     lightgbm_categories,
-    xgboost_categories,
+    xgboost_answer,
 )
 
 _PROBABILITIES = (
@@ -52,7 +52,7 @@ def read_xgboost(content: bytes, source: str) -> Opened:
     booster = xgboost.Booster(model_file=bytearray(content))
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     names = tuple(booster.feature_names or ())
-    answer = TableAnswer(XgboostRows(booster), names, xgboost_categories(booster))
+    answer = xgboost_answer(XgboostRows(booster), booster, names)
     return _opened(content, source, answer, objective, booster.num_features())
 
 

@@ -1,19 +1,60 @@
 """Boosted trees that read tables themselves: categories and missing values as at training."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from likewise.errors import need
+from likewise.errors import InvalidModel, need
 from likewise.losses import Output
 from likewise.models.scikit import Answer, features_of, looked_through, width_of
 
 NO_CATEGORY = "nan"
 """What CatBoost is given for a missing category, as from ``astype(str)``: it takes no gaps."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CutLevels:
+    """Names of categories as XGBoost keeps them, and may have cut them.
+
+    It counts the letters of a pandas data frame where it should count bytes: of names with
+    letters beyond ASCII each is cut elsewhere, and as many bytes as are too many at the end are
+    lost. The lengths are kept, so a name is known by its length and by what is left of it.
+
+    Parameters
+    ----------
+    pieces
+        The bytes that XGBoost takes for each name.
+    """
+
+    pieces: tuple[bytes, ...]
+
+    def places(self, name: str, values: Iterable[str]) -> dict[str, int]:
+        """Return which level of the column ``name`` each of some values is."""
+        values = list(values)
+        exact = {piece.decode(errors="replace"): j for j, piece in enumerate(self.pieces)}
+        return {v: exact[v] if exact.keys() >= set(values) else self._of(name, v) for v in values}
+
+    def _of(self, name: str, value: str) -> int:
+        whole, start, fitting = b"".join(self.pieces).decode(errors="ignore"), 0, []
+        for place, piece in enumerate(self.pieces):
+            left = whole[start : start + len(piece)]
+            start += len(piece)
+            if left == value:
+                return place
+            if len(left) < len(piece) == len(value) and value.startswith(left):
+                fitting.append(place)
+        if len(fitting) == 1:
+            return fitting[0]
+        if not fitting:
+            raise InvalidModel(f"The XGBoost model was not trained with {value!r} for {name!r}.")
+        raise InvalidModel(
+            "XGBoost keeps names of categories with letters beyond ASCII cut short, and of those "
+            f"of {name!r} too little is left to know {value!r}. Train it with plain names."
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,24 +72,42 @@ class TableAnswer:
         the library does not keep them.
     text
         Whether categories are given as text, gaps included (CatBoost).
+    cut
+        Levels that may be kept wrongly, by name; rows are then given as numbers, categories by
+        their places (XGBoost).
     """
 
     method: Any
     columns: tuple[str, ...]
     categories: Mapping[str, tuple[Any, ...] | None]
     text: bool = False
+    cut: Mapping[str, CutLevels] = dataclasses.field(default_factory=dict)
 
     def __call__(self, table: pa.Table) -> Any:
         """Return probabilities or values, one row a person."""
         rows = table.select(list(self.columns)) if self.columns else table
         if not self.columns:
             return self.method(np.column_stack([_floats(column) for column in rows.columns]))
+        if self.cut:
+            return self.method(np.column_stack([self._places(n, rows[n]) for n in self.columns]))
         pandas = need("pandas", "boosted", "A model that reads named columns")
         return self.method(
             pandas.DataFrame(
                 {name: self._column(pandas, name, rows[name]) for name in self.columns}
             )
         )
+
+    def _places(self, name: str, column: Any) -> Any:
+        if name not in self.categories:
+            return _floats(column)
+        found, known = column.to_pylist(), self.categories[name] or ()
+        levels = {value for value in found if value is not None}
+        place = {value: j for j, value in enumerate(known)}
+        if name in self.cut:
+            place = self.cut[name].places(name, levels)
+        elif not place.keys() >= levels:
+            raise InvalidModel(f"The XGBoost model does not know all values of {name!r}.")
+        return np.array([place.get(value, np.nan) for value in found], dtype=np.float64)
 
     def _column(self, pandas: Any, name: str, column: Any) -> Any:
         if pa.types.is_dictionary(column.type):
@@ -112,17 +171,32 @@ def _answer(estimator: Any, categories: Mapping[str, Any], text: bool = False) -
 def _xgboost(estimator: Any) -> TableAnswer | None:
     if not hasattr(estimator, "get_booster"):
         return None
-    return _answer(estimator, xgboost_categories(estimator.get_booster()))
+    answer = Answer.of(estimator).method
+    return xgboost_answer(answer, estimator.get_booster(), features_of(estimator))
 
 
-def xgboost_categories(booster: Any) -> dict[str, tuple[Any, ...] | None]:
-    """Return the levels of the categorical inputs of an XGBoost model."""
+def xgboost_answer(method: Any, booster: Any, columns: tuple[str, ...]) -> TableAnswer:
+    """Return how an XGBoost model reads a table: with the categories that it keeps."""
+    kept = _xgboost_categories(booster)
+    text = {
+        n: a.cast("binary").to_pylist()
+        for n, a in kept.items()
+        if a is not None and pa.types.is_string(a.type)
+    }
+    plain = b"".join(piece for pieces in text.values() for piece in pieces).isascii()
+    cut = {} if plain else {name: CutLevels(tuple(pieces)) for name, pieces in text.items()}
+    levels = {n: None if a is None or n in cut else tuple(a.to_pylist()) for n, a in kept.items()}
+    return TableAnswer(method, columns, levels, cut=cut)
+
+
+def _xgboost_categories(booster: Any) -> dict[str, Any]:
+    """Return the levels of the categorical inputs of an XGBoost model, as it keeps them."""
     names, types = booster.feature_names or (), booster.feature_types or ()
     named = [name for name, kind in zip(names, types, strict=False) if kind == "c"]
     if not named or not hasattr(booster, "get_categories"):
         return dict.fromkeys(named)
     kept = dict(booster.get_categories(export_to_arrow=True).to_arrow() or ())
-    return {n: tuple(kept[n].to_pylist()) if kept.get(n) is not None else None for n in named}
+    return {name: kept.get(name) for name in named}
 
 
 def _lightgbm(estimator: Any) -> TableAnswer | None:

@@ -4,12 +4,15 @@ A graph can ask for all the memory there is, and a library that reads it can cra
 happens to a process that has nothing to lose; what it opens in peace is then opened for good.
 """
 
+import dataclasses
 import hashlib
+import importlib.abc
 import multiprocessing
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -101,10 +104,21 @@ def main(source: str, most: int) -> int:
     return 0
 
 
+@dataclasses.dataclass(frozen=True)
+class _Without(importlib.abc.MetaPathFinder):
+    """Lets some packages look as if they were not installed, to compiled code, too."""
+
+    packages: tuple[str, ...]
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        if name.partition(".")[0] in self.packages:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
 def _read_trees(content: bytes, source: str, suffix: str) -> None:
     if suffix != ".cbm":
         # To read trees takes neither, and to import them takes four times as long as the rest.
-        sys.modules.update({"sklearn": None, "pandas": None})  # type: ignore[dict-item]
+        sys.meta_path.insert(0, _Without(("sklearn", "pandas")))
     from likewise.models import boosted
 
     boosted.read_bytes(content, source, suffix, tried=True, strange=True)
