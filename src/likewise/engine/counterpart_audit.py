@@ -12,7 +12,8 @@ from likewise.data.sources import Source
 from likewise.data.survey import Survey
 from likewise.engine.chosen_loss import ChosenLoss, choose_loss
 from likewise.engine.meeting import ModelHandle, Progress, as_seen, by_columns
-from likewise.engine.pool import Pool, check_columns
+from likewise.engine.pool import Pool, check_columns, plain
+from likewise.engine.pool_values import check_groups, compare_values
 from likewise.engine.prepare import label_classes, meet, unlabelled
 from likewise.engine.visiting import BLOCK, VisitBlocks, Visited, visit_everyone
 from likewise.errors import InvalidData, InvalidSettings
@@ -143,6 +144,12 @@ def prepare_counterparts(
     check_columns(question, traits, people.table, pool.table)
     ask = by_columns(wrapped, people)
     question = with_columns(question, traits, ask.columns)
+    for trait in traits:
+        check_groups(trait, known.traits[trait], pool.table)
+    if pool.given:
+        compared = dict.fromkeys((*ask.columns, *(question.may_matter or ())))
+        names = [name for name in compared if name not in traits]
+        compare_values(names, plain(people.table), pool.table)
     classes = known_classes(wrapped, known, settings)
     if wrapped.front is None:
         seen = as_seen(wrapped, people)

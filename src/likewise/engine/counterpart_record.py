@@ -123,7 +123,7 @@ def _group(
             "outcome": verdict.outcome,
             "reasons": verdict.reasons,
         }
-    if evidence.std_error == 0:  # nothing varies, so that no bound is to be had in this way
+    if not evidence.std_error > 0:  # nothing varies, so that no bound is to be had in this way
         found |= dict.fromkeys(NO_SPREAD, math.nan) | {"interval": (math.nan, math.nan)}
     if evidence.no_counterpart == evidence.n:
         found |= dict.fromkeys(NOTHING_COMPARED, math.nan)

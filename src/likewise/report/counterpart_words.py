@@ -137,7 +137,9 @@ def near(trait: CounterpartTrait) -> str:
         f"{trait.pairs} pairs, members {number(trait.pair_distance, 3)} standard deviations apart "
         "(median)"
     )
-    return f"{words}; visitors not all near for {shares}" if far else f"{words}; all visitors near"
+    words += f"; visitors not all near for {shares}" if far else "; all visitors near"
+    lone = trait.without_group
+    return f"{words}; {lone} people are in no group of the pool" if lone else words
 
 
 def columns_left_out(part: CounterpartsRecord) -> list[str]:

@@ -135,7 +135,8 @@ class Donors:
             1
         ].reshape(-1)
         weight = self.person["weight"][keep]
-        return [np.bincount(place, weight * value[keep]) for value in values]
+        # Of nobody, bincount makes integers.
+        return [np.bincount(place, weight * value[keep]).astype(np.float64) for value in values]
 
 
 LOSSES = ("after", "before", "worst_after", "worst_before")
