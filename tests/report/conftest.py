@@ -8,6 +8,9 @@ import pytest
 
 from likewise.record import (
     CertificateRecord,
+    CounterpartGroup,
+    CounterpartsRecord,
+    CounterpartTrait,
     DataRecord,
     DecidedBy,
     DeltaCurveRecord,
@@ -253,10 +256,42 @@ def make_record(**changes):
     return Record.model_validate(values | changes)
 
 
+def make_counterparts(**groups):
+    """Return counterparts of one trait; a group has what a test wants otherwise."""
+    usual = {"trait": "sex", "n": 400, "estimate": 1.4, "std_error": 0.02}
+    usual |= {"lower_bound": 1.36, "upper_bound": 1.44, "certifying_bound": 1.46}
+    usual |= {"interval": (1.35, 1.45), "adjusted_p_value": 0.004, "swap_p_value": 0.001}
+    usual |= {"outcome": "evidence_of_unfairness"}
+    made = [CounterpartGroup(**usual | {"group": name} | own) for name, own in groups.items()]
+    worst = min(one.outcome for one in made)
+    trait = CounterpartTrait(
+        trait="sex",
+        outcome=worst,
+        pairs=300,
+        overall=CounterpartGroup(**usual | {"outcome": None}),
+        groups=tuple(made),
+    )
+    return CounterpartsRecord(
+        may_matter=("age",),
+        free=("district",),
+        loss="loss",
+        m=10,
+        caliper=0.25,
+        swaps=999,
+        seed=0,
+        pool="train.csv",
+        pool_size=1000,
+        pool_given=True,
+        traits=(trait,),
+    )
+
+
 @pytest.fixture(scope="session")
 def make():
     """What makes records, tests and persons, each with what a test wants otherwise."""
-    return types.SimpleNamespace(record=make_record, test=make_test, person=make_person)
+    return types.SimpleNamespace(
+        record=make_record, test=make_test, person=make_person, counterparts=make_counterparts
+    )
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,18 @@ def test_p_values_are_corrected_for_the_number_of_tests(four):
     assert not found.rejected("edge", "loss_ratio")
 
 
+def test_what_an_audit_holds_back_is_no_evidence_in_a_comparison(four):
+    test = four["baseline"].tests["loss_ratio"]
+    held = test.model_copy(update={"rejected": False, "held_back": "a coin does as much"})
+    mixed = four | {"baseline": four["baseline"].model_copy(update={"tests": {"loss_ratio": held}})}
+    found = compare(mixed)
+    assert not found.rejected("baseline", "loss_ratio")
+    assert found.rejected("reductions", "loss_ratio")
+    line = next(line for line in words(found).splitlines() if line.startswith("baseline"))
+    assert line.endswith("held")
+    assert "held back by its own audit" in comparison_page(found)
+
+
 def test_the_text_fits_a_terminal_and_names_every_model(four):
     text = words(compare(four))
     assert max(map(len, text.splitlines())) <= 80

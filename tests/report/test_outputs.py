@@ -73,6 +73,42 @@ def test_junit_survives_what_xml_cannot_hold(record):
     assert suite.findall("testcase")[2].get("name") == r'sex: a\x00\x08<b>&"\ud800'
 
 
+def failures(record):
+    suite = ElementTree.fromstring(to_junit(record))[0]
+    return [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None]
+
+
+def rejected(record):
+    rows = csv.DictReader(io.StringIO(groups_csv(record)))
+    return [f"{row['trait']}: {row['group']}" for row in rows if row["rejected"] == "True"]
+
+
+def test_what_an_audit_holds_back_is_a_failure_nowhere(make):
+    held = make.test(rejected=False, outcome="inconclusive", held_back="a coin does as much")
+    other = make.test("error_rate_ratio")  # rejects, and does not decide
+    tests = {"loss_ratio": held, "error_rate_ratio": other}
+    record = make.record(outcome="inconclusive", tests=tests)
+    assert (failures(record), rejected(record)) == ([], [])
+    assert "The audit itself accuses no group" in to_markdown(record)
+    accused = make.record(tests=tests)
+    assert len(rejected(accused)) == 4
+    assert "accuses no group" not in to_markdown(accused)
+
+
+def test_with_counterparts_the_groups_are_theirs(make, record):
+    part = make.counterparts(Frau={}, Mann={"estimate": 1.0, "outcome": "within_tolerance"})
+    name = "counterparts, sex: Frau"
+    found = make.record(
+        counterparts=part,
+        tests={name: make.test(name, map="counterparts"), **record.tests},
+        decided_by=record.decided_by.model_copy(update={"map": "counterparts", "test": name}),
+    )
+    assert failures(found) == [f"{name} (decides)", "sex: Frau"]
+    assert rejected(found) == ["sex: Frau"]
+    assert "| sex: Frau | 400 | 1.400 | 1.350 – 1.450 | 0.0040 |" in to_markdown(found)
+    assert "race" not in to_markdown(found).split("By group")[1]
+
+
 def test_csv_cannot_run_as_a_formula(record):
     evil = ("=cmd|'/c calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", ' =1,"x"\n')
     groups = tuple(record.groups[0].model_copy(update={"group": text}) for text in evil)

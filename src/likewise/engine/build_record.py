@@ -63,14 +63,14 @@ def build_record(
     )
     parts = joined(
         [
-            {"diagnostics": {"mean_fair_distance": mean_fair_distance(found)}},
+            {"diagnostics": {"mean_fair_distance": float(found.tally.fair_distance.value[0])}},
             *(finding.record for finding in findings),
         ]
     )
     refitted = any(refit.used for refit in parts.get("refits", {}).values())
     this_metric = not refitted and plan.metric.origin is not None and plan.map.goes_by_metric
     counts = found.tally.status.counts()
-    return Record(
+    record = Record(
         likewise_version=importlib.metadata.version("likewise"),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         outcome=deciding.outcome,
@@ -120,6 +120,7 @@ def build_record(
         seconds={"total": seconds},
         **parts,
     )
+    return record.model_copy(update={"groups": record.judged_groups()})
 
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -134,11 +135,6 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             else:
                 whole[name] = whole[name] + value
     return whole
-
-
-def mean_fair_distance(found: MoveStats) -> float:
-    """Return how far people were moved, at a price."""
-    return float(found.tally.fair_distance.value[0])
 
 
 def _uncertified(plan: Plan) -> tuple[str, ...]:

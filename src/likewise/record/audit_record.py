@@ -100,6 +100,23 @@ class Record(Part):
             raise ValueError("the counts and edges of the distribution do not make a histogram")
         return self
 
+    def judged_groups(self) -> tuple[GroupRecord, ...]:
+        """Return the groups that the audit is about, each accused only where it accuses.
+
+        With counterparts those are their own. Values under a learned metric take it as given and
+        know no placebos: unless the verdict is evidence, no group is accused by them.
+        """
+        if self.counterparts is not None:
+            return tuple(g.as_group() for trait in self.counterparts.traits for g in trait.groups)
+        if self.outcome == "evidence_of_unfairness" or not self.metric.learned:
+            return self.groups
+        return tuple(group.model_copy(update={"rejected": False}) for group in self.groups)
+
+    def accused_by(self, test: TestRecord) -> bool:
+        """Tell whether a test accuses and is one of those that the verdict goes by."""
+        decides = test.map == self.decided_by.map
+        return test.rejected and decides and self.outcome == "evidence_of_unfairness"
+
     def verdict(self, test: str) -> TestRecord:
         """Return one test by name: ``record.verdict("loss_ratio").S_n``."""
         if test not in self.tests:

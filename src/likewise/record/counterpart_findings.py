@@ -6,7 +6,7 @@ from pydantic import Field
 
 from likewise.record.findings import ColumnShareRecord
 from likewise.record.json_text import Anything, Count, Hash, Number, Share, Size, Text
-from likewise.record.record_parts import Outcome, Part
+from likewise.record.record_parts import GroupRecord, Outcome, Part
 
 ENOUGH = 100
 """People of a group whose ratio can be compared with others'."""
@@ -46,6 +46,23 @@ class CounterpartGroup(Part):
     detectable: Number = math.nan
     outcome: Outcome | None = None
     reasons: tuple[Text, ...] = ()
+
+    def as_group(self) -> GroupRecord:
+        """Return it as groups stand in tables of any audit."""
+        lower, upper = self.interval
+        return GroupRecord(
+            trait=self.trait,
+            group=self.group,
+            n=self.n,
+            estimate=self.estimate,
+            std_error=self.std_error,
+            lower=lower,
+            upper=upper,
+            p_value=self.p_value,
+            p_adjusted=self.adjusted_p_value,
+            rejected=self.outcome == "evidence_of_unfairness",
+            small=self.n < ENOUGH,
+        )
 
 
 class CounterpartCase(Part):

@@ -10,12 +10,12 @@ from likewise.report.words import summary
 
 
 def to_junit(record: Record) -> str:
-    """Return the XML. Evidence of unfairness is a failure; an untrustworthy audit, an error."""
+    """Return the XML: what the audit itself accuses fails, and an untrustworthy one is an error."""
     suite = ElementTree.Element("testsuite", name="likewise", timestamp=record.created[:19])
     total = record.seconds.get("total", 0.0)
     for test in record.tests.values():
-        _test_case(suite, test, decides=test.test == record.decided_by.test)
-    for group in record.groups:
+        _test_case(suite, test, record)
+    for group in record.judged_groups():
         _group_case(suite, group, record)
     if not record.trustworthy:
         case = ElementTree.SubElement(
@@ -36,12 +36,13 @@ def to_junit(record: Record) -> str:
     )
 
 
-def _test_case(suite: ElementTree.Element, test: TestRecord, *, decides: bool) -> None:
-    name = TITLES.get(test.test, test.test) + (" (decides)" if decides else "")
+def _test_case(suite: ElementTree.Element, test: TestRecord, record: Record) -> None:
+    decides = " (decides)" if test.test == record.decided_by.test else ""
+    name = TITLES.get(test.test, test.test) + decides
     case = ElementTree.SubElement(
         suite, "testcase", classname="likewise.tests", name=for_xml(name), time="0"
     )
-    if test.rejected:
+    if record.accused_by(test):
         failure = ElementTree.SubElement(case, "failure", message=for_xml(sentence(test)))
         failure.set("type", "EvidenceOfUnfairness")
 
@@ -55,7 +56,7 @@ def _group_case(suite: ElementTree.Element, group: GroupRecord, record: Record) 
         time="0",
     )
     said = (
-        f"loss ratio {number(group.estimate)} ({number(group.lower)} to {number(group.upper)}), "
+        f"ratio {number(group.estimate)} ({number(group.lower)} to {number(group.upper)}), "
         f"tolerance {record.settings.delta:g}, adjusted p {p_value(group.p_adjusted)}, n {group.n}"
     )
     if group.rejected:

@@ -23,7 +23,7 @@ def to_markdown(record: Record) -> str:
         lines += ["", "> **Do not use this result.**"]
         lines += [f"> {for_markdown(reason)}" for reason in record.reasons]
     lines += ["", *_tests(list(record.tests.values()), record.decided_by.test)]
-    if record.groups:
+    if record.judged_groups():
         lines += [
             "",
             "<details><summary>By group</summary>",
@@ -61,10 +61,16 @@ def _tests(tests: list[TestRecord], decider: str) -> list[str]:
 
 
 def _groups(record: Record) -> list[str]:
-    lines = ["| group | people | loss ratio | interval | adjusted p |", "|---|--:|--:|--:|--:|"]
-    lines += [_group(group) for group in record.groups[:MOST_GROUPS]]
-    more = len(record.groups) - MOST_GROUPS
-    return lines + ([f"\nand {more} more"] if more > 0 else [])
+    groups = record.judged_groups()
+    what = "loss ratio" if record.counterparts is None else "ratio"
+    lines = [f"| group | people | {what} | interval | adjusted p |", "|---|--:|--:|--:|--:|"]
+    lines += [_group(group) for group in groups[:MOST_GROUPS]]
+    if len(groups) > MOST_GROUPS:
+        lines.append(f"\nand {len(groups) - MOST_GROUPS} more")
+    accuses = record.outcome == "evidence_of_unfairness" or record.counterparts is not None
+    if record.metric.learned and not accuses:
+        lines.append("\nThe metric is taken as given here. The audit itself accuses no group.")
+    return lines
 
 
 def _group(group: GroupRecord) -> str:

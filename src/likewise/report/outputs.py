@@ -37,7 +37,7 @@ def write_outputs(
 
 
 def groups_csv(record: Record) -> str:
-    """Return the groups as comma-separated values, safe to open in a spreadsheet.
+    """Return the groups that are judged as comma-separated values, safe to open in a spreadsheet.
 
     One line a group; numbers in full, unknown ones empty. The last column names the settings, so
     that a table on its own can be traced to its audit.
@@ -46,7 +46,7 @@ def groups_csv(record: Record) -> str:
     text = io.StringIO()
     writer = comma_separated.writer(text, lineterminator="\n")
     writer.writerow([*names, "settings_hash"])
-    for group in record.groups:
+    for group in record.judged_groups():
         row = [*(getattr(group, name) for name in names), record.settings_hash]
         writer.writerow(map(for_csv, row))
     return text.getvalue()

@@ -12,7 +12,7 @@ from likewise.record import Measure, Record, TestRecord
 from likewise.report import paired_words
 from likewise.report.escaping import cut, for_terminal, on_one_line
 from likewise.report.layout import WIDTH, number, p_value, wrap
-from likewise.report.verdict_words import TITLES
+from likewise.report.verdict_words import TITLES, not_below_zero
 
 SHOWN = ("accuracy", "balanced_accuracy", "average_odds_difference", "impact_ratio")
 
@@ -50,8 +50,9 @@ class Comparison:
         return list(dict.fromkeys(test for _, test in self.adjusted))
 
     def rejected(self, model: str, test: str) -> bool:
-        """Tell whether a test still rejects after the correction."""
-        return self.adjusted[model, test] <= self.alpha
+        """Tell whether a test that accuses still does so after the correction."""
+        found = self.records[model].tests[test]
+        return found.rejected and self.adjusted[model, test] <= self.alpha
 
     def measures(self) -> dict[tuple[str, str], dict[str, Measure]]:
         """Return performance and group metrics: by name and group, then by model."""
@@ -142,7 +143,8 @@ def words(comparison: Comparison) -> str:
         lines += [*paired_words.words(comparison.paired, comparison.alpha), "=" * WIDTH]
     lines += wrap(
         f"Tolerance δ = {told}. Evidence: the test still rejects at α = {comparison.alpha:g} after "
-        f"Holm's correction for {len(comparison.adjusted)} tests. Settings {hashes}.",
+        f"Holm's correction for {len(comparison.adjusted)} tests (held: its own audit holds it "
+        f"back). Settings {hashes}.",
         "",
     )
     for caveat in comparison.caveats:
@@ -151,9 +153,9 @@ def words(comparison: Comparison) -> str:
 
 
 def _line(comparison: Comparison, model: str, test: TestRecord) -> str:
-    said = "yes" if comparison.rejected(model, test.test) else "no"
+    said = "yes" if comparison.rejected(model, test.test) else "held" if test.held_back else "no"
     return (
-        f"{cut(model, 29):30}{number(test.estimate):>9}{number(test.lower_bound):>9}"
+        f"{cut(model, 29):30}{number(test.estimate):>9}{not_below_zero(test.lower_bound):>9}"
         f"{number(test.upper_bound):>9}{p_value(comparison.adjusted[model, test.test]):>9}  {said}"
     )
 
