@@ -313,3 +313,32 @@ def test_a_metric_file_knows_gaps_and_nobody_is_moved_along_them(table, tmp_path
     refused = run("audit", tmp_path / "line.joblib", *asked)
     assert refused.exit_code == 2
     assert "'debt' is missing for some people. Leave them out" in refused.stderr
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_pipeline_that_passes_gaps_on_to_trees_is_audited_as_the_trees_alone_are(table, named):
+    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
+    x = gappy[COLUMNS][:300] if named else gappy[COLUMNS][:300].to_numpy()
+    people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
+    settings = likewise.Settings(
+        checks="core",
+        map={"name": "reach", "budget": 30},
+        metric={"placebos": 0, "refits": 0},
+        decide={"metric": "fixed"},
+    )
+    results = []
+    for steps in ([], [StandardScaler()]):
+        trees = HistGradientBoostingClassifier(max_iter=8)
+        model = make_pipeline(*steps, trees).fit(x, gappy["y"][:300])
+        results.append(likewise.audit(model, people, settings=settings).outcomes.loss_after)
+    # Thresholds lie between other numbers once these are scaled, so few people may differ.
+    assert (np.abs(results[0] - results[1]) < 1e-9).mean() > 0.95
+    assert len(results[0]) == 300
+
+
+def test_a_pipeline_that_neither_fills_gaps_nor_reads_them_is_told_who_has_them(table):
+    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table[COLUMNS], table["y"])
+    people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
+    with pytest.raises(likewise.LikewiseError, match=r"43 of 300 rows have NaN.*debt"):
+        likewise.audit(model, people, settings=likewise.Settings(checks="core"))

@@ -126,6 +126,8 @@ class Surroundings:
         self, who: Int[np.ndarray, " q"], steps: Float[np.ndarray, "q m r"]
     ) -> Float[np.ndarray, "q m"]:
         """Return the losses of some people at m places each."""
+        if not len(who):  # not everyone answers questions about nobody
+            return np.empty(steps.shape[:2])
         return losses_of(self.model, self._outputs(steps, who), self.y[who], steps.shape[1])
 
     def _possible(

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Float
 
 from likewise.audit_data import AuditData
@@ -14,6 +15,10 @@ from likewise.models import native, pipeline, scikit
 from likewise.models.base import Model, Opened
 from likewise.models.decoded import Decoding
 from likewise.models.recognise import as_model, is_torch
+from likewise.models.scikit import Answer
+
+SOME = 64
+"""Rows with gaps that a pipeline is asked about, to see whether it answers."""
 
 
 @final
@@ -94,25 +99,47 @@ def columns_read(
         if not (hasattr(inner, "predict_proba") or scikit.is_scikit(inner)):
             return ()
         if scikit.is_scikit(inner) and pipeline.is_pipeline(inner):
-            return () if _can_be_cut(inner, table, protected) else scikit.features_of(inner)
+            if _can_be_cut(inner, table, protected):
+                return ()
+            return _named(scikit.features_of(inner), scikit.width_of(inner), table, protected)
         found, width = native.table_answer(inner), scikit.width_of(inner)
         if found is None:
             return scikit.features_of(inner) if pipeline.reads_text(inner, table) else ()
         answer = found
-    names = answer.columns
-    if not names:
-        front = pipeline.PipelineFront(None, (), width).among(table, protected)
-        names = front.columns or tuple(table.column_names)
+    names = _named(answer.columns, width, table, protected)
     gaps = raw or any(table[name].null_count for name in names if name in table.column_names)
     return names if answer.categories or gaps else ()
 
 
+def _named(
+    names: tuple[str, ...], width: int | None, table: pa.Table, protected: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the columns of a table that a model reads, if it was fitted without their names."""
+    front = pipeline.PipelineFront(None, names, width).among(table, protected)
+    return front.columns or tuple(table.column_names)
+
+
 def _can_be_cut(whole: Any, table: pa.Table, protected: Sequence[str]) -> bool:
-    """Tell whether numbers stand in front of a pipeline's last step, and are all that it reads."""
+    """Tell whether numbers stand in front of a pipeline's last step, and are all that it reads.
+
+    Not if the steps pass gaps on to the last, and it answers: then nobody can be moved there.
+    """
     try:
-        as_model(whole, table=table, protected=protected)
+        front = as_model(whole, table=table, protected=protected).front
     except InvalidModel:
         return False
     except LikewiseError:  # it cannot read the table either way: let that be said
         return True
-    return True
+    if not isinstance(front, pipeline.PipelineFront):
+        return True
+    columns = [table[name] for name in front.columns or table.column_names]
+    gaps = np.logical_or.reduce([pc.is_null(c, nan_is_null=True).to_numpy() for c in columns])
+    rows = table.filter(pa.array(gaps))
+    if not len(rows):
+        return True
+    try:
+        rows = rows.filter(pa.array(~np.isfinite(front(rows)[0]).all(axis=1)))
+        answers = Answer.of(whole).method(front.raw(rows.slice(0, SOME))) if len(rows) else np.inf
+    except Exception:  # it does not take them whole either: let that be said
+        return True
+    return not np.isfinite(np.asarray(answers, dtype=np.float64)).all()
