@@ -76,7 +76,6 @@ def measure(kind: str, people: int, repeats: int) -> dict[str, float]:
 
     import likewise
     from likewise.data import adult
-    from likewise.engine.pool import in_columns
 
     split = timed("read", lambda: adult(seed=SPLIT))
 
@@ -110,14 +109,14 @@ def measure(kind: str, people: int, repeats: int) -> dict[str, float]:
     metrics = dict.fromkeys(AUDITS, learned) | metrics
     for by in ("reach", "flow") if kind in GRADIENTS else ("reach",):
         audit("core", by)  # whatever is loaded once
+        names = {("" if by == "reach" else f"{by}: ") + stage: stage for stage in AUDITS}
         turns = []
         for _ in range(repeats):
-            for stage in AUDITS:
-                timed(stage, functools.partial(audit, stage, by))
-            turns.append([seconds.pop(stage) for stage in AUDITS])
-        name = "" if by == "reach" else f"{by}: "
-        for stage, taken in zip(AUDITS, zip(*turns, strict=True), strict=True):
-            seconds[name + stage] = statistics.median(taken)
+            for name, stage in names.items():
+                timed(name, functools.partial(audit, stage, by))
+            turns.append([seconds[name] for name in names])
+        for name, taken in zip(names, zip(*turns, strict=True), strict=True):
+            seconds[name] = statistics.median(taken)
     question = likewise.Counterparts(may_matter=MAY_MATTER)
     result = timed(
         "counterparts",
@@ -125,7 +124,7 @@ def measure(kind: str, people: int, repeats: int) -> dict[str, float]:
             model, test, map=question, pool=train, checks="core", run=likewise.Threads(1)
         ),
     )
-    frame = in_columns(train).table
+    frame = train.in_columns().table
     timed("pairs", lambda: [question.pairs(frame, trait) for trait in train.protected])
     seconds["counterparts, pairs apart"] = seconds["counterparts"] - seconds["pairs"]
     timed("report", result.to_html)

@@ -206,12 +206,9 @@ class Nearby:
             if group.unseen is not None:
                 self._stay(group, who, s, code)
 
-    def others(
-        self, codes: Codes, than: Codes, s: Float[np.ndarray, "q r"]
-    ) -> Bool[np.ndarray, " q"]:
-        """Tell who are not those of other codes; nobody else is where columns are continuous."""
-        differ = (codes != than).any(axis=0)
-        return differ | s.any(axis=1) if len(self.continuous) else differ
+    def others(self, codes: Codes, than: Codes) -> Bool[np.ndarray, " q"]:
+        """Tell who may be others than those of other codes: all, where columns are continuous."""
+        return (codes != than).any(axis=0) | (len(self.continuous) > 0)
 
     def distinct(
         self, who: Int[np.ndarray, " q"], codes: Codes

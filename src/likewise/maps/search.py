@@ -198,11 +198,11 @@ class BoundReach:
                 calls,
                 who,
                 found.u[who],
-                found.x[who],
                 found.loss[who],
                 found.codes[:, who],
                 found.near[who],
             )
+        best = around.placed(best)
         if self.map.price is None:
             return best
         return step_outside(around, best, self.metric, self.map.price, outside)
@@ -270,7 +270,10 @@ def step_outside(
     # A person whose place was made feasible has paid already, and must not lose by paying less.
     who = np.flatnonzero(gains & (loss[row, place] > best.loss))
     place = place[who]
-    return best.after(calls + m, who, best.u[who], x[who, place], loss[who, place])
+    after = best.after(calls + m, who, best.u[who], loss[who, place])
+    now = best.x.copy()
+    now[who] = x[who, place]
+    return dataclasses.replace(after, x=now)
 
 
 def uphill(

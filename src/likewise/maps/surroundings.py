@@ -24,6 +24,8 @@ class Best:
 
     Parameters
     ----------
+    x
+        Where people are; where that place is, once the search is over (`Surroundings.placed`).
     codes, near
         Who could exist and stands for that place, and how badly they are served.
     """
@@ -41,13 +43,12 @@ class Best:
         calls: int,
         who: Int[np.ndarray, " q"],
         u: Float[np.ndarray, "q r"],
-        x: Float[np.ndarray, "q d"],
         loss: Float[np.ndarray, " q"],
         codes: Codes | None = None,
         near: Float[np.ndarray, " q"] | None = None,
     ) -> "Best":
         """Return the best places after ``calls`` more model calls, which move some people."""
-        new = {"u": u, "x": x, "loss": loss, "codes": codes, "near": near}
+        new = {"u": u, "loss": loss, "codes": codes, "near": near}
         now = {name: getattr(self, name).copy() for name in new if new[name] is not None}
         for name, value in now.items():
             value[(..., who) if name == "codes" else who] = new[name]
@@ -107,16 +108,21 @@ class Surroundings:
         place, moves = worse(best.loss, loss)
         who = np.flatnonzero(moves)
         place = place[who]
-        s = steps[who, place]
-        x = s @ self.axes
-        x += self.x0[who]
         new, calls = loss[who, place], u.shape[1]
         if self.nearby is None or near is None:
-            return best.after(calls, who, u[who, place], x, new), moves
-        codes, served = self.nearby.codes(who, s), near[who, place]
-        instead = served == new
-        x[instead] = self.nearby.people(who[instead], s[instead], codes[:, instead])
-        return best.after(calls, who, u[who, place], x, new, codes, served), moves
+            return best.after(calls, who, u[who, place], new), moves
+        codes = self.nearby.codes(who, steps[who, place])
+        return best.after(calls, who, u[who, place], new, codes, near[who, place]), moves
+
+    def placed(self, best: Best) -> Best:
+        """Return the features of the worst places, or of those who could exist and count there."""
+        s = best.u - self.u0
+        x = s @ self.axes
+        x += self.x0
+        if self.nearby is not None:
+            who = np.flatnonzero(best.near == best.loss)
+            x[who] = self.nearby.people(who, s[who], best.codes[:, who])
+        return dataclasses.replace(best, x=x)
 
     @functools.cached_property
     def _outputs(self) -> Steps:
@@ -177,7 +183,7 @@ class Surroundings:
         codes = nearby.codes(who, s)
         found = best.near[who]
         # Most are whoever was found before: nothing more is asked about them.
-        new = np.flatnonzero(nearby.others(codes, best.codes.take(who, axis=1), s))
+        new = np.flatnonzero(nearby.others(codes, best.codes.take(who, axis=1)))
         if len(new):
             once, back = nearby.distinct(who[new], codes[:, new])
             some, new_s = who[new[once]], s[new[once]]
@@ -253,19 +259,30 @@ def both_ways(
     The directions are the columns of the reflection that takes the first axis to ``u``: the
     first points outwards, the others along the rim.
     """
-    length = lengths(u)
-    first = np.zeros_like(u)
-    first[:, 0] = 1.0
-    outward = np.where(length > 1e-9, u / np.maximum(length, 1e-9), first)
+    # Coordinate by coordinate: rows of so few numbers are slow to go through.
+    at, step = np.ascontiguousarray(u.T), h[:, 0]
+    length = _long(at)
+    first = np.zeros((len(at), 1))
+    first[0] = 1.0
+    outward = np.where(length > 1e-9, at / np.maximum(length, 1e-9), first)
     if axis == 0:
-        return np.stack([into_ball(u + h * outward), into_ball(u - h * outward)], axis=1)
-    mirror = outward + np.where(outward[:, :1] < 0, -first, first)
-    along = -2 * mirror * mirror[:, axis, None] / np.square(mirror).sum(axis=1, keepdims=True)
-    along[:, axis] += 1.0
-    sides = []
-    for sign in (1, -1):
-        side = into_ball(u + sign * h * along)
-        # Keep the distance from the centre, or the step would lead off the rim.
-        scaled = side * np.minimum(length / np.maximum(lengths(side), 1e-9), 1e9)
-        sides.append(np.where(length > h, into_ball(scaled), side))
-    return np.stack(sides, axis=1)
+        sides = [_inside(at + step * outward), _inside(at - step * outward)]
+    else:
+        mirror = outward + np.where(outward[0] < 0, -first, first)
+        along = -2 * mirror * mirror[axis] / np.square(mirror).sum(axis=0)
+        along[axis] += 1.0
+        sides = []
+        for sign in (1, -1):
+            side = _inside(at + sign * step * along)
+            # Keep the distance from the centre, or the step would lead off the rim.
+            scaled = side * np.minimum(length / np.maximum(_long(side), 1e-9), 1e9)
+            sides.append(np.where(length > step, _inside(scaled), side))
+    return np.ascontiguousarray(np.stack(sides).transpose(2, 0, 1))
+
+
+def _long(u: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " n"]:
+    return np.sqrt(np.square(u).sum(axis=0))
+
+
+def _inside(u: Float[np.ndarray, "r n"]) -> Float[np.ndarray, "r n"]:
+    return u / np.maximum(_long(u), 1)
