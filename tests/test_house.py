@@ -10,7 +10,7 @@ LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 47_600,
     "modules_of_an_audit": 113,
-    "functions_of_an_audit": 1252,
+    "functions_of_an_audit": 1254,
     "room_changes_of_an_audit": 50,
     "isinstance_of_concrete_kinds": 8,
     "lines_that_name_a_map": 9,

@@ -206,10 +206,6 @@ class Nearby:
             if group.unseen is not None:
                 self._stay(group, who, s, code)
 
-    def others(self, codes: Codes, than: Codes) -> Bool[np.ndarray, " q"]:
-        """Tell who may be others than those of other codes: all, where columns are continuous."""
-        return (codes != than).any(axis=0) | (len(self.continuous) > 0)
-
     def distinct(
         self, who: Int[np.ndarray, " q"], codes: Codes
     ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " q"]]:

@@ -183,7 +183,8 @@ class Surroundings:
         codes = nearby.codes(who, s)
         found = best.near[who]
         # Most are whoever was found before: nothing more is asked about them.
-        new = np.flatnonzero(nearby.others(codes, best.codes.take(who, axis=1)))
+        other = (codes != best.codes.take(who, axis=1)).any(axis=0)
+        new = np.flatnonzero(other | (len(nearby.continuous) > 0))
         if len(new):
             once, back = nearby.distinct(who[new], codes[:, new])
             some, new_s = who[new[once]], s[new[once]]
@@ -204,7 +205,7 @@ class Surroundings:
             slope = self.gradient(self.x0 + (best.u - self.u0) @ self.axes) @ self.axes.T
             length = lengths(slope)
             rim = np.where(length > 0, slope / np.maximum(length, 1e-300), best.u)
-            ahead = into_ball(best.u + share * (rim - best.u))
+            ahead = into_ball((best.u + share * (rim - best.u)).T).T
             best = dataclasses.replace(best, calls=best.calls + 1)  # the gradient
             best, moved = self.consider(best, ahead[:, None])
             share = np.where(moved[:, None], np.minimum(2 * share, 1), share / 2)
@@ -241,9 +242,9 @@ class Surroundings:
         return self.model.loss_gradient(x, self.y)
 
 
-def into_ball(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
-    """Bring points outside the unit ball to its rim."""
-    return u / np.maximum(lengths(u), 1)
+def into_ball(u: Float[np.ndarray, "r n"]) -> Float[np.ndarray, "r n"]:
+    """Bring points outside the unit ball to its rim, given coordinate by coordinate."""
+    return u / np.maximum(_long(u), 1)
 
 
 def farthest(u0: Float[np.ndarray, "n r"]) -> Float[np.ndarray, " n"]:
@@ -266,23 +267,19 @@ def both_ways(
     first[0] = 1.0
     outward = np.where(length > 1e-9, at / np.maximum(length, 1e-9), first)
     if axis == 0:
-        sides = [_inside(at + step * outward), _inside(at - step * outward)]
+        sides = [into_ball(at + step * outward), into_ball(at - step * outward)]
     else:
         mirror = outward + np.where(outward[0] < 0, -first, first)
         along = -2 * mirror * mirror[axis] / np.square(mirror).sum(axis=0)
         along[axis] += 1.0
         sides = []
         for sign in (1, -1):
-            side = _inside(at + sign * step * along)
+            side = into_ball(at + sign * step * along)
             # Keep the distance from the centre, or the step would lead off the rim.
             scaled = side * np.minimum(length / np.maximum(_long(side), 1e-9), 1e9)
-            sides.append(np.where(length > step, _inside(scaled), side))
+            sides.append(np.where(length > step, into_ball(scaled), side))
     return np.ascontiguousarray(np.stack(sides).transpose(2, 0, 1))
 
 
 def _long(u: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " n"]:
     return np.sqrt(np.square(u).sum(axis=0))
-
-
-def _inside(u: Float[np.ndarray, "r n"]) -> Float[np.ndarray, "r n"]:
-    return u / np.maximum(_long(u), 1)
