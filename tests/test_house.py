@@ -9,9 +9,9 @@ import pytest
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
     "lines": 47_600,
-    "modules_of_an_audit": 113,
+    "modules_of_an_audit": 112,
     "functions_of_an_audit": 1254,
-    "room_changes_of_an_audit": 50,
+    "room_changes_of_an_audit": 48,
     "isinstance_of_concrete_kinds": 8,
     "lines_that_name_a_map": 9,
     "files_that_name_a_map": 5,
