@@ -155,3 +155,22 @@ def test_a_key_in_an_address_is_not_in_the_command_of_a_result(monkeypatch):
     monkeypatch.setattr("sys.argv", typed)
     assert "abc" not in typed_command()
     assert typed_command().startswith("likewise audit 'http://host/predict?sha256=")
+
+
+def test_pairs_are_parquet_and_their_file_says_so(world):
+    asked = ("pairs", world / "people.csv", "--protected", "sex", "--may-matter", "a", "-o")
+    assert "name a file p.parquet" in sentence(run(*asked, world / "p.safetensors"))
+    assert not (world / "p.safetensors").exists()
+    assert run(*asked, world / "p.parquet").exit_code == 0
+
+
+def test_improve_names_what_is_lacking_and_nothing_else(world):
+    asked = ("improve", world / "people.csv", "--label", "y", "--protected", "sex")
+    assert sentence(run(*asked)).endswith("Name the columns that may matter (--may-matter).")
+
+
+@pytest.mark.parametrize("command", ["metric", "pairs"])
+def test_the_help_calls_the_table_as_the_argument_is_called(command):
+    said = run(command, "--help").output
+    assert "DATA" in said
+    assert not {"TRAIN", "POOL"} & set(said.split())

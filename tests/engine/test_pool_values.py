@@ -116,3 +116,16 @@ def test_rare_values_and_names_are_no_cause_for_words():
 def test_numbers_in_another_unit_are_told_of():
     with pytest.warns(StatisticalWarning, match="'c' lies between 10 and 19 in the pool"):
         compare_values(["c"], column(range(1000, 1010)), column(range(10, 20)))
+
+
+def test_a_label_that_everyone_has_is_told_of_once(pipeline):
+    same = PEOPLE.filter(pa.array(np.array(PEOPLE["paid"]) == "yes"))
+    with pytest.warns(StatisticalWarning) as said:
+        result = audited(pipeline, people=same)
+    words = [str(one.message) for one in said]
+    assert sum("the same label ('paid'), 'yes'" in one for one in words) == 1
+    assert any("the same label" in warning for warning in result.record.warnings)
+    plain = likewise.Settings(columns={"label": "paid", "protected": ("sex",)}, checks="core")
+    with pytest.warns(StatisticalWarning, match="the same label") as said:
+        likewise.rehearse(pipeline, same, settings=plain)
+    assert not any("than a constant" in str(one.message) for one in said)

@@ -1,10 +1,12 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.linalg import subspace_angles
 
 from likewise.audit_data import AuditData
+from likewise.errors import InvalidMetric
 from likewise.metrics.learn import sensitive_subspace
-from likewise.metrics.sample import Sample
+from likewise.metrics.sample import Sample, held_features
 from likewise.metrics.shuffled_traits import shuffled
 
 
@@ -113,3 +115,11 @@ def test_nobody_moves_along_what_may_matter(rng):
     # Given age, b says nothing of sex: a residual sd of .3 and 2000 people leave about ± .2.
     assert abs(held.free[0, 2]) > 0.95
     assert held.origin.may_matter == ("age",)
+
+
+def test_a_category_that_may_matter_stands_for_the_features_a_pipeline_made_of_it():
+    features = ["num__age", "cat__zone_Bern", "cat__zone_Genf", "num__zone_size", "cat__job_Bern"]
+    table = pa.table({"age": [1.0, 2.0], "zone": ["Bern", "Genf"], "zone_size": [3, 4]})
+    assert held_features(features, ["age", "zone"], table) == [0, 1, 2]
+    with pytest.raises(InvalidMetric, match="no feature 'zone'"):
+        held_features(features, ["zone"])

@@ -61,8 +61,14 @@ def improve(
     from likewise.improving import improve as look_for_a_fairer_model
     from likewise.models import is_model_name
 
-    if label is None or not may_matter:
-        raise InvalidSettings("Name the label (--label) and the columns that may matter.")
+    needed = {
+        "the label (--label)": label,
+        "the protected traits (--protected)": protected,
+        "the columns that may matter (--may-matter)": may_matter,
+    }
+    absent = [what for what, given in needed.items() if not given]
+    if absent or label is None:
+        raise InvalidSettings(f"Name {' and '.join(absent)}.")
     given = is_model_name(source[0])
     tables = source[1:] if given else source
     if not tables:

@@ -55,7 +55,7 @@ def metric(
     assigned: options.Set = None,
     trust: options.Trust = False,
 ) -> None:
-    """Learn from TRAIN which directions predict the protected traits, and save them as free.
+    """Learn from DATA which directions predict the protected traits, and save them as free.
 
     An encoder (one-hot, standardise) is fitted too and saved inside the metric file; `likewise
     audit --metric FILE` then encodes the audited people in the same way. The file also holds what

@@ -27,10 +27,11 @@ def pairing(
     ] = 0.5,
     seed: Annotated[int, typer.Option(help="Seed of all ties.")] = 0,
 ) -> None:
-    """Pair people in POOL across a protected trait, alike in the columns that may matter.
+    """Pair people of DATA across a protected trait, alike in the columns that may matter.
 
     No model is needed. The file holds row numbers, and nobody's values; with several traits there
-    is one file for each, named after it. An audit takes it together with the pool.
+    is one file for each, named after it. An audit takes it together with the pool, DATA, whatever
+    its label and whatever it ignores.
 
     Example: likewise pairs train.parquet --label income --protected sex
     --may-matter age,education-num -o pairs.parquet
@@ -45,6 +46,8 @@ def pairing(
     traits = options.names(protected) or ()
     if not traits:
         raise InvalidSettings("Pairs are of two groups of a trait: name it (--protected).")
+    if out.suffix.lower() not in (".parquet", ".pq"):
+        raise InvalidSettings(f"Pairs are written as Parquet: name a file {out.stem}.parquet (-o).")
     files = {trait: out if len(traits) == 1 else _named(out, trait) for trait in traits}
     check_writable(*files.values())
     rows = open_rows([str(path) for path in pool])

@@ -44,7 +44,8 @@ class Pairs:
     ruler
         Units of distances.
     pool_fingerprint, pool_size
-        What the pool was: rows are looked up in it again, so it must be the same.
+        What the pool was in the trait and the columns that may matter, which decide who is paired:
+        rows are looked up in it again, so these must be the same.
     """
 
     rows: Int[np.ndarray, "q 2"]
@@ -72,10 +73,13 @@ class Pairs:
 
     def check_pool(self, pool: pa.Table) -> None:
         """Refuse a pool that these pairs were not found in."""
-        if len(pool) != self.pool_size or table_fingerprint(pool) != self.pool_fingerprint:
+        needed = (self.trait, *self.may_matter)
+        there = len(pool) == self.pool_size and {*needed} <= {*pool.column_names}
+        if not there or table_fingerprint(pool.select(needed)) != self.pool_fingerprint:
             raise InvalidData(
-                f"These pairs were found in another pool ({self.pool_size} people, fingerprint "
-                f"{self.pool_fingerprint[:12]}). Give that pool, or find the pairs again."
+                f"These pairs were found in another pool: {self.pool_size} people with other "
+                f"values in {', '.join(needed)}, or in another order. Give that pool, or find the "
+                "pairs again."
             )
 
     def save(self, path: str | Path) -> None:
@@ -149,10 +153,7 @@ def find_pairs(
     sizes = tuple(int(size) for size in np.bincount(group[group >= 0], minlength=len(groups)))
     if not len(everyone):
         raise InvalidData(_no_pairs(trait, legitimate, caliper, cell, group))
-    cluster = np.arange(len(pool))
-    if clusters is not None:
-        known = row_hashes(pool, [clusters])
-        cluster = np.unique(known, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    cluster = cluster_numbers(pool, clusters)
     return Pairs(
         rows=everyone,
         between=np.concatenate(between),
@@ -166,9 +167,17 @@ def find_pairs(
         caliper=float(caliper),
         seed=seed,
         ruler=ruler,
-        pool_fingerprint=table_fingerprint(pool),
+        pool_fingerprint=table_fingerprint(pool.select([trait, *legitimate])),
         pool_size=len(pool),
     )
+
+
+def cluster_numbers(pool: pa.Table, clusters: str | None) -> Int[np.ndarray, " n"]:
+    """Return everyone's cluster in the pool; everyone is their own where none are known."""
+    if clusters is None:
+        return np.arange(len(pool))
+    known = row_hashes(pool, [clusters])
+    return np.unique(known, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def split_columns(

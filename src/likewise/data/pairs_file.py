@@ -17,7 +17,7 @@ from likewise.errors import InvalidFile, in_short
 from likewise.files import read_whole, replacing
 
 KEY = b"likewise.pairs"
-VERSION = 1
+VERSION = 2
 MOST_BYTES = 2**32
 NUMBERS = (
     *("first", "second", "first_group", "second_group"),
@@ -79,7 +79,6 @@ def read_pairs(path: str | Path, pool: pa.Table) -> Pairs:
         and len(pairs.groups) == len(pairs.group_sizes)
         and len(np.unique(rows)) == rows.size
         and (distance >= 0).all()
-        and {pairs.trait, *pairs.may_matter, *pairs.free} <= {*pool.column_names}
     ):
         raise InvalidFile(f"{str(path)!r} holds pairs that cannot be: find them again.")
     # Everything else about the ruler follows from the pool, which is the same.
@@ -89,7 +88,7 @@ def read_pairs(path: str | Path, pool: pa.Table) -> Pairs:
 class _About(pydantic.BaseModel):
     """What a file of pairs says of itself."""
 
-    version: Literal[1]
+    version: Literal[2]
     trait: str
     groups: tuple[str, ...]
     group_sizes: tuple[int, ...]

@@ -7,7 +7,7 @@ from typing import Any
 
 from likewise.audit_data import AuditData
 from likewise.data.balance import unbalanced
-from likewise.data.pairs import Pairs
+from likewise.data.pairs import Pairs, cluster_numbers
 from likewise.data.sources import Source
 from likewise.data.survey import Survey
 from likewise.engine.chosen_loss import ChosenLoss, choose_loss
@@ -197,7 +197,8 @@ def pairs_of(question: Counterparts, pool: Pool, trait: str) -> Pairs:
             f"(caliper {saved.caliper:g}, seed {saved.seed}), which is another question. Ask that "
             "one, or find the pairs again (likewise pairs)."
         )
-    return saved
+    member = cluster_numbers(pool.table, pool.cluster)
+    return dataclasses.replace(saved, cluster=member[saved.rows])
 
 
 def known_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from likewise.data.row_hash import table_fingerprint
 from likewise.engine.build_record import data_record, model_record, versions
 from likewise.engine.counterpart_audit import CounterpartFindings, CounterpartPlan
 from likewise.engine.counterpart_cases import worst_served
@@ -57,7 +58,7 @@ def counterparts_record(plan: CounterpartPlan, found: CounterpartFindings) -> Co
         pool=pool.name,
         pool_size=len(pool.table),
         pool_given=pool.given,
-        pool_sha256=some.pool_fingerprint,
+        pool_sha256=table_fingerprint(pool.table),
         in_pool=next(iter(found.visited.values())).in_pool,
         columns_left_out=bool(found.without),
         traits=tuple(_trait(plan, found, trait) for trait in plan.pairs),

@@ -159,11 +159,14 @@ Progress = Callable[[str, int, int], None]
 
 @contextlib.contextmanager
 def noted_warnings() -> Iterator[Callable[[], tuple[str, ...]]]:
-    """Yield what returns the warnings so far; they are given to the user at the end."""
+    """Yield what returns the warnings so far; the user is given them at the end, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LikewiseWarning)
         yield lambda: tuple(
             str(w.message) for w in caught if issubclass(w.category, LikewiseWarning)
         )
+    told: set[str] = set()
     for warning in caught:
-        warnings.warn(warning.message, stacklevel=3)
+        if str(warning.message) not in told:
+            warnings.warn(warning.message, stacklevel=3)
+        told.add(str(warning.message))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from likewise.audit_data import AuditData
 from likewise.data.scales import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey, drawn_rows
@@ -89,7 +90,7 @@ def prepare(
             attached = {"encoder": handle.about["units"].to_json()}
             metric = dataclasses.replace(metric, attached=attached)  # type: ignore[type-var]
     check_belongs(metric, people.features)
-    check_held(metric, people.features, settings)
+    check_held(metric, people, settings)
     warn_of_freedom(metric)
     same_sample = same_people(metric, known)
     very = metric.origin is not None and metric.origin.data == known.fingerprint
@@ -207,6 +208,15 @@ def label_classes(model: Model, known: Survey, settings: Settings) -> tuple[Any,
             "The label has more than 10 000 different values, and the model decides among "
             "classes. Name the column with the class (--label)."
         )
+    if len(known.labels) == 1 and not unlabelled(settings):
+        (only,) = known.labels
+        name = "" if settings.columns.label is None else f" ({settings.columns.label!r})"
+        warnings.warn(
+            f"Everyone has the same label{name}, {only!r}: how people of another class are served "
+            "cannot be seen. Is it the true outcome, of all people?",
+            StatisticalWarning,
+            stacklevel=2,
+        )
     labels = np.array(list(known.labels), dtype=known.sample.y.dtype)
     return model.targets(labels, positive=settings.columns.positive)[1]
 
@@ -262,9 +272,10 @@ def check_refits(metric: FairMetric, settings: Settings, n: int, *, same_sample:
         )
 
 
-def check_held(metric: FairMetric, features: Sequence[str], settings: Settings) -> None:
+def check_held(metric: FairMetric, people: AuditData, settings: Settings) -> None:
     """Refuse a metric along whose free directions something changes that may matter."""
-    for j in held_features(features, settings.columns.may_matter):
+    features = people.features
+    for j in held_features(features, settings.columns.may_matter, people.table):
         if len(metric.free) and np.abs(metric.free[:, j]).max() > 1e-9:
             raise InvalidSettings(
                 f"Under this metric people who differ in {features[j]!r} are alike, but that may "

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -78,7 +78,7 @@ class Sample:
             t.name: columns_of(data.features, t.name, t.classes) or t.features_of(data.x)
             for t in traits
         }
-        held = held_features(data.features, may_matter)
+        held = held_features(data.features, may_matter, data.table)
         for trait, places in inputs.items():
             if set(places) & set(held):
                 raise InvalidMetric(f"{trait!r} is protected, so it cannot be what may matter.")
@@ -139,9 +139,17 @@ class Sample:
         )
 
 
-def held_features(features: Sequence[str], may_matter: Sequence[str]) -> list[int]:
-    """Return the places of the features that may matter; a column stands for all its features."""
-    return places_of(features, may_matter, "that may matter")
+def held_features(
+    features: Sequence[str], may_matter: Sequence[str], table: Any = None
+) -> list[int]:
+    """Return the places of the features that may matter; a column stands for all its features.
+
+    Parameters
+    ----------
+    table
+        Original columns, whose values are in the names of a pipeline's one-hot features.
+    """
+    return places_of(features, may_matter, "that may matter", table)
 
 
 def contrasts(

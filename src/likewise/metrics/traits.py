@@ -3,6 +3,7 @@
 import dataclasses
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -185,11 +186,21 @@ def columns_of(features: Sequence[str], name: str, levels: Sequence[str] = ()) -
     ]
 
 
-def places_of(features: Sequence[str], names: Sequence[str], wanted: str) -> list[int]:
-    """Places of all features that columns became; a column without any is refused."""
+def places_of(
+    features: Sequence[str], names: Sequence[str], wanted: str, table: Any = None
+) -> list[int]:
+    """Places of all features that columns became; a column without any is refused.
+
+    Parameters
+    ----------
+    table
+        The original columns, if there are: their values tell features of a pipeline apart.
+    """
+    known = () if table is None else table.column_names
     places: set[int] = set()
     for name in names:
-        found = columns_of(features, name)
+        levels = map(str, table[name].unique().to_pylist()) if name in known else ()
+        found = columns_of(features, name, tuple(levels))
         if not found:
             originals = {feature.partition("=")[0] for feature in features}
             hint = nearest(name, {*features, *originals})
