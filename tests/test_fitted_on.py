@@ -6,13 +6,14 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
@@ -342,3 +343,44 @@ def test_a_pipeline_that_neither_fills_gaps_nor_reads_them_is_told_who_has_them(
     people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
     with pytest.raises(likewise.LikewiseError, match=r"43 of 300 rows have NaN.*debt"):
         likewise.audit(model, people, settings=likewise.Settings(checks="core"))
+
+
+class OwnCode:
+    """Somebody's own model: it answers, and does not say which columns it reads."""
+
+    def __init__(self, pipeline):
+        self.pipeline, self.classes_ = pipeline, pipeline.classes_
+
+    def predict_proba(self, rows):
+        return self.pipeline.predict_proba(rows)
+
+
+def test_functions_and_own_classes_are_given_a_data_frame_of_raw_columns(table):
+    town = np.where(np.arange(600) % 3 > 0, "Bern", "Genève")
+    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0), town=town)
+    steps = make_column_transformer(
+        (OrdinalEncoder(), ["town"]), ("passthrough", COLUMNS), remainder="drop"
+    )
+    trees = HistGradientBoostingClassifier(max_iter=8)
+    pipeline = make_pipeline(steps, trees).fit(gappy[[*COLUMNS, "town"]][:300], gappy["y"][:300])
+    people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
+    given = []
+
+    def score(rows):
+        given.append((type(rows), tuple(rows.columns)))
+        return pipeline.predict_proba(rows)[:, 1]
+
+    results = [
+        likewise.audit(
+            model,
+            people,
+            map=likewise.Counterparts(may_matter=("age",)),
+            pool=gappy[:300],
+            settings=likewise.Settings(checks="core"),
+        )
+        for model in (score, OwnCode(pipeline), pipeline)
+    ]
+    assert set(given) == {(pd.DataFrame, ("income", "age", "debt", "town"))}
+    found = [result.record.counterparts.traits[0].groups[0] for result in results]
+    assert found[0].estimate != 1
+    assert found == [found[2]] * 3

@@ -150,3 +150,11 @@ def test_a_file_that_is_no_settings_file_is_refused(tmp_path):
     (tmp_path / "bad.toml").write_text("delta = = 2")
     with pytest.raises(InvalidFile, match="not a TOML"):
         read_settings(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [({"dleta": 1.3}, "delta"), ({"decide": {"thresold": 0.3}}, "threshold")]
+)
+def test_a_misspelt_setting_is_told_which_one_it_may_stand_for(wrong, meant):
+    with pytest.raises(InvalidSettings, match=f"Did you mean '{meant}'"):
+        make_settings(wrong)

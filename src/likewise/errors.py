@@ -120,9 +120,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def in_short(error: BaseException) -> str:
     """Return what another library complained about, short enough to stand in a sentence."""
     lines = str(error).strip().splitlines()
-    text = f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
+    more = f" {lines[1].strip()}" if lines and lines[0].endswith(":") and lines[1:] else ""
+    text = f"{type(error).__name__}: {lines[0].strip()}{more}" if lines else type(error).__name__
     text = text if len(text) <= 200 else text[:199] + "…"
-    return text.rstrip(".")
+    return text.rstrip(".:")
 
 
 _SECRET = re.compile(r"([a-z][a-z0-9+.-]*://[^?#]*)([?#].*)", re.DOTALL | re.IGNORECASE)

@@ -50,3 +50,9 @@ def test_a_terminal_has_a_bar_for_what_takes_long():
 def test_quiet_is_quiet():
     told = [(0.0, "moving people", 0, 10), (100.0, "moving people", 5, 10)]
     assert shown(told, terminal=True, quiet=True) == ""
+
+
+def test_work_that_begins_anew_promises_nothing_from_its_last_time():
+    first = [(float(k), "trying other choices", 200 * k, 2000) for k in range(11)]
+    told = [*first, (10.0 + BETWEEN, "trying other choices", 0, 2000)]
+    assert shown(told, terminal=False) == "trying other choices: 0 of 2,000\n"

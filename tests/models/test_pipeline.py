@@ -213,3 +213,12 @@ def test_gaps_that_nothing_fills_do_not_stop_a_pipeline_from_being_recognised(pe
     whole.fit(complete.to_pandas(), labels(complete))
     x, _ = as_model(whole, table=people).front(people)
     assert np.isnan(x[:, 1]).sum() == people["hours"].null_count  # for the audit to report
+
+
+def test_text_where_a_pipeline_takes_numbers_is_named_with_its_column(people):
+    whole = make_pipeline(preparation(), LogisticRegression())
+    whole.fit(people.to_pandas(), labels(people))
+    ages = pa.array([f"${age}" for age in people["age"].to_pylist()])
+    table = people.set_column(people.column_names.index("age"), "age", ages)
+    with pytest.raises(InvalidData, match=r"in 'age', which it takes for numbers.*'\$[0-9]+'\.$"):
+        as_model(whole, table=table).front(table)

@@ -76,6 +76,15 @@ def test_the_page_holds_the_plot_and_escapes_names(four):
     assert "balanced accuracy 0.810" in page
 
 
+def test_the_page_keeps_the_case_of_names_of_groups(four):
+    kind, both = "counterparts, sex: Frau", {}
+    for name in ("edge", "sensr"):
+        tests = {kind: four[name].tests["loss_ratio"].model_copy(update={"test": kind})}
+        decided = four[name].decided_by.model_copy(update={"test": kind})
+        both[name] = four[name].model_copy(update={"tests": tests, "decided_by": decided})
+    assert "Counterparts, sex: Frau" in comparison_page(compare(both))
+
+
 def test_one_result_is_no_comparison(four):
     with pytest.raises(InvalidSample, match="at least two"):
         compare({"edge": four["edge"]})

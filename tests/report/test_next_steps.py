@@ -3,10 +3,12 @@
 import pytest
 
 from likewise.record import ColumnShareRecord
+from likewise.report.counterpart_words import claim, near
 from likewise.report.html import to_html
 from likewise.report.markdown import to_markdown
 from likewise.report.next_steps import next_steps
 from likewise.report.words import summary
+from likewise.settings import Settings
 
 
 @pytest.fixture
@@ -24,7 +26,10 @@ def test_evidence_names_the_columns_and_the_command(record):
     share = ColumnShareRecord(column="relationship", share=0.71)
     steps = next_steps(record("evidence_of_unfairness", carried=(share,)))
     assert "relationship carries 71 % of it" in steps[0]
-    assert "likewise improve TRAIN" in steps[-1]
+    assert "likewise improve MODEL TRAIN" in steps[-1]
+    settings = Settings().changed(columns__ignore=("id", "name"))
+    steps = next_steps(record("evidence_of_unfairness", settings=settings))
+    assert steps[-1].endswith("--ignore id,name")
 
 
 def test_within_tolerance_says_what_it_does_not_cover(record):
@@ -65,3 +70,11 @@ def test_every_rendering_shows_the_steps_and_escapes_them(record):
     assert "&lt;b&gt; carries 50 %" in to_html(found)
     assert "carries 50 %" in to_markdown(found)
     assert "<b> carries" not in to_markdown(found)
+
+
+def test_of_three_groups_a_claim_names_the_trait_and_of_one_pair_it_says_pair(make):
+    part = make.counterparts(A={}, B={}, C={})
+    trait = part.traits[0]
+    said = claim(trait.groups[0], trait, part)
+    assert "with what a comparable person of another sex brings along" in said
+    assert near(trait.model_copy(update={"pairs": 1})).startswith("1 pair, members")

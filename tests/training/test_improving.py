@@ -173,7 +173,12 @@ def test_a_remedy_that_fails_is_left_out_and_said(few, monkeypatch):
     assert "broken" not in {one.remedy for one in found.tried}
 
 
-def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
+def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence(tmp_path):
+    native = tmp_path / "trees.txt"
+    lightgbm = pytest.importorskip("lightgbm")
+    x = pd.DataFrame({"years": np.arange(60.0), "height": np.arange(60.0)})
+    other = lightgbm.Dataset(x, np.arange(60) % 2)
+    lightgbm.train({"objective": "binary", "verbose": -1}, other, 2).save_model(native)
     people = staff(500)
     named = people.assign(name=[f"person {i}" for i in range(len(people))])
     cases = [
@@ -186,6 +191,7 @@ def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
         (people, {"model": LinearSVC()}, "gives no probabilities"),
         (people, {"model": "bosted"}, "There is no model file 'bosted'"),
         (people, {"model": fitted_on_others()}, "fitted on a column 'height', which the table"),
+        (named, {"model": str(native), "trust": True}, "fitted on a column 'height'"),
     ]
     for table, how, sentence in cases:
         with pytest.raises((InvalidData, InvalidSettings, likewise.errors.InvalidFile)) as error:

@@ -88,7 +88,7 @@ def _prepare(out: Path, seed: int) -> None:
         coin = pa.array(rng.choice(["heads", "tails"], table.num_rows))
         pq.write_table(table.append_column("coin", coin), out / f"{name}.parquet")
     split.encoder.save(out / "encoder.json")
-    say("Training a network with one hidden layer of 50 on the training half …")
+    say("Training a network with one hidden layer of 50 on the training people …")
     save_model(_train(split.train.x, split.train.y, seed), out / "model.safetensors")
 
 

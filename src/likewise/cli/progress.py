@@ -51,6 +51,8 @@ def progress_bar(
         nonlocal shown
         if what not in tasks:
             tasks[what] = bar.add_task(what, total=total, completed=done, words="")
+        elif done < bar.tasks[bar.task_ids.index(tasks[what])].completed:
+            bar.reset(tasks[what], completed=done)  # begun anew: its speed is another
         bar.update(tasks[what], completed=done, total=total, visible=done < total)
         task = bar.tasks[bar.task_ids.index(tasks[what])]
         bar.update(tasks[what], words=_words(task))

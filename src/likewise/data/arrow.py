@@ -128,7 +128,8 @@ def complete_rows(
             f"Values are missing in {_listed(counts)}: {int((~complete).sum())} of {len(table)} "
             f"rows{where}. Fill them in, leave those rows out with drop_missing (--drop-missing), "
             "or ignore columns that the model does not read (--ignore). Models that read gaps, and "
-            "pipelines that fill them, are audited as they are."
+            "pipelines that fill them, are audited as they are (in Python: likewise.read with "
+            "raw=True)."
         )
     return complete, {reason: count for reason, count in first.items() if count}
 

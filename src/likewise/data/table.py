@@ -54,8 +54,8 @@ def read(
         Leave out people whose label, weight, cluster or inputs are missing, and count them in
         ``dropped``. Otherwise they are refused.
     raw
-        For a pipeline that reads original columns: ``x`` stays empty, ``table`` holds the
-        columns, and missing inputs are the pipeline's business.
+        For a pipeline, or a function of data frames, that reads original columns: ``x`` stays
+        empty, ``table`` holds the columns, and missing inputs are the model's business.
 
     Notes
     -----

@@ -18,6 +18,7 @@ from likewise.improving.remedies import Remedy, averages, baseline, reading, rem
 from likewise.improving.training_table import as_frame, divided, shown_columns
 from likewise.improving.trials import Trial, TrialJournal, Tried
 from likewise.models import Opened, open_model
+from likewise.models.native import TableModel
 from likewise.models.scikit import features_of
 from likewise.report.side_by_side import Comparison
 from likewise.settings import Settings
@@ -29,18 +30,18 @@ MOST = (1000, 10_000)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Improvement:
-    """What was tried, what was chosen, and what the other half says about it.
+    """What was tried, what was chosen, and what the judging quarter says about it.
 
     Parameters
     ----------
     tried
-        Every remedy on the choosing half, the model itself first.
+        Every remedy on the choosing quarter, the model itself first.
     chosen
         The remedy that was chosen; none if nothing seemed better.
     model
         The chosen model, fitted; the model itself if nothing is better.
     comparison
-        Baseline and chosen model on the judging half, person by person.
+        Baseline and chosen model on the judging quarter, person by person.
     better
         Whether the chosen model is shown to be fairer, and not inferior by more than the margin.
     seconds
@@ -116,7 +117,8 @@ def improve(
     if isinstance(model, str) and not ours:
         model = open_model(model, trust=trust)
     inner = model.content if isinstance(model, Opened) else model
-    features = shown_columns(table, label, protected, may_matter, ignore, features_of(inner))
+    fitted = inner.answer.columns if isinstance(inner, TableModel) else features_of(inner)
+    features = shown_columns(table, label, protected, may_matter, ignore, fitted)
     margins = margins or Margins()
     settings = Settings(delta=delta, checks="core", seed=seed).changed(
         columns__label=label, columns__protected=tuple(protected), columns__ignore=tuple(ignore)
@@ -170,7 +172,7 @@ def improve(
             audits[remedy.words] = trial.audited(models[remedy.words], judge)
             done += 1
             if progress is not None:
-                progress("judging on the other half", done, total)
+                progress("judging on the other quarter", done, total)
     comparison = compare(audits, margins=margins) if chosen != "baseline" else None
     better = comparison is not None and _better(comparison)
     result = Improvement(

@@ -19,7 +19,7 @@ from likewise.walk import AuditResult, audit
 
 @dataclasses.dataclass(frozen=True)
 class Tried:
-    """How one remedy fared on the choosing half.
+    """How one remedy fared on the choosing quarter.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from likewise.errors import InvalidModel, LikewiseError
 from likewise.models import native, pipeline, scikit
 from likewise.models.base import Model, Opened
 from likewise.models.decoded import Decoding
-from likewise.models.recognise import as_model, is_torch
+from likewise.models.recognise import as_model, asked_with_frames, is_torch
 from likewise.models.scikit import Answer
 
 SOME = 64
@@ -96,6 +96,8 @@ def columns_read(
     if isinstance(inner, native.TableModel):
         answer, width = inner.answer, inner.width
     else:
+        if not scikit.is_scikit(inner) and raw and asked_with_frames(inner):
+            return tuple(name for name in table.column_names if name not in protected)
         if not (hasattr(inner, "predict_proba") or scikit.is_scikit(inner)):
             return ()
         if scikit.is_scikit(inner) and pipeline.is_pipeline(inner):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import importlib.util
+import re
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -53,7 +54,10 @@ class PipelineFront:
         try:
             return raw if self.steps is None else self.steps.transform(raw)
         except Exception as error:
-            raise InvalidData(f"The pipeline cannot read the data: {in_short(error)}.") from None
+            where = _holding(rows, str(error))
+            raise InvalidData(
+                f"The pipeline cannot read the data{where}: {in_short(error)}."
+            ) from None
 
     def raw(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> Any:
         """Return rows in the form that the first step reads."""
@@ -231,6 +235,15 @@ def _dense(out: Any, what: str) -> Float[np.ndarray, "n d"]:
             f"{what} cannot be read as numbers ({in_short(error)}), so there is no space in front "
             "of that step to audit in."
         ) from None
+
+
+def _holding(rows: Any, problem: str) -> str:
+    """Name the column of text that holds what could not be read as a number."""
+    found = re.search(r"convert string to float: (['\"])(.*)\1", problem)
+    for name in rows.column_names if found and isinstance(rows, pa.Table) else ():
+        if found and found[2] in rows[name].to_pylist():
+            return f" in {name!r}, which it takes for numbers"
+    return ""
 
 
 def _numbered(width: int) -> tuple[str, ...]:

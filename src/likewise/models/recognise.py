@@ -18,15 +18,7 @@ from likewise.errors import (
     need,
 )
 from likewise.losses import LossName, Output
-from likewise.models import (
-    black_box,
-    decoded,
-    endpoint,
-    layered,
-    native,
-    pipeline,
-    scikit,
-)
+from likewise.models import black_box, decoded, endpoint, layered, native, pipeline, scikit
 from likewise.models.base import Model, ModelCard, Opened
 from likewise.models.behaviour import check_cut
 from likewise.models.feeding import in_units, of_numbers
@@ -131,6 +123,15 @@ def is_torch(given: Any) -> bool:
     return any((kind.__module__, kind.__qualname__) == base for kind in type(given).__mro__)
 
 
+def asked_with_frames(given: Any) -> bool:
+    """Tell whether a model is somebody's own code, which takes original columns as a data frame."""
+    ours = isinstance(given, Model | layered.Chain | endpoint.Endpoint | type)
+    known = scikit.is_scikit(given) or is_torch(given) or hasattr(given, "to_torch")
+    if ours or known or scikit.features_of(given) or native.table_answer(given) is not None:
+        return False
+    return callable(given) or hasattr(given, "predict_proba")
+
+
 @dataclasses.dataclass(frozen=True)
 class _Recogniser:
     output: Output | None
@@ -165,6 +166,8 @@ class _Recogniser:
         if hasattr(given, "predict_proba") or scikit.is_scikit(given):
             return self.estimator(given)
         if callable(given):
+            if self.own is not None and asked_with_frames(given):
+                return self.frames(black_box.from_callable(given, classes=self.classes).card, given)
             if self.output is None:
                 return black_box.from_callable(given, classes=self.classes)
             return _torch().from_function(given, output=self.output, classes=self.classes)
@@ -204,6 +207,8 @@ class _Recogniser:
         answer = native.table_answer(estimator)
         if answer is not None and (answer.categories or self.own is not None):
             return self.reader(decoded.ColumnReader(_card(estimator), answer.columns, answer))
+        if self.own is not None and asked_with_frames(estimator):
+            return self.frames(_card(estimator), scikit.Answer.of(estimator).method)
         if self.table is not None and pipeline.reads_text(estimator, self.table):
             return self.reader(_reader(estimator))
         converted = scikit.convert(estimator) if scikit.is_scikit(estimator) else None
@@ -226,6 +231,12 @@ class _Recogniser:
         if self.encoder is not None:
             return decoded.through(reader, self.encoder)
         return decoded.behind(reader, self.own)
+
+    def frames(self, card: ModelCard, method: Any) -> Model:
+        """Ask what does not name its columns about data frames of all of them."""
+        assert self.own is not None
+        answer = pipeline.RawAnswer(scikit.Answer(method, self.own.columns), None)
+        return self.reader(decoded.ColumnReader(card, self.own.columns, answer))
 
     def pipeline(self, whole: Any) -> Model:
         """Cut a pipeline in front of its last step, or read it through decoded rows if told how."""

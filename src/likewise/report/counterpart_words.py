@@ -62,9 +62,12 @@ def question(part: CounterpartsRecord) -> str:
 def claim(group: CounterpartGroup, trait: CounterpartTrait, part: CounterpartsRecord) -> str:
     """Return what is claimed about a group, with a gap for the number."""
     others = [one.group for one in trait.groups if one.group != group.group]
-    other = f"a comparable {others[0]}" if len(others) == 1 else "a comparable person of another"
+    other = others[0] if len(others) == 1 else f"person of another {trait.trait}"
     whose = f"for {group.trait} {group.group}"
-    of = f"with what {other} brings along as with what a comparable {group.group} brings along"
+    of = (
+        f"with what a comparable {other} brings along as with what a comparable {group.group} "
+        "brings along"
+    )
     if part.favourable:
         return f"{whose}, {part.favourable!r} is refused {{}} times as often {of}"
     return f"{whose}, the {part.loss} is {{}} times as large {of}"
@@ -134,8 +137,8 @@ def near(trait: CounterpartTrait) -> str:
     far = [g for g in trait.groups if g.far_share > 0]
     shares = ", ".join(f"{g.group} {percent(round(g.far_share, 3))}" for g in far)
     words = (
-        f"{trait.pairs} pairs, members {number(trait.pair_distance, 3)} standard deviations apart "
-        "(median)"
+        f"{trait.pairs} {'pair' if trait.pairs == 1 else 'pairs'}, members "
+        f"{number(trait.pair_distance, 3)} standard deviations apart (median)"
     )
     words += f"; visitors not all near for {shares}" if far else "; all visitors near"
     lone = trait.without_group

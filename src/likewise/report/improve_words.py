@@ -7,9 +7,11 @@ from likewise.report.paired_words import sentences
 
 
 def words(found: Any) -> str:
-    """Return what was tried, what was chosen, and what the other half says, within 80 columns."""
+    """Return what was tried, what was chosen, and how that was judged, within 80 columns."""
     lines = ["Looking for a fairer model as accurate".center(WIDTH).rstrip(), "=" * WIDTH]
-    lines.append(f"{'on the choosing half':42}{'bal. acc.':>10}{'audit value':>12}{'interval':>16}")
+    lines.append(
+        f"{'on the choosing quarter':42}{'bal. acc.':>10}{'audit value':>12}{'interval':>16}"
+    )
     lines.append("-" * WIDTH)
     for k, one in enumerate(found.tried):
         if k and one.stage < found.tried[k - 1].stage:
@@ -26,7 +28,7 @@ def words(found: Any) -> str:
             "",
         )
     if not found.chosen:
-        lines += wrap("Nothing tried was fairer and as accurate on the choosing half.", "")
+        lines += wrap("Nothing tried was fairer and as accurate on the choosing quarter.", "")
     else:
         lines += wrap(f"Chosen: {found.chosen}. On people who had no part in choosing:", "")
         for name, result in found.audits.items():
@@ -39,8 +41,8 @@ def words(found: Any) -> str:
         if not found.better:
             lines += wrap("It is not shown to be better: the model written is the old one.", "")
     lines += wrap(
-        f"{found.seconds:.0f} s. Intervals of the choosing half are not corrected for choosing; "
-        "those of the judging half need no correction.",
+        f"{found.seconds:.0f} s. Intervals of the choosing quarter are not corrected for choosing; "
+        "those of the judging quarter need no correction.",
         "",
     )
     return "\n".join(lines)

@@ -53,8 +53,8 @@ def _evidence(record: Record) -> Iterator[str]:
     traits = ",".join(record.data.protected) or "TRAIT"
     yield (
         "Name the columns that may matter, and look for a fairer model as accurate: likewise "
-        f"improve TRAIN --label {record.data.label or 'LABEL'} --protected {traits} "
-        "--may-matter COLUMNS"
+        f"improve MODEL TRAIN --label {record.data.label or 'LABEL'} --protected {traits} "
+        f"--may-matter COLUMNS{_ignored(record)}"
     )
 
 
@@ -62,9 +62,15 @@ def _try(record: Record, part: CounterpartsRecord) -> str:
     traits = ",".join(one.trait for one in part.traits)
     columns = ",".join(part.may_matter) or "COLUMNS"
     return (
-        "Look for a fairer model as accurate: likewise improve TRAIN --label "
+        "Look for a fairer model as accurate: likewise improve MODEL TRAIN --label "
         f"{record.data.label or 'LABEL'} --protected {traits} --may-matter {columns}"
+        f"{_ignored(record)}"
     )
+
+
+def _ignored(record: Record) -> str:
+    names = record.settings.columns.ignore
+    return f" --ignore {','.join(names)}" if names else ""
 
 
 def _within(record: Record) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import pydantic
 from pydantic import Field
 
-from likewise.errors import InvalidSettings
+from likewise.errors import InvalidSettings, nearest
 from likewise.settings.sections import (
     Choice,
     Choices,
@@ -166,12 +166,21 @@ def make_settings(choices: dict[str, Any], where: str = "") -> Settings:
         raise InvalidSettings(_sentence(error, where)) from None
 
 
+def _meant(place: tuple[int | str, ...]) -> str:
+    """Name the setting that a misspelt one may stand for."""
+    kind: Any = Settings
+    for part in place[:-1]:
+        field = getattr(kind, "model_fields", {}).get(part)
+        kind = None if field is None else field.annotation
+    return nearest(str(place[-1]), getattr(kind, "model_fields", ()))
+
+
 def _sentence(error: pydantic.ValidationError, where: str) -> str:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"]) or "settings"
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        return f"There is no setting {name!r}{where}."
+        return f"There is no setting {name!r}{where}.{_meant(first['loc'])}"
     got = first["input"]
     shown = "" if isinstance(got, dict | pydantic.BaseModel) else f" (got {got!r})"
     return f"Setting {name!r}{where} is refused: {reason[0].lower()}{reason[1:]}{shown}."
