@@ -13,13 +13,7 @@ from likewise.data.scales import warn_about_scales
 from likewise.data.sources import Source
 from likewise.data.survey import Survey, drawn_rows
 from likewise.engine.certified import certified
-from likewise.engine.decide import (
-    choose_tests,
-    deciding_map,
-    deciding_test,
-    note_tests,
-    searched,
-)
+from likewise.engine.decide import choose_tests, deciding_map, deciding_test, note_tests, searched
 from likewise.engine.learning import MOST, learn_metric, same_people
 from likewise.engine.meeting import ModelHandle, Progress, as_seen, own_encoder, units_of
 from likewise.engine.occurring import Occurring
