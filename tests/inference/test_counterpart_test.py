@@ -107,6 +107,17 @@ def test_what_cannot_be_decided_says_why(rng, donors, pool, words):
     verdict = test.decide([evidence(donors(rng), test, pool)], {})
     assert verdict.outcome == "inconclusive"
     assert words in verdict.groups[0].reasons[0]
+    assert verdict.groups[0].doubtful
+
+
+def test_a_bound_just_above_the_tolerance_is_told_with_digits_enough_to_see_it(rng):
+    fair = evidence(visited(rng, spread=0.05), CounterpartTest())
+    found = CounterpartTest().decide([fair], {}).groups[0]
+    delta = max(found.worst_upper_bound, found.capped_upper_bound) - 4e-6
+    group = CounterpartTest(delta=delta).decide([fair], {}).groups[0]
+    said = group.reasons[0].split()
+    assert float(said[7].rstrip(",")) > delta
+    assert not group.doubtful
 
 
 def test_where_no_visit_changes_anything_only_rare_harm_is_to_be_feared(rng):

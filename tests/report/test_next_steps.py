@@ -2,8 +2,8 @@
 
 import pytest
 
-from likewise.record import ColumnShareRecord
-from likewise.report.counterpart_words import claim, near
+from likewise.record import ColumnShareRecord, PlaceboRecord
+from likewise.report.counterpart_words import claim, near, sentence
 from likewise.report.html import to_html
 from likewise.report.markdown import to_markdown
 from likewise.report.next_steps import next_steps
@@ -51,10 +51,38 @@ def test_more_people_are_no_way_past_a_placebo(record):
     held = found.tests["loss_ratio"].model_copy(update={"held_back": "a coin does as much"})
     steps = " ".join(next_steps(found.model_copy(update={"tests": {"loss_ratio": held}})))
     assert "people in place of" not in steps
+    assert "tolerance at which" not in steps
     assert "What stands in the way: a coin does as much." in steps
-    below = held.model_copy(update={"estimate": 1.0})
-    steps = next_steps(found.model_copy(update={"tests": {"loss_ratio": below}}))
-    assert "people in place of" in steps[0]
+    assert "--may-matter COLUMNS --pool TRAIN" in steps
+
+
+def test_a_placebo_that_would_stand_in_the_way_is_named_before_it_does(record):
+    tried = PlaceboRecord(estimate=1.5, placebos=(1.6,), p_value=0.5, planned=39, n=100, used=True)
+    found = record("inconclusive", placebo={"loss_ratio": tried})
+    steps = " ".join(next_steps(found))
+    assert "people in place of" not in steps
+    assert "tolerance at which" not in steps
+    assert "traits that mean nothing (p = 0.5)" in steps
+    below = record("inconclusive", estimate=1.2, placebo={"loss_ratio": tried})
+    assert "people in place of" in next_steps(below)[0]  # then more may find it within tolerance
+
+
+def test_too_few_pairs_are_the_reason_and_more_people_no_way_out(make):
+    few = {"outcome": "inconclusive", "lower_bound": 4.298, "upper_bound": 11.931, "estimate": 7.1}
+    few |= {"reasons": ("the visits rest on 3.2 pairs' worth of evidence",), "doubtful": True}
+    few |= {"std_error": 2.0}
+    part = make.counterparts(a=few, b=few)
+    found = make.record(outcome="inconclusive", counterparts=part)
+    steps = " ".join(next_steps(found))
+    assert "What stands in the way: the visits rest on 3.2 pairs' worth" in steps
+    assert "people in place of" not in steps
+    assert "tolerance at which" not in steps
+    said = sentence(part, "inconclusive", 1.25, 0.05)
+    assert "neither more" not in said
+    assert "more than 4.298" in said
+    assert said.endswith("but the visits rest on 3.2 pairs' worth of evidence.")
+    chance = make.counterparts(a=few | {"doubtful": False, "adjusted_p_value": 0.08})
+    assert "may be chance (p = 0.0800)" in sentence(chance, "inconclusive", 1.25, 0.05)
 
 
 def test_a_result_that_cannot_be_trusted_is_to_be_repaired(record):

@@ -123,6 +123,7 @@ def _group(
             "certifying_bound": max(verdict.worst_upper_bound, verdict.capped_upper_bound),
             "outcome": verdict.outcome,
             "reasons": verdict.reasons,
+            "doubtful": verdict.doubtful,
         }
     if not evidence.std_error > 0:  # nothing varies, so that no bound is to be had in this way
         found |= dict.fromkeys(NO_SPREAD, math.nan) | {"interval": (math.nan, math.nan)}
@@ -178,6 +179,7 @@ def group_tests(plan: CounterpartPlan, found: CounterpartFindings) -> dict[str, 
             alpha=plan.test.alpha,
             n=one.evidence.n,
             outcome=one.outcome,
+            held_back=one.reasons[0] if one.doubtful and one.lower_bound > plan.test.delta else "",
             notes=one.reasons,
             details={
                 "adjusted_p_value": one.adjusted_p_value,

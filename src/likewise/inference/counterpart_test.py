@@ -192,6 +192,7 @@ class CounterpartTest:
             worst_upper_bound=worst_upper,
             capped_upper_bound=capped_upper,
             reasons=tuple(reasons),
+            doubtful=bool(doubts),
         )
 
     def _obstacles(
@@ -211,10 +212,9 @@ class CounterpartTest:
         )
         found = []
         if max(worst_upper, capped_upper) > self.delta:
-            found.append(
-                f"the ratio may be as large as {max(worst_upper, capped_upper):.3g}, above "
-                f"{self.delta:g}"
-            )
+            most = max(worst_upper, capped_upper)
+            digits = next((d for d in range(3, 9) if float(f"{most:.{d}g}") > self.delta), 9)
+            found.append(f"the ratio may be as large as {most:.{digits}g}, above {self.delta:g}")
         if group.clusters < needed:
             found.append(f"{group.clusters} independent people are fewer than the {needed} needed")
         if group.no_counterpart:
@@ -256,7 +256,7 @@ def _doubts(group: CounterpartEvidence, m: int) -> list[str]:
     if group.effective_pairs < LEAST_PAIRS:
         return [
             f"the visits rest on {group.effective_pairs:.1f} pairs' worth of evidence, and "
-            f"{LEAST_PAIRS} are needed"
+            f"{LEAST_PAIRS} are needed: take a larger pool"
         ]
     return []
 

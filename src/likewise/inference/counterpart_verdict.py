@@ -67,7 +67,10 @@ class TraitEvidence:
 
 @dataclasses.dataclass(frozen=True)
 class GroupVerdict:
-    """What is concluded about one group of one trait, and why not more."""
+    """What is concluded about one group of one trait, and why not more.
+
+    ``doubtful``: nothing can be decided about it, at any tolerance, for the first of the reasons.
+    """
 
     trait: str
     evidence: CounterpartEvidence
@@ -80,6 +83,7 @@ class GroupVerdict:
     worst_upper_bound: float
     capped_upper_bound: float
     reasons: tuple[str, ...]
+    doubtful: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ class CounterpartGroup(Part):
 
     ``estimate`` is their loss with the columns of other groups over that with the columns of their
     own group; ``people_error`` and ``pairs_error`` are standard errors due to who was audited and
-    to who visited.
+    to who visited. A ``doubtful`` group cannot be decided at any tolerance.
     """
 
     trait: Text
@@ -46,6 +46,7 @@ class CounterpartGroup(Part):
     detectable: Number = math.nan
     outcome: Outcome | None = None
     reasons: tuple[Text, ...] = ()
+    doubtful: bool = False
 
     def as_group(self) -> GroupRecord:
         """Return it as groups stand in tables of any audit."""

@@ -95,6 +95,11 @@ def sentence(part: CounterpartsRecord, outcome: Outcome, delta: float, alpha: fl
         why = group.reasons[0] if group.reasons else "there is too little to compare"
         return f"Inconclusive: for {group.trait} {group.group}, {why}."
     low, high = max(group.lower_bound, 0.0), group.upper_bound
+    if low > delta:
+        chance = f"with all groups counted it may be chance (p = {p_value(group.adjusted_p_value)})"
+        why = group.reasons[0] if group.doubtful else chance
+        more = said.format(f"more than {number(low)}")
+        return f"Inconclusive: {more} ({sure} confidence), but {why}."
     between = said.format(f"between {number(low)} and {number(high)}")
     why = f" ({group.reasons[0]})" if group.reasons else ""
     return (
@@ -204,7 +209,7 @@ def smallest_detectable(part: CounterpartsRecord) -> str:
         f"{group.detectable:.2f} ({trait.trait}: {group.group})"
         for trait in part.traits
         for group in trait.groups
-        if math.isfinite(group.detectable)
+        if math.isfinite(group.detectable) and not group.doubtful
     ]
     return f"a ratio of {listed(known)} would be found in 4 of 5 such audits" if known else ""
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from likewise.record import CounterpartsRecord, CounterpartTrait, Record
+from likewise.record import CounterpartsRecord, CounterpartTrait, Record, TestRecord
 from likewise.report.counterpart_words import leading, listed
 from likewise.report.layout import number
 
@@ -82,36 +82,55 @@ def _within(record: Record) -> Iterator[str]:
         f"{record.settings.delta:g}. It does not cover other traits or their combinations, people "
         "of another place or time, or labels that are unjust themselves."
     )
-    yield "Audit again when model or people change (likewise monitor follows outcomes)."
+    follow = " (likewise monitor follows outcomes)" if record.counterparts is None else ""
+    yield f"Audit again when model or people change{follow}."
 
 
 def _inconclusive(record: Record) -> Iterator[str]:
     """Say what would settle it: people, columns, or the tolerance at which it turns."""
-    test = record.tests[record.decided_by.test]
+    test, delta = record.tests[record.decided_by.test], record.settings.delta
     part = record.counterparts
     if part is not None:
         trait, group = leading(part, "inconclusive")
-        yield from _columns(trait, record.settings.delta)
-        yield from _people(group.estimate, group.std_error, group.n, record)
+        if not group.doubtful:
+            yield from _columns(trait, delta)
+            yield from _people(group.estimate, group.std_error, group.n, record)
         reasons = group.reasons[:1]
         low, high = group.lower_bound, group.certifying_bound
+        stuck = group.doubtful
     else:
-        # Evidence that is held back would be so with any number of people.
-        if not test.held_back or test.estimate < record.settings.delta:
+        reasons = (against,) if (against := _placebo(record, test)) else test.notes[:1]
+        stuck = bool(against)
+        if not stuck:
             yield from _people(test.estimate, test.std_error, test.n, record)
-        reasons = (test.held_back,) if test.held_back else test.notes[:1]
-        # What is held back would be so at any tolerance.
-        low = math.nan if test.held_back else test.lower_bound
+        low = test.lower_bound
         high = test.upper_bound if math.isnan(test.capped_upper_bound) else test.capped_upper_bound
     if reasons:
         yield f"What stands in the way: {reasons[0].rstrip('.')}."
-    if 1 <= low < math.inf or 1 <= high < math.inf:
+    if stuck and part is None:
+        yield (
+            "Neither more people nor another tolerance would change that. Compare people with real "
+            "counterparts, for which no metric is learned: name the columns that may matter, and "
+            "a pool (--may-matter COLUMNS --pool TRAIN)."
+        )
+    low = math.nan if low > delta else low  # then it is not the tolerance that stands in the way
+    if not stuck and (1 <= low < math.inf or 1 <= high < math.inf):
         below = f"below {number(low)} it would be evidence" if low >= 1 else ""
         above = f"from {number(high)} on within tolerance" if 1 <= high < math.inf else ""
         yield (
             f"The tolerance at which the bounds turn: {listed([x for x in (below, above) if x])}. "
             "It is to be chosen beforehand, not now."
         )
+
+
+def _placebo(record: Record, test: TestRecord) -> str:
+    """Say that traits which mean nothing would hold evidence back, if they did or would."""
+    tried = record.placebo.get(test.test)
+    if test.held_back or tried is None or not tried.used or test.estimate <= test.delta:
+        return test.held_back
+    if tried.p_value <= test.alpha:
+        return ""
+    return f"the model is as sensitive to traits that mean nothing (p = {tried.p_value:.2g})"
 
 
 def _columns(trait: CounterpartTrait, delta: float) -> Iterator[str]:
