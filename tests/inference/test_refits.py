@@ -9,6 +9,7 @@ from likewise.errors import InvalidSample
 from likewise.inference.estimate import Unknown
 from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest
 from likewise.inference.refits import RefitBounds, with_refits
+from likewise.statistics.moments import ErrorTable
 
 
 def delete_one_group(ratio, groups, test, outcomes_of):
@@ -96,7 +97,7 @@ def test_a_verdict_with_refits_says_so_and_keeps_both_errors(rng, outcomes_of):
     assert verdict.method == "Hall; jackknife of 10 metric refits"
     assert verdict.outcome == "inconclusive"
     assert verdict.std_error > 5 * verdict.details["std_error_fixed_metric"]
-    assert verdict.capped_upper_bound == pytest.approx(verdict.upper_bound)
+    assert verdict.capped_upper_bound == verdict.cap < verdict.upper_bound
     bootstrap = with_refits(evidence, replicates, bootstrap=True)
     assert bootstrap.method == "Hall; bootstrap of 10 metric refits"
     with pytest.raises(InvalidSample, match="they are not separate"):
@@ -147,3 +148,23 @@ def test_one_refit_is_not_enough(outcomes_of, rng):
     evidence = LossRatioTest().evidence_of(outcomes_of(1 + rng.random(50)))
     with pytest.raises(InvalidSample, match="too few"):
         with_refits(evidence, [evidence])
+
+
+def test_bounds_are_shown_within_what_is_possible_and_decide_as_they_are(outcomes_of):
+    wild = np.array([1.01, 1.2, 3.0, 9.0])  # refits of a metric that knows next to nothing
+    errors = ErrorRateRatioTest()
+    table = ErrorTable(both=200, newly_wrong=60, newly_right=0, neither=540)
+    found = errors.weigh(table, monotone=True)
+    far = dataclasses.replace(found, bounds=RefitBounds(found.estimate.value, wild, directions=3))
+    said, raw = far.verdict(1.25, 0.05), far.bounds
+    assert raw.lower_bound(0.05) < 0 < 4 < 100 < raw.upper_bound(0.05)
+    assert (said.lower_bound, said.interval[0]) == (0.0, 0.0)
+    assert said.statistic == raw.lower_bound(0.05)
+    # 200 of 800 are wrong, so that four times as many is everybody; a quarter more for chance.
+    assert 4 < said.upper_bound == said.interval[1] == said.details["largest_possible"] < 5.2
+    assert said.outcome == "inconclusive"
+    assert far.tolerable_from(0.05) == raw.upper_bound(0.05)
+    loss = LossRatioTest().evidence_of(outcomes_of(np.linspace(1, 2, 50)))
+    loose = RefitBounds(loss.estimate.value, wild)
+    capped = dataclasses.replace(loss, bounds=loose, capped=loose).verdict(1.25, 0.05)
+    assert capped.capped_upper_bound == capped.cap < capped.upper_bound

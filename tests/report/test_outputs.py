@@ -13,6 +13,7 @@ from helpers import run
 from likewise.engine.decide import judge_outcomes
 from likewise.outcomes import Outcomes
 from likewise.record import Record
+from likewise.report import verdict_words
 from likewise.report.junit import to_junit
 from likewise.report.markdown import to_markdown
 from likewise.report.outputs import groups_csv, write_outputs
@@ -245,3 +246,9 @@ def test_redacting_leaves_the_first_record_as_it_was(record):
 def test_an_untrustworthy_summary_ends_with_a_warning_not_with_a_verdict(make):
     text = summary(make.record(trustworthy=False, reasons=("it diverged",)))
     assert text.endswith("Not trustworthy: It diverged.\nDo not use this result.")
+
+
+def test_columns_of_a_table_never_run_together(make):
+    wide = make.test(estimate=-99999.4, lower=54660.2, upper=3.2e17)
+    line = verdict_words.tests_table([wide]).splitlines()[2]
+    assert line.split()[2:] == ["-99999", f"{wide.std_error:.2e}", "54660", "3.20e+17", "<0.0001"]

@@ -252,9 +252,13 @@ def group_records(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
         alpha=settings.alpha,
         interval="paper" if settings.decide.interval == "paper" else "hall",
     )
-    names = GroupRecord.model_fields.keys() - {"small"}
+    names = GroupRecord.model_fields.keys() - {"small", "lower"}
     return tuple(
-        GroupRecord(small=value.small, **{name: getattr(value, name) for name in names})
+        GroupRecord(
+            small=value.small,
+            lower=max(value.lower, 0.0),
+            **{name: getattr(value, name) for name in names},
+        )
         for value in found
     )
 

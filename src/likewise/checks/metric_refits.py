@@ -74,6 +74,8 @@ def with_refitted(
         return judgement, {}
     flows = judgement.map == "flow"
     used = metric_counts(plan.settings, plan.metric)
+    fewer = not plan.same_sample and found[0].n < plan.n
+    seen = f", seen on {found[0].n} people" if fewer else ""
     evidence: dict[str, Evidence] = {}
     records: dict[str, RefitRecord] = {}
     for name, test in judgement.tests.items():
@@ -91,7 +93,7 @@ def with_refitted(
         evidence[name] = after
         verdict = after.verdict(test.delta, test.alpha)
         records[name] = RefitRecord(
-            method=after.method + _seen_on(found[0].n, plan.n, plan.same_sample),
+            method=after.method + seen,
             replicates=tuple(part.estimate.value for part in parts),
             std_error_fixed=before.estimate.std_error,
             std_error_refitted=after.estimate.std_error,
@@ -108,10 +110,6 @@ def _resampled(plan: Plan) -> bool:
 
 def _prefix(map: str) -> str:
     return f"refits, {map}: "
-
-
-def _seen_on(moved: int, n: int, same_sample: bool) -> str:
-    return f", seen on {moved} people" if not same_sample and moved < n else ""
 
 
 def refitted_variants(plan: Plan, map: UnfairMap) -> Iterator[Variant]:

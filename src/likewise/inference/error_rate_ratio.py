@@ -196,6 +196,10 @@ class ErrorRateRatioTest(RatioTest):
             spread=not paper or estimate.std_error > 0,
             notes=notes,
             details={**table.details, **sampling.details},
+            largest=_largest(
+                sampling.effective_n * float((weights[0] + weights[2]) / weights.sum()),
+                sampling.effective_n,
+            ),
         )
 
     def weigh(self, table: ErrorTable, *, monotone: bool) -> Evidence:
@@ -217,6 +221,7 @@ class ErrorRateRatioTest(RatioTest):
             spread=interval != "paper" or estimate.std_error > 0,
             notes=notes + _no_base_errors(table),
             details=table.details,
+            largest=_largest(table.before, estimate.n),
         )
 
     def _chosen(self, table: ErrorTable, monotone: bool) -> tuple[str, tuple[str, ...]]:
@@ -234,6 +239,14 @@ class ErrorRateRatioTest(RatioTest):
                 "to do; the score test took the place of the exact one.",
             )
         return interval, ()
+
+
+def _largest(wrong: float, n: float) -> float:
+    """Return one over an error rate, which no ratio exceeds: all are wrong after the move.
+
+    Over its lower bound, that is (Clopper and Pearson), which fails once in ten thousand samples.
+    """
+    return 1 / float(betaincinv(wrong, n - wrong + 1, 1e-4)) if wrong > 0 else math.inf
 
 
 def _no_base_errors(table: ErrorTable) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from likewise.inference.estimate import ROUNDING, Bounds, Estimate, quantile
 
 Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
@@ -96,6 +98,8 @@ class Evidence:
     held_back
         Why nobody is accused even if the lower bound exceeds the tolerance, after "but"; empty if
         nothing holds an accusation back.
+    largest
+        What the ratio cannot exceed, for certain. Bounds are shown up to it; no decision uses it.
     """
 
     test: str
@@ -112,6 +116,7 @@ class Evidence:
     log_e_value: float = math.nan
     numerical_error: float = 0.0
     held_back: str = ""
+    largest: float = math.inf
 
     @classmethod
     def undefined(
@@ -206,15 +211,22 @@ class Evidence:
             self.spread and (upper if capped_upper is None else capped_upper) <= delta
         ):
             notes += (self._reservation(delta, alpha),)
+        # No ratio is below zero, above what is possible, or above its cap.
+        largest = self.largest if self.largest > delta else math.inf
+        statistic, lower, upper = lower, *np.clip((lower, upper), 0.0, largest).tolist()
+        low, high = np.clip(interval, 0.0, largest).tolist()
+        if capped_upper is not None and self.cap is not None:
+            capped_upper = min(capped_upper, self.cap)
+        possible = {} if math.isinf(self.largest) else {"largest_possible": self.largest}
         return Verdict(
             test=self.test,
             method=self.method,
             estimate=self.estimate.value,
             std_error=self.estimate.std_error,
-            statistic=lower,
+            statistic=statistic,
             p_value=p_value,
             rejected=rejected,
-            interval=interval,
+            interval=(low, high),
             lower_bound=lower,
             upper_bound=upper,
             delta=float(delta),
@@ -225,7 +237,11 @@ class Evidence:
             capped_upper_bound=capped_upper,
             cap=self.cap,
             notes=notes,
-            details={**self.details, "minimum_detectable": self.minimum_detectable(delta, alpha)},
+            details={
+                **self.details,
+                **possible,
+                "minimum_detectable": self.minimum_detectable(delta, alpha),
+            },
         )
 
     def minimum_detectable(self, delta: float, alpha: float, power: float = 0.8) -> float:

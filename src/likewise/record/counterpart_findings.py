@@ -57,7 +57,7 @@ class CounterpartGroup(Part):
             n=self.n,
             estimate=self.estimate,
             std_error=self.std_error,
-            lower=lower,
+            lower=max(lower, 0.0),
             upper=upper,
             p_value=self.p_value,
             p_adjusted=self.adjusted_p_value,

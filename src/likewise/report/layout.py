@@ -33,7 +33,7 @@ def number(value: float, digits: int = 4) -> str:
         return "∞" if value > 0 else "−∞"
     if value != 0 and (abs(value) >= 1e5 or abs(value) < 1e-3):
         return f"{value:.2e}"
-    return f"{value:.{digits}g}" if abs(value) >= 1000 else f"{value:.{digits - 1}f}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits - 1}f}"
 
 
 def p_value(value: float) -> str:

@@ -105,6 +105,8 @@ def _inconclusive(record: Record) -> Iterator[str]:
             yield from _people(test.estimate, test.std_error, test.n, record)
         low = test.lower_bound
         high = test.upper_bound if math.isnan(test.capped_upper_bound) else test.capped_upper_bound
+        limits = [test.details.get("largest_possible", math.inf), test.cap]
+        high = math.nan if any(high >= limit for limit in limits) else high
     if reasons:
         yield f"What stands in the way: {reasons[0].rstrip('.')}."
     if stuck and part is None:
