@@ -1,5 +1,6 @@
 """``likewise plan``: rows for both tests on one page."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -37,6 +38,12 @@ def test_a_pilot_takes_the_place_of_guesses(tmp_path, rng):
     assert "mid-P, enumerated" in " ".join(result.stdout.split())
     assert "pilot of 400 people" in result.stdout
     assert result.stdout == run("--pilot", tmp_path / "pilot.parquet", "--effect", 1.4).stdout
+    held = Outcomes.read(tmp_path / "pilot.parquet")
+    about = held.about | {"placebo": {"loss_ratio": 0.4, "error_rate_ratio": 0.01}}
+    dataclasses.replace(held, about=about).save(tmp_path / "held.parquet")
+    warned = " ".join(run("--pilot", tmp_path / "held.parquet", "--effect", 1.4).stdout.split())
+    assert "Warning (loss ratio): Under this metric no number of people would do" in warned
+    assert "Warning (error-rate" not in warned
 
 
 @pytest.mark.parametrize(

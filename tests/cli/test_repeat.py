@@ -4,6 +4,8 @@ import dataclasses
 import functools
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import helpers
@@ -59,3 +61,14 @@ def test_outcomes_that_cannot_be_written_are_one_sentence(outcomes, tmp_path):
     with pytest.raises(InvalidFile, match="cannot be written"):
         outcomes.save(tmp_path / "nowhere" / "o.parquet")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["test", "monitor", "plan"])
+def test_visits_of_counterparts_are_called_what_they_are(tmp_path, command):
+    path = tmp_path / "visits.parquet"
+    pq.write_table(pa.table({"row": [0], "trait": ["sex"], "before": [1.0], "after": [1.0]}), path)
+    given = ["--effect", 1.4, "--pilot", path] if command == "plan" else [path]
+    result = helpers.run(command, *given)
+    assert result.exit_code == 2
+    assert "holds visits of counterparts" in result.stderr
+    assert "audit again, with --delta" in result.stderr

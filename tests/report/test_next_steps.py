@@ -3,7 +3,8 @@
 import pytest
 
 from likewise.record import ColumnShareRecord, PlaceboRecord
-from likewise.report.counterpart_words import claim, near, sentence
+from likewise.report.counterpart_page import counterpart_values
+from likewise.report.counterpart_words import claim, findings, near, sentence
 from likewise.report.html import to_html
 from likewise.report.markdown import to_markdown
 from likewise.report.next_steps import next_steps
@@ -106,3 +107,15 @@ def test_of_three_groups_a_claim_names_the_trait_and_of_one_pair_it_says_pair(ma
     said = claim(trait.groups[0], trait, part)
     assert "with what a comparable person of another sex brings along" in said
     assert near(trait.model_copy(update={"pairs": 1})).startswith("1 pair, members")
+
+
+def test_columns_carry_nothing_where_nothing_is_above_one_beyond_chance(make):
+    part = make.counterparts(a={}, b={})
+    share = (ColumnShareRecord(column="district", share=0.8, interval=(0.4, 1.3)),)
+    chance = part.traits[0].overall.model_copy(update={"estimate": 1.008, "lower_bound": 0.99})
+    for overall, told in ((part.traits[0].overall, True), (chance, False)):
+        trait = part.traits[0].model_copy(update={"carried": share, "overall": overall})
+        one = part.model_copy(update={"traits": (trait,)})
+        said = [name for name, _ in findings(one)]
+        assert ("Carried by" in said) == told
+        assert bool(counterpart_values(one, 1.25)["carried"]) == told

@@ -34,7 +34,9 @@ def plan(
     """Say how many people it takes to find an unfairness of a given size.
 
     For the loss ratio give --sd, for the error rates --base-error, or for both the outcomes of a
-    pilot audit, from which samples are drawn.
+    pilot audit, from which samples are drawn. The metric is taken as given: where a learned one is
+    held back by placebos, no number of people helps. Audits by counterparts (--may-matter) cannot
+    be planned: they say themselves which ratios they would find (Detectable).
 
     Example: likewise plan --effect 1.4 --sd 0.9 --base-error 0.2
     """
@@ -42,6 +44,7 @@ def plan(
     from likewise.outcomes import Outcomes
 
     settings = options.settings_from(None, {"delta": delta, "alpha": alpha, "seed": seed})
+    saved = None if pilot is None else Outcomes.read(pilot)
     planned = make_plan(
         effect,
         settings.delta,
@@ -50,10 +53,12 @@ def plan(
         sd=sd,
         skewness=skewness,
         base_error=base_error,
-        pilot=None if pilot is None else Outcomes.read(pilot),
+        pilot=saved,
         seed=settings.seed,
     )
     print(_page(planned))
+    if saved is not None:
+        _warn(planned, saved)
     print(f"Settings {settings.hash[:12]}")
 
 
@@ -74,6 +79,19 @@ def _page(planned: Any) -> str:
     for note in planned.notes:
         lines += wrap(note, "")
     return "\n".join(lines)
+
+
+def _warn(planned: Any, pilot: Any) -> None:
+    """Say where placebos of the pilot would hold a finding back, however many people there are."""
+    from likewise.inference.verdict import placebos_against, placebos_tried
+    from likewise.report.layout import wrap
+    from likewise.report.verdict_words import TITLES
+
+    for row in planned.rows:
+        tried = placebos_tried(pilot.about, row.test)
+        if tried and (why := placebos_against(tried, planned.alpha)):
+            said = f"Under this metric no number of people would do: in the pilot {why}."
+            print("\n".join(wrap(f"Warning ({TITLES[row.test]}): {said}", "")))
 
 
 def percent_of(power: float) -> str:

@@ -213,22 +213,23 @@ class Evidence:
             notes += (self._reservation(delta, alpha),)
         # No ratio is below zero, above what is possible, or above its cap.
         largest = self.largest if self.largest > delta else math.inf
-        statistic, lower, upper = lower, *np.clip((lower, upper), 0.0, largest).tolist()
-        low, high = np.clip(interval, 0.0, largest).tolist()
+        shown = np.clip((lower, upper, *interval), 0.0, largest).tolist()
         if capped_upper is not None and self.cap is not None:
             capped_upper = min(capped_upper, self.cap)
-        possible = {} if math.isinf(self.largest) else {"largest_possible": self.largest}
+        details = {**self.details, "minimum_detectable": self.minimum_detectable(delta, alpha)}
+        if math.isfinite(self.largest):
+            details["largest_possible"] = self.largest
         return Verdict(
             test=self.test,
             method=self.method,
             estimate=self.estimate.value,
             std_error=self.estimate.std_error,
-            statistic=statistic,
+            statistic=lower,
             p_value=p_value,
             rejected=rejected,
-            interval=(low, high),
-            lower_bound=lower,
-            upper_bound=upper,
+            interval=(shown[2], shown[3]),
+            lower_bound=shown[0],
+            upper_bound=shown[1],
             delta=float(delta),
             alpha=float(alpha),
             n=self.estimate.n,
@@ -237,11 +238,7 @@ class Evidence:
             capped_upper_bound=capped_upper,
             cap=self.cap,
             notes=notes,
-            details={
-                **self.details,
-                **possible,
-                "minimum_detectable": self.minimum_detectable(delta, alpha),
-            },
+            details=details,
         )
 
     def minimum_detectable(self, delta: float, alpha: float, power: float = 0.8) -> float:

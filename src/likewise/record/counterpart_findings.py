@@ -115,6 +115,10 @@ class CounterpartTrait(Part):
     moved_in: tuple[ColumnLeftOut, ...] = ()
     carried: tuple[ColumnShareRecord, ...] = ()
 
+    def carriers(self) -> tuple[ColumnShareRecord, ...]:
+        """Return the columns' shares in what is above one, if more than chance is."""
+        return self.carried if self.overall.lower_bound > 1 else ()
+
 
 class CounterpartsRecord(Part):
     """The question that was asked with real people, and its answer."""

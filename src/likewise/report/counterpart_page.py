@@ -84,9 +84,9 @@ def counterpart_values(part: CounterpartsRecord, delta: float) -> dict[str, Any]
         "left_out": [one for trait in part.traits for one in trait.left_out],
         "moved_in": [one for trait in part.traits for one in trait.moved_in],
         "carried": [
-            (trait.trait, share_rows(trait.carried))
+            (trait.trait, share_rows(trait.carriers()))
             for trait in part.traits
-            if any(not math.isnan(one.share) for one in trait.carried)
+            if any(not math.isnan(one.share) for one in trait.carriers())
         ],
         "visited": [visited_person(case, part) for case in part.worst],
     }

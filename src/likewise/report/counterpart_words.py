@@ -278,7 +278,7 @@ def findings(part: CounterpartsRecord) -> list[tuple[str, str]]:
     found = [
         ("Carried by", f"{trait.trait}: {words}")
         for trait in part.traits
-        if trait.overall.estimate > 1 and (words := columns_that_carry(trait.carried))
+        if (words := columns_that_carry(trait.carriers()))
     ]
     found += [("Left out", line) for line in columns_left_out(part)]
     found += [("Other side", line) for line in other_sides(part)]
