@@ -14,14 +14,23 @@ def title_case(text: str) -> str:
 
 def wrap(text: str, indent: str = "  ") -> list[str]:
     """Break text at the width of the page."""
-    return textwrap.wrap(text.strip(), WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return textwrap.wrap(
+        text.strip(),
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> list[str]:
     """Return lines of ``name  value``, long values continued below."""
     lines: list[str] = []
     for name, value in rows:
-        lines += textwrap.wrap(f"{name:13}{value}", WIDTH, subsequent_indent=" " * 13) or [name]
+        text, after = f"{name:13}{value}", " " * 13
+        lines += textwrap.wrap(text, WIDTH, subsequent_indent=after, break_on_hyphens=False) or [
+            name
+        ]
     return lines
 
 

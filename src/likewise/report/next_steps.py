@@ -111,9 +111,9 @@ def _inconclusive(record: Record) -> Iterator[str]:
         yield f"What stands in the way: {reasons[0].rstrip('.')}."
     if stuck and part is None:
         yield (
-            "Neither more people nor another tolerance would change that. Compare people with real "
-            "counterparts, for which no metric is learned: name the columns that may matter, and "
-            "a pool (--may-matter COLUMNS --pool TRAIN)."
+            "More people would not change that. Compare people with real counterparts, for which "
+            "no metric is learned: name the columns that may matter, and a pool (--may-matter "
+            "COLUMNS --pool TRAIN)."
         )
     low = math.nan if low > delta else low  # then it is not the tolerance that stands in the way
     if not stuck and (1 <= low < math.inf or 1 <= high < math.inf):
