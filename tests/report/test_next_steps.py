@@ -119,3 +119,10 @@ def test_columns_carry_nothing_where_nothing_is_above_one_beyond_chance(make):
         said = [name for name, _ in findings(one)]
         assert ("Carried by" in said) == told
         assert bool(counterpart_values(one, 1.25)["carried"]) == told
+
+
+def test_a_model_of_columns_has_columns_and_one_of_features_has_features(record):
+    found = record("within_tolerance")
+    assert "39 features" in summary(found)
+    metric = found.metric.model_copy(update={"kind": "columns that may matter"})
+    assert "39 columns" in summary(found.model_copy(update={"metric": metric}))

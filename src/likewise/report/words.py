@@ -95,8 +95,10 @@ def _model(record: Record) -> list[tuple[str, str]]:
     model, data = record.model, record.data
     classes = f", classes {', '.join(model.classes)}" if model.classes else ""
     fed = f"; fed: {model.fed}" if model.fed else ""
+    # With counterparts alone nothing is made of the columns that the model reads.
+    inputs = "columns" if record.metric.kind == "columns that may matter" else "features"
     rows = [
-        ("Model", f"{model.kind}, {model.n_features} features{classes}{fed}"),
+        ("Model", f"{model.kind}, {model.n_features} {inputs}{classes}{fed}"),
         ("People", f"{data.n} from {data.source}"),
     ]
     if data.protected:
