@@ -9,6 +9,7 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.neural_network import MLPClassifier
@@ -18,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import likewise
 from helpers import run
+from likewise.errors import MissingValues
 from likewise.models import as_model
 from likewise.settings import Settings
 
@@ -384,3 +386,19 @@ def test_functions_and_own_classes_are_given_a_data_frame_of_raw_columns(table):
     found = [result.record.counterparts.traits[0].groups[0] for result in results]
     assert found[0].estimate != 1
     assert found == [found[2]] * 3
+
+
+@pytest.mark.parametrize(("step", "left_out"), [(SimpleImputer(), 20), (StandardScaler(), 80)])
+def test_only_gaps_that_a_pipeline_does_not_fill_leave_people_out(table, step, left_out):
+    model = make_pipeline(step, LogisticRegression(max_iter=1000))
+    model.fit(table[COLUMNS][:300], table["y"][:300])
+    people = table[300:].reset_index(drop=True).astype({"y": float, "age": float})
+    people.loc[:19, "y"] = np.nan
+    people.loc[40:99, "age"] = np.nan
+    columns = {"label": "y", "protected": ("group",), "drop_missing": True}
+    said = likewise.rehearse(model, people, settings=CORE.changed(columns=columns))
+    assert f"People: {300 - left_out} from" in said
+    columns["drop_missing"] = False
+    with pytest.raises(MissingValues, match=r"'y' \(20\)") as refused:
+        likewise.rehearse(model, people, settings=CORE.changed(columns=columns))
+    assert "--ignore" not in str(refused.value)

@@ -8,7 +8,7 @@ import pytest
 
 LIMITS = {
     # The goal is 23,000 without new features; these are being added.
-    "lines": 47_800,
+    "lines": 47_950,
     "modules_of_an_audit": 112,
     "functions_of_an_audit": 1254,
     "room_changes_of_an_audit": 48,

@@ -47,7 +47,7 @@ DropMissing = Annotated[
     bool | None,
     typer.Option(
         "--drop-missing",
-        help="Leave out rows with missing values, and say how many.",
+        help="Leave out rows with missing values that the model does not fill, and say how many.",
         rich_help_panel=DATA,
     ),
 ]

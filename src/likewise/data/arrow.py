@@ -107,12 +107,18 @@ def is_missing(column: Any) -> Bool[np.ndarray, " n"]:
 
 
 def complete_rows(
-    table: pa.Table, columns: Sequence[str], *, drop: bool, where: str = ""
+    table: pa.Table,
+    columns: Sequence[str],
+    *,
+    drop: bool,
+    where: str = "",
+    needed: Sequence[str] = (),
 ) -> tuple[Bool[np.ndarray, " n"], dict[str, int]]:
     """Tell which rows miss nothing in ``columns``, and count the others by what they miss.
 
     A row that misses several columns is counted under the first, so that the counts add up.
     Unless ``drop`` says that such rows are unwanted, one of them is enough to refuse the table.
+    Those ``needed`` (the label, say) are no inputs, so that no model can do without.
     """
     complete = np.ones(len(table), dtype=bool)
     counts: dict[str, int] = {}
@@ -124,9 +130,17 @@ def complete_rows(
             first[f"missing {name}"] = int((gone & complete).sum())
             complete &= ~gone
     if counts and not drop:
-        raise MissingValues(
+        said = (
             f"Values are missing in {_listed(counts)}: {int((~complete).sum())} of {len(table)} "
-            f"rows{where}. Fill them in, leave those rows out with drop_missing (--drop-missing), "
+            f"rows{where}. Fill them in, "
+        )
+        if {*counts} <= {*needed}:
+            raise MissingValues(
+                f"{said}or leave those rows out with drop_missing (--drop-missing). Rows with "
+                "other gaps stay, if the model is a pipeline that answers for them."
+            )
+        raise MissingValues(
+            f"{said}leave those rows out with drop_missing (--drop-missing), "
             "or ignore columns that the model does not read (--ignore). Models that read gaps, and "
             "pipelines that fill them, are audited as they are (in Python: likewise.read with "
             "raw=True)."

@@ -70,6 +70,10 @@ class Source(abc.ABC):
         """Return the same people before features are made of them; None if that is settled."""
         return None
 
+    def filled(self) -> "Source | None":
+        """Return the same people, left out only for gaps that no model fills; None if settled."""
+        return None
+
     def survey(self, seed: int = 0, size: int = SAMPLE) -> Survey:
         """Read everyone once, here."""
         job = SurveyJob(self, seed, size)
@@ -179,6 +183,12 @@ class TableSource(Source):
         made = self.plan.encoder is not None or not self.plan.inputs
         plan = dataclasses.replace(self.plan, inputs=(), left_out=())
         return None if made else dataclasses.replace(self, plan=plan)
+
+    @override
+    def filled(self) -> "TableSource | None":
+        settled = self.plan.encoder is not None or self.plan.inputs or not self.plan.drop_missing
+        plan = dataclasses.replace(self.plan, filled=True)
+        return None if settled else dataclasses.replace(self, plan=plan)
 
     @override
     def shared(self, folder: Path) -> "TableSource":

@@ -139,6 +139,8 @@ class ReadPlan:
     encoder: Encoder | None
     drop_missing: bool
     notes: tuple[str, ...]
+    filled: bool = False
+    """Whether a pipeline fills gaps: then rows are left out for other gaps alone."""
 
     @property
     def columns(self) -> list[str]:
@@ -150,10 +152,11 @@ class ReadPlan:
         roles = self.roles
         needed = [n for n in (roles.label, roles.weight, roles.cluster) if n is not None]
         inputs = self.inputs if self.encoder is None else self.encoder.complete_columns
-        if self.drop_missing and self.encoder is None and not inputs:  # a pipeline reads them all
+        unknown = self.encoder is None and not inputs  # a pipeline may read them all
+        if self.drop_missing and unknown and not self.filled:
             inputs = tuple(roles.candidates(table.column_names))
         complete, dropped = complete_rows(
-            table, [*needed, *inputs], drop=self.drop_missing, where=where
+            table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
         )
         if dropped:
             table = table.filter(pa.array(complete))

@@ -159,7 +159,7 @@ def get_counterparts_ready(
 ) -> CounterpartPlan:
     """Find people and pool (a half of the people, if none is given), and the pairs of the pool."""
     model, opened = open_shared(model, run, trust=trust)
-    source = people if isinstance(people, Source) else find_people(people, opened, settings)
+    source = find_people(people, opened, settings)
     question = make(MAPS, settings.map, shared={"seed": settings.seed})
     half: Pool | None = None
     if pool is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from likewise.audit_data import AuditData
 from likewise.data.sources import Source, as_source
-from likewise.data.survey import Survey, SurveyJob, total
+from likewise.data.survey import SAMPLE, Survey, SurveyJob, total
 from likewise.engine.meeting import Progress, share_calls
 from likewise.engine.plan import Plan
 from likewise.engine.prepare import prepare
@@ -16,7 +16,7 @@ from likewise.errors import MissingValues
 from likewise.inference.ratio_test import RatioTest
 from likewise.maps.unfair_map import UnfairMap
 from likewise.metrics.fair_metric import FairMetric
-from likewise.models import as_model, open_model, takes_gaps
+from likewise.models import answers_gaps, as_model, open_model, takes_gaps
 from likewise.scale.executors import Executor, Inline, Threads
 from likewise.settings import Settings
 from likewise.settings.choices import MAPS, check_names, note
@@ -62,7 +62,7 @@ def get_ready(
     """Find the people and look at all of them once; then see whether everything fits together."""
     model, opened = open_shared(model, run, trust=trust)
     folder = shared_folder(run, stack)
-    source = people if isinstance(people, Source) else find_people(people, opened, settings)
+    source = find_people(people, opened, settings)
     source = source if folder is None else source.shared(folder)
     source, known = look_at(source, opened, settings, run, progress)
     return prepare(
@@ -96,17 +96,23 @@ def shared_folder(run: Executor, stack: contextlib.ExitStack) -> Path | None:
 def find_people(people: Any, model: Any, settings: Settings) -> Source:
     """Return where the people are, read as the settings say."""
     columns = settings.columns
-    return (
-        as_source(
+    if isinstance(people, AuditData):
+        return as_source(people)
+    source = (
+        people
+        if isinstance(people, Source)
+        else as_source(
             people,
             label=columns.label,
             raw=as_model(model, output=columns.output).front is not None,
             unlabelled=settings.decide.favourable is not None,
             **columns.reading,
         )
-        if not isinstance(people, AuditData)
-        else as_source(people)
     )
+    filled = source.filled() if columns.drop_missing else None
+    if filled is not None and answers_gaps(model, filled.rows(0, SAMPLE)[0]):
+        return filled
+    return source
 
 
 def look_at(

@@ -11,7 +11,7 @@ from likewise.models.endpoint import Endpoint
 from likewise.models.layered import LayeredModel
 from likewise.models.model_file import save_model
 from likewise.models.native import takes_gaps
-from likewise.models.on_table import columns_read
+from likewise.models.on_table import answers_gaps, columns_read
 from likewise.models.open import is_model_name, open_model
 from likewise.models.recognise import as_model
 
@@ -31,6 +31,7 @@ __all__ = [
     "ModelCard",
     "Opened",
     "TorchModel",
+    "answers_gaps",
     "as_model",
     "check",
     "check_conversion",

@@ -113,6 +113,23 @@ def columns_read(
     return names if answer.categories or gaps else ()
 
 
+def answers_gaps(given: Any, people: AuditData) -> bool:
+    """Tell whether a pipeline answers for people with gaps in what it reads; there must be some."""
+    inner = given.content if isinstance(given, Opened) else given
+    inner, _ = scikit.looked_through(inner)
+    table = people.table
+    if table is None or not pipeline.is_pipeline(inner):
+        return False
+    try:
+        front = as_model(inner, table=table, protected=tuple(people.protected)).front
+        assert isinstance(front, pipeline.PipelineFront)
+        rows = _with_gaps(front, table)
+        answers = np.asarray(Answer.of(inner).method(front.raw(rows)), dtype=np.float64)
+    except Exception:  # it does not: rows with gaps are left out
+        return False
+    return bool(len(rows) and np.isfinite(answers).all())
+
+
 def _named(
     names: tuple[str, ...], width: int | None, table: pa.Table, protected: Sequence[str]
 ) -> tuple[str, ...]:
@@ -134,9 +151,7 @@ def _can_be_cut(whole: Any, table: pa.Table, protected: Sequence[str]) -> bool:
         return True
     if not isinstance(front, pipeline.PipelineFront):
         return True
-    columns = [table[name] for name in front.columns or table.column_names]
-    gaps = np.logical_or.reduce([pc.is_null(c, nan_is_null=True).to_numpy() for c in columns])
-    rows = table.filter(pa.array(gaps))
+    rows = _with_gaps(front, table)
     if not len(rows):
         return True
     try:
@@ -145,3 +160,10 @@ def _can_be_cut(whole: Any, table: pa.Table, protected: Sequence[str]) -> bool:
     except Exception:  # it does not take them whole either: let that be said
         return True
     return not np.isfinite(np.asarray(answers, dtype=np.float64)).all()
+
+
+def _with_gaps(front: pipeline.PipelineFront, table: pa.Table) -> pa.Table:
+    """Return the rows with gaps in what a pipeline reads."""
+    columns = [table[name] for name in front.columns or table.column_names]
+    gaps = np.logical_or.reduce([pc.is_null(c, nan_is_null=True).to_numpy() for c in columns])
+    return table.filter(pa.array(gaps))
