@@ -300,5 +300,5 @@ def test_tests_that_are_repeated_know_what_shuffled_traits_said(result):
     found = repeated(0.5)
     assert found.deciding.outcome == "inconclusive"
     assert "as sensitive to a trait that means nothing" in found.deciding.held_back
-    assert "tried no placebo" in found.records["loss_ratio"].held_back
+    assert "no placebo was tried" in found.records["loss_ratio"].held_back
     assert repeated(0.5, strict.as_in_paper()).deciding.rejected
