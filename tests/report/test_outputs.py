@@ -15,6 +15,7 @@ from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.report import verdict_words
 from likewise.report.junit import to_junit
+from likewise.report.layout import WIDTH, facts
 from likewise.report.markdown import to_markdown
 from likewise.report.outputs import groups_csv, write_outputs
 from likewise.report.phrases import method
@@ -252,3 +253,10 @@ def test_columns_of_a_table_never_run_together(make):
     wide = make.test(estimate=-99999.4, lower=54660.2, upper=3.2e17)
     line = verdict_words.tests_table([wide]).splitlines()[2]
     assert line.split()[2:] == ["-99999", f"{wide.std_error:.2e}", "54660", "3.20e+17", "<0.0001"]
+
+
+def test_words_that_no_line_can_hold_are_broken_after_their_commas():
+    names = [f"column-number-{i}" for i in range(9)]
+    lines = facts([("What now", f"likewise improve --may-matter {','.join(names)}")])
+    assert max(map(len, lines)) <= WIDTH
+    assert all(any(name in line for line in lines) for name in names)

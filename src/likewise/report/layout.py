@@ -1,6 +1,7 @@
 """Numbers and text as people write them, within the width of a page."""
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable
 
@@ -12,26 +13,26 @@ def title_case(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks lines at spaces, and words that no line can hold after their commas."""
+
+    def _split(self, text: str) -> list[str]:
+        room = self.width - len(self.subsequent_indent)
+        chunks = super()._split(text)
+        pieces = (re.findall(r"[^,]*,|[^,]+", c) if len(c) > room else [c] for c in chunks)
+        return [piece for found in pieces for piece in found]
+
+
 def wrap(text: str, indent: str = "  ") -> list[str]:
     """Break text at the width of the page."""
-    return textwrap.wrap(
-        text.strip(),
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-    )
+    wrapper = _Wrapper(WIDTH, indent, indent, break_on_hyphens=False)
+    return wrapper.wrap(text.strip())
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> list[str]:
     """Return lines of ``name  value``, long values continued below."""
-    lines: list[str] = []
-    for name, value in rows:
-        text, after = f"{name:13}{value}", " " * 13
-        lines += textwrap.wrap(text, WIDTH, subsequent_indent=after, break_on_hyphens=False) or [
-            name
-        ]
-    return lines
+    wrapper = _Wrapper(WIDTH, subsequent_indent=" " * 13, break_on_hyphens=False)
+    return [line for name, value in rows for line in wrapper.wrap(f"{name:13}{value}") or [name]]
 
 
 def number(value: float, digits: int = 4) -> str:
