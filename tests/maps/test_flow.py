@@ -115,7 +115,8 @@ def test_the_ratio_is_at_least_one_at_stable_steps(smooth, metric, people):
     assert (losses(smooth, moved.x, y) / losses(smooth, x, y)).min() >= 1 - 1e-12
 
 
-def test_people_stay_put_where_a_coarse_solver_would_lower_their_loss(metric, people):
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_people_stay_put_where_a_coarse_solver_would_lower_their_loss(precision, metric, people):
     # A steep network and five Euler steps: some overshoot, and are left where they were.
     torch.manual_seed(1)
     model = network(6, 32, 2)
@@ -123,7 +124,9 @@ def test_people_stay_put_where_a_coarse_solver_would_lower_their_loss(metric, pe
         model.module[0].weight.mul_(8)
         model.module[2].weight.mul_(8)
     x, y = people
-    bold = GradientFlow(solver="euler", steps=5, free_only=True, time=5, keeps_start=False)
+    bold = GradientFlow(
+        solver="euler", steps=5, free_only=True, time=5, keeps_start=False, precision=precision
+    )
     loose = move(bold, model, metric, people)
     fell = losses(model, loose.x, y) < losses(model, x, y)
     assert 0 < fell.sum() < len(fell)

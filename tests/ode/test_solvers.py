@@ -51,6 +51,31 @@ def test_exponential_solvers_keep_their_order_on_a_stiff_problem(solver):
     assert slope(solver, field, [4, 8, 16, 32], exact, start) > solver.order - 0.5
 
 
+class Counted(Pull):
+    """The same, and how often it was asked."""
+
+    asked = 0
+
+    def nonlinear(self, x, out):
+        self.asked += 1
+        super().nonlinear(x, out)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
+def test_evaluations_are_counted_as_they_are(solver):
+    field = Counted(0.0, 3.0)
+    solution = integrate(field, START, (*constant(0.1, 6), 0.05), solver)
+    assert solution.evaluations == field.asked
+
+
+def test_steps_that_differ_by_rounding_are_equal():
+    uneven = tuple(0.1 * (1 + sign * 1e-15) for sign in (0, 1, -1, 1, 0, -1))
+    field = Counted(0.0, 3.0)
+    x = integrate(field, START, uneven, ExponentialAdams()).x
+    assert field.asked == len(uneven) + ExponentialAdams.at_start
+    assert np.abs(x - integrate(field, START, constant(0.1, 6), ExponentialAdams()).x).max() < 1e-12
+
+
 @pytest.mark.parametrize("solver", EXPONENTIAL, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("rate", [0.0, 1e-9, 1.0, 1e4])
 def test_a_linear_problem_with_constant_drive_is_solved_exactly(solver, rate):

@@ -185,25 +185,31 @@ class Drawn:
     def of(
         cls,
         some: Some,
-        coarse: Float[np.ndarray, " m"],
-        fine: Float[np.ndarray, " m"],
+        after: Float[np.ndarray, " m"],
         count: int,
         rng: np.random.Generator,
     ) -> "Drawn":
-        """Draw ``count`` people, given two solutions for all; or take all if there are no more.
+        """Draw ``count`` people, given everyone's loss after; or take all if there are no more.
 
-        What may matter is the difference between the solutions, and the loss, in equal parts.
+        What may matter is the loss, and how far it rose, in equal parts.
         """
-        m = len(coarse)
+        m = len(after)
         if m <= count:
             return cls(some, np.arange(m), np.full(m, 1 / m), m, m)
-        sizes = (np.abs(some.changes(start, fine)) for start in (coarse, np.zeros(m)))
+        sizes = (np.abs(some.changes(start, after)) for start in (some.before, np.zeros(m)))
         chance = np.full(m, 2.0)
         for size in sizes:
             chance += size / max(size.mean(), np.finfo(float).tiny)
         chance /= chance.sum()
         rows, times = np.unique(rng.choice(m, count, p=chance), return_counts=True)
         return cls(some.take(rows), rows, times / (m * count * chance[rows]), m, count)
+
+    def every_other(self) -> "Drawn":
+        """Return every second of them, who count twice."""
+        rows = np.arange(0, len(self.rows), 2)
+        return dataclasses.replace(
+            self, people=self.people.take(rows), rows=self.rows[rows], factor=2 * self.factor[rows]
+        )
 
     def std_error(self, after: Float[np.ndarray, " u"]) -> float:
         """Return the standard error of the audit value that their losses tell."""

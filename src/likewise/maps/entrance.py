@@ -9,13 +9,16 @@ import dataclasses
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from typing_extensions import override
 
 from likewise.maps.coordinates import Coordinates, ThinSplit
 from likewise.maps.field import FlowField
 from likewise.maps.passage import Ascent
 from likewise.maps.settled_kinks import SettledKinks
+
+SURELY = 1.05
+"""How much larger the probability of the wrong class must be for the loss to be larger for sure."""
 
 
 @final
@@ -125,9 +128,22 @@ class NetworkField(FlowField):
         return self.way.lift(state)
 
     @override
-    def nonlinear(self, x: Float[np.ndarray, "n r"], out: Float[np.ndarray, "n r"]) -> None:
-        velocity, slope, entry = out.T, self.slope, self.passage.entry
+    def surely_risen(self, state: Float[np.ndarray, "n r"]) -> Bool[np.ndarray, " n"]:
+        if not self.passage.of_two_classes:
+            return super().surely_risen(state)
+        np.copyto(self.passage.entry, self.h0)
+        before = self.passage.wrong_probability()
+        self._enter(state)
+        return self.passage.wrong_probability() > SURELY * before
+
+    def _enter(self, x: Float[np.ndarray, "n r"]) -> None:
+        entry = self.passage.entry
         np.add(np.matmul(self.way.into, x.T, out=entry), self.h0, out=entry)
+
+    @override
+    def nonlinear(self, x: Float[np.ndarray, "n r"], out: Float[np.ndarray, "n r"]) -> None:
+        velocity, slope = out.T, self.slope
+        self._enter(x)
         if slope is not None:
             self.passage.gradient(slope)
             np.matmul(self.way.back, slope, out=velocity)

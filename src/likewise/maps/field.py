@@ -5,7 +5,7 @@ import dataclasses
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from typing_extensions import override
 
 from likewise.maps.coordinates import Coordinates
@@ -30,6 +30,10 @@ class FlowField(SemilinearField):
     @abc.abstractmethod
     def displacement(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
         """Return how far from the start a state stands for."""
+
+    def surely_risen(self, state: Float[np.ndarray, "n r"]) -> Bool[np.ndarray, " n"]:
+        """Tell whose loss is above that at the start for sure, rounding or not."""
+        return np.zeros(len(state), dtype=bool)
 
 
 @final

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, Literal, cast, final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, InvalidSettings
@@ -336,6 +336,7 @@ class BoundFlow:
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         start = x0.astype(self.flow.dtype, copy=False)
+        risen = _nobody
         if self.coordinates is None:
             field = PenalisedField(self.model, self.metric, self.flow.lam, start, y)
             path = self._solve(field, start, None)
@@ -349,11 +350,12 @@ class BoundFlow:
             )
             path = self._solve(flow, flow.start(), self._confine(start, flow.free))
             stops = {time: x0 + flow.displacement(s) for time, s in path.kept.items()}
-            x = x0 + flow.displacement(path.x)
+            x, risen = x0 + flow.displacement(path.x), flow.surely_risen
         fell = None
         if self.flow.keeps_start:
-            stops = {time: self._kept(x0, y, at)[0] for time, at in stops.items()}
-            x, fell = self._kept(x0, y, x)
+            for time, at in stops.items():
+                self._keep(x0, y, at, risen(path.kept[time]))
+            fell = self._keep(x0, y, x, risen(path.x))
         status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
         return Moved(x, status, path.evaluations, stops, fell)
 
@@ -376,6 +378,17 @@ class BoundFlow:
 
         return confine
 
-    def _kept(self, x0: np.ndarray, y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        fell = fallen(self.model, x0, y, x)
-        return np.where(fell[:, None], x0, x), fell
+    def _keep(
+        self, x0: np.ndarray, y: np.ndarray, x: np.ndarray, risen: Bool[np.ndarray, " n"]
+    ) -> Bool[np.ndarray, " n"]:
+        """Put people back whose loss fell, and return who they are; some have risen for sure."""
+        fell, open_still = np.zeros(len(x), dtype=bool), np.flatnonzero(~risen)
+        if len(open_still):
+            some = x0[open_still], y[open_still], x[open_still]
+            fell[open_still] = fallen(self.model, *some)
+        x[fell] = x0[fell]
+        return fell
+
+
+def _nobody(state: Float[np.ndarray, "n r"]) -> Bool[np.ndarray, " n"]:
+    return np.zeros(len(state), dtype=bool)

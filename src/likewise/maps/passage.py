@@ -96,7 +96,8 @@ class Ascent:
             if i > 1:
                 calls.append(partial(last, active))
             slope = active
-        return Passage(values[0], tuple(calls), last, at_output)
+        two_classes = self.loss.name == "cross_entropy" and len(at_output) == 1
+        return Passage(values[0], tuple(calls), last, at_output, two_classes)
 
 
 @final
@@ -115,13 +116,22 @@ class Passage:
     last
         What writes the gradient at the first layer's output to its argument, at the end.
     slope
-        Where the loss's slope at the outputs stands then, if there are two layers.
+        Where the loss's slope at the outputs stands then.
+    of_two_classes
+        Whether that is the probability of the wrong class, but for its sign.
     """
 
     entry: Float[np.ndarray, "m n"]
     calls: tuple[Callable[[], Any], ...]
     last: Callable[[np.ndarray], Any]
     slope: Float[np.ndarray, "k n"]
+    of_two_classes: bool
+
+    def wrong_probability(self) -> Float[np.ndarray, " n"]:
+        """Return the probability of the wrong class of two, which rises as the loss does."""
+        for call in self.calls:
+            call()
+        return np.abs(self.slope[0])
 
     def gradient(self, out: Float[np.ndarray, "m n"]) -> None:
         r"""Write :math:`\nabla_h \ell`, the gradient at the first layer's output, to ``out``."""

@@ -46,11 +46,12 @@ class SettledKinks:
     ) -> None:
         self.passage = passage
         # The slope of the loss has one sign wherever people go: that of the other class.
-        sign = (1 - 2 * y).astype(own.dtype)
+        sign = np.array([1, -1], dtype=own.dtype)
         held = own[:, None] * sign < 0
         settling = rate / np.maximum(np.abs(own), rate / STEEP)
-        self.own = np.where(held, own[:, None], 0).astype(own.dtype)
-        self.steepness = sign * np.where(held, settling[:, None], STEEP).astype(own.dtype)
+        steepness = sign * np.where(held, settling[:, None], STEEP)
+        self.own = np.where(held, own[:, None], 0).astype(own.dtype).take(y, axis=1)
+        self.steepness = steepness.astype(own.dtype).take(y, axis=1)
         self.room = np.empty_like(passage.entry)
 
     def gradient(self, weights: Float[np.ndarray, "m n"], out: Float[np.ndarray, "m n"]) -> None:

@@ -60,32 +60,44 @@ class Exponential2(Solver):
 
 @final
 class ExponentialAdams(Solver):
-    """Exponential Adams–Bashforth of order two, one evaluation a step (Cox and Matthews 2002).
+    r"""Exponential Adams–Bashforth, one evaluation a step (Cox and Matthews 2002).
 
-    It continues the change of N over the last step; the first step is one of `Exponential2`.
+    It continues N from the last steps: as a cubic where a step resolves the rate, and as a line
+    where it does not. There the state follows N at once, and a cubic would answer every jump of
+    N by larger ones. The first step is one of `Exponential2`, corrected once more; the next take
+    as many steps before them as there are.
     """
 
-    order = 2
+    order = 3
     evaluations = 1
+    at_start = 2
 
     @override
     def stepper(self, field: Field, x: State, h: float) -> Step:
-        nonlinear, (decay, full, correction) = _semilinear(field, h, x, _weights2)
-        now, last, room, ends = *(np.empty_like(x) for _ in range(3)), Turns(x)
-        begun = False
+        nonlinear, (decay, full, correction, *weights) = _semilinear(field, h, x, _adams)
+        room, ends, past = np.empty_like(x), Turns(x), [np.empty_like(x) for _ in range(LAGS)]
+        taken = 0
 
         def step(x: State) -> State:
-            nonlocal now, last, begun
-            nonlinear(x, now)
-            a = full.add(now, decay.times(x, ends.other(x)), room)
-            if begun:
-                change = np.subtract(now, last, out=last)
+            nonlocal taken
+            past.insert(0, past.pop())
+            nonlinear(x, past[0])
+            end = decay.times(x, ends.other(x))
+            if taken:
+                known = min(taken + 1, LAGS)
+                begin = known * (known - 1) // 2 - 1
+                for weight, earlier in zip(weights[begin : begin + known], past, strict=False):
+                    weight.add(earlier, end, room)
             else:
-                nonlinear(a, last)
-                change, begun = np.subtract(last, now, out=last), True
-            correction.add(change, a, room)
-            now, last = last, now
-            return a
+                full.add(past[0], end, room)
+                before = past[0]
+                for after in past[1:3]:
+                    nonlinear(end, after)
+                    change = np.subtract(after, before, out=past[3])
+                    correction.add(change, end, room)
+                    before = after
+            taken += 1
+            return end
 
         return step
 
@@ -133,6 +145,32 @@ Weights = tuple[Float[np.ndarray, " d"], ...]
 
 def _weights2(h: float, z: Float[np.ndarray, " d"]) -> Weights:
     return phi(0, z), h * phi(1, z), h * phi(2, z)
+
+
+LAGS = 4
+"""Evaluations that a step of `ExponentialAdams` is made of, its own among them."""
+
+RESOLVED = 3.0
+"""A step resolves a rate if it is at most so many times as long as the rate takes."""
+
+
+def _adams(h: float, z: Float[np.ndarray, " d"]) -> Weights:
+    """Return the weights of a first step, and those of two, three and four evaluations."""
+    phi1, phi2, phi3, phi4 = (h * phi(k, z) for k in (1, 2, 3, 4))
+    resolved = -z <= RESOLVED
+    # What backward differences of N add: ∇N, ∇²N, ∇³N.
+    parts = [
+        phi1,
+        phi2,
+        np.where(resolved, phi3 + phi2 / 2, 0.0),
+        np.where(resolved, phi4 + phi3 + phi2 / 3, 0.0),
+    ]
+    weights: list[Float[np.ndarray, " d"]] = []
+    for known in range(2, LAGS + 1):
+        for lag in range(known):
+            shares = ((-1) ** lag * math.comb(j, lag) * parts[j] for j in range(lag, known))
+            weights.append(sum(shares, np.zeros_like(z)))
+    return phi(0, z), phi1, phi2, *weights
 
 
 def _weights4(h: float, z: Float[np.ndarray, " d"]) -> Weights:

@@ -104,11 +104,12 @@ def integrate(
     kept: dict[float, np.ndarray] = {}
     finite = np.ones(len(x0), dtype=bool)
     lost = False
-    x, before, step = x0, math.nan, None
+    x, before, step, started = x0, math.nan, None, 0
     with _quick_and_quiet():
         for number, h in enumerate(steps, start=1):
-            if step is None or h != before:
-                before, step = h, solver.stepper(field, x, h)
+            # Steps that differ by rounding are equal: a solver would begin anew at another.
+            if step is None or abs(h - before) > 1e-12 * h:
+                before, step, started = h, solver.stepper(field, x, h), started + 1
             after = step(x) if confine is None else confine(step(x))
             # One product is far cheaper than asking every number: it is not finite if one is not.
             flat = after.T if after.flags.f_contiguous else after
@@ -119,7 +120,7 @@ def integrate(
             x = after
             if number in wanted:
                 kept[wanted[number]] = x.copy()  # the solver uses its memory again
-    return Solution(x, finite, kept, len(steps) * solver.evaluations)
+    return Solution(x, finite, kept, len(steps) * solver.evaluations + started * solver.at_start)
 
 
 @contextlib.contextmanager

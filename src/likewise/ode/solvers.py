@@ -37,6 +37,7 @@ class Diagonal:
             for begin, end in itertools.pairwise(cuts)
             if begin < end
         )
+        self.added = tuple(run for run in self.runs if run[1])
         self.add_run = _axpy(factors.dtype.char)
 
     def times(self, x: State, out: State) -> State:
@@ -52,7 +53,7 @@ class Diagonal:
         if not self._in_runs(x, out):
             return np.add(out, np.multiply(x, self.factors, out=room), out=out)
         flat, target = x.T.reshape(-1), out.T.reshape(-1)
-        for rows, factor in self.runs:
+        for rows, factor in self.added:
             begin, count = rows.start * len(x), (rows.stop - rows.start) * len(x)
             self.add_run(flat, target, count, factor, begin, 1, begin, 1)
         return out
@@ -100,6 +101,9 @@ class Solver(abc.ABC):
 
     evaluations: ClassVar[int]
     """Evaluations of the field in one step."""
+
+    at_start: ClassVar[int] = 0
+    """Evaluations that the first step takes beyond these."""
 
     @abc.abstractmethod
     def stepper(self, field: Field, x: State, h: float) -> Step:
