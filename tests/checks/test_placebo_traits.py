@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 import likewise
@@ -123,3 +124,35 @@ def test_a_constant_model_is_accused_of_nothing(steep):
     )
     assert result.outcome != "evidence_of_unfairness"
     assert result.record.placebo["loss_ratio"].p_value == 1.0
+
+
+def test_searches_look_at_as_few_places_with_the_true_traits_as_with_shuffled_ones():
+    # Two traits, and trees: with one direction, or a line, few places find what many do.
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(900, 5))
+    traits = {"a": (x[:, 0] + rng.normal(size=900) > 0) * 1, "b": (x[:, 1] > 0.3) * 1}
+    y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + rng.normal(size=900) > 0).astype(int)
+    model = GradientBoostingClassifier(random_state=0).fit(x, y)
+    people = likewise.AuditData.from_arrays(
+        x[:400], y[:400], {k: v[:400] for k, v in traits.items()}
+    )
+    train = likewise.AuditData.from_arrays(
+        x[400:], y[400:], {k: v[400:] for k, v in traits.items()}
+    )
+    metric = likewise.sensitive_subspace(train, groups=0, placebos=5)
+    core = Settings(checks="core").changed(checks__run=["placebo"])
+
+    def value(metric, budget=None):
+        bare = dataclasses.replace(metric, placebos=())
+        found = likewise.audit(
+            model, people, metric=bare, map=likewise.Reach(budget=budget), settings=core
+        )
+        return found.record.tests["loss_ratio"].estimate
+
+    result = likewise.audit(model, people, metric=metric, map=likewise.Reach(), settings=core)
+    placebo = result.record.placebo["loss_ratio"]
+    few = likewise.Reach().rough(metric).budget
+    assert placebo.estimate == pytest.approx(value(metric, few))
+    assert placebo.estimate < result.record.tests["loss_ratio"].estimate == value(metric)
+    assert placebo.placebos[0] == pytest.approx(value(metric.placebos[0], few))
+    assert likewise.Reach(budget=5).rough(metric).budget == 5

@@ -53,10 +53,11 @@ MOST = 5000
 
 LADDER: tuple[tuple[SolverName, int], ...] = (
     (SETTLED, 16),
-    (SETTLED, 32),
+    (SETTLED, 24),
     ("exponential_adams", 24),
     ("exponential_adams", 48),
     ("exponential4", 8),
+    (SETTLED, 48),
     (SETTLED, 64),
     ("exponential_adams", 64),
     (SETTLED, 96),
@@ -78,9 +79,10 @@ FIRST = 4
 SAFETY = 2.0
 """Differences from the fine solution count twice."""
 
-JUMP, AT_CROSSROADS = 0.05, 3.0
+JUMP, AT_CROSSROADS, UNSEEN = 0.05, 3.0, 6.0
 """Where halved steps change one person's ratio by more than this share of the spread of all, there
-are crossroads; another may then go another way unseen, and be off by three times the spread."""
+are crossroads; another may then go another way unseen, and be off by three times the spread, or by
+six times among people who were not looked at."""
 
 FEWEST_WORTH = 1.5
 """An error that comes from fewer people than this, of those drawn, says nothing of the others."""
@@ -101,7 +103,8 @@ class Certificate:
         On the audit value: twice the difference from a far finer solution; what chance may have
         hidden of it, since it was seen on some people only; and what another halving of the fine
         steps would change, judged person by person, with one person in reserve. For a flow in
-        float32, also its difference from float64. Infinite if the error cannot be bounded.
+        float32, also its difference from float64. Not below the error that is aimed at, unless
+        nothing depends on steps; infinite if the error cannot be bounded.
     error_in_se
         The same in standard errors of the audit value.
     subsample
@@ -186,36 +189,37 @@ def certify(
     own = None if weight is None else weight[rows]
     some = Some.of(model, metric, x[rows], y[rows], own, total, threads)
     tried = list(_candidates(flow, model, metric, most))
-    first = some.after(tried[0])
+    first, rough = some.after(tried[0]), some.after(_rough(tried[0], metric))
     value, std_error = some.value(first)
     tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
     count = min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
-    drawn = Drawn.of(some, first, count, np.random.default_rng([seed, 5]))
-    second = tried[1] if len(tried) > 1 else tried[0].refined(metric)
-    known = {id(tried[0]): first[drawn.rows], id(second): drawn.people.after(second)}
-    true = FineSolution.of(flow, drawn, FINER * tolerated, known[id(second)])
+    drawn = Drawn.of(some, rough, first, count, np.random.default_rng([seed, 5]))
+    beside = drawn.people.after(_beside(tried[0], metric))
+    true = FineSolution.of(flow, drawn, FINER * tolerated, beside)
     # A coarse solution may have been taken in about chance, too.
     std_error = min(std_error, drawn.std_error(true.after))
     tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
     for candidate in tried:
-        after = known.get(id(candidate))
-        after = drawn.people.after(candidate) if after is None else after
+        again = candidate is not tried[0]
+        after = drawn.people.after(candidate) if again else first[drawn.rows]
         seen = drawn.seen(after, true.after)
-        if max(abs(seen.change), seen.std_error) <= tolerated or candidate is tried[-1]:
+        if seen.within(tolerated) or candidate is tried[-1]:
             precision, after, rounding = _precision(flow, candidate, drawn, after, tolerated)
             seen = drawn.seen(after, true.after)
-        enough = max(abs(seen.change), seen.std_error) <= tolerated
-        if enough:
+        if enough := seen.within(tolerated):
             break
     # Somebody at a crossroads takes the other way at steps that nobody tried. Where halved steps
     # sent nobody another way, that is unlikely, and one person's spread is enough.
     one_person, spread = 0.0, std_error * math.sqrt(total)
     crossroads = true.jump > JUMP * spread
-    if not np.array_equal(*known.values()):
-        one_person = (AT_CROSSROADS if crossroads else 1.0) * spread / total
+    if not np.array_equal(first[drawn.rows], beside):
+        astray = AT_CROSSROADS if drawn.draws == total else UNSEEN
+        one_person = (astray if crossroads else 1.0) * spread / total
         rounding += 10 * float(np.finfo(np.float32).eps) * abs(value)  # they are in float32
     still = together(drawn.parts(true.before, true.after))
     error = SAFETY * abs(seen.change) + seen.noise + still + one_person + rounding
+    if one_person:  # nobody needs to know less, and a few people may have gone unseen
+        error = max(error, target * std_error)
     why = [_theorem_2_2(flow, metric)]
     cap_reached = flow.steps is None and not enough
     unresolved = still > tolerated or (cap_reached and crossroads)
@@ -255,7 +259,7 @@ def _precision(
     """
     here = drawn.people.model.network is not None
     if flow.precision == "float32" or (flow.precision == "auto" and flow.steps is None and here):
-        few = drawn.every_other()
+        few = drawn.one_in(2)
         change = together(few.parts(single[::2], few.people.after(settled, "float64")))
         if flow.precision == "float32" or change <= FINER * tolerated:
             return "float32", single, change
@@ -281,6 +285,22 @@ def _candidates(
             yield dataclasses.replace(flow, solver=solver, steps=steps)
     while (steps := (3 * steps + 1) // 2) * SOLVERS[solver].evaluations <= most:
         yield dataclasses.replace(flow, solver=solver, steps=steps)
+
+
+def _rough(flow: GradientFlow, metric: FairMetric) -> GradientFlow:
+    """Return a solution as cheap as can be: whoever it puts elsewhere may matter."""
+    return _solved(flow, metric, "exponential_adams", 4)
+
+
+def _beside(flow: GradientFlow, metric: FairMetric) -> GradientFlow:
+    """Return a good solution to compare a finer one with."""
+    return _solved(flow, metric, "exponential_adams", 48)
+
+
+def _solved(flow: GradientFlow, metric: FairMetric, solver: SolverName, steps: int) -> GradientFlow:
+    if not metric.quadratic or flow.method(metric) in EXPLICIT:
+        return flow.refined(metric)
+    return dataclasses.replace(flow, solver=solver, steps=steps, horizons=())
 
 
 def _in_units(error: float, std_error: float) -> float:

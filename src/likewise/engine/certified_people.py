@@ -149,6 +149,10 @@ class MeanChange:
     std_error: float
     worth: float = math.inf
 
+    def within(self, tolerated: float) -> bool:
+        """Tell whether the change and what chance makes of it are as small as is tolerated."""
+        return max(abs(self.change), self.std_error) <= tolerated
+
     @property
     def noise(self) -> float:
         """How far off chance may have put the change; the farther, the fewer it comes from."""
@@ -185,31 +189,36 @@ class Drawn:
     def of(
         cls,
         some: Some,
+        rough: Float[np.ndarray, " m"],
         after: Float[np.ndarray, " m"],
         count: int,
         rng: np.random.Generator,
     ) -> "Drawn":
-        """Draw ``count`` people, given everyone's loss after; or take all if there are no more.
+        """Draw ``count`` people, given two solutions for all; or take all if there are no more.
 
-        What may matter is the loss, and how far it rose, in equal parts.
+        What may matter is the difference between the solutions, and the loss, in equal parts.
         """
         m = len(after)
         if m <= count:
             return cls(some, np.arange(m), np.full(m, 1 / m), m, m)
-        sizes = (np.abs(some.changes(start, after)) for start in (some.before, np.zeros(m)))
+        sizes = (np.abs(some.changes(start, after)) for start in (rough, np.zeros(m)))
         chance = np.full(m, 2.0)
         for size in sizes:
             chance += size / max(size.mean(), np.finfo(float).tiny)
         chance /= chance.sum()
-        rows, times = np.unique(rng.choice(m, count, p=chance), return_counts=True)
+        # At equal distances along the chances, in their order: less is left to chance than in
+        # independent draws, whose standard errors are thus not too small.
+        order = np.argsort(chance, kind="stable")
+        marks = (np.arange(count) + rng.random()) / count
+        places = np.minimum(np.searchsorted(chance[order].cumsum(), marks), m - 1)
+        rows, times = np.unique(order[places], return_counts=True)
         return cls(some.take(rows), rows, times / (m * count * chance[rows]), m, count)
 
-    def every_other(self) -> "Drawn":
-        """Return every second of them, who count twice."""
-        rows = np.arange(0, len(self.rows), 2)
-        return dataclasses.replace(
-            self, people=self.people.take(rows), rows=self.rows[rows], factor=2 * self.factor[rows]
-        )
+    def one_in(self, every: int) -> "Drawn":
+        """Return one in so many of them, who count as many times as much."""
+        rows = np.arange(0, len(self.rows), every)
+        people, factor = self.people.take(rows), every * self.factor[rows]
+        return dataclasses.replace(self, people=people, rows=self.rows[rows], factor=factor)
 
     def std_error(self, after: Float[np.ndarray, " u"]) -> float:
         """Return the standard error of the audit value that their losses tell."""

@@ -67,6 +67,10 @@ class Worst(UnfairMap):
         return Worst(tuple(map.under(metric) for map in self.maps))
 
     @override
+    def rough(self, metric: FairMetric) -> "Worst":
+        return Worst(tuple(map.rough(metric) for map in self.maps))
+
+    @override
     def without(self, direction: int) -> "Worst":
         return Worst(tuple(map.without(direction) for map in self.maps))
 

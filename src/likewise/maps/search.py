@@ -1,7 +1,7 @@
 """The worst similar person who could exist, found without gradients, λ or a horizon."""
 
 import dataclasses
-from typing import ClassVar, final
+from typing import ClassVar, cast, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -26,6 +26,10 @@ from likewise.models.base import Model
 
 SHARES = (1.0, 0.5, 0.25, 2.0)
 """Lengths of the step that are tried, in units of what would be best were the loss linear."""
+
+PLACES, ROUGH = (60, 30), (12, 6)
+"""Places looked at for each person by default, and where many metrics are compared: with two free
+directions, and how many more for every further one."""
 
 PROBE = 0.5
 """Length of the probes for a model without gradients, in standardised features."""
@@ -103,6 +107,13 @@ class Reach(UnfairMap):
         return self if metric.reach is None else dataclasses.replace(self, within=None)
 
     @override
+    def rough(self, metric: FairMetric) -> "Reach":
+        if not metric.quadratic:
+            return self
+        most = _places(ROUGH, cast(QuadraticForm, metric))
+        return dataclasses.replace(self, budget=min(self.budget or most, most))
+
+    @override
     def without(self, direction: int) -> "Reach":
         within = None if self.within is None else self.within.without(direction)
         return dataclasses.replace(self, within=within)
@@ -127,8 +138,12 @@ class Reach(UnfairMap):
                 f"The reach has {len(within.mean)} coordinates for {len(metric.free)} free "
                 "directions."
             )
-        k = len(metric.free)
-        return BoundReach(self, model, metric, within, self.budget or 60 + 30 * max(k - 2, 0))
+        return BoundReach(self, model, metric, within, self.budget or _places(PLACES, metric))
+
+
+def _places(number: tuple[int, int], metric: QuadraticForm) -> int:
+    few, more = number
+    return few + more * max(len(metric.free) - 2, 0)
 
 
 @final

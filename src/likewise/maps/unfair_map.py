@@ -175,6 +175,10 @@ class UnfairMap(abc.ABC):
         """Return the same map for another metric, a refit of the first, say."""
         return self
 
+    def rough(self, metric: FairMetric) -> "UnfairMap":
+        """Return a map that asks the same at less cost, to compare many metrics by."""
+        return self
+
     def without(self, direction: int) -> "UnfairMap":
         """Return the map for a metric that has one free direction less."""
         return self

@@ -81,7 +81,8 @@ class Recalled(Model):
         place = memory.places(keys, rows)
         new = np.flatnonzero(place < 0)
         if len(new):
-            some = new[np.unique(keys[new], return_index=True)[1]]
+            # In the order they came: neighbours are alike, and take trees down the same branches.
+            some = np.sort(new[np.unique(keys[new], return_index=True)[1]])
             self.asked += len(some)
             memory.add(keys[some], rows[:, some], ask(some))
             place[new] = memory.places(keys[new], rows[:, new])

@@ -157,14 +157,10 @@ RESOLVED = 3.0
 def _adams(h: float, z: Float[np.ndarray, " d"]) -> Weights:
     """Return the weights of a first step, and those of two, three and four evaluations."""
     phi1, phi2, phi3, phi4 = (h * phi(k, z) for k in (1, 2, 3, 4))
-    resolved = -z <= RESOLVED
-    # What backward differences of N add: ∇N, ∇²N, ∇³N.
-    parts = [
-        phi1,
-        phi2,
-        np.where(resolved, phi3 + phi2 / 2, 0.0),
-        np.where(resolved, phi4 + phi3 + phi2 / 3, 0.0),
-    ]
+    # Weights of N and its backward differences ∇N, ∇²N, ∇³N.
+    parts = [phi1, phi2, phi3 + phi2 / 2, phi4 + phi3 + phi2 / 3]
+    for part in parts[2:]:
+        part[-z > RESOLVED] = 0.0
     weights: list[Float[np.ndarray, " d"]] = []
     for known in range(2, LAGS + 1):
         for lag in range(known):

@@ -96,8 +96,9 @@ def placebo_words(placebo: PlaceboRecord) -> str:
     """Say what a trait that means nothing gives."""
     drawn, shown = placebo.placebos, "" if placebo.used else "; shown only"
     return (
-        f"With the traits shuffled: {number(min(drawn))} to {number(max(drawn))}, "
-        f"p = {placebo.p_value:.2g} ({len(drawn)} placebos, {placebo.n} people{shown})."
+        f"With the traits shuffled: {number(min(drawn))} to {number(max(drawn))}, as they are "
+        f"{number(placebo.estimate)}; p = {placebo.p_value:.2g} "
+        f"({len(drawn)} placebos, {placebo.n} people{shown})."
     )
 
 
