@@ -8,7 +8,7 @@ import pytest
 
 from likewise.data.visits import find_visits
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.maps.ask_visits import ask_visits, free_features
+from likewise.maps.ask_visits import ask_visits
 from likewise.maps.counterparts import Counterparts
 from likewise.statistics.donors import Donors
 
@@ -104,9 +104,9 @@ def test_encoded_people_are_visited_like_tables(rng):
         zone = np.nan_to_num(table["zone"].to_numpy(zero_copy_only=False).astype(float))
         return np.column_stack([zone, 0.1 * table["age"].to_numpy()])
 
-    rows = free_features(encoded(audited), encoded(pool), [0])
+    x, lent = encoded(audited), encoded(pool)
     found = ask_visits(
-        lambda i, j: rows(i, j).sum(axis=1, keepdims=True),
+        lambda i, j: lent[j][:, :1] + x[i][:, 1:],
         squared,
         find_visits(audited, pairs, pool, 4),
         pairs,

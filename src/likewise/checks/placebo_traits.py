@@ -212,11 +212,8 @@ class Placebo(Check):
 def as_sensitive(found: PlaceboComparison) -> str:
     """Say that traits which mean nothing do as much."""
     low, high = found.range
-    shuffled = (
-        f"with the traits as they are {found.estimate:.3g}, shuffled {low:.3g} to {high:.3g}, "
-        f"p = {found.p_value:.2g}"
-    )
-    return f"{AS_SENSITIVE} ({shuffled})"
+    shuffled = f"shuffled {low:.3g} to {high:.3g}, p = {found.p_value:.2g}"
+    return f"{AS_SENSITIVE} (with the traits as they are {found.estimate:.3g}, {shuffled})"
 
 
 def placebo_record(

@@ -3,9 +3,10 @@
 import dataclasses
 import math
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 
 from likewise.engine.certified_people import Drawn, Some, together
 from likewise.engine.fine_solution import FineSolution, fastest
@@ -51,27 +52,21 @@ _FEW = "The people harmed most, solved finely, change the value by more than was
 MOST = 5000
 """Gradient evaluations a person, at most."""
 
+ADAMS: Final = "exponential_adams"
+
 LADDER: tuple[tuple[SolverName, int], ...] = (
-    (SETTLED, 16),
-    (SETTLED, 24),
-    ("exponential_adams", 24),
-    ("exponential_adams", 48),
-    ("exponential4", 8),
-    (SETTLED, 48),
-    (SETTLED, 64),
-    ("exponential_adams", 64),
-    (SETTLED, 96),
-    ("exponential4", 16),
-    ("exponential_adams", 96),
-    (SETTLED, 128),
-    ("exponential_adams", 128),
-    (SETTLED, 192),
-    ("exponential2", 128),
+    *((SETTLED, 16), (SETTLED, 24), (ADAMS, 24), (ADAMS, 48), ("exponential4", 8)),
+    *((SETTLED, 48), (SETTLED, 64), (ADAMS, 64), (SETTLED, 96), ("exponential4", 16)),
+    *((ADAMS, 96), (SETTLED, 128), (ADAMS, 128), (SETTLED, 192), ("exponential2", 128)),
 )
 """Solvers and their steps, about in the order of their cost. One gradient a step takes short steps,
 which cross kinks of the loss with less bias, and less still where kinks can be followed; where they
 go wrong by themselves, order four in one step may not. The last solver goes on with ever shorter
 ones."""
+
+ROUGH, BESIDE = 4, 48
+"""Steps of a solution as cheap as can be, since whoever it puts elsewhere may matter, and of a good
+one to compare a finer one with."""
 
 FIRST = 4
 """Steps that the search for enough of them begins with, where the solver was chosen."""
@@ -185,16 +180,18 @@ def certify(
         Evaluations a person, at most; if that binds, the certificate says so.
     """
     total = n or len(x)
-    rows = _some(len(x), min(max(total // SHARE, FEWEST), MOST_PEOPLE), seed)
+    rows, wanted = np.arange(len(x)), min(max(total // SHARE, FEWEST), MOST_PEOPLE)
+    if len(x) > wanted:
+        rows = np.sort(np.random.default_rng([seed, 4]).choice(len(x), wanted, replace=False))
     own = None if weight is None else weight[rows]
     some = Some.of(model, metric, x[rows], y[rows], own, total, threads)
     tried = list(_candidates(flow, model, metric, most))
-    first, rough = some.after(tried[0]), some.after(_rough(tried[0], metric))
+    first, rough = some.after(tried[0]), some.after(_by_adams(tried[0], metric, ROUGH))
     value, std_error = some.value(first)
     tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
     count = min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
     drawn = Drawn.of(some, rough, first, count, np.random.default_rng([seed, 5]))
-    beside = drawn.people.after(_beside(tried[0], metric))
+    beside = drawn.people.after(_by_adams(tried[0], metric, BESIDE))
     true = FineSolution.of(flow, drawn, FINER * tolerated, beside)
     # A coarse solution may have been taken in about chance, too.
     std_error = min(std_error, drawn.std_error(true.after))
@@ -203,10 +200,10 @@ def certify(
         again = candidate is not tried[0]
         after = drawn.people.after(candidate) if again else first[drawn.rows]
         seen = drawn.seen(after, true.after)
-        if seen.within(tolerated) or candidate is tried[-1]:
+        if seen.size <= tolerated or candidate is tried[-1]:
             precision, after, rounding = _precision(flow, candidate, drawn, after, tolerated)
             seen = drawn.seen(after, true.after)
-        if enough := seen.within(tolerated):
+        if enough := seen.size <= tolerated:
             break
     # Somebody at a crossroads takes the other way at steps that nobody tried. Where halved steps
     # sent nobody another way, that is unlikely, and one person's spread is enough.
@@ -236,7 +233,7 @@ def certify(
         steps=steps,
         evaluations=steps * SOLVERS[method].evaluations + SOLVERS[method].at_start,
         error_bound=error,
-        error_in_se=_in_units(error, std_error),
+        error_in_se=error and (error / std_error if 0 < std_error < math.inf else math.inf),
         subsample=len(rows),
         cap_reached=cap_reached,
         precision=precision,
@@ -287,26 +284,11 @@ def _candidates(
         yield dataclasses.replace(flow, solver=solver, steps=steps)
 
 
-def _rough(flow: GradientFlow, metric: FairMetric) -> GradientFlow:
-    """Return a solution as cheap as can be: whoever it puts elsewhere may matter."""
-    return _solved(flow, metric, "exponential_adams", 4)
-
-
-def _beside(flow: GradientFlow, metric: FairMetric) -> GradientFlow:
-    """Return a good solution to compare a finer one with."""
-    return _solved(flow, metric, "exponential_adams", 48)
-
-
-def _solved(flow: GradientFlow, metric: FairMetric, solver: SolverName, steps: int) -> GradientFlow:
+def _by_adams(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
+    """Return the flow with so many steps of one gradient; with halved ones, where that is not."""
     if not metric.quadratic or flow.method(metric) in EXPLICIT:
         return flow.refined(metric)
-    return dataclasses.replace(flow, solver=solver, steps=steps, horizons=())
-
-
-def _in_units(error: float, std_error: float) -> float:
-    if 0 < std_error < math.inf:
-        return error / std_error
-    return 0.0 if error == 0 else math.inf
+    return dataclasses.replace(flow, solver=ADAMS, steps=steps, horizons=())
 
 
 def _theorem_2_2(flow: GradientFlow, metric: FairMetric) -> str:
@@ -315,10 +297,3 @@ def _theorem_2_2(flow: GradientFlow, metric: FairMetric) -> str:
     if not power:
         return "Theorem 2.2's own bound has the factor exp(LT) and says nothing at this horizon."
     return f"Theorem 2.2's own bound has the factor exp(LT) > 10^{power:.0f} and says nothing."
-
-
-def _some(n: int, people: int, seed: int) -> Int[np.ndarray, " m"]:
-    if n <= people:
-        return np.arange(n)
-    rng = np.random.default_rng([seed, 4])
-    return np.sort(rng.choice(n, people, replace=False))

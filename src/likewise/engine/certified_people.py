@@ -149,9 +149,10 @@ class MeanChange:
     std_error: float
     worth: float = math.inf
 
-    def within(self, tolerated: float) -> bool:
-        """Tell whether the change and what chance makes of it are as small as is tolerated."""
-        return max(abs(self.change), self.std_error) <= tolerated
+    @property
+    def size(self) -> float:
+        """The change, or its standard error if that is larger."""
+        return max(abs(self.change), self.std_error)
 
     @property
     def noise(self) -> float:

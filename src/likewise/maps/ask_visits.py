@@ -1,6 +1,6 @@
 """Asks a model about every visit, each different row once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,20 +83,6 @@ def ask_visits(
         row=row,
         outputs=own_outputs,
     )
-
-
-def free_features(
-    people: Float[np.ndarray, "n d"], pool: Float[np.ndarray, "q d"], free: Sequence[int]
-) -> Callable[[Int[np.ndarray, " r"], Int[np.ndarray, " r"]], Float[np.ndarray, "r d"]]:
-    """Return visitor rows for encoded people: their features, with a member's free ones."""
-    places = list(free)
-
-    def rows(i: Int[np.ndarray, " r"], j: Int[np.ndarray, " r"]) -> Float[np.ndarray, "r d"]:
-        x = people[i]
-        x[:, places] = pool[j][:, places]
-        return x
-
-    return rows
 
 
 def _each_once(

@@ -128,22 +128,22 @@ class NetworkField(FlowField):
         return self.way.lift(state)
 
     @override
+    @np.errstate(over="ignore", invalid="ignore")
     def surely_risen(self, state: Float[np.ndarray, "n r"]) -> Bool[np.ndarray, " n"]:
-        if not self.passage.of_two_classes:
+        if len(self.passage.slope) > 1 or self.way.network.loss.name != "cross_entropy":
             return super().surely_risen(state)
-        np.copyto(self.passage.entry, self.h0)
-        before = self.passage.wrong_probability()
-        self._enter(state)
-        return self.passage.wrong_probability() > SURELY * before
-
-    def _enter(self, x: Float[np.ndarray, "n r"]) -> None:
-        entry = self.passage.entry
-        np.add(np.matmul(self.way.into, x.T, out=entry), self.h0, out=entry)
+        wrong = []  # the probability of the wrong class of two is the size of the slope
+        for entry in (self.h0, self.way.into @ state.T + self.h0):
+            np.copyto(self.passage.entry, entry)
+            for call in self.passage.calls:
+                call()
+            wrong.append(np.abs(self.passage.slope[0]))
+        return wrong[1] > SURELY * wrong[0]
 
     @override
     def nonlinear(self, x: Float[np.ndarray, "n r"], out: Float[np.ndarray, "n r"]) -> None:
-        velocity, slope = out.T, self.slope
-        self._enter(x)
+        velocity, slope, entry = out.T, self.slope, self.passage.entry
+        np.add(np.matmul(self.way.into, x.T, out=entry), self.h0, out=entry)
         if slope is not None:
             self.passage.gradient(slope)
             np.matmul(self.way.back, slope, out=velocity)

@@ -336,7 +336,7 @@ class BoundFlow:
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         start = x0.astype(self.flow.dtype, copy=False)
-        risen = _nobody
+        risen = None
         if self.coordinates is None:
             field = PenalisedField(self.model, self.metric, self.flow.lam, start, y)
             path = self._solve(field, start, None)
@@ -354,8 +354,8 @@ class BoundFlow:
         fell = None
         if self.flow.keeps_start:
             for time, at in stops.items():
-                self._keep(x0, y, at, risen(path.kept[time]))
-            fell = self._keep(x0, y, x, risen(path.x))
+                self._keep(x0, y, at, risen and risen(path.kept[time]))
+            fell = self._keep(x0, y, x, risen and risen(path.x))
         status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
         return Moved(x, status, path.evaluations, stops, fell)
 
@@ -379,16 +379,11 @@ class BoundFlow:
         return confine
 
     def _keep(
-        self, x0: np.ndarray, y: np.ndarray, x: np.ndarray, risen: Bool[np.ndarray, " n"]
+        self, x0: np.ndarray, y: np.ndarray, x: np.ndarray, risen: Bool[np.ndarray, " n"] | None
     ) -> Bool[np.ndarray, " n"]:
         """Put people back whose loss fell, and return who they are; some have risen for sure."""
-        fell, open_still = np.zeros(len(x), dtype=bool), np.flatnonzero(~risen)
-        if len(open_still):
-            some = x0[open_still], y[open_still], x[open_still]
-            fell[open_still] = fallen(self.model, *some)
+        fell = np.ones(len(x), dtype=bool) if risen is None else ~risen
+        if len(rows := np.flatnonzero(fell)):
+            fell[rows] = fallen(self.model, x0[rows], y[rows], x[rows])
         x[fell] = x0[fell]
         return fell
-
-
-def _nobody(state: Float[np.ndarray, "n r"]) -> Bool[np.ndarray, " n"]:
-    return np.zeros(len(state), dtype=bool)

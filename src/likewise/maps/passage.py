@@ -96,8 +96,7 @@ class Ascent:
             if i > 1:
                 calls.append(partial(last, active))
             slope = active
-        two_classes = self.loss.name == "cross_entropy" and len(at_output) == 1
-        return Passage(values[0], tuple(calls), last, at_output, two_classes)
+        return Passage(values[0], tuple(calls), last, at_output)
 
 
 @final
@@ -117,21 +116,12 @@ class Passage:
         What writes the gradient at the first layer's output to its argument, at the end.
     slope
         Where the loss's slope at the outputs stands then.
-    of_two_classes
-        Whether that is the probability of the wrong class, but for its sign.
     """
 
     entry: Float[np.ndarray, "m n"]
     calls: tuple[Callable[[], Any], ...]
     last: Callable[[np.ndarray], Any]
     slope: Float[np.ndarray, "k n"]
-    of_two_classes: bool
-
-    def wrong_probability(self) -> Float[np.ndarray, " n"]:
-        """Return the probability of the wrong class of two, which rises as the loss does."""
-        for call in self.calls:
-            call()
-        return np.abs(self.slope[0])
 
     def gradient(self, out: Float[np.ndarray, "m n"]) -> None:
         r"""Write :math:`\nabla_h \ell`, the gradient at the first layer's output, to ``out``."""

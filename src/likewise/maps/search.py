@@ -110,7 +110,7 @@ class Reach(UnfairMap):
     def rough(self, metric: FairMetric) -> "Reach":
         if not metric.quadratic:
             return self
-        most = _places(ROUGH, cast(QuadraticForm, metric))
+        most = ROUGH[0] + ROUGH[1] * max(len(cast(QuadraticForm, metric).free) - 2, 0)
         return dataclasses.replace(self, budget=min(self.budget or most, most))
 
     @override
@@ -138,12 +138,8 @@ class Reach(UnfairMap):
                 f"The reach has {len(within.mean)} coordinates for {len(metric.free)} free "
                 "directions."
             )
-        return BoundReach(self, model, metric, within, self.budget or _places(PLACES, metric))
-
-
-def _places(number: tuple[int, int], metric: QuadraticForm) -> int:
-    few, more = number
-    return few + more * max(len(metric.free) - 2, 0)
+        places = PLACES[0] + PLACES[1] * max(len(metric.free) - 2, 0)
+        return BoundReach(self, model, metric, within, self.budget or places)
 
 
 @final

@@ -150,22 +150,22 @@ def _weights2(h: float, z: Float[np.ndarray, " d"]) -> Weights:
 LAGS = 4
 """Evaluations that a step of `ExponentialAdams` is made of, its own among them."""
 
+DIFFERENCES = np.array([[1, 0, 0, 0], [1, -1, 0, 0], [1, -2, 1, 0], [1, -3, 3, -1]])
+"""Backward differences of N, a row each, made of N at this step and those before."""
+
 RESOLVED = 3.0
 """A step resolves a rate if it is at most so many times as long as the rate takes."""
 
 
 def _adams(h: float, z: Float[np.ndarray, " d"]) -> Weights:
     """Return the weights of a first step, and those of two, three and four evaluations."""
-    phi1, phi2, phi3, phi4 = (h * phi(k, z) for k in (1, 2, 3, 4))
+    phi1, phi2, phi3, phi4 = h * phi(1, z), h * phi(2, z), h * phi(3, z), h * phi(4, z)
     # Weights of N and its backward differences ∇N, ∇²N, ∇³N.
-    parts = [phi1, phi2, phi3 + phi2 / 2, phi4 + phi3 + phi2 / 3]
-    for part in parts[2:]:
-        part[-z > RESOLVED] = 0.0
+    parts = np.array([phi1, phi2, phi3 + phi2 / 2, phi4 + phi3 + phi2 / 3])
+    parts[2:, -z > RESOLVED] = 0.0
     weights: list[Float[np.ndarray, " d"]] = []
     for known in range(2, LAGS + 1):
-        for lag in range(known):
-            shares = ((-1) ** lag * math.comb(j, lag) * parts[j] for j in range(lag, known))
-            weights.append(sum(shares, np.zeros_like(z)))
+        weights += list(DIFFERENCES[:known, :known].T @ parts[:known])
     return phi(0, z), phi1, phi2, *weights
 
 
