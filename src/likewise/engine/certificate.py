@@ -186,12 +186,13 @@ def certify(
     own = None if weight is None else weight[rows]
     some = Some.of(model, metric, x[rows], y[rows], own, total, threads)
     tried = list(_candidates(flow, model, metric, most))
-    first, rough = some.after(tried[0]), some.after(_by_adams(tried[0], metric, ROUGH))
+    cheap, good = _by_adams(tried[0], metric, ROUGH), _by_adams(tried[0], metric, BESIDE)
+    first, rough = some.after(tried[0]), some.after(cheap)
     value, std_error = some.value(first)
     tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
     count = min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
     drawn = Drawn.of(some, rough, first, count, np.random.default_rng([seed, 5]))
-    beside = drawn.people.after(_by_adams(tried[0], metric, BESIDE))
+    beside = rough[drawn.rows] if cheap == good else drawn.people.after(good)
     true = FineSolution.of(flow, drawn, FINER * tolerated, beside)
     # A coarse solution may have been taken in about chance, too.
     std_error = min(std_error, drawn.std_error(true.after))
