@@ -27,9 +27,8 @@ from likewise.models.base import Model
 SHARES = (1.0, 0.5, 0.25, 2.0)
 """Lengths of the step that are tried, in units of what would be best were the loss linear."""
 
-PLACES, ROUGH = (60, 30), (12, 6)
-"""Places looked at for each person by default, and where many metrics are compared: with two free
-directions, and how many more for every further one."""
+ROUGH, FEWEST = 5, 12
+"""Where many metrics are compared, one in so many of the places is looked at; at least twelve."""
 
 PROBE = 0.5
 """Length of the probes for a model without gradients, in standardised features."""
@@ -108,10 +107,8 @@ class Reach(UnfairMap):
 
     @override
     def rough(self, metric: FairMetric) -> "Reach":
-        if not metric.quadratic:
-            return self
-        most = ROUGH[0] + ROUGH[1] * max(len(cast(QuadraticForm, metric).free) - 2, 0)
-        return dataclasses.replace(self, budget=min(self.budget or most, most))
+        places = self.budget or 60 + 30 * max(len(cast(QuadraticForm, metric).free) - 2, 0)
+        return dataclasses.replace(self, budget=max(places // ROUGH, min(places, FEWEST)))
 
     @override
     def without(self, direction: int) -> "Reach":
@@ -138,8 +135,8 @@ class Reach(UnfairMap):
                 f"The reach has {len(within.mean)} coordinates for {len(metric.free)} free "
                 "directions."
             )
-        places = PLACES[0] + PLACES[1] * max(len(metric.free) - 2, 0)
-        return BoundReach(self, model, metric, within, self.budget or places)
+        places = self.budget or 60 + 30 * max(len(metric.free) - 2, 0)
+        return BoundReach(self, model, metric, within, places)
 
 
 @final
@@ -204,15 +201,8 @@ class BoundReach:
                 best = found
                 continue
             who = np.flatnonzero(found.loss > best.loss)
-            calls = found.calls - own.calls
-            best = best.after(
-                calls,
-                who,
-                found.u[who],
-                found.loss[who],
-                found.codes[:, who],
-                found.near[who],
-            )
+            there = found.u[who], found.loss[who], found.codes[:, who], found.near[who]
+            best = best.after(found.calls - own.calls, who, *there)
         best = around.placed(best)
         if self.map.price is None:
             return best
@@ -292,10 +282,7 @@ def uphill(
 ) -> Float[np.ndarray, "n d"]:
     r"""Return :math:`\Sigma^{+} g`: where loss rises most for the fair distance it costs.
 
-    Parameters
-    ----------
-    calls
-        Model calls for the gradient of a model that has none.
+    ``calls`` of the model are for the gradient of one that has none.
     """
     differentiable = around.model.card.differentiable
     slope = around.gradient(best.x) if differentiable else _estimated(around, best, calls)
