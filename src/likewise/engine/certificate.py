@@ -286,7 +286,7 @@ def _candidates(
 
 
 def _by_adams(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
-    """Return the flow with so many steps of one gradient; with halved ones, where that is not."""
+    """Return the flow with so many steps of one gradient, or halved ones of an explicit solver."""
     if not metric.quadratic or flow.method(metric) in EXPLICIT:
         return flow.refined(metric)
     return dataclasses.replace(flow, solver=ADAMS, steps=steps, horizons=())
