@@ -12,20 +12,22 @@ LARGEST := 420
 PYTEST ?= $(BIN)/pytest -n 2 --dist worksteal
 
 # Workers share the cores already; a pool of threads in each would only get in the way.
-test bench: export OMP_NUM_THREADS = 1
-test bench: export MKL_NUM_THREADS = 1
+test test-fast bench: export OMP_NUM_THREADS = 1
+test test-fast bench: export MKL_NUM_THREADS = 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint style format types imports bench build wheel-check browser locked clean
+.PHONY: help demo test test-fast lint style format types imports bench build wheel-check browser locked advisories clean
 
 help:
 	@echo "make demo         audit a real model on real data"
 	@echo "make test         run the whole test suite"
+	@echo "make test-fast    run what takes four minutes at most"
 	@echo "make lint         check format, style, types and import rules"
 	@echo "make format       put the code in format"
 	@echo "make bench        run the benchmarks"
 	@echo "make build        build the wheel"
 	@echo "make wheel-check  try the wheel in an empty environment"
+	@echo "make advisories   report known weaknesses of the locked dependencies"
 	@echo "make clean        remove what these commands made"
 
 demo: $(VENV)/.installed
@@ -33,6 +35,9 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.dev browser
 	$(PYTEST)
+
+test-fast: $(VENV)/.dev
+	$(PYTEST) -m "not slow and not browser"
 
 lint: style types imports
 
@@ -59,15 +64,19 @@ build: dist/.built
 
 dist/.built: pyproject.toml README.md LICENSE $(shell find src -type f -not -name '*.pyc') | $(VENV)/.dev
 	@rm -rf dist && mkdir dist
-	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(PIP) wheel --no-deps $(if $(wildcard $(VENV)/.locked),--no-build-isolation) --wheel-dir dist .
 	@touch $@ && ls dist
 
 # How long it takes and how large it is are printed; it must do without torch.
 wheel-check: dist/.built
 	@rm -rf $(VENV)/empty
 	$(PYTHON) -m venv $(VENV)/empty
-	@begin=$$(date +%s); \
-	    $(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install --no-compile -c constraints.txt dist/*.whl && \
+	@begin=$$(date +%s); install="$(VENV)/empty/bin/python -m pip --disable-pip-version-check -qq install --no-compile"; \
+	    if [ -e $(VENV)/.locked ]; then \
+	        $(BIN)/python .ci/core_lock.py requirements.lock > $(VENV)/core.lock && \
+	        $$install --no-deps --require-hashes -r $(VENV)/core.lock && $$install --no-deps dist/*.whl && \
+	        $(VENV)/empty/bin/python -m pip --disable-pip-version-check check; \
+	    else $$install -c constraints.txt dist/*.whl; fi && \
 	    echo "Installed in $$(($$(date +%s) - begin)) s, $$(du -sm $(VENV)/empty | cut -f1) MB"
 	@[ "$$(du -sm $(VENV)/empty | cut -f1)" -le $(LARGEST) ] || { echo "More than $(LARGEST) MB"; exit 1; }
 	cd $(VENV)/empty && bin/likewise --version && bin/python -m likewise --help
@@ -103,10 +112,15 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 # The same with the hash of every wheel (CPython 3.11, Linux), as CI installs it.
 locked: | $(BIN)/python
 	@echo "Installing from requirements.lock into $(VENV)"
-	$(PIP) install --no-compile --no-deps $$(grep '^torch==' constraints.txt)
 	$(PIP) install --no-compile --no-deps --require-hashes -r requirements.lock
 	$(PIP) install --no-compile --no-deps --no-build-isolation -e .
-	@touch $(VENV)/.dev $(VENV)/.installed
+	@touch $(VENV)/.dev $(VENV)/.installed $(VENV)/.locked
+
+# Known weaknesses of what the lock installs: a report, since a new one is no fault of a change.
+advisories: | $(BIN)/python
+	@[ -x $(VENV)/advisories/bin/pip-audit ] || { $(PYTHON) -m venv $(VENV)/advisories && \
+	    $(VENV)/advisories/bin/python -m pip --disable-pip-version-check -qq install pip-audit==2.10.1; }
+	-$(VENV)/advisories/bin/pip-audit --disable-pip --require-hashes -r requirements.lock
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

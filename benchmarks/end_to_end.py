@@ -75,7 +75,7 @@ def measure(kind: str, people: int, repeats: int) -> dict[str, float]:
     import numpy as np
 
     import likewise
-    from likewise.data import adult
+    from likewise_studies.datasets import adult
 
     split = timed("read", lambda: adult(seed=SPLIT))
 

@@ -1,24 +1,26 @@
 """Whatever happens to an audit, it ends as if nothing had happened, or in a sentence.
 
-python benchmarks/faults.py [--kills 100] [--without-ray | --ray-alone 5 | --two-alone 20]
+python benchmarks/faults.py [--kills 100] [--without-ray] [--quick]
 
-A small audit that keeps its finished blocks in a folder is killed (SIGKILL) at random moments and
-resumed until it completes: as one process, with two processes, and on Ray, where workers are killed
-too. Then its pieces are damaged or swapped, its data changed while it runs, its disk filled, its
-folder shared with a second audit. Every completed audit must have the record and the rows of one
-that nothing happened to; every other one must end in a `LikewiseError`, and complete once the cause
-is gone.
+Small audits by every method and executor keep their finished blocks in a folder, are killed
+(SIGKILL; the audit, all of its processes, or one worker) at random moments, and are resumed until
+they complete. Then journals are damaged, data changed while they are audited, disks full (a tmpfs,
+where one can be mounted) and folders not to be written in. Every completed audit must have the
+record and the rows of one that nothing happened to; every other one must end in a `LikewiseError`
+of one line, and complete once the cause is gone.
 """
 
 import argparse
-import dataclasses
+import contextlib
+import functools
+import importlib.util
 import json
 import multiprocessing
 import os
 import random
-import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,74 +30,96 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import likewise
-from likewise.engine import plan
-from likewise.engine.audit_result import AuditResult
+from likewise.data.source import Blocks, Source
 from likewise.errors import LikewiseError
-from likewise.settings import Settings
 
-PEOPLE, BLOCK = 3000, 128
+PEOPLE, BLOCK = 1200, 128
+COLUMNS = ["income", "debt", "zip"]
 WHEN = ("created", "seconds", "command", "warnings")
-REFUSED = 2
+METHODS = ("pairs with a pool", "pairs by halves", "flow", "learned metric", "reach", "flip")
+EXECUTORS: dict[str, Callable[[], Any]] = {
+    "inline": likewise.Inline,
+    "threads": functools.partial(likewise.Threads, 2),
+    "processes": functools.partial(likewise.Processes, 2),
+    "ray": functools.partial(likewise.Ray, "local", 2),
+}
 
 
-@dataclasses.dataclass(frozen=True)
+def people(n: int, seed: int) -> pd.DataFrame:
+    """Return people of two groups."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n).astype(float)
+    x = rng.normal(size=(n, 3)) + np.outer(group, [0.3, 0.0, 1.2])
+    paid = (x @ [1.0, -0.5, 0.7] + rng.logistic(size=n) > 0).astype(int)
+    return pd.DataFrame(x, columns=COLUMNS).assign(group=group, paid=paid)
+
+
 class World:
-    """A model, people in four files, and where the results of an undisturbed audit are."""
+    """Models, people in four files, and what undisturbed audits find."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for k, rows in enumerate(np.array_split(np.arange(PEOPLE), 4)):
+            people(PEOPLE, 0).iloc[rows].to_parquet(folder / f"part-{k}.parquet", row_group_size=97)
+        self.files = sorted(map(str, folder.glob("part-*.parquet")))
+        known = people(PEOPLE, 1)
+        self.models = {
+            width: LogisticRegression().fit(known[names], known["paid"])
+            for width, names in ((3, COLUMNS), (4, [*COLUMNS, "group"]))
+        }
+        self._expected: dict[str, Any] = {}
+        self.identical = 0
 
-    @property
-    def files(self) -> list[str]:
-        """The people."""
-        return sorted(map(str, self.folder.glob("part-*.parquet")))
-
-    def audit(self, run: likewise.Inline | Any, store: Path, **how: Any) -> AuditResult:
-        """Audit the people, resuming what is there."""
+    def audit(self, method: str, executor: str, store: Path, **how: Any) -> Any:
+        """Audit the people by a method, resuming what is there."""
+        metric = likewise.ignoring([[0.0, 0.0, 1.0]])
+        pairs = {"may_matter": COLUMNS[:2], "favourable": 1}
+        flow = {"method": likewise.GradientFlow(time=0.5, lam=5.0)}
+        chosen: dict[str, Any] = {
+            METHODS[0]: {**pairs, "pool": people(800, 2)},
+            METHODS[1]: pairs,
+            METHODS[2]: {**flow, "metric": metric},
+            METHODS[3]: flow,
+            METHODS[4]: {
+                "metric": metric.with_reach(people(500, 3)[COLUMNS].to_numpy()),
+                "method": likewise.Reach(budget=20),
+            },
+            METHODS[5]: {"method": likewise.Flip()},
+        }[method]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return likewise.audit(
-                str(self.folder / "model.safetensors"),
+                self.models[4 if method == "flip" else 3],
                 self.files,
-                metric=likewise.ignoring([[1.0, 0.5, 0.0, 0.0]]),
-                settings=Settings(checks="core").changed(
-                    columns__label="y",
-                    columns__protected=("group",),
-                    map__solver="exponential4",
-                    map__steps=8,
-                ),
-                run=run,
+                label="paid",
+                protected="group",
+                checks="core",
+                executor=EXECUTORS[executor](),
                 store=likewise.Folder(store, resume=(store / "identity.json").exists()),
-                **how,
+                **{**chosen, **how},
             )
 
-
-def make_world(folder: Path) -> World:
-    """Write a model and people."""
-    rng = np.random.default_rng(11)
-    group = rng.choice(["red", "green", "blue"], PEOPLE)
-    x = rng.normal(size=(PEOPLE, 4)) + np.outer(group == "red", [1.0, 0.5, 0, 0])
-    y = (x @ [1.0, 1.0, 0.5, 0.0] + 0.7 * rng.normal(size=PEOPLE) > 0).astype(int)
-    likewise.save_model(LogisticRegression().fit(x, y), folder / "model.safetensors")
-    table = pa.table({**dict(zip("abcd", x.T, strict=True)), "group": group, "y": y})
-    for k, rows in enumerate(np.array_split(np.arange(PEOPLE), 4)):
-        pq.write_table(table.take(pa.array(rows)), folder / f"part-{k}.parquet", row_group_size=501)
-    return World(folder)
+    def check(self, method: str, result: Any) -> None:
+        """Compare with what the undisturbed audit found; anything else ends the benchmark."""
+        if method not in self._expected:
+            self._expected[method] = content(
+                self.audit(method, "inline", self.folder / "undisturbed")
+            )
+        assert content(result) == self._expected[method], f"{method}: another result"
+        self.identical += 1
 
 
-def content(result: AuditResult) -> tuple[str, pa.Table]:
+def content(result: Any) -> tuple[str, Any]:
     """Return all that an audit found, but for when it was."""
-    record = json.loads(result.to_json())
-    return json.dumps(
-        {k: v for k, v in record.items() if k not in WHEN}
-    ), result.outcomes.to_arrow()
+    record = json.loads(result.record.to_json())
+    return json.dumps({k: v for k, v in record.items() if k not in WHEN}), result.rows
 
 
-def apart(work: Callable[[], object]) -> int:
+def apart(work: Callable[[], object], user: int = 0) -> int:
     """Do something in a process that is forked from this one, with all libraries loaded."""
     pid = os.fork()
     if pid:
@@ -103,17 +127,20 @@ def apart(work: Callable[[], object]) -> int:
     code = 1
     try:
         os.setsid()  # its own group: workers are killed with it
-        quiet = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(quiet, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if user:
+            os.setuid(user)
         work()
         code = 0
-    except LikewiseError:
-        code = REFUSED
+    except LikewiseError as error:
+        code = error.exit_code if len(str(error).splitlines()) == 1 else 1
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
     finally:
         os._exit(code)
 
 
-def ended(pid: int, within: float = 300.0) -> int:
+def ended(pid: int, within: float = 600.0) -> int:
     """Wait for a process; return its exit code, or minus the signal that ended it."""
     end = time.monotonic() + within
     while time.monotonic() < end:
@@ -122,127 +149,91 @@ def ended(pid: int, within: float = 300.0) -> int:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.005)
     os.killpg(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
     raise TimeoutError(f"an audit did not end within {within:.0f} seconds")
 
 
-class Same:
-    """Tells whether an audit found what the undisturbed one did, and counts."""
-
-    def __init__(self, world: World, place: Path) -> None:
-        began = time.monotonic()
-        self.expected = content(world.audit(likewise.Inline(), place))
-        self.seconds = time.monotonic() - began
-        self.completed = 0
-
-    def check(self, result: AuditResult) -> None:
-        """Compare; anything but the same ends the benchmark."""
-        assert content(result) == self.expected, "an audit that was resumed found something else"
-        self.completed += 1
-
-
-def kill_main(world: World, same: Same, place: Path, run: Any, times: int, seed: str) -> int:
-    """Kill the whole audit at random moments until it has been killed so often; then complete."""
+def kill(world: World, method: str, executor: str, store: Path, times: int, seed: str) -> int:
+    """Kill an audit, or a worker of it, so often at random moments; each time resume it."""
     moments, kills, began = random.Random(seed), 0, time.monotonic()
-    same.check(world.audit(run, place))
-    seconds = time.monotonic() - began  # workers take their time to begin
+    work = functools.partial(audited, world, method, executor, store)
+    assert ended(apart(work)) == 0, f"{method}, {executor}: an undisturbed audit failed"
+    seconds = time.monotonic() - began
     while kills < times:
-        pid = apart(lambda: same.check(world.audit(run, place)))
-        end = time.monotonic() + moments.uniform(0, seconds)
-        while (
-            time.monotonic() < end
-            and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-        ):
+        pid = apart(work)
+        end = time.monotonic() + moments.uniform(0.02, seconds)
+        while time.monotonic() < end and os.waitid(
+            os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ) is None:  # fmt: skip
             time.sleep(0.002)
-        with_workers = moments.random() < 0.5
-        try:
-            os.killpg(pid, signal.SIGKILL) if with_workers else os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            os.kill(pid, signal.SIGKILL)
+        victims = workers(pid)
+        worker = bool(victims) and moments.random() < 0.4
+        with contextlib.suppress(ProcessLookupError):
+            if worker:
+                os.kill(moments.choice(victims), signal.SIGKILL)
+                kills += 1
+            elif moments.random() < 0.5:
+                os.killpg(pid, signal.SIGKILL)
+            else:
+                os.kill(pid, signal.SIGKILL)
         code = ended(pid)
-        assert code in (0, -signal.SIGKILL), f"exit code {code} of an audit that was killed"
-        kills += code == -signal.SIGKILL
-        if code == 0:  # it was quicker; the next one begins anew
-            same.completed += 1
-    same.check(world.audit(likewise.Inline(), place))
+        if code == 0:  # it was quicker, or went on without a worker
+            world.identical += 1
+        else:
+            assert code == -signal.SIGKILL, f"{method}, {executor}: exit code {code}"
+            kills += not worker
+    assert ended(apart(work)) == 0, f"{method}, {executor}: not completed"
+    world.identical += 1
     return kills
 
 
-def kill_workers(world: World, same: Same, place: Path, run: Any, times: int) -> int:
-    """Kill a worker after every other finished block; others take its place."""
-    kills = 0
-    while kills < times:
-        last = [0]
-
-        def progress(what: str, done: int, total: int, last: list[int] = last) -> None:
-            nonlocal kills
-            due = kills < times and last[0] + 2 * BLOCK < done < total
-            if what == "moving people" and due:
-                last[0] = done
-                if victims := workers_of(os.getpid()):
-                    os.kill(victims[kills % len(victims)], signal.SIGKILL)
-                    kills += 1
-
-        same.check(world.audit(run, place, progress=progress))
-    return kills
+def audited(world: World, method: str, executor: str, store: Path) -> None:
+    """Audit, and compare."""
+    world.check(method, world.audit(method, executor, store))
 
 
-def workers_of(pid: int) -> list[int]:
-    """Return the processes that move people: those of a pool, or Ray's actors."""
-    found = [child.pid for child in multiprocessing.active_children() if child.pid is not None]
-    if found:
-        return found
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and pid in ancestors(int(folder.name)):
-            try:
-                words = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if words.startswith(b"ray::_Actor"):
-                found.append(int(folder.name))
-    return sorted(found)
+def workers(pid: int) -> list[int]:
+    """Return the processes that measure people for an audit: those of a pool, or Ray's actors."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        known = b"spawn_main" in words or words.startswith(b"ray::_Actor")
+        if known and pid in ancestors(int(folder.name)):
+            found.append(int(folder.name))
+    return found
 
 
 def ancestors(pid: int) -> Iterator[int]:
-    """Return the parents of a process."""
+    """Yield the parents of a process."""
     while pid > 1:
         try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             return
-        pid = int(stat.rpartition(")")[2].split()[1])
         yield pid
 
 
-class Stop(Exception):
-    """Stops an audit that is to be resumed."""
-
-
-def stopped(world: World, place: Path, share: float = 0.8) -> None:
-    """Begin an audit, and stop it when so many people are done."""
+def stopped(world: World, method: str, store: Path) -> None:
+    """Begin an audit, and stop it when most blocks are done."""
 
     def progress(what: str, done: int, total: int) -> None:
-        if what == "moving people" and done >= share * total:
-            raise Stop
+        if what == "measuring" and done >= 0.7 * total:
+            raise KeyboardInterrupt
 
-    try:
-        world.audit(likewise.Inline(), place, progress=progress)
-    except Stop:
-        return
-    raise AssertionError("the audit was not stopped")
+    with contextlib.suppress(KeyboardInterrupt):
+        world.audit(method, "inline", store, progress=progress)
+        raise AssertionError("the audit was not stopped")
 
 
-def damage(moments: random.Random, place: Path, other: Path) -> str:
-    """Damage one or two pieces; ``other`` holds those of another audit."""
-    pieces = sorted(place.glob("part-*.done"))
-    one, two = moments.sample(pieces, 2)
-    kind = moments.choice(["swap", "copy", "cut", "flip", "empty", "foreign", "gone", "renamed"])
-    body = bytearray(one.read_bytes())
+def damage(moments: random.Random, store: Path) -> str:
+    """Damage one or two finished parts of a journal, or its identity."""
+    one, two = moments.sample(sorted(store.glob("*.done")), 2)
+    kinds = ["swap", "cut", "flip", "empty", "foreign", "gone", "renamed", "identity", "link"]
+    kind, body = moments.choice(kinds), bytearray(one.read_bytes())
     if kind == "swap":
-        swapped = two.read_bytes()
-        two.write_bytes(body)
-        one.write_bytes(swapped)
-    elif kind == "copy":
+        one.write_bytes(two.read_bytes())
         two.write_bytes(body)
     elif kind == "cut":
         one.write_bytes(body[: moments.randrange(1, len(body))])
@@ -251,122 +242,129 @@ def damage(moments: random.Random, place: Path, other: Path) -> str:
         one.write_bytes(body)
     elif kind == "empty":
         one.write_bytes(b"")
-    elif kind == "foreign":
-        one.write_bytes((other / one.name).read_bytes())
+    elif kind == "foreign":  # as another audit would have written it
+        header, _, rest = bytes(body).partition(b"\n")
+        words = json.loads(header) | {"audit": "0" * 64}
+        one.write_bytes(json.dumps(words).encode() + b"\n" + rest)
     elif kind == "gone":
         one.unlink()
+    elif kind == "renamed":
+        one.rename(store / "part-0000000100-0000000101.done")
+    elif kind == "identity":
+        (store / "identity.json").write_bytes(b"{" + bytes(moments.randrange(9)))
     else:
-        one.rename(place / "part-0000000100-0000000101.done")
+        one.unlink()
+        one.symlink_to("/etc/passwd")
     return kind
 
 
-def damaged(world: World, same: Same, place: Path, times: int, seed: str) -> dict[str, int]:
-    """Damage pieces of a stopped audit, and resume it; so often."""
-    moments, kinds = random.Random(seed), {}
-    saved, other = place.with_name("saved"), place.with_name("foreign")
-    stopped(world, saved)
-    shutil.copytree(saved, other)
-    for piece in other.glob("part-*.done"):  # as another audit would have written it
-        header, _, rest = piece.read_bytes().partition(b"\n")
-        words = json.loads(header) | {"audit": "0" * 64}
-        piece.write_bytes(json.dumps(words).encode() + b"\n" + rest)
-    for _ in range(times):
-        shutil.copytree(saved, place)
-        kind = damage(moments, place, other)
-        kinds[kind] = kinds.get(kind, 0) + 1
-        same.check(world.audit(likewise.Inline(), place))
-    return kinds
+def damaged(world: World, store: Path, times: int, seed: str) -> str:
+    """Damage the journals of stopped audits, and resume them; so often."""
+    moments, kinds = random.Random(seed), []
+    for method in METHODS:
+        stopped(world, method, store.with_name(f"saved {method}"))
+    for number in range(times):
+        method = METHODS[number % len(METHODS)]
+        shutil.copytree(store.with_name(f"saved {method}"), store)
+        kinds.append(damage(moments, store))
+        if kinds[-1] == "identity":
+            refused(lambda m=method: world.audit(m, "inline", store))
+            shutil.rmtree(store)
+        audited(world, method, "inline", store)
+    return ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds)))
 
 
-def _label(table: pa.Table, row: int, value: int) -> pa.Table:
-    y = table["y"].to_pylist()
-    y[row] = value if value > 1 else 1 - y[row]
-    return table.set_column(table.column_names.index("y"), "y", pa.array(y))
+def refused(work: Callable[[], object], user: int = 0) -> None:
+    """Check that something ends in a sentence and code 2 or 3."""
+    code = ended(apart(work, user))
+    assert code in (2, 3), f"exit code {code}"
 
 
-def _level(table: pa.Table, row: int) -> pa.Table:
-    group = table["group"].to_pylist()
-    group[row] = "violet"
-    return table.set_column(table.column_names.index("group"), "group", pa.array(group))
-
-
-CHANGES: dict[str, Callable[[pa.Table], pa.Table]] = {
-    "a label flipped": lambda table: _label(table, 700, 0),
-    "a label that was not there": lambda table: _label(table, 700, 7),
-    "a level that was not there": lambda table: _level(table, 700),
-    "a row less": lambda table: table.slice(1),
-    "two rows exchanged": lambda table: table.take(
-        pa.array([1, 0, *range(2, len(table))], pa.int64())
-    ),
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "a label flipped": lambda t: t.assign(paid=t["paid"].where(t.index != 70, 1 - t["paid"])),
+    "a label that was not there": lambda t: t.assign(paid=t["paid"].where(t.index != 70, 7)),
+    "a group that was not there": lambda t: t.assign(group=t["group"].where(t.index != 70, 7.0)),
+    "a row less": lambda t: t.iloc[1:],
+    "two rows exchanged": lambda t: t.iloc[[1, 0, *range(2, len(t))]],
 }
 
 
-def changed(world: World, same: Same, place: Path) -> int:
-    """Change the last file while the first people are moved; then put it right, and resume."""
+def changed(world: World, store: Path) -> int:
+    """Change the last file while the first people are measured; put it right, and resume."""
     last = Path(world.files[-1])
     good = last.read_bytes()
-    for name, change in CHANGES.items():
-        done = []
+    for change, method in zip(CHANGES.values(), METHODS, strict=False):
 
-        def progress(
-            what: str, count: int, total: int, change: Any = change, done: list[int] = done
-        ) -> None:
-            if what == "moving people" and not done:
-                done.append(count)
-                pq.write_table(change(pq.read_table(last)), last, row_group_size=501)
+        def progress(what: str, done: int, total: int, change: Any = change) -> None:
+            if what == "measuring" and last.read_bytes() == good:
+                table = change(pd.read_parquet(last).reset_index(drop=True))
+                table.to_parquet(last, row_group_size=97, index=False)
 
-        try:
-            world.audit(likewise.Inline(), place, progress=progress)
-        except LikewiseError as error:
-            print(f"  {name}: {str(error)[:100]}")
-        else:
-            raise AssertionError(f"{name}, while the audit ran: nobody noticed")
+        refused(lambda m=method, p=progress: world.audit(m, "inline", store, progress=p))
         last.write_bytes(good)
-        same.check(world.audit(likewise.Inline(), place))
+        audited(world, method, "inline", store)
     return len(CHANGES)
 
 
-def full_disk(world: World, same: Same, place: Path) -> int:
-    """Let files grow to so many bytes only; then make room, and resume."""
-    limits = (500, 5_000, 15_000)
-    for most in limits:
-
-        def work(most: int = most) -> None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-            world.audit(likewise.Inline(), place, outcomes=place.with_name("rows.parquet"))
-
-        code = ended(apart(work))
-        assert code == REFUSED, f"exit code {code} on a full disk"
-        same.check(world.audit(likewise.Inline(), place))
-    return len(limits)
+@contextlib.contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[bool]:
+    """Mount a disk of so many kilobytes, if that is allowed here."""
+    folder.mkdir(exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    try:
+        yield done
+    finally:
+        if done:
+            subprocess.run(["umount", str(folder)], check=True)
 
 
-def two_audits(world: World, same: Same, place: Path) -> int:
+def full_disks(world: World, place: Path) -> int:
+    """Let disks of some sizes be full; make room, and resume."""
+    count, store, rows = 0, place / "journal", place / "rows.parquet"
+    for kilobytes in (4, 12, 24, 40):
+        for method in ("flow", "pairs with a pool"):
+            with small_disk(place, kilobytes) as mounted:
+                if not mounted:
+                    print("  no disk can be mounted here: full disks are left out")
+                    return count
+                refused(lambda m=method: world.audit(m, "inline", store, outcomes=rows))
+                resize = "remount,size=64m"
+                subprocess.run(["mount", "-o", resize, str(place)], check=True)
+                audited(world, method, "inline", store)
+                count += 1
+    return count
+
+
+def read_only(world: World, place: Path) -> int:
+    """Let a user whom the folder does not belong to audit, then the one it belongs to."""
+    if os.getuid():
+        print("  another user's folder needs root: left out")
+        return 0
+    place.mkdir(mode=0o755)
+    for method in METHODS[:2]:
+        refused(lambda m=method: world.audit(m, "inline", place / "journal"), user=65534)
+        audited(world, method, "inline", place / "journal")
+    return 2
+
+
+def two_audits(world: World, store: Path) -> int:
     """Begin a second audit while the first one holds the folder."""
-    stopped(world, place, 0.3)
     begun, go_on = multiprocessing.Pipe()
 
-    def first() -> None:
-        def progress(what: str, done: int, total: int) -> None:
-            if what == "moving people" and done < total and not told:
-                told.append(done)
-                go_on.send(done)
-                go_on.recv()
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "measuring" and not done:
+            go_on.send(done)
+            go_on.recv()
 
-        told: list[int] = []
-        same.check(world.audit(likewise.Inline(), place, progress=progress))
-
-    pid = apart(first)
+    pid = apart(
+        lambda: world.check("flow", world.audit("flow", "inline", store, progress=progress))
+    )
     begun.recv()
-    try:
-        world.audit(likewise.Inline(), place)
-    except LikewiseError as error:
-        print(f"  second audit: {str(error)[:100]}")
-    else:
-        raise AssertionError("two audits shared a folder")
+    refused(lambda: world.audit("flow", "inline", store))
     begun.send(0)
     assert ended(pid) == 0
-    same.completed += 1
+    world.identical += 1
     return 1
 
 
@@ -376,47 +374,37 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--without-ray", action="store_true")
-    parser.add_argument("--ray-alone", type=int, default=0, help="only kill so many Ray actors")
-    parser.add_argument("--two-alone", type=int, default=0, help="only so many, two processes")
+    parser.add_argument("--quick", action="store_true", help="12 kills, without Ray")
     asked = parser.parse_args()
-    plan.block_size = lambda d: BLOCK  # type: ignore[attr-defined, assignment]
-    some = max(1, asked.kills // 20)
-    share = 0 if asked.without_ray else some
+    kills = 12 if asked.quick else asked.kills
+    ray = not (asked.without_ray or asked.quick) and importlib.util.find_spec("ray") is not None
+    names = [name for name in EXECUTORS if ray or name != "ray"]
+    cases = [(method, executor) for executor in names for method in METHODS]
+    Source.blocks = lambda self, size: Blocks(self, min(size, BLOCK))  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory(prefix="likewise-faults-") as name:
         folder = Path(name)
+        os.chmod(folder, 0o755)
         (folder / "world").mkdir()
-        world, place = make_world(folder / "world"), folder / "store"
-        same = Same(world, place)
-        print(f"an audit of {PEOPLE} people in {PEOPLE // BLOCK + 1} blocks: {same.seconds:.1f} s")
+        world, store = World(folder / "world"), folder / "store"
+        for method in METHODS:
+            audited(world, method, "inline", store)
 
         def say(what: str, count: int) -> None:
-            print(f"{what:<46}{count:>6}{same.completed:>8} identical", flush=True)
+            print(f"{what:<48}{count:>5}{world.identical:>7} identical", flush=True)
 
-        ray = likewise.Ray("local", 2)
-        if asked.ray_alone:
-            say("Ray actor killed", kill_workers(world, same, place, ray, asked.ray_alone))
-            return
-        one, two = likewise.Inline(), likewise.Processes(2)
-
-        def two_processes(times: int) -> None:
-            say("worker of two processes killed", kill_workers(world, same, place, two, times))
-            killed = kill_main(world, same, place, two, times, asked.seed + "two")
-            say("audit with two processes killed", killed)
-
-        if asked.two_alone:
-            two_processes(asked.two_alone)
-            return
-        left = asked.kills - 2 * some - share
-        say("audit in one process killed", kill_main(world, same, place, one, left, asked.seed))
-        kinds = damaged(world, same, place, 20, asked.seed)
-        print(f"  {', '.join(f'{kind} {count}' for kind, count in sorted(kinds.items()))}")
-        say("pieces damaged", sum(kinds.values()))
-        say("data changed under the audit, refused", changed(world, same, place))
-        say("disk full, refused", full_disk(world, same, place))
-        say("second audit on one journal, refused", two_audits(world, same, place))
-        two_processes(some)
-        if share:
-            say("Ray actor killed", kill_workers(world, same, place, ray, share))
+        say("undisturbed audits", len(METHODS))
+        done = 0
+        for number, (method, executor) in enumerate(cases):
+            times = kills * (number + 1) // len(cases) - kills * number // len(cases)
+            if times:
+                done += kill(world, method, executor, store, times, f"{asked.seed} {number}")
+                say(f"killed so far; {method}, {executor}", done)
+        print(f"  {damaged(world, store, 20, asked.seed)}")
+        say("journals damaged", 20)
+        say("data changed under the audit, refused", changed(world, store))
+        say("disks full, refused", full_disks(world, folder / "disk"))
+        say("folders of another user, refused", read_only(world, folder / "other"))
+        say("second audits on one journal, refused", two_audits(world, store))
     print("every audit ended as if nothing had happened, or in a sentence")
 
 

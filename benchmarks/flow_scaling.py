@@ -33,11 +33,11 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from likewise.maps.flow import GradientFlow
-from likewise.maps.observe import observe
-from likewise.metrics.quadratic import ignoring
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import ignoring
+from likewise.methods.observe import observe
 from likewise.models import as_model
-from likewise.scale.executors import block_size, run_blocks
+from likewise.run.executors import block_size, run_blocks
 
 SIZES = {39: [10**3, 10**4, 10**5, 10**6], 2000: [10**3, 10**4, 10**5]}
 ODD = [(10_000, 2, 1000), (39, 30, 10_000), (200, 50, 10_000)]
@@ -134,7 +134,7 @@ def bounds() -> str:
         )[:-1]
         model = as_model(net.double())
         for precision in ("float64", "float32"):
-            flow = GradientFlow(solver="exponential_adams", steps=steps, precision=precision)
+            flow = GradientFlow(solver="exponential", steps=steps, precision=precision)
             bound = flow.bind(model, metric)
             into, widths = bound.way.into, sizes[1:-1]
             shapes = [into.shape, bound.way.back.shape]

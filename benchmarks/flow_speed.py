@@ -5,13 +5,12 @@
 
 Four models of Adult, n = 9045 people, λ = 50, T = 5. All contenders do the same work in one
 process, on one thread and in float64, in turns; seconds are the median of five turns
-(fewer for what takes a minute in all). The error is
-|S_n − S_true| in standard errors, where S_true comes from 2000 steps of a fourth-order method.
+(fewer for what takes a minute in all). The error is |S_n − S_true| in standard errors, where S_true
+comes from 4000 steps of the exponential Runge–Kutta method.
 Ends with exit code 1 if a figure that the documentation promises is missed.
 """
 
 import argparse
-import dataclasses
 import json
 import math
 import os
@@ -30,15 +29,13 @@ import numpy as np
 import torch
 
 from flow_lines.contenders import Moved, contenders, torchdiffeq
-from flow_lines.networks import MODELS, Case, case, move
-from likewise.engine.certificate import certify
-from likewise.maps.flow import GradientFlow
+from flow_lines.networks import MODELS, Case, case
 
 PATIENCE = 60.0
 """A contender that took longer in all, in seconds, is not run again."""
 
 TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)
-FASTER = {"baseline": 45, "deeper": 20, "logistic": 50, "overfitted": 15}
+FASTER = {"baseline": 40, "deeper": 20, "logistic": 60, "overfitted": 8}
 """How many times as fast as the plain loop the documentation says that the default is."""
 
 Row = dict[str, Any]
@@ -130,10 +127,10 @@ def failures(
 ) -> list[str]:
     """Return the promises that were not kept."""
     error = {row["name"]: row["error_in_se"] for row in rows}
-    certificate = last["default"].certificate
-    held = certificate is not None and error["default"] <= certificate.error_in_se
+    stated = last["default"].error
+    held = stated is not None and error["default"] <= stated.error_in_se
     promises = {
-        "the certificate holds": held,
+        "the stated holds": held,
         "the default is within 0.1 standard errors": error["default"] <= 0.1,
     }
     times = FASTER.get(case.name, 1)
@@ -143,8 +140,8 @@ def failures(
     if case.name == "baseline":
         euler, plain = lower_bound(case, last["paper_euler"]), lower_bound(case, last["naive"])
         promises |= {
-            "the default is 75 times as fast as inFairness": cpu["infairness"]
-            >= 75 * cpu["default"],
+            "the default is 60 times as fast as inFairness": cpu["infairness"]
+            >= 60 * cpu["default"],
             "Euler is 3 times as fast as the plain loop": cpu["naive"] >= 3 * cpu["paper_euler"],
             "with the same T_n to 1e-5": abs(euler - plain) <= 1e-5 * plain,
         }
@@ -158,32 +155,17 @@ def lower_bound(case: Case, moved: Moved) -> float:
 
 
 def describe(case: Case, last: dict[str, Moved], std_error: float) -> None:
-    """Print what the table leaves out: the certificate, and what other diagnostics cost."""
-    certificate = last["default"].certificate
-    assert certificate is not None
+    """Print what the table leaves out: the statistics and the error that is stated."""
+    stated = last["default"].error
+    assert stated is not None
     value = case.exact().mean()
     bounds = {name: lower_bound(case, last[name]) for name in ("naive", "paper_euler", "default")}
     print(
         f"{case.name}: S_true {value:.6f} (se {std_error:.4f}); T_n "
         + ", ".join(f"{name} {bound:.6f}" for name, bound in bounds.items())
-        + f"; certificate {certificate.steps} steps, error ≤ {certificate.error_in_se:.3f} se, "
-        f"found on {certificate.subsample} people"
+        + f"; stated {stated.steps} steps, error ≤ {stated.error_in_se:.3f} se, "
+        f"found on {stated.subsample} people"
     )
-    flow = GradientFlow(solver=certificate.method, steps=certificate.steps)
-    few, _ = case.some(1000)
-    longer = dataclasses.replace(flow, time=10.0, steps=2 * certificate.steps)
-    diagnostics: dict[str, Callable[[], Any]] = {
-        "T/2 and T from the same run": lambda: move(
-            case, dataclasses.replace(flow, horizons=(2.5, 5.0))
-        ),
-        "without": lambda: move(case, flow),
-        "2T, 1000 people": lambda: move(few, longer),
-        "free directions only, 1000 people": lambda: certify(
-            GradientFlow(free_only=True), few.model, few.metric, few.x, few.y
-        ),
-    }
-    costs = ", ".join(f"{what} {clock(run)[0][0]:.3f} s" for what, run in diagnostics.items())
-    print(f"  diagnostics: {costs}")
 
 
 def table(rows: list[Row], *, markdown: bool = False) -> str:

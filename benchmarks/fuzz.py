@@ -1,13 +1,13 @@
 """Whatever a file holds, the answer is a result or one sentence.
 
-python benchmarks/fuzz.py --count 1000000 [--minutes 30] [--progress FILE] [--target NAME ...]
+python benchmarks/fuzz.py [--count 200000] [--native 500] [--quick] [--target NAME ...]
 python benchmarks/fuzz.py --target NAME --only INDEX     # one input again, with its traceback
 
 Every target takes damaged or invented input (`mutations.py`) and may raise nothing but a
-`LikewiseError`, within 10 seconds of processor time and 2 GB. Each runs in a process of its own, so
-that a crash inside a library is seen as one. An input is made from the seed, the target's name and
-its number alone, so that it can be made again; with a file for its progress, a run that was stopped
-goes on where it was.
+`LikewiseError`, within 10 seconds of processor time and 2 GB. Each runs in a process of
+its own, so that a crash inside a library is seen as one. An input is made from the seed, the
+target's name and its number alone, so that it can be made again. Files of ONNX, XGBoost, LightGBM
+and CatBoost have ``--native`` random bytes changed, one each; an endpoint misbehaves in 20 ways.
 """
 
 import argparse
@@ -17,12 +17,15 @@ import faulthandler
 import functools
 import http.server
 import io
+import itertools
 import json
 import logging
 import multiprocessing
 import os
 import random
 import resource
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +33,7 @@ import threading
 import time
 import tomllib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,26 +45,23 @@ import pyarrow.parquet as pq
 
 import likewise
 import mutations
-from likewise.data.encode import Encoder
-from likewise.data.pairs import Pairs, find_pairs
-from likewise.data.pairs_file import KEY
-from likewise.errors import LikewiseError
-from likewise.files import write_whole
-from likewise.inference.monitor import Monitor
-from likewise.models import Endpoint, check, trial
+from likewise.data.encoder import Encoder
+from likewise.errors import UNPRINTABLE, LikewiseError
+from likewise.models import Endpoint, check
 from likewise.outcomes import Outcomes
 from likewise.record import Record
-from likewise.record.json_text import UNPRINTABLE
+from likewise.run import isolated
 from likewise.settings import Settings, make_settings
 from likewise.settings.settings_file import read_settings, write_settings
+from likewise.stats.monitor import Monitor
 
 SECONDS, BY_THE_CLOCK = 10, 300
 """Of processor time, and by the clock, as others may use the machine too."""
 
 BYTES = 2 * 2**30
 
-ROUND = 20_000
-"""Inputs between two notes of the progress."""
+NATIVE = (".onnx", ".json", ".ubj", ".lgb", ".cbm")
+"""Files of libraries in C++."""
 
 Make = Callable[[random.Random], Any]
 
@@ -78,11 +78,14 @@ class Target:
         Reads one; returns or raises a `LikewiseError`.
     share
         Its part of all inputs, relative to the other targets.
+    count
+        How many inputs, if that is settled.
     """
 
     make: Make
     run: Callable[[Any], object]
     share: float = 1.0
+    count: int | None = None
 
 
 def people(n: int = 60) -> pa.Table:
@@ -118,7 +121,7 @@ class Kit:
         likewise.save_metric(metric, folder / "metric.safetensors")
         settings = Settings(checks="core")
         result = likewise.audit(
-            logistic, data, metric=metric, settings=settings, run=likewise.Inline()
+            logistic, data, metric=metric, settings=settings, executor=likewise.Inline()
         )
         result.outcomes.save(folder / "good_outcomes.parquet")
         return cls(folder, table, logistic, metric, result.record, result.outcomes)
@@ -152,28 +155,29 @@ def read_table(path: str) -> object:
 
 def everything(record: Record, folder: Path) -> None:
     """Write a result in every form, and look for what must not be in any."""
-    from likewise.report.compare_page import comparison_page
-    from likewise.report.details import details
+    from likewise.report.comparison import comparison_page, comparison_text
     from likewise.report.escaping import for_terminal
-    from likewise.report.outputs import write_outputs
+    from likewise.report.export import write_outputs
     from likewise.report.redact import redact
-    from likewise.report.side_by_side import compare, words
-    from likewise.report.words import summary
+    from likewise.report.terminal import summary
 
     names = {"html": "r.html", "junit": "r.xml", "csv": "r.csv", "markdown": "r.md", "json": "r.js"}
-    write_outputs(record, **{kind: folder / name for kind, name in names.items()})
-    write_outputs(redact(record), html=folder / "h.html")
-    comparison = compare({"one": record, mutations.MARK: record})
-    shown = comparison_page(comparison) + (folder / "r.html").read_text(encoding="utf-8")
+    write_outputs(record, {kind: folder / name for kind, name in names.items()})
+    write_outputs(redact(record), {"html": folder / "h.html"})
+    shown = (folder / "r.html").read_text(encoding="utf-8")
+    said = for_terminal(summary(record, verbose=True))
+    with contextlib.suppress(LikewiseError):
+        comparison = likewise.compare({"one": record, mutations.MARK: record})
+        shown += comparison_page(comparison)
+        said += for_terminal(comparison_text(comparison))
     assert mutations.MARK not in shown
-    said = words(comparison) + for_terminal(summary(record, details(record)))
     assert not UNPRINTABLE.search(shown + said + (folder / "r.md").read_text(encoding="utf-8"))
     assert Record.read(folder / "r.js")
 
 
 def result_targets(kit: Kit) -> dict[str, Target]:
     """Return what reads results, outcomes, settings and states."""
-    from likewise.scale.folder_store import Folder
+    from likewise.run.journal import Folder
 
     record = json.loads(kit.record.to_json())
     settings = tomllib.loads(write_settings(Settings()))
@@ -191,9 +195,9 @@ def result_targets(kit: Kit) -> dict[str, Target]:
         return mutations.octets(rng, content) if rng.random() < 0.3 else content
 
     def judged(path: str) -> object:
-        from likewise.engine.decide import judge_outcomes
+        from likewise.redecide import at_limit
 
-        return judge_outcomes(Outcomes.read(path), Settings())
+        return at_limit(Record.read(path), 1.4)
 
     def journal(content: bytes) -> object:
         place = kit.folder / "journal"
@@ -219,7 +223,9 @@ def result_targets(kit: Kit) -> dict[str, Target]:
             0.3,
         ),
         "outcomes": Target(parquet, kit.file("o.parquet", Outcomes.read)),
-        "test on outcomes": Target(parquet, kit.file("o.parquet", judged), 0.3),
+        "another limit": Target(
+            lambda rng: mutations.json_file(rng, record), kit.file("r.json", judged), 0.5
+        ),
         "encoder": Target(
             lambda rng: mutations.json_file(rng, encoder), kit.file("e.json", Encoder.load), 8
         ),
@@ -256,17 +262,6 @@ def table_targets(kit: Kit) -> dict[str, Target]:
         x, y = named.pop("x"), named.pop("y")
         return likewise.AuditData.from_arrays(x, y, **named)
 
-    find_pairs(kit.table, "g", may_matter=["a"]).save(kit.folder / "pairs.parquet")
-    pairs = pq.read_table(kit.folder / "pairs.parquet")
-    stated = json.loads(pairs.schema.metadata[KEY])
-
-    def paired(rng: random.Random) -> bytes:
-        found, sink = (mutations.table(rng, pairs) if rng.random() < 0.5 else pairs), io.BytesIO()
-        if rng.random() < 0.5:
-            found = found.replace_schema_metadata({KEY: mutations.json_file(rng, stated)})
-        pq.write_table(found, sink)
-        return mutations.octets(rng, sink.getvalue()) if rng.random() < 0.3 else sink.getvalue()
-
     def audited(table: pa.Table) -> object:
         data = likewise.read(table, label="y", protected="g", ignore=())
         return likewise.audit(
@@ -274,7 +269,7 @@ def table_targets(kit: Kit) -> dict[str, Target]:
             data,
             metric=kit.metric,
             settings=Settings(checks="core"),
-            run=likewise.Inline(),
+            executor=likewise.Inline(),
         )
 
     return {
@@ -286,30 +281,16 @@ def table_targets(kit: Kit) -> dict[str, Target]:
         ),
         "arrays": Target(arrays, from_arrays, 12),
         "audit": Target(lambda rng: mutations.table(rng, kit.table), audited, 0.1),
-        "pairs": Target(paired, kit.file("p.parquet", lambda path: Pairs.load(path, kit.table))),
     }
 
 
 def model_targets(kit: Kit) -> dict[str, Target]:
     """Return what opens models and metrics."""
-    import catboost
-    import lightgbm
-    import xgboost
-    from skl2onnx import to_onnx
     from skops import io as skops
 
     likewise.save_model(kit.logistic, kit.folder / "good.safetensors")
     model, metric = kit.bytes("good.safetensors"), kit.bytes("metric.safetensors")
-    graph = to_onnx(kit.logistic, np.zeros((1, 3), np.float32), options={"zipmap": False})
     packed = skops.dumps(kit.logistic)
-    mlflow = kit.folder / "mlflow"
-    mlflow.mkdir(exist_ok=True)
-    (mlflow / "model.onnx").write_bytes(graph.SerializeToString())
-    listing = "flavors:\n  onnx:\n    data: model.onnx\n    onnx_version: 1.19.0\n"
-
-    def mlflow_folder(content: str) -> object:
-        (mlflow / "MLmodel").write_text(content, encoding="utf-8", errors="replace")
-        return likewise.models.mlflow_folder.model_file(mlflow)
 
     def untrusted(given: tuple[str, bytes]) -> object:
         suffix, content = given
@@ -319,33 +300,79 @@ def model_targets(kit: Kit) -> dict[str, Target]:
         raise AssertionError(f"{suffix} was opened without trust")
 
     suffixes = [".pkl", ".pickle", ".joblib", ".pt", ".pth", ".pt2"]
-    rows, labels = np.column_stack([kit.table[c] for c in "abc"]), kit.table["y"].to_numpy()
+    return {
+        "metric file": Target(
+            lambda rng: mutations.safetensors_file(rng, metric),
+            kit.file("d.safetensors", likewise.load_metric),
+            2,
+        ),
+        "model file": Target(
+            lambda rng: mutations.safetensors_file(rng, model), kit.file("m.safetensors", run_model)
+        ),
+        "skops": Target(
+            lambda rng: mutations.zip_file(rng, packed), kit.file("m.skops", run_model), 0.2
+        ),
+        "files that need trust": Target(
+            lambda rng: (rng.choice(suffixes), mutations.octets(rng, packed)), untrusted, 6
+        ),
+    }
+
+
+def native_targets(folder: Path, native: int) -> dict[str, Target]:
+    """Return what libraries in C++ read, and what comes from an address."""
+    import catboost
+    import lightgbm
+    import xgboost
+    from skl2onnx import to_onnx
+    from sklearn.linear_model import LogisticRegression
+
+    table = people()
+    rows, labels = np.column_stack([table[c] for c in "abc"]), table["y"].to_numpy()
+    logistic = LogisticRegression().fit(rows, labels)
+    graph = to_onnx(logistic, np.zeros((1, 3), np.float32), options={"zipmap": False})
     trees = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(rows, labels)
-    trees.save_model(kit.folder / "good.json")
-    trees.save_model(kit.folder / "good.ubj")
+    trees.save_model(folder / "good.json")
+    trees.save_model(folder / "good.ubj")
     leaves = lightgbm.train(
         {"objective": "binary", "num_leaves": 4, "verbose": -1}, lightgbm.Dataset(rows, labels), 3
     )
-    leaves.save_model(kit.folder / "good.lgb")
-    even = catboost.CatBoostClassifier(iterations=3, depth=2, thread_count=1, verbose=False)
-    even.fit(rows, labels).save_model(str(kit.folder / "good.cbm"))
-    boosted, lines = json.loads(kit.bytes("good.json")), kit.bytes("good.lgb").decode()
+    leaves.save_model(folder / "good.lgb")
+    even = catboost.CatBoostClassifier(
+        iterations=3, depth=2, thread_count=1, verbose=False, allow_writing_files=False
+    )
+    even.fit(rows, labels).save_model(str(folder / "good.cbm"))
+    (folder / "good.onnx").write_bytes(graph.SerializeToString())
+    good = {suffix: (folder / f"good{suffix}").read_bytes() for suffix in NATIVE}
+    boosted, lines = json.loads(good[".json"]), good[".lgb"].decode()
 
-    def boosted_file(rng: random.Random) -> tuple[str, bytes]:
-        kind = rng.randrange(4)
-        if kind == 0:
-            return "b.json", mutations.json_file(rng, boosted)
-        if kind == 1:
-            return "b.lgb", mutations.lines(rng, lines)
-        suffix = rng.choice([".ubj", ".cbm"])
-        return f"b{suffix}", mutations.octets(rng, kit.bytes(f"good{suffix}"))
+    def mutated(suffix: str) -> Make:
+        def make(rng: random.Random) -> bytes:
+            if suffix == ".json":
+                return mutations.json_file(rng, boosted)
+            if suffix == ".lgb":
+                return mutations.lines(rng, lines)
+            if suffix == ".onnx":
+                return mutations.message(rng, graph)
+            return mutations.octets(rng, good[suffix])
 
-    def open_boosted(given: tuple[str, bytes]) -> object:
-        name, content = given
-        trial.subprocess = SimpleNamespace(  # type: ignore[assignment]
-            run=forked, TimeoutExpired=subprocess.TimeoutExpired
-        )
-        return kit.file(name, run_model)(content)
+        return make
+
+    def one_byte(suffix: str) -> Make:
+        def make(rng: random.Random) -> bytes:
+            content = bytearray(good[suffix])
+            content[rng.randrange(len(content))] = rng.randrange(256)
+            return bytes(content)
+
+        return make
+
+    def opened(suffix: str) -> Callable[[bytes], object]:
+        path = folder / f"m{suffix}"
+
+        def run(content: bytes) -> object:
+            path.write_bytes(content)
+            return run_model(str(path))
+
+        return run
 
     def asked(given: tuple[int, bytes, int]) -> object:
         endpoint, answers = answered()
@@ -357,53 +384,118 @@ def model_targets(kit: Kit) -> dict[str, Target]:
         code = rng.choice([200] * 8 + [201, 204, 206, 302, 400, 404, 418])
         return code, content, len(content) + rng.choice([0] * 9 + [-1])
 
+    behaviours = itertools.cycle(BEHAVIOURS)
+
+    def misbehaved(behaviour: Behaviour) -> object:
+        with raw_server(behaviour) as url:
+            began = time.monotonic()
+            try:
+                found = Endpoint(url, retries=0, timeout=1.0)(np.zeros((2, 3)))
+            finally:
+                assert time.monotonic() - began < 10, "the clock did not end it"
+        raise AssertionError(f"taken for probabilities: {found}")
+
     return {
-        "metric file": Target(
-            lambda rng: mutations.safetensors_file(rng, metric),
-            kit.file("d.safetensors", likewise.load_metric),
-            2,
-        ),
-        "model file": Target(
-            lambda rng: mutations.safetensors_file(rng, model), kit.file("m.safetensors", run_model)
-        ),
-        "ONNX": Target(
-            lambda rng: mutations.message(rng, graph), kit.file("m.onnx", run_model), 0.2
-        ),
-        "skops": Target(
-            lambda rng: mutations.zip_file(rng, packed), kit.file("m.skops", run_model), 0.2
-        ),
-        "boosted trees": Target(boosted_file, open_boosted, 0.2),
-        "MLflow folder": Target(lambda rng: mutations.text(rng, listing), mlflow_folder, 6),
-        "files that need trust": Target(
-            lambda rng: (rng.choice(suffixes), mutations.octets(rng, packed)), untrusted, 6
-        ),
+        **{f"damaged {s}": Target(mutated(s), opened(s), 0.02) for s in NATIVE},
+        **{f"one byte {s}": Target(one_byte(s), opened(s), count=native) for s in NATIVE},
         "endpoint": Target(answer, asked, 0.5),
+        "misbehaving endpoint": Target(lambda rng: next(behaviours), misbehaved, count=20),
     }
 
 
-def forked(command: list[str], input: bytes, **limits: Any) -> subprocess.CompletedProcess[bytes]:
-    """Try a file out in a copy of this process, which has read its libraries already.
+class Forked:
+    """A process as `subprocess.Popen` starts one, but a copy of this one, with its libraries read.
 
     A process from nothing takes a second for each file, nearly all of it for these.
     """
-    here, there = os.pipe()
-    child = os.fork()
-    if not child:
-        code, said = 1, io.StringIO()
+
+    def __init__(self, command: list[str], **_: Any) -> None:
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid:
+            return
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what a library says as it crashes
-        with contextlib.suppress(BaseException), contextlib.redirect_stdout(said):
+        with contextlib.suppress(BaseException):
+            job = json.loads(command[-1])
             pages = int(Path("/proc/self/statm").read_text().split()[0])
-            sys.stdin = io.TextIOWrapper(io.BytesIO(input))
             # A process from nothing has its libraries within the limit: about half a gigabyte.
-            more = pages * resource.getpagesize() - 2**29
-            code = trial.main(command[-2], int(command[-1]) + more)
-        os.write(there, said.getvalue().encode()[:60_000])
-        os._exit(code)
-    os.close(there)
-    with os.fdopen(here, "rb") as said_by_child:
-        output = said_by_child.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return subprocess.CompletedProcess(command, code, output)
+            job["memory"] += pages * resource.getpagesize() - 2**29
+            isolated.serve(job)
+        os._exit(1)
+
+    def kill(self) -> None:
+        """End it."""
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, seconds: float = 60) -> int:
+        """Wait until it has ended."""
+        end = time.monotonic() + seconds
+        while self.returncode is None:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            if found:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > end:
+                raise subprocess.TimeoutExpired("a copy of this process", seconds)
+            else:
+                time.sleep(0.001)
+        return self.returncode
+
+
+def body(content: str | bytes, head: str = "") -> bytes:
+    """Return an answer with a code of 200."""
+    content = content.encode() if isinstance(content, str) else content
+    return f"HTTP/1.1 200 OK\r\n{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+Behaviour = tuple[bytes, bytes]
+"""What a server says first, and what it then repeats for ever."""
+
+BEHAVIOURS: list[Behaviour] = [
+    (b"", b""),
+    (b"HTTP/1.1 200 OK\r\n", b""),
+    (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    (b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n"),
+    (CHUNKED, b"1"),
+    (CHUNKED, b"1\r\n[\r\n"),
+    (CHUNKED + b"0\r\n", b"X-A: b\r\n"),
+    (b"HTTP/1.1 200 OK\r\n\r\n[", b"0.5,"),
+    (b"HTTP/1.1 200 " + b"x" * 60_000 + b"\r\n\r\n", b""),
+    (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", b""),
+    (b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n", b""),
+    (body("[true, false]"), b""),
+    (body('["0.5", "0.5"]'), b""),
+    (body("[NaN, 0.5]"), b""),
+    (body('[[0.5, {"re": 1}], [1, 0]]'), b""),
+    (body("[0.5]"), b""),
+    (body('{"predictions": {"a": [1]}}'), b""),
+    (body("[" * 100_000), b""),
+    (body("<html>"), b""),
+    (body(b"\x1f\x8b" + bytes(99), "Content-Encoding: gzip\r\n"), b""),
+]
+
+
+@contextlib.contextmanager
+def raw_server(behaviour: Behaviour) -> Iterator[str]:
+    """Answer whoever connects as a behaviour says, a few bytes at a time."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(10_000)
+                    connection.sendall(behaviour[0])
+                    while behaviour[1]:
+                        connection.sendall(behaviour[1])
+                        time.sleep(0.01)
+                    time.sleep(0.3)
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"http://127.0.0.1:{server.getsockname()[1]}/predict"
+    server.close()
 
 
 @functools.cache
@@ -441,11 +533,11 @@ def command_targets(kit: Kit) -> dict[str, Target]:
         ["report", good],
         ["report", good, "--redact", "--verbose"],
         ["compare", good, rows],
-        ["test", rows, "--delta", "1.25", "--alpha", "0.05"],
-        ["plan", "--effect", "1.4", "--sd", "0.9", "--base-error", "0.2", "--power", "0.8"],
-        ["plan", "--effect", "1.4", "--delta", "1.25", "--alpha", "0.05", "--pilot", rows],
+        ["report", good, "--delta", "1.25"],
+        ["plan", good, "--power", "0.8"],
         ["monitor", "--state", str(kit.folder / "new.json"), rows],
-        ["audit", good, rows, "--label", "y", "--protected", "g"],
+        ["audit", good, rows, "--label", "y", "--protected", "g", "--may-matter", "a,b"],
+        ["audit", good, rows, "--label", "y", "--run", "threads:2,1GB", "--set", "seed=1"],
     ]
     runner = CliRunner()
 
@@ -464,15 +556,14 @@ def command_targets(kit: Kit) -> dict[str, Target]:
     return {"command line": Target(typed, run, 0.3)}
 
 
-def targets(folder: Path) -> dict[str, Target]:
-    """Return all targets; their files go into a folder."""
-    kit = Kit.of(folder)
-    return {
-        **result_targets(kit),
-        **table_targets(kit),
-        **model_targets(kit),
-        **command_targets(kit),
-    }
+def targets(folder: Path, wanted: list[str] | None, native: int) -> dict[str, Target]:
+    """Return all targets, or those that are wanted; their files go into a folder."""
+    found = native_targets(folder, native)
+    if not wanted or not found.keys() >= set(wanted):
+        kit = Kit.of(folder)
+        found |= {**result_targets(kit), **table_targets(kit), **model_targets(kit)}
+        found |= command_targets(kit)
+    return {name: found[name] for name in wanted or found}
 
 
 def attack(name: str, target: Target, first: int, count: int, seed: int) -> dict[str, float]:
@@ -505,9 +596,8 @@ def attack(name: str, target: Target, first: int, count: int, seed: int) -> dict
 
 
 def memory() -> int:
-    """Return the most that this process or one it started has taken."""
-    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return 1024 * max(resource.getrusage(who).ru_maxrss for who in whose)
+    """Return the most memory that this process has taken; workers have limits of their own."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def spent() -> float:
@@ -519,8 +609,10 @@ def spent() -> float:
 def one(name: str, target: Target, first: int, count: int, seed: int, to: Any) -> None:
     """Attack one target in this process."""
     logging.disable(logging.CRITICAL)
-    # A stranger's model is opened as by a user, not as by a worker whose parent has tried it.
-    multiprocessing.process._parent_process = None  # type: ignore[attr-defined]
+    isolated.subprocess = SimpleNamespace(  # type: ignore[assignment]
+        Popen=Forked, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
+    )
+    isolated.SECONDS = SECONDS
     resource.setrlimit(resource.RLIMIT_AS, (16 * 2**30, 16 * 2**30))
     to.send(attack(name, target, first, count, seed))
 
@@ -528,80 +620,37 @@ def one(name: str, target: Target, first: int, count: int, seed: int, to: Any) -
 def main() -> None:
     """Attack all targets, each in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=10_000, help="inputs in all")
-    parser.add_argument("--minutes", type=float, default=1e6, help="no new round after these")
-    parser.add_argument("--progress", type=Path, help="where to note what is done, and to go on")
+    parser.add_argument("--count", type=int, default=200_000, help="inputs in all")
+    parser.add_argument("--native", type=int, default=500, help="changed bytes a native format")
+    parser.add_argument("--quick", action="store_true", help="2,000 inputs, 10 changed bytes")
     parser.add_argument("--target", action="append", help="only this one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="only the input of this number")
     asked = parser.parse_args()
-    note = asked.progress.absolute() if asked.progress else None
-    found = noted(note, asked.seed)
-    end = time.monotonic() + 60 * asked.minutes
-    rounds = max(1, asked.count // ROUND)
+    in_all, native = (2_000, 10) if asked.quick else (asked.count, asked.native)
+    failed, total = [], 0
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        known = targets(Path(folder))
-        wanted = {name: known[name] for name in asked.target or known}
-        everyone = sum(target.share for target in wanted.values())
-        for _ in range(rounds):
-            for name, target in wanted.items():
-                tally = found.setdefault(name, Tally())
-                goal = max(1, round(asked.count * target.share / everyone))
-                first, count = tally.inputs, min(-(-goal // rounds), goal - tally.inputs)
-                if asked.only is not None:
-                    first, count = asked.only, 1
-                if count > 0 and not tally.failed:
-                    tally.add(apart(name, target, first, count, asked.seed), count)
-            total = sum(tally.inputs for tally in found.values())
-            print(f"{total:,} inputs", file=sys.stderr, flush=True)
-            if note:
-                tallies = {name: dataclasses.asdict(tally) for name, tally in found.items()}
-                told = json.dumps({"seed": asked.seed, "found": tallies}, indent=1)
-                write_whole(note, told.encode())
-            if time.monotonic() >= end or asked.only is not None:
-                break
-    print(f"{'target':<22}{'inputs':>9}{'refused':>9}{'slowest':>9}{'memory':>9}{'seconds':>9}")
-    for name, tally in found.items():
-        print(
-            f"{name:<22}{tally.inputs:>9,}{tally.refused:>9,}{tally.slowest:>7.2f} s"
-            f"{tally.megabytes:>6.0f} MB{tally.seconds:>9.0f}"
-        )
-    if failed := [name for name, tally in found.items() if tally.failed]:
+        wanted = targets(Path(folder), asked.target, native)
+        shares = sum(target.share for target in wanted.values() if target.count is None)
+        print(f"{'target':<22}{'inputs':>9}{'refused':>9}{'slowest':>9}{'memory':>9}{'seconds':>9}")
+        for name, target in wanted.items():
+            count = max(1, round(in_all * target.share / max(shares, 1e-9)))
+            first, count = 0, count if target.count is None else target.count
+            if asked.only is not None:
+                first, count = asked.only, 1
+            found = apart(name, target, first, count, asked.seed)
+            if found is None:
+                failed.append(name)
+                continue
+            total += count
+            print(
+                f"{name:<22}{count:>9,}{found['refused']:>9,}{found['slowest']:>7.2f} s"
+                f"{found['megabytes']:>6.0f} MB{found['seconds']:>9.0f}",
+                flush=True,
+            )
+    if failed:
         raise SystemExit(f"neither read nor refused: {', '.join(failed)}")
     print(f"{total:,} inputs, each read or refused in a sentence")
-
-
-def noted(note: Path | None, seed: int) -> dict[str, "Tally"]:
-    """Return what a run that was stopped has done; what failed is tried again."""
-    if note is None or not note.exists():
-        return {}
-    read = json.loads(note.read_text())
-    if read["seed"] != seed:
-        raise SystemExit(f"{note} is of seed {read['seed']}")
-    return {name: Tally(**{**tally, "failed": False}) for name, tally in read["found"].items()}
-
-
-@dataclasses.dataclass
-class Tally:
-    """What became of a target's inputs so far."""
-
-    inputs: int = 0
-    refused: int = 0
-    slowest: float = 0.0
-    megabytes: float = 0.0
-    seconds: float = 0.0
-    failed: bool = False
-
-    def add(self, found: dict[str, Any] | None, count: int) -> None:
-        """Add a round; None is one that did not end well."""
-        if found is None:
-            self.failed = True
-            return
-        self.inputs += count
-        self.refused += found["refused"]
-        self.seconds += found["seconds"]
-        self.slowest = max(self.slowest, found["slowest"])
-        self.megabytes = max(self.megabytes, found["megabytes"])
 
 
 def apart(name: str, target: Target, first: int, count: int, seed: int) -> dict[str, Any] | None:

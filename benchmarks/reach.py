@@ -25,8 +25,8 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from torch import nn
 
 from likewise.checks.reach_crosscheck import WORTH_MORE, more_calls
-from likewise.maps.search import Reach
-from likewise.metrics.quadratic import ignoring
+from likewise.methods.metric import ignoring
+from likewise.methods.reach import Reach
 from likewise.models import as_model
 
 FEATURES, CALLS, STARTS = 12, 3000, 4
@@ -88,17 +88,15 @@ def measure(model: Any, k: int, seed: int, n: int) -> dict[str, float]:
     x, y = population(rng, n)
     free = rng.normal(size=(k, FEATURES))
     metric = ignoring(free).with_reach(rng.normal(size=(2000, FEATURES)))
-    calls = Reach(feasible=False).bind(model, metric).budget
-    long = Reach(CALLS, feasible=False).bind(model, metric)
+    calls = Reach().bind(model, metric).budget
+    long = Reach(CALLS).bind(model, metric)
     around = long.surroundings(x, y)
     own = around.start()
     found = [
         long._summit(around, own, 1 + (CALLS - 1) // STARTS, slice(start, None, STARTS)).loss
         for start in range(STARTS)
     ]
-    once, twice = (
-        Reach(times * calls, feasible=False).bind(model, metric)(x, y).trace for times in (1, 2)
-    )
+    once, twice = (Reach(times * calls).bind(model, metric)(x, y).trace for times in (1, 2))
     ends = (once[max(once)], twice[max(twice)])
     most = np.max([*found, *ends], axis=0)
     said = more_calls(*({c: float(v.sum()) for c, v in part.items()} for part in (once, twice)))

@@ -80,9 +80,9 @@ def reference() -> Path:
 
 @pytest.fixture(scope="session")
 def adult() -> Any:
-    """Whatever `likewise.data.adult` returns; skips where the data cannot be had."""
-    from likewise.data import adult as read_adult
+    """Whatever `likewise_studies.datasets.adult` returns; skips where the data cannot be had."""
     from likewise.errors import InvalidFile
+    from likewise_studies.datasets import adult as read_adult
 
     try:
         return read_adult()
@@ -92,9 +92,9 @@ def adult() -> Any:
 
 @pytest.fixture(scope="session")
 def compas() -> Any:
-    """Whatever `likewise.data.compas` returns; skips where the data cannot be had."""
-    from likewise.data import compas as read_compas
+    """Whatever `likewise_studies.datasets.compas` returns; skips where the data cannot be had."""
     from likewise.errors import InvalidFile
+    from likewise_studies.datasets import compas as read_compas
 
     try:
         return read_compas()

@@ -12,6 +12,9 @@ from typer.testing import CliRunner
 import likewise
 from likewise.cli import app
 from likewise.outcomes import Outcomes
+from likewise.stats.estimate import Estimate
+from likewise.stats.sample import Design, Sample
+from likewise.stats.tally import Tally
 
 
 def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> likewise.AuditData:
@@ -56,6 +59,27 @@ def outcomes_of(
         "about": {"monotone": monotone},
     }
     return Outcomes(**{**defaults, **columns})
+
+
+def mean_of_ratios(ratio: Any, design: Design | None = None) -> Estimate:
+    """Return the mean loss ratio of people with these weights and clusters."""
+    design = design or Design.make(len(ratio))
+    outcomes = outcomes_of(ratio, weight=design.weight, cluster=design.unit)
+    return Sample(Tally.of(outcomes)).estimate()
+
+
+def ratio_of_means(before: Any, after: Any, design: Design | None = None) -> Estimate:
+    """Return the ratio of mean losses."""
+    design = design or Design.make(len(before))
+    about = {"task": "regression"}
+    outcomes = outcomes_of(
+        before=before.astype(float),
+        after=after.astype(float),
+        weight=design.weight,
+        cluster=design.unit,
+        about=about,
+    )
+    return Sample(Tally.of(outcomes)).estimate()
 
 
 def run(*arguments: Any, **environment: Any) -> Result:

@@ -17,7 +17,6 @@ import torch
 
 import likewise
 from helpers import run
-from likewise.cli import app
 
 ROLES = ["--label", "y", "--protected", "group"]
 
@@ -57,16 +56,16 @@ def test_an_audit_writes_a_result_that_says_what_it_did(world, tmp_path):
         world / "model.safetensors",
         world / "people.csv",
         *ROLES,
-        "--json",
+        "-o",
         tmp_path / "r.json",
-        "--outcomes",
+        "-o",
         tmp_path / "o.parquet",
     )
     assert result.exit_code in (0, 1), result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
     record = json.loads((tmp_path / "r.json").read_text())
-    assert record["schema_version"] == 2
-    assert record["outcome"] in ("evidence_of_unfairness", "within_tolerance", "inconclusive")
+    assert record["schema_version"] == 3
+    assert record["verdict"] in ("evidence", "within_tolerance", "inconclusive")
     for test in ("loss_ratio", "error_rate_ratio"):
         wanted = {"method", "estimate", "std_error", "statistic", "p_value", "rejected"}
         wanted |= {"interval", "lower_bound", "upper_bound", "delta", "alpha", "n"}
@@ -76,19 +75,14 @@ def test_an_audit_writes_a_result_that_says_what_it_did(world, tmp_path):
     assert len(record["settings_hash"]) == 64
     for part in ("model", "data", "metric"):
         assert len(record[part]["sha256"]) == 64
-    assert result.exit_code == (1 if record["outcome"] == "evidence_of_unfairness" else 0)
-
-    again = run("test", tmp_path / "o.parquet")
-    assert again.exit_code == result.exit_code
-    # The metric's own uncertainty is not in the outcomes: nothing is within tolerance there.
-    said = record["sentence"].split()[0].replace("Within", "Inconclusive")
-    assert said in again.stdout
+    assert result.exit_code == (1 if record["verdict"] == "evidence" else 0)
+    assert pq.read_table(tmp_path / "o.parquet").num_rows == 400
 
 
 def test_the_same_command_gives_the_same_numbers(world, tmp_path):
     for name in ("one.json", "two.json"):
         run("audit", world / "model.safetensors", world / "people.parquet", *ROLES,
-            "--json", tmp_path / name)  # fmt: skip
+            "-o", tmp_path / name)  # fmt: skip
     one, two = (json.loads((tmp_path / n).read_text()) for n in ("one.json", "two.json"))
     for volatile in ("created", "seconds", "command"):
         one.pop(volatile), two.pop(volatile)
@@ -102,7 +96,7 @@ def test_a_saved_metric_is_used_and_named(world, tmp_path):
     page = [line for line in learned.stdout.splitlines() if "people.csv" not in line]
     assert max(map(len, page)) <= 80
     result = run("audit", world / "model.safetensors", world / "people.csv", *ROLES,
-                 "--metric", metric, "--json", tmp_path / "r.json")  # fmt: skip
+                 "--metric", metric, "-o", tmp_path / "r.json")  # fmt: skip
     assert result.exit_code in (0, 1), result.stderr
     record = json.loads((tmp_path / "r.json").read_text())
     assert record["metric"]["learned"]
@@ -110,25 +104,22 @@ def test_a_saved_metric_is_used_and_named(world, tmp_path):
 
 def test_a_dry_run_checks_everything_and_moves_nobody(world, tmp_path):
     result = run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--dry-run",
-                 "--json", tmp_path / "r.json")  # fmt: skip
+                 "-o", tmp_path / "r.json")  # fmt: skip
     assert result.exit_code == 0
     assert "400" in result.stdout
     assert not (tmp_path / "r.json").exists()
     refused(run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--dry-run",
-                "--json", tmp_path / "nowhere" / "r.json"), "nowhere")  # fmt: skip
+                "-o", tmp_path / "nowhere" / "r.json"), "nowhere")  # fmt: skip
 
 
-def test_settings_files_are_overridden_by_flags(world, tmp_path):
+def test_settings_files_are_read_and_flags_that_disagree_are_refused(world, tmp_path):
     path = tmp_path / "audit.toml"
-    assert run("init", path, "--set", "delta=1.5").exit_code == 0
-    refused(run("init", path), "exists already")
-    assert [line for line in path.read_text().splitlines() if not line.startswith("#")] == [
-        "delta = 1.5"
-    ]
-    for flags, delta in (((), 1.5), (("--delta", "1.1"), 1.1)):
-        run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--settings",
-            path, *flags, "--json", tmp_path / "r.json")  # fmt: skip
-        assert json.loads((tmp_path / "r.json").read_text())["settings"]["delta"] == delta
+    path.write_text("delta = 1.5\n")
+    command = ["audit", world / "model.safetensors", world / "people.csv", *ROLES]
+    command += ["--settings", path, "--checks", "core", "-o", tmp_path / "r.json"]
+    assert run(*command).exit_code in (0, 1)
+    assert json.loads((tmp_path / "r.json").read_text())["settings"]["delta"] == 1.5
+    refused(run(*command, "--delta", "1.1"), "Say it once")
 
 
 @pytest.fixture
@@ -156,8 +147,8 @@ def test_bad_files_are_named(world, tmp_path):
     (tmp_path / "cut.safetensors").write_bytes(model.read_bytes()[:50])
     refused(run("audit", tmp_path / "cut.safetensors", people, *ROLES), "cut.safetensors")
     refused(run("audit", model, people, *ROLES, "--metric", tmp_path / "no.safetensors"), "no.s")
-    refused(run("audit", model, people, *ROLES, "--json", tmp_path / "no" / "r.json"), "folder")
-    refused(run("test", people), "people.csv")
+    refused(run("audit", model, people, *ROLES, "-o", tmp_path / "no" / "r.json"), "folder")
+    refused(run("report", people), "people.csv")
 
 
 def test_bad_columns_are_named(world, tmp_path, table):
@@ -180,37 +171,45 @@ def test_bad_values_are_counted(world, tmp_path, table):
     infinite = write(tmp_path, changed(table, "a", [float("inf"), *a[1:]]))
     refused(run("audit", model, infinite, *ROLES), "a")
     gaps = write(tmp_path, changed(table, "a", [None, None, *a[2:]]))
-    refused(run("audit", model, gaps, *ROLES), "a", "2", "--drop-missing")
-    dropped = run("audit", model, gaps, *ROLES, "--drop-missing", "--json", tmp_path / "r.json")
+    refused(run("audit", model, gaps, *ROLES), "a", "2", "drop_missing")
+    dropped = run(
+        "audit",
+        model,
+        gaps,
+        *ROLES,
+        "--set",
+        "columns.drop_missing=true",
+        "-o",
+        tmp_path / "r.json",
+    )
     assert dropped.exit_code in (0, 1)
     record = json.loads((tmp_path / "r.json").read_text())
     assert record["data"]["n"] == 398
     assert sum(record["data"]["dropped"].values()) == 2
     weights = write(tmp_path, table.append_column("w", pa.array([0.0] + [1.0] * 399)))
-    refused(run("audit", model, weights, *ROLES, "--weight", "w"), "w")
+    refused(run("audit", model, weights, *ROLES, "--weights", "w"), "w")
 
 
 def test_missing_traits_are_counted_and_said(world, tmp_path, table):
     group = table["group"].to_pylist()
     path = write(tmp_path, changed(table, "group", [None] * 5 + group[5:]))
-    result = run("audit", world / "model.safetensors", path, *ROLES, "--json", tmp_path / "r.json")
+    result = run("audit", world / "model.safetensors", path, *ROLES, "-o", tmp_path / "r.json")
     assert result.exit_code in (0, 1), result.stderr
     record = json.loads((tmp_path / "r.json").read_text())
     assert record["data"]["missing"] == {"group": 5}
     assert record["data"]["n"] == 400
-    assert "group missing 5" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(
     "flags",
     [
-        ("--set", "map.lam=0"),
-        ("--alpha", "0"),
-        ("--alpha", "1.5"),
+        ("--set", "method.lam=0"),
+        ("--set", "alpha=0"),
+        ("--set", "alpha=1.5"),
         ("--delta", "0.5"),
-        ("--set", "map.time=-1"),
+        ("--set", "method.time=-1"),
         ("--set", "decide.interval=magic"),
-        ("--set", "map.solver=euler", "--set", "map.steps=10"),
+        ("--method", "gradient_flow", "--set", "method.steps=0"),
     ],
     ids=" ".join,
 )
@@ -230,7 +229,7 @@ def test_files_that_can_run_code_need_trust(world, tmp_path):
         refused(run("audit", tmp_path / name, world / "people.csv", *ROLES), "--trust")
     refused(run("audit", "os:system", world / "people.csv", *ROLES), "--trust")
     trusted = run("audit", tmp_path / "model.joblib", world / "people.csv", *ROLES, "--trust")
-    assert trusted.exit_code in (0, 1), trusted.stderr
+    assert trusted.exit_code != 2, trusted.stderr
 
 
 def test_a_metric_of_other_features_is_refused(world, tmp_path, table):
@@ -241,19 +240,11 @@ def test_a_metric_of_other_features_is_refused(world, tmp_path, table):
     refused(run("audit", model, people, *ROLES, "--metric", metric), "other features")
 
 
-def test_a_newer_result_is_refused(tmp_path):
-    from likewise.errors import InvalidFile
-    from likewise.record import Record
-
-    with pytest.raises(InvalidFile, match="schema 99"):
-        Record.from_json('{"schema_version": 99}')
-
-
 def test_a_bug_is_exit_code_4_and_says_so(world, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("likewise.walk.sweep", broken)
+    monkeypatch.setattr("likewise._audit.bind", broken)
     result = run("audit", world / "model.safetensors", world / "people.csv", *ROLES)
     assert result.exit_code == 4
     assert "boom" in result.stderr
@@ -270,14 +261,6 @@ def test_the_version_is_printed_by_the_module_too():
         [sys.executable, "-m", "likewise", "--version"], capture_output=True, text=True, check=True
     )
     assert shown.stdout.startswith("likewise ")
-
-
-def test_every_command_has_help_and_an_example():
-    import typer
-
-    for name, command in typer.main.get_command(app).commands.items():
-        assert command.help, name
-        assert "Example:" in command.help, name
 
 
 def wait_for_work(pid, seconds):
@@ -298,7 +281,7 @@ def test_an_interrupt_is_exit_code_130(world, tmp_path):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", "likewise", "audit", world / "model.safetensors",
-         world / "people.csv", *ROLES, "--set", "map.solver=rk4", "--set", "map.steps=2000000"],
+         world / "people.csv", *ROLES, "--paper", "--set", "method.steps=2000000"],
         stderr=subprocess.PIPE, env=environment, text=True,
     )  # fmt: skip
     wait_for_work(process.pid, seconds=8)
@@ -306,57 +289,3 @@ def test_an_interrupt_is_exit_code_130(world, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in errors
-
-
-def test_a_requirement_that_is_not_met_is_exit_code_1(world):
-    base = ("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--checks", "core")
-    loose, strict = ("--delta", "3"), ("--delta", "1")
-    assert run(*base, *loose, "--require", "within-tolerance").exit_code == 0
-    assert run(*base, *strict, "--require", "within-tolerance").exit_code == 1
-    assert run(*base, "--require", "fairness").exit_code == 2
-
-
-def test_values_that_occur_can_be_asked_for_by_a_flag(world, tmp_path):
-    path = tmp_path / "result.json"
-    result = run("audit", world / "model.safetensors", world / "people.csv", *ROLES, "--map",
-                 "reach", "--set", "map.feasible=true", "--checks", "core", "-o", path)  # fmt: skip
-    assert result.exit_code in (0, 1), result.stderr
-    assert likewise.Record.read(path).settings.map.get("feasible")
-
-
-def test_bootstrap_refits_are_asked_for_by_a_flag(world, tmp_path):
-    path, metric = tmp_path / "result.json", tmp_path / "metric.safetensors"
-    command = [
-        "audit",
-        world / "model.safetensors",
-        world / "people.csv",
-        *ROLES,
-        "--set",
-        "metric.refits=5",
-    ]
-    result = run(*command, "--json", path)
-    assert result.exit_code in (0, 1), result.stderr
-    assert len(likewise.Record.read(path).refits["loss_ratio"].replicates) == 5
-    learned = likewise.sensitive_subspace(
-        likewise.read(world / "people.csv", label="y", protected=["group"]).take(np.arange(200))
-    )
-    likewise.save_metric(learned, metric)
-    refused(
-        run(*command, "--metric", metric), "metric.refits", "people that the metric was learned"
-    )
-
-
-def test_verbose_shows_more_before_the_verdict_within_80_columns(world, tmp_path):
-    result = run("audit", world / "model.safetensors", world / "people.parquet", *ROLES,
-                 "--json", tmp_path / "r.json", "--verbose")  # fmt: skip
-    record = json.loads((tmp_path / "r.json").read_text())
-    for words in ("Loss ratio by group", "Measures", "By other methods", "Under other choices"):
-        assert words in result.stdout
-    assert record["settings_hash"] in result.stdout
-    lines = result.stdout.rstrip().splitlines()
-    assert max(map(len, lines)) <= 80
-    last = " ".join(lines[len(lines) - 1 - lines[::-1].index("=" * 78) :])
-    assert record["sentence"].split(":")[0] in last
-    assert "Measures" not in last
-    again = run("report", tmp_path / "r.json", "-v")
-    assert again.stdout == result.stdout

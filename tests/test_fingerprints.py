@@ -81,9 +81,9 @@ def test_the_order_of_columns_does_not_matter_and_their_names_do(rng):
     assert of_people(["a"], 2, [b"1"]) != of_people(["a"], 3, [b"1"])
 
 
-def test_a_million_different_rows_have_different_hashes():
-    # Two of a million 64-bit numbers agree once in 37 million such tests.
-    n = 1_000_000
+def test_different_rows_have_different_hashes():
+    # Two of 200 000 64-bit numbers agree once in 900 million such tests.
+    n = 200_000
     columns = {"a": np.arange(n) % 1000, "b": np.arange(n) // 1000}
     assert len(np.unique(row_hashes(columns))) == n
     assert len(np.unique(row_hashes({"c": pa.array(np.arange(n)).cast(pa.string())}))) == n
@@ -108,29 +108,33 @@ def test_where_one_content_ends_matters():
 
 def test_the_same_people_in_another_order_and_without_one_are_recognised(rng):
     x = rng.normal(size=(20_000, 3))
-    everyone = Sketch.of(row_hashes({f"x{j}": x[:, j] for j in range(3)}))
+    everyone = Sketch.from_hashes(row_hashes({f"x{j}": x[:, j] for j in range(3)}))
     shuffled = rng.permutation(x)[1:]
-    again = Sketch.of(row_hashes({f"x{j}": shuffled[:, j] for j in range(3)}))
+    again = Sketch.from_hashes(row_hashes({f"x{j}": shuffled[:, j] for j in range(3)}))
     assert overlap(again, everyone) > 0.99
     assert overlap(everyone, everyone) == 1
-    strangers = Sketch.of(row_hashes({f"x{j}": rng.normal(size=500) for j in range(3)}))
+    strangers = Sketch.from_hashes(row_hashes({f"x{j}": rng.normal(size=500) for j in range(3)}))
     assert overlap(strangers, everyone) == 0
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
 def test_the_share_of_people_in_both_is_estimated(rng, share):
     n = 50_000
-    one = Sketch.of(row_hashes({"x": np.arange(n)}))
-    two = Sketch.of(row_hashes({"x": np.arange(n) + round((1 - share) * n)}))
+    one = Sketch.from_hashes(row_hashes({"x": np.arange(n)}))
+    two = Sketch.from_hashes(row_hashes({"x": np.arange(n) + round((1 - share) * n)}))
     # The joint sketch is a simple sample of 1024: four standard errors, 1 alarm in 16 000.
     assert abs(overlap(one, two) - share) < 4 * 0.5 / np.sqrt(SKETCH_SIZE) * 1.2
-    few = Sketch.of(row_hashes({"x": np.arange(100)}))
-    some = Sketch.of(row_hashes({"x": np.arange(60, 160)}))
+    few = Sketch.from_hashes(row_hashes({"x": np.arange(100)}))
+    some = Sketch.from_hashes(row_hashes({"x": np.arange(60, 160)}))
     assert overlap(few, some) == 0.4
 
 
 def test_sketches_of_parts_add_up_to_the_sketch_of_all(rng):
     hashes = row_hashes({"x": rng.normal(size=10_000)})
-    joined = Sketch.of(hashes[:10]) + Sketch.of(hashes[10:7000]) + Sketch.of(hashes[7000:])
-    np.testing.assert_array_equal(joined.smallest, Sketch.of(hashes).smallest)
+    joined = (
+        Sketch.from_hashes(hashes[:10])
+        + Sketch.from_hashes(hashes[10:7000])
+        + Sketch.from_hashes(hashes[7000:])
+    )
+    np.testing.assert_array_equal(joined.smallest, Sketch.from_hashes(hashes).smallest)
     assert joined.n == 10_000

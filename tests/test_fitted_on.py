@@ -1,30 +1,33 @@
-"""A model is fed what it was fitted on: original columns or an encoder's features, found out."""
+"""A model is fed what it was fitted on: by its names, by an encoder, or by ``model.columns``."""
 
+import pickle
 import warnings
 
-import joblib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
-from helpers import run
-from likewise.errors import MissingValues
+from likewise.errors import InvalidModel, MissingValues
+from likewise.handle import ModelHandle, adapt, as_seen
+from likewise.loss import probabilities
 from likewise.models import as_model
+from likewise.models.adapt import table_model
 from likewise.settings import Settings
 
 COLUMNS = ["income", "age", "debt"]
-CORE = Settings(checks="core", map={"name": "reach", "budget": 8})
+CORE = Settings(
+    checks="core", method={"name": "reach", "budget": 8}, metric={"placebos": 0, "groups": 2}
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,98 +80,64 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def fitted(table, encoder):
-    """Return what fits an estimator on original columns or on features, once."""
-    known = {}
-
-    def fit(kind, space):
-        if (kind, space) not in known:
-            features, raw = encoder.encode(table[:300]), table[:300][COLUMNS].to_numpy()
-            in_features = space == "encoded" or kind == "MLP"
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model = KINDS[kind]().fit(features if in_features else raw, table[:300]["y"])
-            if kind == "MLP" and space == "original":
-                # A network hardly learns from euros: the same one, with the units in its weights.
-                matrix, offset = encoder.line(COLUMNS)
-                model.coefs_[0] = model.coefs_[0] / np.diag(matrix)[:, None]
-                model.intercepts_[0] = model.intercepts_[0] - offset @ model.coefs_[0]
-            known[kind, space] = model
-        return known[kind, space]
-
-    return fit
-
-
-def own_answers(estimator, space, table, encoder):
-    rows = table[300:][COLUMNS].to_numpy() if space == "original" else encoder.encode(table[300:])
-    return estimator.predict_proba(rows)[:, 1]
-
-
-def check_record(record, p, y, space):
-    assert (
-        record.model.fed
-        == {"original": "original columns", "encoded": "the encoder's features"}[space]
-    )
-    assert record.model.balanced_accuracy == pytest.approx(
-        balanced_accuracy_score(y, p > 0.5), abs=1e-6
-    )
-    assert record.model.auc == pytest.approx(roc_auc_score(y, p), abs=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
-@pytest.mark.parametrize("space", ["original", "encoded"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("fitted_on", ["names", "features", "arrays"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_is_fed_what_it_was_fitted_on(kind, space, fitted, table, encoder, people):
-    estimator = fitted(kind, space)
-    result = likewise.audit(estimator, people, settings=CORE)
-    p, y = own_answers(estimator, space, table, encoder), table[300:]["y"].to_numpy()
-    found = np.where(
-        y == 1, result.outcomes.probability_before, 1 - result.outcomes.probability_before
-    )
-    assert np.abs(found - p).max() < 1e-6
-    check_record(result.record, p, y, space)
-    fed = {"original": "original columns", "encoded": "the encoder's features"}[space]
-    assert f"fed: {fed}" in " ".join(result.summary().split())
+def test_a_model_is_fed_what_it_was_fitted_on(kind, fitted_on, table, encoder, people):
+    train, test = table[:300], table[300:]
+    rows = {
+        "names": (train[COLUMNS], test[COLUMNS]),
+        "features": (encoder.encode(train), encoder.encode(test)),
+        "arrays": (train[COLUMNS].to_numpy(), test[COLUMNS].to_numpy()),
+    }[fitted_on]
+    estimator = KINDS[kind]().fit(rows[0], train["y"])
+    columns = COLUMNS if fitted_on == "arrays" else ()
+    model, about = adapt(estimator, people, traits=("group",), columns=columns)
+    assert (model.front.reading.form == "features") == (fitted_on == "features")
+    wanted = estimator.predict_proba(rows[1])
+    seen = as_seen(model, people)
+    found = probabilities(model(seen.x), model.card.output)
+    assert found == pytest.approx(wanted, abs=1e-6)
+    ask = table_model(model, seen)
+    assert ask.columns == tuple(COLUMNS)
+    found = probabilities(ask(people.table), model.card.output)
+    assert found == pytest.approx(wanted, abs=1e-9)
+    # Workers are told what was settled.
+    handle = pickle.loads(pickle.dumps(ModelHandle(estimator, False, about, model)))
+    assert handle.ready is None
+    assert np.array_equal(handle.open()(seen.x), model(seen.x))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, table):
-    folder = tmp_path_factory.mktemp("fitted-on")
-    table[:300].to_csv(folder / "train.csv", index=False)
-    table[300:].to_csv(folder / "people.csv", index=False)
-    learned = run("metric", folder / "train.csv", "--label", "y", "--protected", "group",
-                  "-o", folder / "metric.safetensors")  # fmt: skip
-    assert learned.exit_code == 0, learned.stderr
-    return folder
+def test_numbers_of_a_table_without_an_encoder_are_taken_by_name_or_by_position(table):
+    train, test = table[:300], table[300:]
+    people = likewise.read(test, label="y", protected=["group"])
+    backwards = COLUMNS[::-1]
+    for given, names in ((train[backwards], backwards), (train[COLUMNS].to_numpy(), COLUMNS)):
+        line = LogisticRegression(max_iter=5000).fit(given, train["y"])
+        seen = as_seen(adapt(line, people, traits=("group",))[0], people)
+        assert seen.features == tuple(names)
+        assert np.array_equal(seen.x, test[names].to_numpy(dtype=float))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_metric_file_that_carries_an_encoder_does_not_feed_features_to_a_model_of_columns(
-    kind, fitted, folder, table, encoder, tmp_path
-):
-    estimator = fitted(kind, "original")
-    joblib.dump(estimator, tmp_path / "model.joblib")
-    result = run(
-        "audit", tmp_path / "model.joblib", folder / "people.csv", "--trust",
-        "--label", "y", "--protected", "group", "--metric", folder / "metric.safetensors",
-        "--checks", "core", "--map", "reach", "--set", "map.budget=8",
-        "--json", tmp_path / "r.json",
-    )  # fmt: skip
-    assert result.exit_code in (0, 1), result.stderr
-    p, y = own_answers(estimator, "original", table, encoder), table[300:]["y"].to_numpy()
-    check_record(likewise.Record.read(tmp_path / "r.json"), p, y, "original")
+def test_a_column_that_a_model_without_names_may_read_is_asked_for(table):
+    member = table.assign(member=(table.group == "m").astype(int)).drop(columns="group")
+    people = likewise.read(member[300:], label="y", protected=["member"])
+    inputs = ["member", *COLUMNS]
+    line = LogisticRegression(max_iter=5000).fit(member[:300][inputs].to_numpy(), member["y"][:300])
+    with pytest.raises(InvalidModel, match=r"takes 4 inputs.*has 3 columns.*model\.columns"):
+        adapt(line, people, traits=("member",))
+    model, _ = adapt(line, people, traits=("member",), columns=inputs)
+    assert as_seen(model, people).features == tuple(inputs)
 
 
-def test_a_frame_of_named_columns_is_original_without_asking_for_losses(table):
+def test_a_frame_of_named_columns_is_original_with_an_encoder_of_text(table):
     frame = table.assign(job=np.where(table.age % 2, "cook", "smith"))
     encoder = likewise.Encoder.fit(frame[:300], label="y", protected=["group"])
     model = LogisticRegression(max_iter=5000).fit(frame[:300][["age", "income"]], frame[:300]["y"])
     found = as_model(model, encoder=encoder)
-    assert found.card.space == "original"
-    x = encoder.encode(frame[300:])
+    assert found.front.columns == ("age", "income")
     p = model.predict_proba(frame[300:][["age", "income"]])
-    logit = found(x)[:, 0]
+    logit = found(encoder.encode(frame[300:]))[:, 0]
     np.testing.assert_allclose(1 / (1 + np.exp(-logit)), p[:, 1], atol=1e-9)
 
 
@@ -177,7 +146,7 @@ def test_gradients_go_through_the_decoding(table, encoder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(table[:300][COLUMNS].to_numpy() / 1000, table[:300]["y"])
-    found = as_model(model, encoder=encoder, space="original")
+    found = as_model(model, encoder=encoder, columns=COLUMNS)
     x, y = encoder.encode(table[300:310]) / 100, table[300:310]["y"].to_numpy()
     gradient = found.loss_gradient(x, y)
     for j in range(3):
@@ -193,158 +162,81 @@ def test_gradients_go_through_the_decoding(table, encoder):
     np.testing.assert_allclose(out.T, found(x), rtol=1e-9)
 
 
-def test_a_model_that_knows_nothing_in_either_space_stops_the_audit(people):
-    rng = np.random.default_rng(0)
-    nonsense = RandomForestClassifier(5, random_state=0).fit(
-        rng.normal(size=people.x.shape), rng.integers(0, 2, 300)
-    )
-    with pytest.raises(likewise.errors.Untrustworthy, match=r"model\.space"):
-        likewise.audit(nonsense, people, settings=CORE)
-    settings = CORE.changed(model__space="encoded")
-    with pytest.warns(likewise.errors.StatisticalWarning, match="no better than a constant"):
-        likewise.audit(nonsense, people, settings=settings)
-
-
-def test_a_constant_model_is_audited_with_a_warning(people):
-    constant = DummyClassifier().fit(people.x, people.y)
-    with pytest.warns(likewise.errors.StatisticalWarning, match="no better than a constant"):
-        result = likewise.audit(constant, people, settings=CORE)
-    assert result.record.model.auc == 0.5
-
-
-def test_without_labels_one_is_asked(people, fitted):
-    with pytest.raises(likewise.errors.InvalidModel, match=r"no labels.*model\.space=original"):
-        as_model(fitted("forest", "original"), encoder=people.encoder, table=people.table)
-
-
-def test_what_was_said_counts(people, fitted, table, encoder):
-    settings = CORE.changed(model__space="encoded")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        record = likewise.audit(fitted("forest", "original"), people, settings=settings).record
-    assert record.model.fed == "the encoder's features"
-    assert record.settings.model.space == "encoded"
-
-
-def test_a_column_that_the_encoder_leaves_out_is_named(table, encoder, people):
-    frame = table[:300].assign(member=(table.group == "m").astype(int), extra=1.0)
+def test_what_the_encoder_does_not_know_is_named_with_a_way_out(table, people):
+    frame = table[:300].assign(member=(table.group == "m").astype(int))
     model = LogisticRegression().fit(frame[["age", "member"]], frame["y"])
-    both = likewise.read(
-        table[300:].assign(member=(table.group == "m").astype(int)),
-        label="y", protected=["member"], ignore=["group"], encoder=encoder,
-    )  # fmt: skip
-    with pytest.raises(
-        likewise.errors.InvalidModel, match=r"reads the column 'member'.*columns.inputs"
-    ):
-        likewise.audit(model, both, settings=CORE)
+    with pytest.raises(InvalidModel, match=r"reads 'member', which is neither.*model\.columns=age"):
+        adapt(model, people)
+    wide = LogisticRegression().fit(np.random.default_rng(0).normal(size=(300, 7)), frame["y"])
+    with pytest.raises(InvalidModel, match=r"takes 7 inputs.*3 features of 3 columns"):
+        adapt(wide, people)
 
 
-def test_too_many_inputs_lead_out_not_in_circles(table, people):
-    model = LogisticRegression().fit(
-        np.random.default_rng(0).normal(size=(300, 7)), table[:300]["y"]
-    )
-    with pytest.raises(
-        likewise.errors.InvalidModel, match=r"takes 7 inputs.*3 features of 3 columns"
-    ):
-        likewise.audit(model, people, settings=CORE)
+def test_a_model_no_better_than_a_constant_is_audited_with_a_warning(people):
+    rng = np.random.default_rng(0)
+    forest = RandomForestClassifier(5, random_state=0)
+    forest.fit(rng.normal(size=people.x.shape), rng.integers(0, 2, 300))
+    with pytest.warns(likewise.errors.StatisticalWarning, match="no better than a constant"):
+        likewise.audit(forest, people, settings=CORE)
 
 
-def test_a_regression_finds_its_space_too(table, encoder):
-    frame = table.assign(y=table.income / 3 - table.debt).drop(columns="debt")
-    people = likewise.read(
-        frame[300:], label="y", protected=["group"],
-        encoder=likewise.Encoder.fit(frame[:300], label="y", protected=["group"]),
-    )  # fmt: skip
-    line = LinearRegression().fit(frame[:300][["income", "age"]].to_numpy(), frame[:300]["y"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        record = likewise.audit(line, people, settings=CORE).record
-    assert record.model.fed == "original columns"
+# Gaps
 
 
-def test_other_kinds_of_models_find_their_space(table, encoder, people):
-    raw = table[:300][COLUMNS].to_numpy()
-    forest = RandomForestClassifier(15, random_state=0).fit(raw, table[:300]["y"])
-    record = likewise.audit(
-        lambda rows: forest.predict_proba(rows)[:, 1], people, settings=CORE
-    ).record
-    assert record.model.fed == "original columns"
+@pytest.fixture(scope="module")
+def gappy(table):
+    return table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
 
 
-def test_workers_are_told_what_was_found_out(fitted, folder, table, encoder, tmp_path):
-    estimator = fitted("forest", "original")
-    joblib.dump(estimator, tmp_path / "model.joblib")
-    result = run(
-        "audit", tmp_path / "model.joblib", folder / "people.csv", "--trust",
-        "--label", "y", "--protected", "group", "--metric", folder / "metric.safetensors",
-        "--checks", "core", "--set", "map.budget=8", "--run", "processes:1",
-        "--json", tmp_path / "r.json", "--outcomes", tmp_path / "o.parquet",
-    )  # fmt: skip
-    assert result.exit_code in (0, 1), result.stderr
-    p, y = own_answers(estimator, "original", table, encoder), table[300:]["y"].to_numpy()
-    check_record(likewise.Record.read(tmp_path / "r.json"), p, y, "original")
-    true = likewise.Outcomes.read(tmp_path / "o.parquet").probability_before
-    np.testing.assert_allclose(true, np.where(y == 1, p, 1 - p), atol=1e-9)
-
-
-def test_a_metric_file_knows_gaps_and_nobody_is_moved_along_them(table, tmp_path):
-    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
-    gappy[:300].to_csv(tmp_path / "train.csv", index=False)
-    gappy[300:].to_csv(tmp_path / "test.csv", index=False)
+def test_a_line_behind_an_encoder_that_knows_gaps_says_who_has_them(gappy, table):
+    encoder = likewise.Encoder.fit(gappy[:300], label="y", protected=["group"], keep_missing=True)
+    people = likewise.read(gappy[300:], label="y", protected=["group"], encoder=encoder)
     trees = HistGradientBoostingClassifier(max_iter=8).fit(gappy[COLUMNS][:300], gappy["y"][:300])
-    joblib.dump(trees, tmp_path / "trees.joblib")
+    found = adapt(trees, people)[0](people.x)
+    assert found == pytest.approx(trees.predict_proba(gappy[COLUMNS][300:]), abs=1e-9)
     line = LogisticRegression(max_iter=2000).fit(table[COLUMNS][:300], table["y"][:300])
-    joblib.dump(line, tmp_path / "line.joblib")
-    roles = ["--label", "y", "--protected", "group"]
-    metric = ["--metric", tmp_path / "metric.safetensors"]
-    learned = run(
-        "metric", tmp_path / "train.csv", *roles, "-o", metric[1],
-        "--set", "metric.placebos=0", "--set", "metric.groups=2",
-    )  # fmt: skip
-    assert learned.exit_code == 0, learned.stderr
-    free = likewise.load_metric(metric[1])
-    assert np.abs(free.free[:, list(free.features).index("debt is missing")]).max() < 1e-12
-    asked = [tmp_path / "test.csv", *roles, *metric, "--trust", "--checks", "core"]
-    done = run(
-        "audit", tmp_path / "trees.joblib", *asked, "--set", "map.budget=8",
-        "-o", tmp_path / "o.parquet",
-    )  # fmt: skip
-    assert done.exit_code in (0, 1), done.stderr
-    outcomes = likewise.Outcomes.read(tmp_path / "o.parquet")
-    p = trees.predict_proba(gappy[COLUMNS][300:])[np.arange(300), gappy["y"][300:]]
-    assert outcomes.probability_before == pytest.approx(p, abs=1e-9)
-    refused = run("audit", tmp_path / "line.joblib", *asked)
-    assert refused.exit_code == 2
-    assert "'debt' is missing for some people. Leave them out" in refused.stderr
+    with pytest.raises(InvalidModel, match=r"'debt' is missing for some people\. Leave them out"):
+        adapt(line, people)[0](people.x)
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_pipeline_that_passes_gaps_on_to_trees_is_audited_as_the_trees_alone_are(table, named):
-    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
-    x = gappy[COLUMNS][:300] if named else gappy[COLUMNS][:300].to_numpy()
+@pytest.mark.parametrize("steps", [[], [StandardScaler()]])
+def test_a_pipeline_that_passes_gaps_on_to_trees_is_asked_whole(gappy, named, steps):
+    x = gappy[COLUMNS] if named else gappy[COLUMNS].to_numpy()
+    model = make_pipeline(*steps, HistGradientBoostingClassifier(max_iter=8))
+    model.fit(x[:300], gappy["y"][:300])
     people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
-    settings = likewise.Settings(
-        checks="core",
-        map={"name": "reach", "budget": 30},
-        metric={"placebos": 0, "refits": 0},
-        decide={"metric": "fixed"},
-    )
-    results = []
-    for steps in ([], [StandardScaler()]):
-        trees = HistGradientBoostingClassifier(max_iter=8)
-        model = make_pipeline(*steps, trees).fit(x, gappy["y"][:300])
-        results.append(likewise.audit(model, people, settings=settings).outcomes.loss_after)
-    # Thresholds lie between other numbers once these are scaled, so few people may differ.
-    assert (np.abs(results[0] - results[1]) < 1e-9).mean() > 0.95
-    assert len(results[0]) == 300
+    adapted, _ = adapt(model, people, traits=("group",))
+    assert adapted.front.reading.form == "frame"
+    answers = table_model(adapted, people)(people.table)
+    assert np.array_equal(answers, model.predict_proba(x[300:]))
+    assert adapted(as_seen(adapted, people).x) == pytest.approx(answers, abs=1e-12)
 
 
-def test_a_pipeline_that_neither_fills_gaps_nor_reads_them_is_told_who_has_them(table):
-    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0))
+def test_a_pipeline_that_neither_fills_gaps_nor_reads_them_is_told_who_has_them(gappy, table):
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table[COLUMNS], table["y"])
     people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
     with pytest.raises(likewise.LikewiseError, match=r"43 of 300 rows have NaN.*debt"):
-        likewise.audit(model, people, settings=likewise.Settings(checks="core"))
+        likewise.audit(model, people, settings=CORE)
+
+
+@pytest.mark.parametrize(("step", "left_out"), [(SimpleImputer(), 20), (StandardScaler(), 80)])
+def test_only_gaps_that_a_pipeline_does_not_fill_leave_people_out(table, step, left_out):
+    model = make_pipeline(step, LogisticRegression(max_iter=1000))
+    model.fit(table[COLUMNS][:300], table["y"][:300])
+    people = table[300:].reset_index(drop=True).astype({"y": float, "age": float})
+    people.loc[:19, "y"] = np.nan
+    people.loc[40:99, "age"] = np.nan
+    columns = {"label": "y", "protected": ("group",), "drop_missing": True}
+    said = likewise.dry_run(model, people, settings=CORE.changed(columns=columns))
+    assert f"{300 - left_out}" in said
+    columns["drop_missing"] = False
+    with pytest.raises(MissingValues, match=r"'y' \(20\)") as refused:
+        likewise.dry_run(model, people, settings=CORE.changed(columns=columns))
+    assert "--ignore" not in str(refused.value)
+
+
+# Functions, which say nothing of what they read
 
 
 class OwnCode:
@@ -357,48 +249,73 @@ class OwnCode:
         return self.pipeline.predict_proba(rows)
 
 
-def test_functions_and_own_classes_are_given_a_data_frame_of_raw_columns(table):
-    town = np.where(np.arange(600) % 3 > 0, "Bern", "Genève")
-    gappy = table.assign(debt=table.debt.where(np.arange(600) % 7 > 0), town=town)
+def test_functions_and_own_classes_are_given_a_data_frame_with_text_and_gaps(gappy):
+    frame = gappy.assign(town=np.where(np.arange(600) % 3 > 0, "Bern", "Genève"))
     steps = make_column_transformer(
         (OrdinalEncoder(), ["town"]), ("passthrough", COLUMNS), remainder="drop"
     )
-    trees = HistGradientBoostingClassifier(max_iter=8)
-    pipeline = make_pipeline(steps, trees).fit(gappy[[*COLUMNS, "town"]][:300], gappy["y"][:300])
-    people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
+    pipeline = make_pipeline(steps, HistGradientBoostingClassifier(max_iter=8))
+    pipeline.fit(frame[[*COLUMNS, "town"]][:300], frame["y"][:300])
+    people = likewise.read(frame[300:], label="y", protected=["group"], raw=True)
     given = []
 
     def score(rows):
-        given.append((type(rows), tuple(rows.columns)))
+        names = tuple(getattr(rows, "columns", ()))
+        if names:
+            given.append((type(rows), names))
         return pipeline.predict_proba(rows)[:, 1]
 
-    results = [
-        likewise.audit(
-            model,
-            people,
-            map=likewise.Counterparts(may_matter=("age",)),
-            pool=gappy[:300],
-            settings=likewise.Settings(checks="core"),
-        )
-        for model in (score, OwnCode(pipeline), pipeline)
-    ]
+    wanted = pipeline.predict_proba(frame[300:])
+    for model in (score, OwnCode(pipeline)):
+        answers = table_model(adapt(model, people, traits=("group",))[0], people)(people.table)
+        assert np.array_equal(answers[:, -1], wanted[:, 1])
     assert set(given) == {(pd.DataFrame, ("income", "age", "debt", "town"))}
-    found = [result.record.counterparts.traits[0].groups[0] for result in results]
-    assert found[0].estimate != 1
-    assert found == [found[2]] * 3
 
 
-@pytest.mark.parametrize(("step", "left_out"), [(SimpleImputer(), 20), (StandardScaler(), 80)])
-def test_only_gaps_that_a_pipeline_does_not_fill_leave_people_out(table, step, left_out):
-    model = make_pipeline(step, LogisticRegression(max_iter=1000))
-    model.fit(table[COLUMNS][:300], table["y"][:300])
-    people = table[300:].reset_index(drop=True).astype({"y": float, "age": float})
-    people.loc[:19, "y"] = np.nan
-    people.loc[40:99, "age"] = np.nan
-    columns = {"label": "y", "protected": ("group",), "drop_missing": True}
-    said = likewise.rehearse(model, people, settings=CORE.changed(columns=columns))
-    assert f"People: {300 - left_out} from" in said
-    columns["drop_missing"] = False
-    with pytest.raises(MissingValues, match=r"'y' \(20\)") as refused:
-        likewise.rehearse(model, people, settings=CORE.changed(columns=columns))
-    assert "--ignore" not in str(refused.value)
+def test_text_is_given_as_categories_where_a_function_takes_nothing_else(table):
+    library = pytest.importorskip("lightgbm")
+    frame = table.assign(job=np.where(table.age % 2, "cook", "smith"))
+    typed = frame[[*COLUMNS, "job"]].astype({"job": "category"})
+    trees = library.LGBMClassifier(n_estimators=9, verbose=-1).fit(typed[:300], frame["y"][:300])
+    people = likewise.read(frame[300:], label="y", protected=["group"], raw=True)
+    ask = table_model(adapt(lambda f: trees.predict_proba(f), people, traits=("group",))[0], people)
+    # Not all levels need be in the rows that are asked about.
+    rows = people.table.filter(pa.array((frame.job == "smith")[300:]))
+    wanted = trees.predict_proba(typed[300:][frame.job[300:] == "smith"])
+    assert np.array_equal(ask(rows), wanted)
+
+
+def test_a_function_of_arrays_is_given_the_numbers(table):
+    forest = RandomForestClassifier(9, random_state=0)
+    forest.fit(table[:300][COLUMNS].to_numpy(), table[:300]["y"])
+    frame = table.assign(town="Bern")
+
+    def score(rows):
+        assert isinstance(rows, np.ndarray)
+        return forest.predict_proba(rows)[:, 1]
+
+    for given in (table, frame):
+        people = likewise.read(given[300:], label="y", protected=["group"], raw=True)
+        ask = table_model(adapt(score, people, traits=("group",))[0], people)
+        wanted = forest.predict_proba(table[300:][COLUMNS].to_numpy())[:, 1]
+        assert np.array_equal(ask(people.table)[:, 0], wanted)
+
+
+def test_a_function_that_answers_otherwise_to_frames_and_arrays_is_asked_for_columns(table):
+    people = likewise.read(
+        table[300:].assign(town="Bern"), label="y", protected=["group"], raw=True
+    )
+
+    def width(rows):
+        return np.full(len(rows), rows.shape[1] / 10)
+
+    with pytest.raises(InvalidModel, match=r"4 columns and, in another way, to an array of the 3"):
+        adapt(width, people, traits=("group",))
+    model, _ = adapt(width, people, columns=COLUMNS)
+    assert table_model(model, people)(people.table)[0, 0] == 0.3
+
+
+def test_a_function_that_answers_to_nothing_says_why(table):
+    people = likewise.read(table[300:], label="y", protected=["group"], raw=True)
+    with pytest.raises(InvalidModel, match=r"neither to a data frame of 3 columns.*no idea"):
+        adapt(lambda rows: (_ for _ in ()).throw(ValueError("no idea")), people, traits=("group",))

@@ -5,7 +5,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from likewise.audit_data import AuditData, missing
-from likewise.losses import margin
+from likewise.loss import margin
 
 
 def test_an_array_with_one_axis_too_many_is_caught() -> None:

@@ -4,13 +4,12 @@ import functools
 
 import numpy as np
 
-from likewise.data import adult
-from likewise.data.paper_wheel import cache_folder
-from likewise.maps.flow import GradientFlow
-from likewise.maps.observe import observe
-from likewise.metrics.learn import sensitive_subspace
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.learn_metric import sensitive_subspace
+from likewise.methods.observe import observe
 from likewise.models import as_model
-from likewise.training.baseline import BaselineClassifier
+from likewise.training.baselines import BaselineClassifier
+from likewise_studies.datasets import adult, cache_folder
 
 NETWORKS = {
     "baseline": BaselineClassifier(random_state=0),

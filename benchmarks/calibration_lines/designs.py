@@ -7,8 +7,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
-from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, RatioTest
 from likewise.outcomes import Outcomes
+from likewise.stats.error_rate_ratio import ErrorRateRatioTest
+from likewise.stats.loss_ratio import LossRatioTest
+from likewise.stats.ratio_test import RatioTest
 
 COVERED = (Bar("size", high=0.065), Bar("coverage", low=0.93))
 BASE = 0.19

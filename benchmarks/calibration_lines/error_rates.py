@@ -8,8 +8,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from calibration_lines import ALPHA, BEYOND, DELTA, Bar, Effort, Row, line
-from likewise.inference.error_rate_ratio import exact_p_value, mid_p_value
-from likewise.inference.score_test import score
+from likewise.stats.error_rate_ratio import exact_p_value, mid_p_value, score
 
 SIZES = (100, 400, 1000)
 BASE_ERRORS = (0.01, 0.05, 0.19)

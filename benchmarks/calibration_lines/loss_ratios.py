@@ -1,4 +1,4 @@
-"""Mean loss ratios: Hall's interval, the paper's and the bootstrap-t on skewed populations."""
+"""Mean loss ratios: Hall's interval and the paper's on skewed populations."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -8,13 +8,10 @@ from scipy.optimize import brentq
 
 from calibration_lines import ALPHA, BEYOND, CAP, DELTA, Bar, Effort, Row, line
 from calibration_lines.adult_networks import network_ratios
-from likewise.inference.estimate import Estimate
-from likewise.inference.hall import bootstrap_t
-from likewise.inference.loss_ratio import LossRatioTest
-from likewise.inference.sampling import Design, mean_of_ratios
+from likewise.stats.estimate import Estimate, hall
+from likewise.stats.ratio_test import Evidence
 
 SIZES = (100, 400, 1000)
-RESAMPLES = 999
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +76,7 @@ def _from_list(values: np.ndarray) -> Callable[[np.random.Generator, tuple[int, 
 
 
 def estimates(samples: np.ndarray) -> list[Estimate]:
-    """Return the estimates of many samples at once, a row each, as `mean_of_ratios` would."""
+    """Return the estimates of many samples at once, one row each."""
     n = samples.shape[1]
     value, spread = samples.mean(axis=1), samples.std(axis=1, ddof=1)
     cubes = ((samples - value[:, None]) ** 3).mean(axis=1)
@@ -111,12 +108,24 @@ def loss_ratios(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
 
 
 def _measure(population: Population, excess: np.ndarray, interval: str) -> Row:
-    test = LossRatioTest(DELTA, ALPHA, interval=interval, cap=CAP)
+    bounds = hall if interval == "hall" else lambda estimate: estimate
 
     def verdicts(factor: float) -> list:
         ratio = 1 + factor * excess
         pairs = zip(estimates(ratio), estimates(np.minimum(ratio, CAP)), strict=True)
-        return [test.weigh(mean, capped).verdict(DELTA, ALPHA) for mean, capped in pairs]
+        return [
+            Evidence(
+                test="loss_ratio",
+                method=interval,
+                estimate=mean,
+                bounds=bounds(mean),
+                capped_estimate=capped,
+                capped=bounds(capped),
+                cap=CAP,
+                spread=capped.std_error > 0,
+            ).result(DELTA, ALPHA)
+            for mean, capped in pairs
+        ]
 
     at_tolerance = verdicts(population.factor(DELTA))
     beyond = verdicts(population.factor(BEYOND))
@@ -135,39 +144,3 @@ def _measure(population: Population, excess: np.ndarray, interval: str) -> Row:
         coverage=float(np.mean([v.interval[0] <= DELTA <= v.interval[1] for v in at_tolerance])),
         power=float(np.mean([v.rejected for v in beyond])),
     )
-
-
-@line
-def bootstrapped_loss_ratios(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
-    """Measure the bootstrap-t."""
-    for population in populations(rng):
-        scale, beyond = population.factor(DELTA), population.factor(BEYOND)
-        capped_scale = population.capped_factor(DELTA)
-        for n in SIZES:
-            seen = []
-            for excess in population.draw(rng, (effort.bootstrap, n)):
-                bounds = _resampled(1 + scale * excess, rng)
-                # Bounds move with the scale of the excess, so power needs no resamples of its own.
-                lower = bounds.lower_bound(ALPHA)
-                powerful = 1 + (lower - 1) * beyond / scale
-                low, high = bounds.interval(ALPHA)
-                upper = np.inf
-                if np.isfinite(capped_scale) and n >= 108:
-                    held = np.minimum(1 + capped_scale * excess, CAP)
-                    upper = _resampled(held, rng).upper_bound(ALPHA)
-                seen.append(
-                    (
-                        lower > DELTA,
-                        upper <= DELTA if np.isfinite(capped_scale) else np.nan,
-                        bounds.upper_bound(ALPHA) < DELTA,
-                        low <= DELTA <= high,
-                        powerful > DELTA,
-                    )
-                )
-            rates = np.mean(seen, axis=0).tolist()
-            yield Row("bootstrap-t", population.name, n, len(seen), *rates)
-
-
-def _resampled(ratio: np.ndarray, rng: np.random.Generator):
-    design = Design.make(len(ratio))
-    return bootstrap_t(ratio, mean_of_ratios(ratio, design), design, rng, RESAMPLES)

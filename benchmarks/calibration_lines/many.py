@@ -11,12 +11,13 @@ from calibration_lines.adult_networks import network_ratios
 from calibration_lines.designs import outcomes_of
 from calibration_lines.learned_metric import moved_margin
 from calibration_lines.loss_ratios import estimates
-from likewise.checks.group_tables import GroupValue, by_group
-from likewise.inference.hall import Hall
-from likewise.inference.sequential import Game, Purse, play
-from likewise.inference.simultaneous import band
+from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
-from likewise.statistics.tally import Tally
+from likewise.record import GroupRecord
+from likewise.stats.estimate import Hall
+from likewise.stats.sequential import BettingTest, WealthState, play
+from likewise.stats.simultaneous import band
+from likewise.stats.tally import Tally
 
 TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0)
 MARGINS = {"sure of little": (1.0, 1.5), "sure of much": (3.0, 2.0)}
@@ -64,13 +65,13 @@ def _judged(ratios: np.ndarray, rng: np.random.Generator) -> list[bool]:
     single = estimates(ratios.T)
     terms = ratios - ratios.mean(axis=0)
     lower = [
-        band(TIMES, single, terms.T @ terms, rng=rng, interval=interval, draws=DRAWS).rejected
+        band(single, terms.T @ terms, rng=rng, interval=interval, draws=DRAWS).lower
         for interval in ("hall", "paper")
     ]
-    both = band(TIMES, single, terms.T @ terms, rng=rng, side="both", draws=DRAWS)
+    both = band(single, terms.T @ terms, rng=rng, side="both", draws=DRAWS)
     return [
-        any(lower[0]),
-        any(lower[1]),
+        max(lower[0]) > DELTA,
+        max(lower[1]) > DELTA,
         any(Hall(e).lower_bound(ALPHA) > DELTA for e in single),
         any(e.lower_bound(ALPHA) > DELTA for e in single),
         all(low <= DELTA <= high for low, high in zip(both.lower, both.upper, strict=True)),
@@ -94,24 +95,24 @@ def excesses() -> dict[str, Draw]:
 
 @line
 def monitor(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
-    """Look again and again, up to 9000 rows: betting, the confidence sequence, and z."""
-    game = Game(DELTA, ALPHA, lo=0.0, planned=1000)
+    """Look again and again, up to 9000 rows: betting, and z."""
+    betting = BettingTest(DELTA, ALPHA, lo=0.0)
     at = np.arange(EVERY, ROWS + 1, EVERY)
     for population, draw in excesses().items():
         alarms, waits = [], []
         for _ in range(effort.inversions):
             ratio = 1 + (DELTA - 1) * draw(rng, ROWS)
-            purse = play(game, Purse(), ratio)
+            state = play(betting, WealthState(), ratio)
             means = np.cumsum(ratio)[at - 1] / at
             spreads = np.sqrt((np.cumsum(ratio**2)[at - 1] - at * means**2) / (at - 1))
             z = (means - norm.ppf(1 - ALPHA) * spreads / np.sqrt(at) > DELTA).any()
-            alarms.append([purse.rejected_at, purse.sequence_rejected_at, z or None])
+            alarms.append([state.rejected_at, z or None])
         for _ in range(effort.bootstrap):
-            purse = play(game, Purse(), 1.35 / DELTA * (1 + (DELTA - 1) * draw(rng, ROWS)))
-            waits.append([purse.rejected_at or ROWS, purse.sequence_rejected_at or ROWS])
-        names = ("betting, at every row", "confidence sequence, every row", "z, every 100 rows")
+            state = play(betting, WealthState(), 1.35 / DELTA * (1 + (DELTA - 1) * draw(rng, ROWS)))
+            waits.append(state.rejected_at or ROWS)
+        names = ("betting, at every row", "z, every 100 rows")
         for k, name in enumerate(names):
-            rows = f"mean 1.35 found after {np.mean(waits, axis=0)[k]:.0f} rows" if k < 2 else ""
+            rows = f"mean 1.35 found after {np.mean(waits):.0f} rows" if k < 1 else ""
             yield Row(
                 name,
                 population,
@@ -119,7 +120,7 @@ def monitor(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
                 len(alarms),
                 size=float(np.mean([alarm[k] is not None for alarm in alarms])),
                 note=rows,
-                bars=(Bar("size", high=0.05),) if k < 2 else (),
+                bars=(Bar("size", high=0.05),) if k < 1 else (),
             )
 
 
@@ -159,27 +160,23 @@ def late_drift(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         late, start = [], []
         for _ in range(effort.bootstrap):
             rows = np.concatenate([before * draw(rng, drift), after * draw(rng, 4500)])
-            for restarts in (True, False):
-                game = Game(DELTA, ALPHA, lo=0.0, planned=1000, restarts=restarts)
-                purse = play(game, Purse(), 1 + rows)
-                late.append(np.inf if purse.rejected_at is None else purse.rejected_at - drift)
-                purse = play(game, Purse(), 1 + rows[drift:])
-                start.append(purse.rejected_at or len(rows))
-        for k, name in enumerate(("betting (default)", "without later gamblers")):
-            waits, at_once = np.array(late[k::2]), np.mean(start[k::2])
-            found = np.isfinite(waits) & (waits > 0)
-            median = (
-                f"half of them within {np.median(waits):.0f} rows" if found.mean() > 0.5 else ""
-            )
-            yield Row(
-                name,
-                population,
-                drift + 4500,
-                len(waits),
-                power=float(found.mean()),
-                note=f"{median}; bad from the start: {at_once:.0f} rows".lstrip("; "),
-                bars=(Bar("power", low=0.95),) if k == 0 else (),
-            )
+            betting = BettingTest(DELTA, ALPHA, lo=0.0)
+            state = play(betting, WealthState(), 1 + rows)
+            late.append(np.inf if state.rejected_at is None else state.rejected_at - drift)
+            state = play(betting, WealthState(), 1 + rows[drift:])
+            start.append(state.rejected_at or len(rows))
+        waits = np.array(late)
+        found = np.isfinite(waits) & (waits > 0)
+        median = f"half of them within {np.median(waits):.0f} rows" if found.mean() > 0.5 else ""
+        yield Row(
+            "betting",
+            population,
+            drift + 4500,
+            len(waits),
+            power=float(found.mean()),
+            note=f"{median}; bad from the start: {np.mean(start):.0f} rows".lstrip("; "),
+            bars=(Bar("power", low=0.95),),
+        )
 
 
 @line
@@ -215,5 +212,5 @@ def _people(ratio: np.ndarray, rng: np.random.Generator) -> Outcomes:
     return dataclasses.replace(outcomes_of(ratio, nobody, nobody), groups=traits, about=about)
 
 
-def _within(group: GroupValue) -> bool:
+def _within(group: GroupRecord) -> bool:
     return abs(group.estimate - DELTA) <= norm.ppf(1 - ALPHA / 2) * group.std_error

@@ -6,9 +6,9 @@ import numpy as np
 
 from calibration_lines import ALPHA, BEYOND, DELTA, Bar, Effort, Row, line
 from calibration_lines.designs import outcomes_of
-from likewise.inference.mean_loss_ratio import MeanLossRatioTest
-from likewise.inference.verdict import Verdict
 from likewise.outcomes import Outcomes
+from likewise.record import TestRecord
+from likewise.stats.loss_ratio import MeanLossRatioTest
 
 SIZES = (100, 400, 1000)
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -38,7 +38,7 @@ def mean_losses(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
             for interval, name in (("hall", "Hall (default)"), ("paper", "paper's delta")):
                 test = MeanLossRatioTest(DELTA, ALPHA, interval=interval)
 
-                def verdicts(ratio: float) -> list[Verdict]:
+                def verdicts(ratio: float) -> list[TestRecord]:
                     many = range(effort.inversions)
                     return [test(drawn(rng, n, errors, ratio)) for _ in many]  # noqa: B023
 

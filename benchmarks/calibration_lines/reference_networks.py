@@ -10,18 +10,18 @@ import numpy as np
 
 from calibration_lines import ALPHA, DELTA, Effort, Row, line
 from likewise.audit_data import AuditData
-from likewise.data import adult
-from likewise.inference.loss_ratio import LossRatioTest
-from likewise.inference.refits import with_refits
-from likewise.maps.flow import GradientFlow
-from likewise.maps.observe import observe
-from likewise.maps.search import Reach
-from likewise.maps.unfair_map import UnfairMap
-from likewise.metrics.learn import sensitive_subspace
-from likewise.metrics.quadratic import ProjectionMetric
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.jackknife import groups_between, unit_hashes, with_jackknife
+from likewise.methods.learn_metric import sensitive_subspace
+from likewise.methods.metric import ProjectionMetric
+from likewise.methods.observe import observe
+from likewise.methods.reach import Reach
+from likewise.methods.unfair_map import UnfairMap
 from likewise.models import as_model
 from likewise.models.base import Model
 from likewise.outcomes import Outcomes
+from likewise.stats.loss_ratio import LossRatioTest
+from likewise_studies.datasets import adult
 
 WEIGHTS = Path(__file__).resolve().parents[2].parent / "shared/reference/adult_split_98539.npz"
 MAPS: dict[str, UnfairMap] = {"flow, T = 5": GradientFlow(steps=20), "reach": Reach(budget=33)}
@@ -77,12 +77,13 @@ def _row(
 ) -> Row:
     test = LossRatioTest(DELTA, ALPHA)
     evidence = test.evidence_of(moved(model, people, metric, map))
+    groups = groups_between(unit_hashes([people]), metric.cuts)
     replicates = [
-        test.evidence_of(moved(model, people.take(metric.groups != g), refit, map))
+        test.evidence_of(moved(model, people.take(groups != g), refit, map))
         for g, refit in enumerate(metric.refits)
     ]
     fixed, refitted = (
-        e.verdict(DELTA, ALPHA) for e in (evidence, with_refits(evidence, replicates))
+        e.result(DELTA, ALPHA) for e in (evidence, with_jackknife(evidence, replicates))
     )
     note = (
         f"S {fixed.estimate:.3f}: as given ± {fixed.std_error:.3f}, {fixed.outcome}; "

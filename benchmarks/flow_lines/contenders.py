@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from flow_lines.networks import Case, move
-from likewise.data.paper_wheel import cache_folder
-from likewise.engine.certificate import Certificate, certify
-from likewise.maps.flow import GradientFlow
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.numerical_error import choose_steps
+from likewise.record import NumericalErrorRecord
+from likewise_studies.datasets import cache_folder
 
 LAM, STEP, N_STEPS = 50.0, 0.01, 500
 PEERS = ("inFairness==0.2.3", "POT==0.9.7.post1", "torchdiffeq==0.2.5")
@@ -27,7 +28,7 @@ class Moved:
 
     x: np.ndarray
     evaluations: int
-    certificate: Certificate | None = None
+    error: NumericalErrorRecord | None = None
 
 
 def naive(case: Case) -> Moved:
@@ -96,9 +97,9 @@ def paper_euler(case: Case) -> Moved:
 
 
 def default(case: Case) -> Moved:
-    """Ours by default: the steps chosen, certified, and everyone moved."""
-    flow, certificate = certify(GradientFlow(), case.model, case.metric, case.x, case.y)
-    return Moved(move(case, flow), certificate.evaluations, certificate)
+    """Ours by default: the steps chosen, their error bounded, and everyone moved."""
+    flow, error = choose_steps(GradientFlow(), case.model, case.metric, case.x, case.y)
+    return Moved(move(case, flow), error.evaluations, error)
 
 
 def contenders(case: Case, tolerance: float) -> dict[str, Callable[[], Moved]]:

@@ -12,19 +12,18 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from likewise.audit_data import AuditData
-from likewise.data import adult
-from likewise.data.paper_wheel import cache_folder
-from likewise.maps.flow import GradientFlow
-from likewise.metrics.learn import sensitive_subspace
-from likewise.metrics.quadratic import ProjectionMetric
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.learn_metric import sensitive_subspace
+from likewise.methods.metric import ProjectionMetric
 from likewise.models import as_model
 from likewise.models.base import Model
-from likewise.scale.executors import block_size, run_blocks
+from likewise.run.executors import block_size, run_blocks
+from likewise_studies.datasets import adult, cache_folder
 
 MODELS = ("baseline", "deeper", "logistic", "overfitted")
 SPLIT = 98539
 WEIGHTS = Path(__file__).resolve().parents[2].parent / "shared/reference/adult_split_98539.npz"
-EXACT_STEPS = 2000
+EXACT_STEPS = 4000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,13 +53,18 @@ class Case:
         return dataclasses.replace(self, x=self.x[rows], y=self.y[rows]), rows
 
     def exact(self) -> np.ndarray:
-        """Loss ratios of the flow in float64 with 2000 steps of the fourth-order method."""
+        """Loss ratios of the flow in float64 with 4000 steps of the method without memory."""
         digest = hashlib.sha256(f"{self.model.card.fingerprint} {EXACT_STEPS}".encode())
         digest.update(self.metric.free.tobytes() + self.x.tobytes())
         kept = cache_folder(create=True) / f"flow-exact-{digest.hexdigest()[:16]}.npy"
         if not kept.exists():
             print(f"solving {self.name} exactly; kept for the next time", file=sys.stderr)
-            np.save(kept, self.ratios(move(self, GradientFlow(steps=EXACT_STEPS), threads=2)))
+            np.save(
+                kept,
+                self.ratios(
+                    move(self, GradientFlow(solver="exponential_rk2", steps=EXACT_STEPS), threads=2)
+                ),
+            )
         return np.load(kept)
 
 

@@ -1,4 +1,4 @@
-"""The people who are audited: features, labels and protected traits, in numpy."""
+"""The people who are audited: features, labels and protected attributes, in numpy."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
-from likewise.errors import InvalidData, nearest
+from likewise.errors import InvalidData, nearest, printable_name
 from likewise.fingerprints import CHUNK_ROWS, chunk_digests, of_people
 
 Column = Shaped[np.ndarray, " n"]
@@ -28,12 +28,14 @@ class AuditData:
     y
         Labels as they stand in the table (classes of any type, or numbers for a regression).
     protected
-        Protected traits by name. A missing value is ``None`` or ``nan``; such a person is
+        Protected attributes by name. A missing value is ``None`` or ``nan``; such a person is
         audited, but belongs to no group and teaches the fair metric nothing.
     features
         Names of the columns of ``x``.
     weight, cluster
         Sampling weights (positive) and the cluster each person belongs to (a household, say).
+    id
+        What names each person, if a column does.
     table
         The original columns, before encoding, for models that read them and for reports.
     encoder
@@ -61,6 +63,7 @@ class AuditData:
     features: tuple[str, ...] = ()
     weight: Float[np.ndarray, " n"] | None = None
     cluster: Column | None = None
+    id: Column | None = None
     table: pa.Table | None = None
     encoder: Any = None
     source: str = "arrays"
@@ -86,6 +89,7 @@ class AuditData:
             "y": self.y,
             "weight": self.weight,
             "cluster": self.cluster,
+            "id": self.id,
             "row": self.row,
             **self.protected,
         }
@@ -126,7 +130,7 @@ class AuditData:
         Parameters
         ----------
         protected
-            A mapping of trait names to columns, one column, or an n × p array (named
+            A mapping of attribute names to columns, one column, or an n × p array (named
             ``protected0``, ``protected1``, …).
         """
         matrix = _numbers("x", x)
@@ -139,7 +143,7 @@ class AuditData:
             x=matrix,
             y=labels,
             protected=_named(protected),
-            features=tuple(features),
+            features=tuple(printable_name(str(name)) for name in features),
             weight=None if weight is None else _numbers("weight", weight),
             cluster=None if cluster is None else _values("cluster", cluster),
         )
@@ -148,18 +152,14 @@ class AuditData:
         return len(self.x)
 
     def trait(self, name: str) -> Column:
-        """Return the protected trait called ``name``."""
+        """Return the protected attribute called ``name``."""
         try:
             return self.protected[name]
         except KeyError:
             raise InvalidData(
-                f"There is no protected trait {name!r} (there are: "
+                f"There is no protected attribute {name!r} (there are: "
                 f"{', '.join(self.protected) or 'none'}).{nearest(name, self.protected)}"
             ) from None
-
-    def missing_traits(self) -> dict[str, int]:
-        """Count the people whose trait is missing, by trait."""
-        return {name: int(missing(column).sum()) for name, column in self.protected.items()}
 
     def take(self, rows: Shaped[np.ndarray, " m"] | slice) -> "AuditData":
         """Return the people at ``rows`` (indices, a mask, or a slice that copies nobody)."""
@@ -177,12 +177,13 @@ class AuditData:
             protected={name: column[index] for name, column in self.protected.items()},
             weight=None if self.weight is None else self.weight[index],
             cluster=None if self.cluster is None else self.cluster[index],
+            id=None if self.id is None else self.id[index],
             table=table,
             row=self.row[index],
         )
 
     def in_columns(self) -> "AuditData":
-        """Return people with original columns: those from arrays have their features and traits."""
+        """Return people with original columns: of arrays, their features and attributes."""
         if self.table is not None:
             return self
         columns: dict[str, Any] = {name: self.x[:, j] for j, name in enumerate(self.features)}
@@ -217,7 +218,7 @@ class AuditData:
 def person_columns(people: AuditData) -> dict[str, Any]:
     """Return all that is known of each person, by name, for fingerprints.
 
-    Original columns where there are some, else features and traits: so that the same people are
+    Original columns where there are some, else features and attributes: so that the same people are
     the same under another encoder, and arrays are the same as a table of them.
     """
     # No column of a table is called like the three roles: they end in a blank.
@@ -271,14 +272,35 @@ def _values(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
         raise InvalidData(f"{name} is no column: its rows are not of one length.") from None
 
 
+def printable_levels(column: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "..."]:
+    """Return an attribute whose levels of text can be shown; those that differ still do.
+
+    Names are made printable here, where they come in, and nowhere else: whatever is then looked up
+    by a name is found.
+    """
+    if column.dtype.kind not in "OU" or column.ndim != 1:
+        return column
+    levels = {value for value in column.tolist() if type(value) is str}
+    names = {value: name for value in levels if (name := printable_name(value)) != value}
+    if not names:
+        return column
+    values = [names.get(v, v) if type(v) is str else v for v in column.tolist()]
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
 def _named(protected: Any) -> dict[str, Column]:
     if protected is None:
         return {}
     if isinstance(protected, Mapping):
-        return {str(name): _values(name, column).reshape(-1) for name, column in protected.items()}
+        return {
+            printable_name(str(name)): printable_levels(_values(name, column).reshape(-1))
+            for name, column in protected.items()
+        }
     array = _values("protected", protected)
     if array.ndim == 1:
-        return {"protected": array}
+        return {"protected": printable_levels(array)}
     if array.ndim != 2:
-        raise InvalidData(f"protected has {array.ndim} dimensions; give one column a trait.")
-    return {f"protected{j}": array[:, j] for j in range(array.shape[1])}
+        raise InvalidData(f"protected has {array.ndim} dimensions; give one column an attribute.")
+    return {f"protected{j}": printable_levels(array[:, j]) for j in range(array.shape[1])}

@@ -144,3 +144,34 @@ def without_query(text: str) -> str:
         return f"{found[1]}?sha256={hashlib.sha256(found[2].encode()).hexdigest()[:12]}"
 
     return _SECRET.sub(hide, text)
+
+
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys instead of showing it, or shows in another order than it stands in."""
+
+
+def printable(text: str) -> str:
+    r"""Return text in which characters that a terminal would obey are spelled out.
+
+    Examples
+    --------
+    >>> print(printable("red" + chr(27) + "[31m"))
+    red\x1b[31m
+    """
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+_ESCAPE = re.compile(r"\\(?:r|x[0-9a-f]{2}|u[0-9a-f]{4})")
+
+
+def printable_name(text: str) -> str:
+    r"""Return a name that can be shown and written anywhere; different ones stay different.
+
+    Examples
+    --------
+    >>> print(printable_name("red" + chr(13)), printable_name(r"red\r"), printable_name("red"))
+    red\r red\\r red
+    """
+    if not (UNPRINTABLE.search(text) or _ESCAPE.search(text)):
+        return text
+    return printable(text.replace("\\", "\\\\"))

@@ -2,10 +2,14 @@
 
 import contextlib
 import errno
+import fcntl
+import glob
 import os
+import shutil
 import stat
+import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,10 +47,10 @@ def write_whole(path: str | Path, content: bytes, *, if_full: str = "") -> None:
 def replacing(path: str | Path, *, if_full: str = "") -> Iterator[BinaryIO]:
     """Open a file beside ``path``, which gets that name once all of it is on disk."""
     path = Path(path)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    beside = _beside(path)
     with write_errors(path, if_full=if_full):
         try:
-            with beside.open("wb") as file:
+            with beside.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -54,6 +58,105 @@ def replacing(path: str | Path, *, if_full: str = "") -> Iterator[BinaryIO]:
         finally:
             beside.unlink(missing_ok=True)
         _sync_folder(path.parent)
+
+
+def check_outputs(
+    outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = ()
+) -> None:
+    """Refuse, before a long run, an output that cannot be written or would overwrite another file.
+
+    Parameters
+    ----------
+    outputs
+        Files to be written.
+    inputs
+        Files and folders that are read; an address or a module's name is no file.
+    """
+    names = [str(path) for path in inputs if path is not None]
+    read = [Path(found) for name in names for found in (name, *glob.glob(name))]
+    written: list[Path] = []
+    for path in (Path(path) for path in outputs if path is not None):
+        if not path.parent.is_dir():
+            raise InvalidFile(f"There is no folder {str(path.parent)!r} to write {path.name!r} in.")
+        if path.is_dir():
+            raise InvalidFile(f"{str(path)!r} is a folder; name a file.")
+        if path.exists() and not path.is_file():
+            raise InvalidFile(f"{str(path)!r} is no regular file; name another.")
+        for other in (*read, *written):
+            if _same(path, other) or (path.exists() and _holds(other, path)):
+                which = "output" if other in written else "input"
+                raise InvalidFile(
+                    f"The output {str(path)!r} is the same file as the {which} {str(other)!r}. "
+                    "Write it to another file."
+                )
+        written.append(path)
+    for path in written:
+        with write_errors(path):
+            beside = _beside(path)
+            beside.open("xb").close()
+            beside.unlink()
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve() or os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is not there yet, or is no file at all
+        return False
+
+
+def _holds(folder: Path, path: Path) -> bool:
+    """Tell whether a file is in a folder: a table in parts, say."""
+    try:
+        return folder.is_dir() and path.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError):
+        return False
+
+
+def _beside(path: Path) -> Path:
+    """Return a new name in the folder of a file."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+
+
+def keep_elsewhere(content: bytes, name: str) -> str:
+    """Write what cannot be written where it should be to the temporary folder; return where."""
+    place = tempfile.mkdtemp(prefix="likewise-kept-")
+    path = os.path.join(place, name)
+    write_whole(path, content)
+    return path
+
+
+LOCK = ".lock"
+
+
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
+    """A temporary folder that goes with its process; what a killed one left goes at the next start.
+
+    A lock in the folder tells whether its process lives, in whichever container that may be.
+    """
+
+    def __init__(self) -> None:
+        _remove_stale()
+        super().__init__(prefix="likewise-")
+        # Locked before it has its name: nobody sees one whose process seems to be gone.
+        first = os.path.join(self.name, f"{LOCK}.new")
+        self._lock = open(first, "wb")  # noqa: SIM115 - it stays open as long as the folder
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.rename(first, os.path.join(self.name, LOCK))
+
+
+def _remove_stale() -> None:
+    """Remove the temporary folders of processes that are gone, and of this user only."""
+    for folder in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), "likewise-*")):
+        with contextlib.suppress(OSError):
+            found = os.lstat(folder)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                continue
+            lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def make_folder(folder: Path) -> None:

@@ -129,7 +129,7 @@ class Sketch:
     n: int
 
     @classmethod
-    def of(cls, hashes: UInt64[np.ndarray, " n"]) -> "Sketch":
+    def from_hashes(cls, hashes: UInt64[np.ndarray, " n"]) -> "Sketch":
         """Return the sketch of some rows."""
         return cls(np.unique(hashes)[:SKETCH_SIZE], len(hashes))
 

@@ -185,12 +185,6 @@ class Outcomes:
     def from_arrow(cls, table: pa.Table, source: str = "the table") -> "Outcomes":
         """Turn the table of `to_arrow` back into outcomes."""
         metadata = (table.schema.metadata or {}).get(b"likewise.outcomes")
-        if metadata is None and {"trait", "before", "after"} <= set(table.column_names):
-            raise InvalidFile(
-                f"{source!r} holds visits of counterparts, and nobody who was moved: likewise "
-                "compare reads it, while test, monitor and plan cannot. For another tolerance "
-                "audit again, with --delta."
-            )
         if metadata is None:
             raise InvalidFile(f"{source!r} holds no outcomes of an audit.")
         about = _about(metadata, source)

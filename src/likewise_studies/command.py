@@ -1,11 +1,13 @@
 """What ``likewise reproduce`` calls: run a study, write it down, say what came out."""
 
+import json
 import textwrap
+from importlib.metadata import version
 from pathlib import Path
 
+from likewise_studies.figures import save
 from likewise_studies.jobs import Progress
-from likewise_studies.output import write
-from likewise_studies.reproduction import reproduce
+from likewise_studies.reproduction import Reproduction, reproduce
 
 
 def reproduce_into(
@@ -23,3 +25,30 @@ def reproduce_into(
     names = ", ".join(path.name for path in written)
     tables = [table.text() for table in found.tables]
     return "\n\n".join([*tables, notes, f"Wrote {names} in {folder}."])
+
+
+def write(found: Reproduction, folder: Path) -> list[Path]:
+    """Write all files of a reproduction into ``folder``; return where they are."""
+    written = []
+    for name, figure in found.figures.items():
+        written += save(figure, folder, name)
+    head = {"study": found.study, "likewise_version": version("likewise")}
+    texts = {
+        "table.csv": found.csv,
+        "results.json": json.dumps({**head, **found.results, "notes": found.notes}, indent=1),
+        "page.md": page(found),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        written.append(folder / name)
+    return written
+
+
+def page(found: Reproduction) -> str:
+    """Return a Markdown page: heading, tables, figures, notes."""
+    parts = [f"# {found.title}"]
+    for table in found.tables:
+        parts += [f"{table.title}.", table.markdown()]
+    parts += [f"![{name.replace('_', ' ')}]({name}.png)" for name in found.figures]
+    parts += ["## What to know", "\n".join(f"- {note}" for note in found.notes)]
+    return "\n\n".join(parts) + "\n"

@@ -36,7 +36,7 @@ COLOURS = {
     "SenSR": "#CC79A7",
 }
 OUTCOME_COLOURS = {
-    "evidence_of_unfairness": "#B2182B",
+    "evidence": "#B2182B",
     "inconclusive": "#777777",
     "within_tolerance": "#2166AC",
 }

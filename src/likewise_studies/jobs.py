@@ -1,14 +1,20 @@
-"""Runs the pieces of a study in worker processes, each on one thread."""
+"""Runs the pieces of a study in worker processes, each on one thread.
+
+Finished pieces are kept on disk, so that an interrupted run continues where it stopped.
+"""
 
 import concurrent.futures as futures
 import contextlib
+import dataclasses
+import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from likewise.errors import Untrustworthy
-from likewise_studies.journal import Journal
+from likewise.errors import InvalidFile, Untrustworthy
+from likewise.run.executors import child_environment
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
@@ -16,9 +22,50 @@ Progress = Callable[[str, int, int], None]
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
+@dataclasses.dataclass(frozen=True)
+class FinishedJobs:
+    """A file with one line for each finished piece.
+
+    Parameters
+    ----------
+    path
+        Where it is; it need not exist yet.
+    key
+        Stands for all choices of the run. Lines with another key are left alone.
+    """
+
+    path: Path
+    key: str
+
+    def read(self) -> dict[str, Any]:
+        """Return the finished pieces by name."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidFile(f"The journal {str(self.path)!r} cannot be read: {error}.") from None
+        found = {}
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # half a line, or none
+                entry = json.loads(line)
+                if entry["key"] == self.key:
+                    found[entry["piece"]] = entry["result"]
+        return found
+
+    def add(self, piece: str, result: Any) -> None:
+        """Write down a finished piece, and see to it that a power cut does not lose it."""
+        line = json.dumps({"key": self.key, "piece": piece, "result": result})
+        with self.path.open("a", encoding="utf-8") as file:
+            # After a kill the last line may be half a line: begin a new one in any case.
+            file.write(f"\n{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
 def run_jobs(
     jobs: Mapping[str, Job],
-    journal: Journal,
+    journal: FinishedJobs,
     *,
     workers: int,
     words: str,
@@ -56,9 +103,10 @@ def _in_processes(
     jobs: Mapping[str, Job], workers: int, tick: Callable[[], None]
 ) -> Iterator[tuple[str, Any]]:
     before = set(multiprocessing.active_children())
-    # Spawned, not forked: a fork would inherit torch's threads in a broken state.
-    pool = futures.ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-    with _one_thread_each():
+    # Two processes with two threads each on two cores are many times slower than with one.
+    with child_environment():
+        # Spawned, not forked: a fork would inherit torch's threads in a broken state.
+        pool = futures.ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
         pending = {pool.submit(function, *args): name for name, (function, args) in jobs.items()}
         try:
             while pending:
@@ -75,22 +123,3 @@ def _in_processes(
             pool.shutdown(wait=False, cancel_futures=True)
             for process in set(multiprocessing.active_children()) - before:
                 process.terminate()
-
-
-@contextlib.contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let new processes start their number libraries with one thread each.
-
-    Two processes with two threads each on two cores are many times slower than with one.
-    """
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    kept = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -7,15 +7,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from likewise.errors import InvalidSettings, nearest, need
+from likewise.errors import InvalidSettings, nearest
 from likewise.files import make_folder
-from likewise.training.reductions import require_fairlearn
+from likewise.training.baselines import require_fairlearn
 from likewise_studies import figures, simulation, summary
-from likewise_studies.adult import ADULT
-from likewise_studies.compas import COMPAS
-from likewise_studies.further import FurtherRow, run_further
-from likewise_studies.jobs import Progress, run_jobs
-from likewise_studies.journal import Journal
+from likewise_studies.jobs import FinishedJobs, Progress, run_jobs
+from likewise_studies.paper_studies import ADULT, COMPAS
 from likewise_studies.published import NOTES
 from likewise_studies.stopping_time import TIMES, run_path, times_csv, times_table
 from likewise_studies.study import Row, Study, run_one
@@ -116,14 +113,8 @@ def reproduce_study(
     progress: Progress | None = None,
 ) -> Reproduction:
     """Train and audit every method of a study on ``splits`` random splits."""
-    # Now, not after an hour.
-    if "Reductions" in study.methods:
-        require_fairlearn()
-    if study.remedies:
-        need("xgboost", "studies", "Fair boosting")
-    where = (study, folder, splits, workers, progress)
-    rows = [Row.of(values) for values in _each(run_one, study.methods, *where)]
-    further = [FurtherRow.of(values) for values in _each(run_further, study.remedies, *where)]
+    found = _each(run_one, study, folder, splits, workers, progress)
+    rows = [Row.of(values) for values in found]
     return Reproduction(
         study=study.name,
         title=study.title,
@@ -131,15 +122,10 @@ def reproduce_study(
             summary.paper_table(study.name, study.title, rows),
             summary.honest_table(study.title, rows),
             summary.shuffled_table(study.title, rows),
-            summary.alike_table(study.title, rows),
-            *(
-                [summary.alike_table(f"{study.title}, further remedies", further)]
-                if further
-                else []
-            ),
+            summary.paired_table(study.title, rows),
         ),
         csv=summary.study_csv(study.name, rows),
-        results={"settings": study.settings(), **summary.study_json(study.name, rows, further)},
+        results={"settings": study.settings(), **summary.study_json(study.name, rows)},
         figures={"statistics": figures.split_dots(rows, summary.BESIDE.get(study.name, {}))},
     )
 
@@ -152,9 +138,7 @@ def reproduce_times(
     progress: Progress | None = None,
 ) -> Reproduction:
     """Follow the statistic of every method through time."""
-    if "Reductions" in study.methods:
-        require_fairlearn()
-    paths = _each(run_path, study.methods, study, folder, splits, workers, progress)
+    paths = _each(run_path, study, folder, splits, workers, progress)
     return Reproduction(
         study="stopping-time",
         title="Stopping time (Section 4.2, Figure 2)",
@@ -167,7 +151,6 @@ def reproduce_times(
 
 def _each(
     run: Any,
-    models: Mapping[str, Any],
     study: Study,
     folder: Path,
     splits: int,
@@ -175,6 +158,9 @@ def _each(
     progress: Progress | None,
 ) -> list[Any]:
     """Run every model on every split, those in the folder's journal excepted."""
+    models = study.methods
+    if "Reductions" in models:
+        require_fairlearn()  # now, not after an hour
     study.split(0)  # fetched once, before several processes ask for it
     jobs = {
         study.piece(name, split): (run, (study, name, split))
@@ -183,6 +169,6 @@ def _each(
         for name in reversed(list(models))
     }
     words = f"{study.title}: models trained and audited"
-    journal = Journal(folder / "journal.jsonl", f"{run.__name__} {study.key}")
+    journal = FinishedJobs(folder / "journal.jsonl", f"{run.__name__} {study.key}")
     found = run_jobs(jobs, journal, workers=workers, words=words, progress=progress)
     return [found[study.piece(name, split)] for split in range(splits) for name in models]

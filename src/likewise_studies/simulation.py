@@ -1,7 +1,7 @@
 r"""The simulation of Section 4.1: 441 logistic models on a grid, audited under four metrics.
 
 One computation moves the people of all models of a grid at once. It is the paper's schedule of
-`likewise.maps.flow.GradientFlow.paper_simulation`, and is tested against it.
+`likewise.methods.gradient_flow.GradientFlow.paper_simulation`, and is tested against it.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from jaxtyping import Float
 from scipy.special import expit, ndtri
 
 from likewise import AuditData
-from likewise.data import simulation as simulated_people
-from likewise.ode.integrate import power_decay
+from likewise.methods.solvers import power_decay
+from likewise_studies.datasets import simulated_people
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
 from likewise_studies.text_tables import Table, csv_text
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise import GradientFlow, LossRatioTest, Settings, Threads, audit, sensitive_subspace
+from likewise import GradientFlow, LossRatioTest, audit, sensitive_subspace
 from likewise.errors import LikewiseWarning
-from likewise.inference.simultaneous import horizon_band
-from likewise.statistics.tally import Tally
+from likewise.executors import Threads
+from likewise.stats.simultaneous import horizon_band
+from likewise.stats.tally import Tally
 from likewise_studies.study import Study, train
 from likewise_studies.text_tables import Table, csv_text, number
 
@@ -80,21 +81,22 @@ def run_path(
             model,
             people.test,
             metric=sensitive_subspace(people.test, C=1.0, groups=0, placebos=0),
-            map=flow,
-            settings=Settings(checks="core"),
-            run=Threads(1),
+            method=flow,
+            checks="core",
+            executor=Threads(1),
         )
     outcomes = result.outcomes
-    band = horizon_band(Tally.of(outcomes), rng=np.random.default_rng(split), side="both")
+    tally = Tally.of(outcomes)
+    band = horizon_band(tally, rng=np.random.default_rng(split), side="both")
     test = LossRatioTest(interval="paper")
-    certificate = result.record.certificate
+    certificate = result.record.numerical_error
     path = Path(
         method=method,
         split=split,
         n=len(outcomes),
-        times=tuple(float(t) for t in band.labels),
+        times=tally.frame.horizons,
         S_n=tuple(estimate.value for estimate in band.estimates),
-        T_n=tuple(test(outcomes.at(float(t))).statistic for t in band.labels),
+        T_n=tuple(test(outcomes.at(t)).statistic for t in tally.frame.horizons),
         lower=band.lower,
         upper=band.upper,
         error_in_se=certificate.error_in_se if certificate else np.nan,

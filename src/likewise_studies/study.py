@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -18,18 +18,17 @@ from likewise import (
     LossRatioTest,
     Outcomes,
     Settings,
-    Threads,
     audit,
     sensitive_subspace,
 )
-from likewise.data import Split
 from likewise.errors import LikewiseWarning
-from likewise.inference.group_metrics import group_metrics
-from likewise.metrics.fair_metric import FairMetric
-from likewise.statistics.tally import Tally
-from likewise.training.trained_classifier import TrainedClassifier
-from likewise_studies.alike import Alike, ask_alike
-from likewise_studies.shuffled import Shuffled, shuffled_test
+from likewise.executors import Threads
+from likewise.methods.metric import FairMetric
+from likewise.stats.groups import group_metrics
+from likewise.stats.tally import Tally
+from likewise.training.networks import NetworkClassifier
+from likewise_studies.datasets import Split
+from likewise_studies.secondary import Paired, Shuffled, compare_pairs, shuffled_test
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,11 +48,10 @@ class Study:
     privileged
         For each protected trait, the level that the other is compared with.
     may_matter
-        Columns in which counterparts are alike; all others are free.
-    remedies
-        Untrained models by name that the paper does not have.
+        Columns in which matched pairs are alike.
     shuffles
-        How often the paper's test is made with shuffled traits; with 19 the least p-value is .05.
+        How often the paper's test is made with permuted attributes; with 19 the least p-value is
+        .05.
     first
         How many people of the test split the tests are made on; all by default.
     """
@@ -61,24 +59,18 @@ class Study:
     name: str
     title: str
     split: Callable[[int], Split]
-    methods: Mapping[str, TrainedClassifier]
+    methods: Mapping[str, NetworkClassifier]
     flow: GradientFlow
     privileged: Mapping[str, str]
     may_matter: tuple[str, ...] = ()
-    remedies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     shuffles: int = 19
     first: int | None = None
-
-    @property
-    def models(self) -> dict[str, Any]:
-        """The paper's methods, and the remedies after them."""
-        return {**self.methods, **self.remedies}
 
     def settings(self) -> dict[str, Any]:
         """Return every choice as plain values."""
         return {
             "study": self.name,
-            "methods": {name: repr(model) for name, model in self.models.items()},
+            "methods": {name: repr(model) for name, model in self.methods.items()},
             "flow": repr(self.flow),
             "first": self.first,
             "may_matter": self.may_matter,
@@ -95,7 +87,7 @@ class Study:
 
     def piece(self, method: str, split: int) -> str:
         """Return the name of one piece of the study: the method, its choices, the split."""
-        return f"{method}, split {split}: {self.models[method]!r}"
+        return f"{method}, split {split}: {self.methods[method]!r}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +126,8 @@ class Row:
         The paper's error-rate test: (21)--(22).
     flow, reach
         Our default inference, with the gradient flow and within the reach.
-    shuffled, alike
-        The paper's test of traits that mean nothing, and the test by counterparts.
+    shuffled, paired
+        The paper's test with permuted attributes, and matched pairs.
     train_seconds, audit_seconds
         Processor time.
     """
@@ -157,18 +149,18 @@ class Row:
     flow: Inferred
     reach: Inferred
     shuffled: Shuffled
-    alike: Alike
+    paired: Paired
     train_seconds: float
     audit_seconds: float
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Row":
         """Return the row behind the plain values of `run_one`."""
-        parts = {"flow": Inferred, "reach": Inferred, "shuffled": Shuffled, "alike": Alike}
+        parts = {"flow": Inferred, "reach": Inferred, "shuffled": Shuffled, "paired": Paired}
         return cls(**{**values, **{name: kind(**values[name]) for name, kind in parts.items()}})
 
 
-KINDS = (Row, Inferred, Shuffled, Alike)
+KINDS = (Row, Inferred, Shuffled, Paired)
 """What is kept of a piece: a journal of other fields is not mixed in."""
 
 
@@ -185,13 +177,15 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
             model,
             people.test,
             metric=sensitive_subspace(people.test, C=1.0, groups=0, placebos=0),  # as in the paper
-            map=study.flow,
-            settings=Settings(checks="core"),
-            run=Threads(1),
+            method=study.flow,
+            checks="core",
+            executor=Threads(1),
         ).outcomes
-        flow, reach = (infer(study, model, people, metric, name) for name in ("flow", "reach"))
+        flow, reach = (
+            infer(study, model, people, metric, name) for name in ("gradient_flow", "reach")
+        )
         shuffled = shuffled_test(model, people, study.flow, stated, study.shuffles)
-        alike = ask_alike(model, people, study.may_matter)
+        paired = compare_pairs(model, people, study.may_matter)
     tested = stated.take(np.arange(len(stated))[: study.first])
     loss = LossRatioTest(interval="paper")(tested)
     error = ErrorRateRatioTest(interval="paper")(tested)
@@ -210,7 +204,7 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
         flow=flow,
         reach=reach,
         shuffled=shuffled,
-        alike=alike,
+        paired=paired,
         train_seconds=trained - began,
         audit_seconds=time.process_time() - trained,
     )
@@ -218,17 +212,19 @@ def run_one(study: Study, method: str, split: int) -> dict[str, Any]:
 
 
 def infer(
-    study: Study, model: TrainedClassifier, people: Split, metric: FairMetric, map: str
+    study: Study, model: NetworkClassifier, people: Split, metric: FairMetric, method: str
 ) -> Inferred:
     """Audit as by default, but for the study's price and time of the flow; no check decides more.
 
     Within reach people keep to the free directions, as the published table has it.
     """
-    flow = {"map__lam": study.flow.lam, "map__time": study.flow.time}
-    own = flow if map == "flow" else {"map__feasible": False}
-    settings = Settings(checks="core").changed(map=map, **own)
-    record = audit(model, people.test, metric=metric, settings=settings, run=Threads(1)).record
-    test, refits = record.tests["loss_ratio"], record.refits["loss_ratio"]
+    flow = {"method__lam": study.flow.lam, "method__time": study.flow.time}
+    settings = Settings(checks="core").changed(
+        method=method, **(flow if method == "gradient_flow" else {})
+    )
+    result = audit(model, people.test, metric=metric, settings=settings, executor=Threads(1))
+    record = result.record
+    test, refits = record.tests["loss_ratio"], record.jackknife["loss_ratio"]
     return Inferred(
         estimate=test.estimate,
         std_error=refits.std_error_fixed,
@@ -239,7 +235,7 @@ def infer(
     )
 
 
-def train(model: Any, people: Split, seed: int, may_matter: Sequence[str] = ()) -> Any:
+def train(model: Any, people: Split, seed: int) -> Any:
     """Return a fresh copy of ``model``, trained on the training people."""
     data = people.train
     fresh = clone(model)
@@ -248,25 +244,16 @@ def train(model: Any, people: Split, seed: int, may_matter: Sequence[str] = ()) 
     if "directions" in known:
         # Learned with feature names, so that a trait which is itself an input is recognised.
         chosen["directions"] = sensitive_subspace(data, C=1.0, groups=0, placebos=0).directions
-    if "may_matter" in known:
-        chosen["may_matter"] = [
-            place
-            for place, name in enumerate(data.features)
-            if name.partition("=")[0] in may_matter
-        ]
-    return fresh.set_params(**chosen).fit(data.x, data.y, dict(data.protected))
+    return fresh.set_params(**chosen).fit(data.x, data.y, protected=dict(data.protected))
 
 
 def performance(outcomes: Outcomes, privileged: Mapping[str, str]) -> dict[str, float]:
     """Return accuracy, balanced accuracy and average odds differences before anybody is moved."""
     metrics = group_metrics(Tally.of(outcomes), privileged=privileged)
     odds = {
-        f"aod_{group.trait}": group.average_odds_difference.value
-        for group in metrics.groups
-        if group.group != privileged[group.trait]
+        f"aod_{metric.attribute}": metric.quantity.value
+        for metric in metrics
+        if metric.name == "average_odds_difference" and metric.group != privileged[metric.attribute]
     }
-    return {
-        "accuracy": metrics.accuracy.value,
-        "balanced_accuracy": metrics.balanced_accuracy.value,
-        **odds,
-    }
+    accuracy = {m.name: m.quantity.value for m in metrics if not m.attribute}
+    return {**accuracy, **odds}

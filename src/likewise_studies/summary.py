@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from likewise_studies.further import FurtherRow
 from likewise_studies.published import (
     ADULT_MODELS,
     ADULT_PUBLISHED,
@@ -27,7 +26,7 @@ QUANTITIES = {
     "T_tilde_n_rejected": "rej.",
 }
 OUTCOMES = {
-    "evidence_of_unfairness": "unfair",
+    "evidence": "evidence",
     "within_tolerance": "within",
     "inconclusive": "inconclusive",
 }
@@ -111,14 +110,14 @@ def honest_table(title: str, rows: Sequence[Row]) -> Table:
             )
     return Table(
         f"{title}: our default inference, the metric's own uncertainty included",
-        ("", "map", "S_n", "s.e.", "s.e. refitted", *OUTCOMES.values()),
+        ("", "method", "S_n", "s.e.", "s.e. refitted", *OUTCOMES.values()),
         tuple(lines),
         left=2,
     )
 
 
 def shuffled_table(title: str, rows: Sequence[Row]) -> Table:
-    """Return what the paper's test says of the traits, and of the same traits shuffled."""
+    """Return what the paper's test says of the attributes, and of the same attributes permuted."""
     lines, times = [], len(rows[0].shuffled.shuffled)
     for method in dict.fromkeys(row.method for row in rows):
         own = [row.shuffled for row in rows if row.method == method]
@@ -135,40 +134,35 @@ def shuffled_table(title: str, rows: Sequence[Row]) -> Table:
             )
         )
     return Table(
-        f"{title}: the paper's test with both traits shuffled, {times} times a split",
-        ("", "T_n", "T_n shuffled", "median", "rej.", "median p", "p ≤ .05"),
+        f"{title}: the paper's test with both attributes permuted, {times} times a split",
+        ("", "T_n", "T_n permuted", "median", "rej.", "median p", "p ≤ .05"),
         tuple(lines),
     )
 
 
-def alike_table(title: str, rows: Sequence[Row] | Sequence[FurtherRow]) -> Table:
-    """Return what the test by counterparts says, and how accurate the models are."""
-    traits = list(rows[0].alike.ratios)
+def paired_table(title: str, rows: Sequence[Row]) -> Table:
+    """Return what matched pairs say, and how accurate the models are."""
+    attributes = list(rows[0].paired.ratios)
     lines = []
     for method in dict.fromkeys(row.method for row in rows):
         own = [row for row in rows if row.method == method]
-        found = [row.alike for row in own]
+        found = [row.paired for row in own]
         shown = (
-            [row.accuracy for row in own],
             [row.balanced_accuracy for row in own],
-            *([one.ratios[trait] for one in found] for trait in traits),
-            [one.largest for one in found],
+            *([one.ratios[name] for one in found] for name in attributes),
+            [one.lower for one in found],
+            [one.upper for one in found],
         )
-        bounds = [one.lower_bound for one in found if one.lower_bound is not None]
         lines.append(
             (
                 method,
                 *(number(float(np.mean(values))) for values in shown),
-                number(float(np.mean(bounds)) if bounds else None),
-                *(
-                    str(sum(one.outcome == outcome for one in found))
-                    for outcome in ("evidence_of_unfairness", "within_tolerance")
-                ),
+                *(str(sum(one.verdict == verdict for one in found)) for verdict in OUTCOMES),
             )
         )
     return Table(
-        f"{title}: counterparts (worst: of any group)",
-        ("", "acc.", "bal.", *traits, "worst", "lower", "unfair", "within"),
+        f"{title}: matched pairs of the test split, the comparison furthest from 1",
+        ("", "bal.", *attributes, "CI low", "CI high", *OUTCOMES.values()),
         tuple(lines),
     )
 
@@ -191,13 +185,10 @@ def study_csv(study: str, rows: Sequence[Row]) -> str:
     return csv_text(head, lines)
 
 
-def study_json(
-    study: str, rows: Sequence[Row], further: Sequence[FurtherRow] = ()
-) -> dict[str, object]:
+def study_json(study: str, rows: Sequence[Row]) -> dict[str, object]:
     """Return rows, means and the numbers beside them as plain values."""
     return {
         "rows": [dataclasses.asdict(row) for row in rows],
-        "further": [dataclasses.asdict(row) for row in further],
         "means": _plain(means(rows)),
         **{
             source.replace("'", "").replace(" ", "_"): _plain(known)

@@ -8,11 +8,10 @@ import torch
 from torch import nn
 
 import likewise
-from likewise.engine.certified import with_rungs
-from likewise.maps.flow import GradientFlow
-from likewise.metrics.quadratic import QuadraticMetric, ignoring
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import QuadraticMetric, ignoring
+from likewise.methods.numerical_error import with_horizons
 from likewise.models import as_model
-from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
@@ -40,7 +39,7 @@ def record(model, people, metric):
     """Return a function that audits with a flow, the horizons alone being asked for."""
 
     def run(flow, metric=metric, checks=("horizons",)):
-        return likewise.audit(model, people, metric=metric, map=flow, checks=checks).record
+        return likewise.audit(model, people, metric=metric, method=flow, checks=checks).record
 
     return run
 
@@ -50,9 +49,9 @@ def value(record, flow):
 
 
 def test_the_ladder_equals_separate_runs(record):
-    flow = with_rungs(GradientFlow(steps=16))
+    flow = with_horizons(GradientFlow(steps=16))
     assert flow.horizons == (1.25, 2.5, 3.75, 5.0)
-    rungs = record(GradientFlow(steps=16), checks="core").horizons
+    rungs = record(GradientFlow(steps=16)).stopping_times[:-1]
     assert [rung.time for rung in rungs] == [1.25, 2.5, 3.75, 5.0]
     for rung, steps in zip(rungs[:2], (4, 8), strict=True):
         alone = GradientFlow(time=rung.time, steps=steps)
@@ -63,7 +62,7 @@ def test_the_ladder_equals_separate_runs(record):
 
 
 def test_given_steps_keep_the_nearest_times(metric):
-    flow = with_rungs(GradientFlow.paper_simulation())
+    flow = with_horizons(GradientFlow.paper_simulation())
     flow.bind(as_model(nn.Linear(5, 2)), metric)
     shares = np.array(flow.horizons) / flow.time
     np.testing.assert_allclose(shares, [0.25, 0.5, 0.75, 1.0], atol=0.02)
@@ -72,7 +71,7 @@ def test_given_steps_keep_the_nearest_times(metric):
 @pytest.mark.parametrize("flow", [GradientFlow(steps=16), GradientFlow.paper(n_steps=100)])
 def test_twice_the_time_is_twice_the_time(record, flow):
     found = record(flow)
-    rung = found.horizons[-1]
+    rung = found.stopping_times[-1]
     assert rung.time == pytest.approx(2 * flow.time)
     assert rung.n == 1000
     assert rung.loss_ratio > found.tests["loss_ratio"].estimate
@@ -81,7 +80,7 @@ def test_twice_the_time_is_twice_the_time(record, flow):
 def test_the_simulation_s_schedule_can_be_doubled(record):
     flow = GradientFlow.paper_simulation()
     assert flow.doubled().time == pytest.approx(2 * flow.time)
-    assert record(flow).horizons[-1].time == pytest.approx(2 * flow.time)
+    assert record(flow).stopping_times[-1].time == pytest.approx(2 * flow.time)
 
 
 def test_free_directions_only_are_the_limit_of_a_dear_price(record):
@@ -95,9 +94,3 @@ def test_free_directions_only_are_the_limit_of_a_dear_price(record):
 def test_without_free_directions_there_is_no_such_number(record):
     full = QuadraticMetric(np.eye(5))
     assert np.isnan(record(GradientFlow(), full).diagnostics["free_only"])
-
-
-def test_what_was_not_asked_for_is_said(record):
-    skipped = record(GradientFlow(), checks="core").skipped
-    assert {"twice the time", "free directions only"} <= set(skipped)
-    assert Settings().checks.run == "full"

@@ -11,13 +11,6 @@ from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
-STRONGER = Settings(
-    map="flow",
-    metric={"placebos": 0},
-    columns={"output": "probabilities"},
-    decide={"blinded": "stronger"},
-)
-
 
 @pytest.fixture(scope="module")
 def world():
@@ -71,65 +64,41 @@ class Saturated(torch.nn.Module):
         return self.scale * self.inner(x)
 
 
+def misses(record):
+    return any("flow misses unfairness in this model" in warning for warning in record.warnings)
+
+
 def test_an_honest_network_passes_and_flow_and_search_are_shown_together(world):
     people, metric, model = world
-    record = likewise.audit(model, people, metric=metric, map="flow").record
-    assert record.trustworthy
+    record = likewise.audit(model, people, metric=metric, method="gradient_flow").record
+    assert not misses(record)
     assert record.diagnostics["reach"] > 1.05
-    assert {test.map for test in record.beside} == {"flow", "reach"}
+    assert {test.method for test in record.secondary} == {"reach"}
 
 
 def test_rounded_probabilities_pass_the_naive_flow_and_are_caught(world):
     people, metric, model = world
     hidden = Rounded(model)
-    settings = Settings(map="flow", columns={"output": "probabilities"})
+    settings = Settings(method="gradient_flow", columns={"output": "probabilities"})
     naive = likewise.audit(hidden, people, metric=metric, settings=settings.changed(checks="core"))
-    assert naive.outcome != "evidence_of_unfairness"
-    assert "second opinion within reach" in naive.record.skipped
+    assert naive.verdict != "evidence"
     caught = likewise.audit(hidden, people, metric=metric, settings=settings)
-    assert not caught.record.trustworthy
-    assert "the gradient flow misses unfairness in this model" in caught.record.reasons[0]
+    assert misses(caught.record)
 
 
 def test_saturated_logits_are_caught(world):
     people, metric, model = world
-    record = likewise.audit(Saturated(model, 40.0), people, metric=metric, map="flow").record
-    assert not record.trustworthy
-    assert any("misses unfairness" in reason for reason in record.reasons)
-
-
-def test_the_stronger_map_decides_if_the_settings_said_so(world):
-    people, metric, model = world
-    settings = STRONGER
-    record = likewise.audit(Rounded(model), people, metric=metric, settings=settings).record
-    assert record.trustworthy
-    assert record.decided_by.map == "reach"
-    assert record.tests[record.decided_by.test].estimate > record.settings.delta
-
-
-def test_the_stronger_map_brings_its_own_refits(world):
-    people, _, model = world
-    settings = STRONGER
-    record = likewise.audit(Rounded(model), people, settings=settings).record
-    assert record.decided_by.map == "reach"
-    assert record.decided_by.metric == "refitted"
-    alone = settings.changed(map="reach", map__feasible=False)
-    searched = likewise.audit(Rounded(model), people, settings=alone).record
-    for name, test in searched.tests.items():
-        assert record.tests[name] == test
-        assert record.refits[name] == searched.refits[name]
-    # What the flow found stands beside it.
-    assert {(test.map, test.test) for test in record.beside} >= {
-        ("flow", "loss_ratio"),
-        ("flow", "error_rate_ratio"),
-    }
+    record = likewise.audit(
+        Saturated(model, 40.0), people, metric=metric, method="gradient_flow"
+    ).record
+    assert misses(record)
 
 
 def test_disagreement_about_the_tolerance_is_said(world):
     people, metric, model = world
     flow = likewise.GradientFlow(time=0.05)
     with pytest.warns(StatisticalWarning, match="disagree about the tolerance"):
-        record = likewise.audit(model, people, metric=metric, map=flow).record
+        record = likewise.audit(model, people, metric=metric, method=flow).record
     assert any("disagree" in warning for warning in record.warnings)
 
 
@@ -146,9 +115,9 @@ def test_an_invariant_model_is_never_rejected_along_free_directions(world):
             inner[0].weight -= inner[0].weight @ torch.from_numpy(metric.free.T @ metric.free)
         for map in (likewise.GradientFlow(free_only=True, time=50), likewise.Reach()):
             result = likewise.audit(
-                inner, people, metric=metric, map=map, settings=Settings(checks="core")
+                inner, people, metric=metric, method=map, settings=Settings(checks="core")
             )
-            assert result.outcome != "evidence_of_unfairness"
+            assert result.verdict != "evidence"
             assert np.allclose(result.outcomes.ratio, 1, atol=1e-8)
 
 

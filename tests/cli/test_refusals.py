@@ -45,20 +45,23 @@ def audited(world, *flags):
                "--protected", "sex", "--dry-run", *flags)  # fmt: skip
 
 
-def test_inputs_that_were_named_are_not_added_to(world):
-    assert audited(world).exit_code == 0
+def test_columns_that_a_model_reads_are_named_and_not_guessed(world):
+    said = sentence(audited(world))
+    assert "takes 3 inputs" in said
+    assert "--set model.columns=sex,a,b" in said
+    assert audited(world, "--set", "model.columns=sex,a,b").exit_code == 0
     assert "takes 3 features, but the data have 2" in sentence(
-        audited(world, "--set", "columns.inputs=b,a")
+        audited(world, "--set", "model.columns=b,a")
     )
-    assert audited(world, "--set", "columns.inputs=sex,b,a").exit_code == 0
+    assert "reads a column 'c'" in sentence(audited(world, "--set", "model.columns=sex,a,c"))
 
 
-def test_the_positive_class_is_the_models_own(world):
-    assert audited(world, "--set", "columns.positive=yes").exit_code == 0
-    said = sentence(audited(world, "--set", "columns.positive=banana"))
-    assert "columns.positive 'banana' is not a class of the model ('no', 'yes')" in said
-    said = sentence(audited(world, "--set", "columns.positive=no"))
-    assert "columns.positive 'no' cannot be met: class 1 of the model is 'yes'" in said
+def test_labels_are_mapped_to_classes_of_the_model_alone(world):
+    columns = ["--set", "model.columns=sex,a,b"]
+    assert audited(world, *columns, "--label-map", "yes=yes,no=no").exit_code == 0
+    said = sentence(audited(world, *columns, "--label-map", "yes=banana,no=no"))
+    assert "'banana' (label_map), which is not a class" in said
+    assert "'no', 'yes'" in said
 
 
 LONG = "x" * 300
@@ -69,10 +72,10 @@ LONG = "x" * 300
     [
         ("demo", "--out", "{file}"),
         ("audit", "{long}.onnx", "{file}", "--label", "y"),
-        ("audit", "m.onnx", "{file}", "--label", "y", "--json", "{long}/r.json"),
+        ("audit", "m.onnx", "{file}", "--label", "y", "-o", "{long}/r.json"),
         ("audit", "m.onnx", "{long}.csv", "--label", "y"),
         ("monitor", "o.parquet", "--state", "{long}.json"),
-        ("init", "{long}.toml"),
+        ("init", "m.onnx", "{file}", "-o", "{long}.toml"),
     ],
 )
 def test_a_path_that_cannot_be_used_is_no_bug(tmp_path, monkeypatch, command):
@@ -157,19 +160,12 @@ def test_a_key_in_an_address_is_not_in_the_command_of_a_result(monkeypatch):
     assert typed_command().startswith("likewise audit 'http://host/predict?sha256=")
 
 
-def test_pairs_are_parquet_and_their_file_says_so(world):
-    asked = ("pairs", world / "people.csv", "--protected", "sex", "--may-matter", "a", "-o")
-    assert "name a file p.parquet" in sentence(run(*asked, world / "p.safetensors"))
-    assert not (world / "p.safetensors").exists()
-    assert run(*asked, world / "p.parquet").exit_code == 0
-
-
 def test_improve_names_what_is_lacking_and_nothing_else(world):
-    asked = ("improve", world / "people.csv", "--label", "y", "--protected", "sex")
+    asked = ("improve", "model.onnx", world / "people.csv", "--label", "y", "--protected", "sex")
     assert sentence(run(*asked)).endswith("Name the columns that may matter (--may-matter).")
 
 
-@pytest.mark.parametrize("command", ["metric", "pairs"])
+@pytest.mark.parametrize("command", ["metric", "improve"])
 def test_the_help_calls_the_table_as_the_argument_is_called(command):
     said = run(command, "--help").output
     assert "DATA" in said

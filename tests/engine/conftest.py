@@ -81,9 +81,7 @@ def _make_world(folder: Path, n: int = 3000, classes: int = 2) -> World:
         columns__label="y",
         columns__protected=("group", "age"),
         columns__ignore=("w", "household"),
-        map__time=1.0,
-        map__steps=4,
-        map__solver="exponential2",
+        method={"name": "gradient_flow", "time": 1.0, "steps": 4},
     )
     return World(folder, metric, settings)
 

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from likewise.errors import InvalidModel
-from likewise.models import as_model, check, check_rows
+from likewise.models import as_model, check
 
 
 class Around(nn.Module):
@@ -38,14 +38,14 @@ MIXING = {
 @pytest.mark.parametrize("kind", RANDOM)
 def test_a_random_model_is_refused_with_the_reason(kind, rng):
     with pytest.raises(InvalidModel, match=r"is random.*dropout"):
-        check_rows(as_model(Around(RANDOM[kind])), rng.normal(size=(100, 4)))
+        check(as_model(Around(RANDOM[kind])), rng.normal(size=(100, 4)))
 
 
 @pytest.mark.parametrize("kind", MIXING)
 @pytest.mark.parametrize("n", [2, 7, 1000])
 def test_a_model_whose_rows_mix_is_refused_with_the_reason(kind, n, rng):
     with pytest.raises(InvalidModel, match="rows influence each other"):
-        check_rows(as_model(Around(MIXING[kind])), rng.normal(size=(n, 4)))
+        check(as_model(Around(MIXING[kind]), output="logits"), rng.normal(size=(n, 4)))
 
 
 def test_modes_set_in_forward_are_found_by_behaviour(rng):
@@ -58,7 +58,7 @@ def test_modes_set_in_forward_are_found_by_behaviour(rng):
             return self.layers.train()(x)
 
     with pytest.raises(InvalidModel, match=r"influence|random"):
-        check_rows(as_model(Stubborn()), rng.normal(size=(64, 4)))
+        check(as_model(Stubborn()), rng.normal(size=(64, 4)))
 
 
 @pytest.mark.parametrize("mode", [True, False])

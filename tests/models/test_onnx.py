@@ -1,4 +1,3 @@
-import pickle
 import sys
 import warnings
 
@@ -16,9 +15,9 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from likewise.data.encode import Encoder
+from likewise.data.encoder import Encoder
 from likewise.errors import InvalidFile, InvalidModel, MissingExtra
-from likewise.losses import probabilities
+from likewise.loss import probabilities
 from likewise.models import as_model, check, open_model
 
 CLASSIFIERS = {
@@ -42,9 +41,10 @@ def people(rng, k):
     return x, names[np.digitize(x[:, 0] + x[:, 1] ** 2, [0.5, 1.5][: k - 1])]
 
 
-@pytest.mark.parametrize("zipmap", [True, False])
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize(
+    ("kind", "k", "zipmap"),
+    [("logistic", 2, True), ("logistic", 3, False), ("network", 2, False), ("boosting", 3, False)],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_an_onnx_classifier_gives_the_probabilities_of_the_original(kind, k, zipmap, rng, tmp_path):
     x, y = people(rng, k)
@@ -173,8 +173,8 @@ def test_a_graph_that_reads_text_goes_through_decoded_rows(rng, tmp_path):
         proto = to_onnx(whole, initial_types=kinds)
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     opened = open_model(str(tmp_path / "m.onnx"))
-    with pytest.raises(InvalidModel, match=r"reads original columns.*--encoder"):
-        as_model(opened)
+    with pytest.raises(InvalidModel, match=r"reads original columns.*not arrays"):
+        as_model(opened)(np.zeros((2, 3)))
     encoder = Encoder.fit(table)
     model = as_model(opened, encoder=encoder)
     ours = model(encoder.encode(table))
@@ -194,13 +194,6 @@ def test_a_graph_with_a_column_an_input_is_given_columns(rng, tmp_path):
     assert model.card.features == ("a", "b")
     ours = model(frame.to_numpy(copy=True))
     assert np.abs(ours - whole.predict_proba(frame)).max() < 1e-6
-
-
-def test_a_graph_travels_to_another_process(rng, tmp_path):
-    x, y = people(rng, 2)
-    model = as_model(open_model(export(LogisticRegression().fit(x, y), x, tmp_path / "m.onnx")))
-    again = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(again(x), model(x))
 
 
 def test_weights_in_other_files_are_refused(tmp_path):

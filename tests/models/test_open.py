@@ -1,4 +1,5 @@
 import importlib
+import importlib.metadata
 import pickle
 import sys
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from likewise.errors import InvalidFile, InvalidModel, TrustRequired
 from likewise.models import as_model, check, open_model, save_model
+from likewise.settings.choices import MODELS
 
 
 class Trap:
@@ -83,19 +85,6 @@ def test_a_torch_pickle_opens_with_trust(tmp_path):
         open_model(str(tmp_path / "m.pth"), trust=True)
 
 
-def test_an_exported_program_opens_with_trust(tmp_path, rng):
-    module = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
-    batch = torch.export.Dim("batch")
-    program = torch.export.export(module, (torch.zeros(4, 3),), dynamic_shapes=({0: batch},))
-    torch.export.save(program, tmp_path / "m.pt2")
-    model = as_model(open_model(str(tmp_path / "m.pt2"), trust=True))
-    x = rng.normal(size=(50, 3))
-    check(model, x)
-    expected = module(torch.from_numpy(x).float()).detach().numpy()
-    # The archive is run in float64 where the module ran in float32.
-    assert np.allclose(model(x), expected, atol=1e-6)
-
-
 def test_an_export_of_one_batch_size_is_explained(tmp_path, rng):
     program = torch.export.export(nn.Linear(3, 2), (torch.zeros(4, 3),))
     torch.export.save(program, tmp_path / "m.pt2")
@@ -129,13 +118,6 @@ def test_a_damaged_file_is_one_sentence_even_with_trust(suffix, content, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-def test_a_truncated_pickle_is_one_sentence(fitted, tmp_path):
-    content = pickle.dumps(fitted)
-    (tmp_path / "m.pkl").write_bytes(content[: len(content) // 2])
-    with pytest.raises(InvalidFile, match="damaged"):
-        open_model(str(tmp_path / "m.pkl"), trust=True)
-
-
 def test_a_package_that_is_not_installed_is_named(tmp_path):
     (tmp_path / "m.pickle").write_bytes(b"cno_such_package_at_all\nModel\n.")
     with pytest.raises(InvalidFile, match="needs the package 'no_such_package_at_all'"):
@@ -154,3 +136,21 @@ def test_an_unknown_kind_of_file_is_one_sentence(tmp_path):
     (tmp_path / "model.h5").write_bytes(b"1")
     with pytest.raises(InvalidFile, match=r"must end in one of \.safetensors"):
         open_model(str(tmp_path / "model.h5"))
+
+
+def read_weights(content, source):
+    """Read a kind of file that another package knows: two numbers of a logistic model."""
+    slope, offset = map(float, content.split())
+    return lambda rows: 1 / (1 + np.exp(-slope * np.asarray(rows)[:, 0] - offset))
+
+
+def test_another_package_adds_a_kind_of_model_file_by_its_suffix(tmp_path, monkeypatch):
+    point = importlib.metadata.EntryPoint(".weights", f"{__name__}:read_weights", "likewise.models")
+    monkeypatch.setitem(MODELS.__dict__, "installed", {".weights": point})
+    (tmp_path / "model.weights").write_text("2 1")
+    model = as_model(open_model(str(tmp_path / "model.weights")))
+    assert model(np.zeros((2, 1)))[0, 0] == pytest.approx(1 / (1 + np.exp(-1)))
+    assert len(model.card.fingerprint) == 64
+    (tmp_path / "model.other").write_text("2 1")
+    with pytest.raises(InvalidFile, match=r"\.weights"):
+        open_model(str(tmp_path / "model.other"))

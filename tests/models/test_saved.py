@@ -13,20 +13,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from likewise.errors import InvalidFile, InvalidModel, LikewiseError
-from likewise.models import FixedProjection, MeanOfSigmoids, as_model, open_model, save_model
-from likewise.models.layered import Chain
-from likewise.models.model_file import KEY, read_bytes
+from likewise.models import as_model, open_model, save_model
+from likewise.models.layers import Chain
+from likewise.models.model_files import KEY, read_network
+from likewise.models.torch import FixedProjection, MeanOfSigmoids
 
 
 def every_layer() -> nn.Module:
     basis, _ = torch.linalg.qr(torch.randn(6, 2, dtype=torch.float64))
-    body = nn.Sequential(nn.Linear(6, 5), nn.LayerNorm(5), nn.Tanh(), nn.Dropout(0.2))
-    rest = nn.Sequential(nn.Linear(5, 4, bias=False), nn.BatchNorm1d(4), nn.Sigmoid())
-    more = nn.Sequential(nn.LayerNorm(4, elementwise_affine=False), nn.BatchNorm1d(4, affine=False))
-    last = nn.Sequential(nn.GELU(approximate="tanh"), nn.GELU(), nn.Linear(4, 3))
-    module = nn.Sequential(FixedProjection(basis.T), body, nn.ReLU(), rest, more, last).double()
-    module(torch.randn(50, 6, dtype=torch.float64))  # gives the batch norms their statistics
-    return module
+    body = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Dropout(0.2))
+    rest = nn.Sequential(nn.Linear(5, 4, bias=False), nn.Sigmoid())
+    return nn.Sequential(FixedProjection(basis.T), body, nn.ReLU(), rest, nn.Linear(4, 3)).double()
 
 
 @pytest.fixture
@@ -68,14 +65,6 @@ def test_estimators_are_saved_with_their_classes(estimator, tmp_path, rng):
     assert np.array_equal(again(x), as_model(estimator)(x))
 
 
-def test_what_the_outputs_are_is_kept(tmp_path):
-    path = tmp_path / "m.safetensors"
-    save_model(nn.Linear(3, 1), path, output="values")
-    assert as_model(open_model(str(path))).card.task == "regression"
-    save_model(nn.Linear(3, 2), path, output="probabilities")
-    assert as_model(open_model(str(path))).card.output == "probabilities"
-
-
 def test_a_last_sigmoid_is_cut_off(tmp_path):
     path = tmp_path / "m.safetensors"
     save_model(nn.Sequential(nn.Linear(3, 1), nn.Sigmoid()), path, output="probabilities")
@@ -85,19 +74,9 @@ def test_a_last_sigmoid_is_cut_off(tmp_path):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (
-            nn.Sequential(nn.Softmax(dim=1), nn.Linear(3, 2)),
-            "Softmax layer cannot be saved",
-        ),
-        (
-            nn.Sequential(nn.Linear(3, 2), nn.ELU()),
-            "ELU layer cannot be saved",
-        ),
-        (
-            nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, track_running_stats=False)),
-            "BatchNorm",
-        ),
-        (nn.Sequential(nn.ReLU()), "no layers that could be saved"),
+        (nn.Sequential(nn.Softmax(dim=1), nn.Linear(3, 2)), "Softmax layer cannot be saved"),
+        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)), "BatchNorm1d layer cannot be saved"),
+        (LogisticRegression, "is a class"),
     ],
 )
 def test_other_layers_are_not_saved(module, words, tmp_path):
@@ -112,7 +91,7 @@ class Own(nn.Module):
     def __init__(self, forward):
         super().__init__()
         self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
-        self.norm = nn.Sequential(nn.LayerNorm(4), nn.Dropout())
+        self.norm = nn.Sequential(nn.ReLU(), nn.Dropout())
         self.run = forward
 
     def forward(self, x):
@@ -124,7 +103,6 @@ class Own(nn.Module):
     [
         lambda m, x: m.last(torch.relu(m.norm(m.first(x)))),
         lambda m, x: m.last(F.dropout(m.first(x).tanh(), 0.1, m.training)),
-        lambda m, x: m.last(F.gelu(m.first(x), approximate="tanh")),
         lambda m, x: F.sigmoid(m.last(F.relu(m.first(x), inplace=True))),
     ],
 )
@@ -181,11 +159,6 @@ def test_classes_and_outputs_must_agree(tmp_path):
         save_model(nn.Linear(3, 2), tmp_path / "m.safetensors", classes=(None, "b"))
 
 
-def test_rows_to_project_away_must_be_orthonormal():
-    with pytest.raises(InvalidModel, match="not orthonormal"):
-        FixedProjection(torch.ones(2, 3))
-
-
 def test_a_mixture_of_logistic_models_is_saved(tmp_path, rng):
     weight = torch.tensor([3.0, 1.0], dtype=torch.float64)
     module = nn.Sequential(nn.Linear(3, 2, dtype=torch.float64), MeanOfSigmoids(weight))
@@ -218,17 +191,13 @@ def described(**changes):
     return save(tensors, {KEY: json.dumps(about)})
 
 
-def test_the_small_model_itself_is_good():
-    assert as_model(read_bytes(described(), "m")).card.n_features == 3
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": 2}, "newer version"),
-        ({"format": 0}, "other entries"),
-        ({"format": "1"}, "other entries"),
-        ({"extra": 1}, "other entries"),
+        ({"format": 2}, "not of format 1"),
+        ({"format": 0}, "not of format 1"),
+        ({"format": "1"}, "not of format 1"),
+        ({"extra": 1}, "not of format 1"),
         ({"output": "code"}, "neither logits"),
         ({"output": ["logits"]}, "neither logits"),
         ({"classes": "ab"}, "not a list of values"),
@@ -237,33 +206,17 @@ def test_the_small_model_itself_is_good():
         ({"classes": [1, 2, 3]}, "3 classes for 2 outputs"),
         ({"layers": []}, "belong to no layer"),
         ({"layers": {}}, "not a list of named"),
-        ({"layers": ["Linear"]}, "not a list of named"),
-        ({"layers": [{"layer": 3}]}, "not a list of named"),
+        ({"layers": [3]}, "not a list of named"),
         ({"layers": [{"layer": "__import__('os')"}]}, "not in the list"),
-        ({"layers": [{"layer": "Conv1d"}]}, "not in the list"),
-        ({"layers": [{"layer": "Linear", "device": "cuda"}]}, "other options"),
-        ({"layers": [{"layer": "ReLU"}]}, "wrong weights"),
-        ({"layers": [{"layer": "FixedProjection"}]}, "wrong weights"),
-        ({"layers": [{"layer": "GELU", "approximate": "x"}]}, "wrong weights"),
-        ({"layers": [{"layer": "Linear"}, {"layer": "GELU", "approximate": []}]}, "GELU is"),
-        ({"layers": [{"layer": "Linear"}, {"layer": "Linear"}]}, "wrong weights"),
-        (
-            {"layers": [{"layer": "Linear"}, {"layer": "LayerNorm", "width": 9, "eps": 1e-5}]},
-            "LayerNorm takes 9 columns, but is given 2",
-        ),
-        (
-            {"layers": [{"layer": "Linear"}, {"layer": "LayerNorm", "width": 2, "eps": "0"}]},
-            "eps is not",
-        ),
-        (
-            {"layers": [{"layer": "Linear"}, {"layer": "LayerNorm", "width": -1, "eps": 0.1}]},
-            "needs a width",
-        ),
+        ({"layers": [{"layer": "ReLU"}]}, "ReLU has weights bias, weight"),
+        ({"layers": [{"layer": "FixedProjection"}]}, "has weights bias, weight"),
+        ({"layers": [{"layer": "Linear"}, {"layer": "Linear"}]}, "has weights of no name"),
+        ({"layers": [{"layer": "ReLU"}] * 30_000}, "it has 30000 layers, more than 1000"),
     ],
 )
 def test_a_hostile_description_is_one_sentence(changes, words):
     with pytest.raises(InvalidFile, match=words) as caught:
-        read_bytes(described(**changes), "m.safetensors")
+        read_network(described(**changes), "m.safetensors")
     assert str(caught.value).startswith("'m.safetensors' is damaged")
     assert "\n" not in str(caught.value)
 
@@ -271,38 +224,56 @@ def test_a_hostile_description_is_one_sentence(changes, words):
 @pytest.mark.parametrize(
     ("name", "tensor", "words"),
     [
-        ("0.weight", torch.ones(3), "matrix has shape"),
-        ("0.weight", torch.ones(2, 0), "matrix has shape"),
+        ("0.weight", torch.ones(3), "a weight of Linear has shape"),
+        ("0.weight", torch.ones(2, 0), "a weight of Linear has shape"),
         ("0.weight", torch.full((2, 3), torch.inf), "not finite"),
         ("0.weight", torch.ones(2, 3, dtype=torch.int64), "not finite numbers"),
         ("0.bias", torch.ones(5), r"a bias has shape \(5,\)"),
-        ("0.basis", torch.ones(2, 3), "wrong weights"),
+        ("0.basis", torch.ones(2, 3), "has weights basis"),
         ("7.weight", torch.ones(2, 3), "belong to no layer"),
         ("-1.weight", torch.ones(2, 3), "belong to no layer"),
-        ("0.weight.more", torch.ones(2, 3), "wrong weights"),
+        ("0.weight.more", torch.ones(2, 3), r"has weights .*weight\.more"),
     ],
 )
 def test_hostile_weights_are_one_sentence(name, tensor, words):
     tensors = load(described()) | {name: tensor}
     about = {"format": 1, "output": "logits", "classes": [], "layers": [{"layer": "Linear"}]}
     with pytest.raises(InvalidFile, match=words):
-        read_bytes(save(tensors, {KEY: json.dumps(about)}), "m")
+        read_network(save(tensors, {KEY: json.dumps(about)}), "m")
 
 
 def test_a_projection_that_is_none_is_one_sentence():
-    layers = [{"layer": "FixedProjection"}]
-    about = {"format": 1, "output": "logits", "classes": [], "layers": layers}
+    about = {
+        "format": 1,
+        "output": "logits",
+        "classes": [],
+        "layers": [{"layer": "FixedProjection"}],
+    }
     content = save({"0.basis": torch.ones(2, 3)}, {KEY: json.dumps(about)})
     with pytest.raises(InvalidFile, match="not orthonormal"):
-        read_bytes(content, "m")
+        read_network(content, "m")
+
+
+def test_layers_that_do_not_fit_are_one_sentence():
+    two = {
+        f"{j}.{n}": torch.ones(*s) for j in "01" for n, s in (("weight", (2, 3)), ("bias", (2,)))
+    }
+    about = {
+        "format": 1,
+        "output": "logits",
+        "classes": [],
+        "layers": [{"layer": "Linear"}, {"layer": "Linear"}],
+    }
+    with pytest.raises(InvalidFile, match="do not fit each other"):
+        read_network(save(two, {KEY: json.dumps(about)}), "m")
 
 
 def test_a_deeply_nested_or_endless_description_is_refused():
     weights = {"0.weight": torch.ones(2, 3)}
     with pytest.raises(InvalidFile, match="not JSON"):
-        read_bytes(save(weights, {KEY: "[" * 100_000}), "m")
+        read_network(save(weights, {KEY: "[" * 100_000}), "m")
     with pytest.raises(InvalidFile, match="characters"):
-        read_bytes(save(weights, {KEY: " " * 1_100_000}), "m")
+        read_network(save(weights, {KEY: " " * 1_100_000}), "m")
 
 
 def test_half_precision_of_either_kind_is_read(tmp_path, rng):
@@ -311,7 +282,7 @@ def test_half_precision_of_either_kind_is_read(tmp_path, rng):
         module = nn.Linear(3, 2).to(dtype)
         tensors = {"0.weight": module.weight.data, "0.bias": module.bias.data}
         about = {"format": 1, "output": "logits", "classes": [], "layers": [{"layer": "Linear"}]}
-        model = as_model(read_bytes(save(tensors, {KEY: json.dumps(about)}), "m"))
+        model = as_model(read_network(save(tensors, {KEY: json.dumps(about)}), "m"))
         expected = module.double()(torch.from_numpy(x)).detach().numpy()
         assert np.allclose(model(x), expected, rtol=1e-13, atol=1e-14)
         save_model(nn.Linear(3, 2).to(dtype), tmp_path / "m.safetensors")
@@ -319,7 +290,7 @@ def test_half_precision_of_either_kind_is_read(tmp_path, rng):
 
 def test_weights_of_another_tool_are_explained():
     with pytest.raises(InvalidFile, match=r"likewise\.save_model"):
-        read_bytes(save({"fc.weight": torch.ones(2, 3)}), "m")
+        read_network(save({"fc.weight": torch.ones(2, 3)}), "m")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.999])
@@ -338,7 +309,7 @@ def test_any_damage_is_an_error_of_ours_or_none(data):
         place = data.draw(st.integers(0, len(content) - 1))
         content[place] = data.draw(st.integers(0, 255))
     try:
-        opened = read_bytes(bytes(content), "m").content
+        opened = read_network(bytes(content), "m").content
     except InvalidFile as error:
         opened = str(error)
     assert isinstance(opened, Chain) or "\n" not in opened
@@ -349,11 +320,4 @@ def test_any_damage_is_an_error_of_ours_or_none(data):
 def test_any_bytes_are_an_error_of_ours(text, size):
     for content in (text.encode(), struct.pack("<Q", size) + text.encode()):
         with pytest.raises(InvalidFile):
-            read_bytes(content, "m")
-
-
-def test_a_file_that_says_nothing_about_its_weights_is_one_sentence():
-    content = save({"0.weight": torch.zeros(1, 3)}, {"a": "b"})
-    header = content[8:].replace(b'{"a":"b"}', b"null     ")
-    with pytest.raises(InvalidFile, match="not the layers they belong to"):
-        read_bytes(content[:8] + header, "model.safetensors")
+            read_network(content, "m")

@@ -114,7 +114,7 @@ def test_a_truncated_file_is_one_sentence(good):
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("likewise.models.skops_file.LARGEST", 1_000_000)
+    monkeypatch.setattr("likewise.models.model_files.MOST_UNPACKED", 1_000_000)
     path = tmp_path / "m.skops"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("schema.json", b" " * 5_000_000)

@@ -21,11 +21,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import likewise
-from likewise.engine.meeting import by_columns
-from likewise.engine.prepare import own_encoder
 from likewise.errors import InvalidModel, InvalidSettings
-from likewise.losses import decide
+from likewise.handle import adapt
+from likewise.loss import decide
 from likewise.models import as_model
+from likewise.models.adapt import table_model
 from likewise.settings import Settings
 
 N = 120
@@ -91,14 +91,7 @@ def ready(estimator, label="y"):
     others = [name for name in ("y", "three", "wage") if name != label]
     frame = people()[N:].drop(columns=others)
     data = likewise.read(frame, label=label, protected=["sex"], raw=True)
-    model = as_model(
-        estimator,
-        table=data.table,
-        protected=("sex",),
-        labels=data.y,
-        own=own_encoder(estimator, data),
-    )
-    return model, data
+    return adapt(estimator, data, traits=("sex",))[0], data
 
 
 @pytest.mark.parametrize("name", WRAPPED)
@@ -106,7 +99,7 @@ def test_what_is_decided_is_what_the_estimator_decides(name):
     frame = people()
     estimator = WRAPPED[name].fit(frame[:N][COLUMNS], frame["y"][:N])
     model, data = ready(estimator)
-    out = by_columns(model, data)(data.table)
+    out = table_model(model, data)(data.table)
     theirs = estimator.predict(frame[N:][COLUMNS])
     assert decide(out, model.card.output, model.card.threshold).tolist() == theirs.tolist()
     assert 0 < theirs.mean() < 1
@@ -119,7 +112,7 @@ def test_scores_of_three_classes_are_decisions(last):
     frame = people()
     estimator = whole(last).fit(frame[:N][COLUMNS], frame["three"][:N])
     model, data = ready(estimator, "three")
-    out = by_columns(model, data)(data.table)
+    out = table_model(model, data)(data.table)
     assert decide(out, model.card.output).tolist() == list(estimator.predict(frame[N:][COLUMNS]))
 
 
@@ -134,7 +127,7 @@ def test_a_transformed_target_is_predicted_in_its_own_unit(inside):
     ).fit(frame[:N][COLUMNS], frame["wage"][:N])
     model, data = ready(estimator, "wage")
     theirs = estimator.predict(frame[N:][COLUMNS])
-    assert by_columns(model, data)(data.table)[:, 0] == pytest.approx(theirs, rel=1e-12)
+    assert table_model(model, data)(data.table)[:, 0] == pytest.approx(theirs, rel=1e-12)
 
 
 def test_a_threshold_on_scores_of_a_model_with_probabilities_is_refused():

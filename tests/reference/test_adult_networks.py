@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from likewise.data import adult as read_adult
-from likewise.maps.flow import GradientFlow
-from likewise.maps.observe import observe
-from likewise.metrics.quadratic import ProjectionMetric
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import ProjectionMetric
+from likewise.methods.observe import observe
 from likewise.models import as_model
-from likewise.models.torch_layers import FixedProjection
+from likewise.models.torch import FixedProjection
 from likewise.outcomes import Outcomes
-from likewise.scale.executors import block_size, run_blocks
+from likewise.run.executors import block_size, run_blocks
+from likewise_studies.datasets import adult as read_adult
 
 Z = 1.6448536
 

@@ -6,8 +6,8 @@ import torch
 from scipy.integrate import solve_ivp
 from scipy.special import wrightomega
 
-from likewise.maps.flow import GradientFlow
-from likewise.metrics.quadratic import QuadraticMetric, ignoring
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import QuadraticMetric, ignoring
 from likewise.models import as_model
 
 
@@ -28,7 +28,7 @@ def logistic(theta, bias=0.3):
 
 
 @pytest.mark.parametrize("time", [0.1, 1.0, 5.0, 40.0])
-@pytest.mark.parametrize("solver", ["rk4", "exponential2", "exponential4"])
+@pytest.mark.parametrize("solver", ["rk4", "exponential", "exponential_rk2"])
 def test_free_only_logistic_flows_follow_the_closed_form(time, solver, rng):
     theta = [1.2, -0.7, 0.4]
     model, metric = logistic(theta), ignoring(rng.normal(size=(2, 3)))
@@ -36,7 +36,7 @@ def test_free_only_logistic_flows_follow_the_closed_form(time, solver, rng):
     y = rng.integers(0, 2, size=200)
     sign = 2 * y - 1
     c = float(np.square(metric.free @ np.array(theta)).sum())
-    steps = {"rk4": 200, "exponential2": 1000, "exponential4": 200}[solver]
+    steps = {"rk4": 200, "exponential": 8000, "exponential_rk2": 8000}[solver]
     flow = GradientFlow(time=time, solver=solver, steps=steps, free_only=True)
     moved = flow.bind(model, metric)(x, y).x
     before, after = (sign * model(at)[:, 0] for at in (x, moved))
@@ -78,8 +78,8 @@ def test_the_penalised_flow_agrees_with_scipy(sigma, rng):
     theirs = solve_ivp(velocity, (0, time), x0.ravel(), method="LSODA", rtol=1e-10, atol=1e-12).y[
         :, -1
     ]
-    for steps in (16, 64):
+    for steps in (16, 256):
         ours = GradientFlow(lam=lam, time=time, steps=steps).bind(model, metric)(x0, y).x
-        # Order four: four times the steps are over a hundred times as accurate.
-        limit = {16: 1e-5, 64: 1e-7}[steps]
+        # Across the penalty the order is lower than along free directions.
+        limit = {16: 1e-4, 256: 1e-7}[steps]
         np.testing.assert_allclose(ours.ravel(), theirs, rtol=0, atol=limit)

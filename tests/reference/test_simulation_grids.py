@@ -8,12 +8,12 @@ import pytest
 from jaxtyping import Float
 from scipy.special import expit
 
-from likewise.losses import Loss
-from likewise.maps.flow import GradientFlow
-from likewise.maps.observe import observe
-from likewise.metrics.quadratic import QuadraticMetric
+from likewise.loss import Loss
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import QuadraticMetric
+from likewise.methods.observe import observe
 from likewise.models.base import Model, ModelCard
-from likewise.scale.executors import run_blocks
+from likewise.run.executors import run_blocks
 
 THETA = np.round(np.arange(-4, 4.01, 0.4), 10)
 

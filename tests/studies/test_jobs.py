@@ -6,9 +6,8 @@ import os
 
 import pytest
 
-from likewise.errors import Untrustworthy
-from likewise_studies.jobs import run_jobs
-from likewise_studies.journal import Journal
+from likewise.errors import InvalidFile, Untrustworthy
+from likewise_studies.jobs import FinishedJobs, run_jobs
 
 # Functions that a fresh process can import.
 JOBS = {f"factorial {n}": (math.factorial, (n,)) for n in range(6)}
@@ -19,7 +18,7 @@ def test_jobs_in_turn_give_their_results_in_order(tmp_path):
     seen = []
     found = run_jobs(
         JOBS,
-        Journal(tmp_path / "j", "k"),
+        FinishedJobs(tmp_path / "j", "k"),
         workers=1,
         words="counting",
         progress=lambda *told: seen.append(told),
@@ -31,7 +30,7 @@ def test_jobs_in_turn_give_their_results_in_order(tmp_path):
 
 
 def test_finished_jobs_are_not_run_again(tmp_path):
-    journal = Journal(tmp_path / "j", "k")
+    journal = FinishedJobs(tmp_path / "j", "k")
     for name, result in list(EXPECTED.items())[:4]:
         journal.add(name, result)
     # These would fail if they were run.
@@ -44,7 +43,7 @@ def test_finished_jobs_are_not_run_again(tmp_path):
 
 
 def test_a_failing_job_keeps_what_was_finished_before(tmp_path):
-    journal = Journal(tmp_path / "j", "k")
+    journal = FinishedJobs(tmp_path / "j", "k")
     with pytest.raises(ZeroDivisionError):
         run_jobs(
             {"a": (math.factorial, (3,)), "b": (operator.truediv, (1, 0))},
@@ -60,7 +59,7 @@ def test_a_failing_job_keeps_what_was_finished_before(tmp_path):
 def test_processes_give_the_same_and_leave_the_environment_alone(tmp_path):
     before = dict(os.environ)
 
-    found = run_jobs(JOBS, Journal(tmp_path / "j", "k"), workers=2, words="")
+    found = run_jobs(JOBS, FinishedJobs(tmp_path / "j", "k"), workers=2, words="")
 
     assert found == EXPECTED
     assert dict(os.environ) == before
@@ -68,10 +67,53 @@ def test_processes_give_the_same_and_leave_the_environment_alone(tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_that_dies_is_one_sentence_and_costs_no_finished_job(tmp_path):
-    journal = Journal(tmp_path / "j", "k")
+    journal = FinishedJobs(tmp_path / "j", "k")
     jobs = {**JOBS, "dies": (os._exit, (9,)), "after": (math.factorial, (7,))}
 
     with pytest.raises(Untrustworthy, match="Run the same command again"):
         run_jobs(jobs, journal, workers=2, words="")
 
     assert set(journal.read()) <= {*EXPECTED, "after"}
+
+
+def test_what_was_added_is_read_again(tmp_path):
+    journal = FinishedJobs(tmp_path / "journal.jsonl", "key")
+    journal.add("a", {"value": 1.5})
+    journal.add("b", [1, 2])
+
+    assert FinishedJobs(journal.path, "key").read() == {"a": {"value": 1.5}, "b": [1, 2]}
+
+
+def test_no_journal_is_an_empty_one(tmp_path):
+    assert FinishedJobs(tmp_path / "none", "key").read() == {}
+
+
+def test_pieces_of_other_choices_are_left_alone(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    FinishedJobs(path, "old").add("a", 1)
+    FinishedJobs(path, "new").add("a", 2)
+
+    assert FinishedJobs(path, "old").read() == {"a": 1}
+    assert FinishedJobs(path, "new").read() == {"a": 2}
+
+
+@pytest.mark.parametrize("length", range(0, 60, 7))
+def test_a_line_cut_anywhere_costs_that_piece_alone(tmp_path, length):
+    journal = FinishedJobs(tmp_path / "journal.jsonl", "key")
+    journal.add("a", 1)
+    whole = journal.path.read_bytes()
+    journal.add("b", 2)
+    cut = journal.path.read_bytes()[: len(whole) + length]
+    journal.path.write_bytes(cut)
+
+    journal.add("c", 3)
+
+    found = journal.read()
+    assert found["a"] == 1
+    assert found["c"] == 3
+    assert found.get("b") in (None, 2)
+
+
+def test_a_journal_that_cannot_be_read_is_one_sentence(tmp_path):
+    with pytest.raises(InvalidFile, match="cannot be read"):
+        FinishedJobs(tmp_path, "key").read()

@@ -11,25 +11,15 @@ import pytest
 from rich.cells import cell_len
 
 from likewise_studies import figures, summary
-from likewise_studies.alike import Alike
-from likewise_studies.further import FurtherRow
-from likewise_studies.output import write
+from likewise_studies.command import write
 from likewise_studies.published import METHODS, NOTES
 from likewise_studies.reproduction import Reproduction
-from likewise_studies.shuffled import Shuffled
+from likewise_studies.secondary import Paired, Shuffled
 from likewise_studies.stopping_time import times_csv, times_table
 from likewise_studies.study import Inferred, Row
 from likewise_studies.text_tables import Table, number, spread
 
-ALIKE = Alike({"sex": 1.3, "race": 1.04}, "Female", 1.52, 1.48, "evidence_of_unfairness")
-
-
-def made_up_remedies(splits: int = 3) -> list[FurtherRow]:
-    names = ("Counterpart training", "SenSeI")
-    return [
-        FurtherRow("adult", name, split, 0.8, 0.7, ALIKE, 1.0)
-        for split, name in itertools.product(range(splits), names)
-    ]
+PAIRED = Paired({"sex": 1.9, "race": 1.04}, "Female → Male", 1.9, 1.48, 2.3, "evidence")
 
 
 def made_up_rows(splits: int = 3) -> list[Row]:
@@ -55,7 +45,7 @@ def made_up_rows(splits: int = 3) -> list[Row]:
             flow=inferred,
             reach=inferred,
             shuffled=shuffled,
-            alike=ALIKE,
+            paired=PAIRED,
             train_seconds=1.0,
             audit_seconds=1.0,
         )
@@ -94,8 +84,7 @@ def test_a_table_is_aligned_although_a_tilde_takes_no_room():
         summary.paper_table("adult", "Adult", made_up_rows()),
         summary.honest_table("Adult", made_up_rows()),
         summary.shuffled_table("COMPAS", made_up_rows()),
-        summary.alike_table("COMPAS", made_up_rows()),
-        summary.alike_table("COMPAS, further remedies", made_up_remedies()),
+        summary.paired_table("COMPAS", made_up_rows()),
         times_table(made_up_paths()),
     ],
     ids=lambda table: table.title[:30],
@@ -120,12 +109,10 @@ def test_shuffled_traits_are_counted_over_all_splits():
     assert "0.50" in text  # one of two shuffles is rejected
 
 
-def test_remedies_stand_apart_from_the_methods_of_the_paper():
-    text = summary.alike_table("Adult, further remedies", made_up_remedies()).text()
-
-    assert "Baseline" not in text
-    assert "Counterpart training" in text
-    assert "further" in summary.study_json("adult", made_up_rows(), made_up_remedies())
+def test_matched_pairs_are_shown_with_their_interval():
+    text = summary.paired_table("Adult", made_up_rows()).text()
+    assert "CI low" in text
+    assert "1.480" in text
 
 
 def test_means_and_deviations_are_over_splits():

@@ -7,13 +7,13 @@ import pytest
 import torch
 from scipy.special import expit
 
-from likewise.data import simulation
-from likewise.inference.ratio_tests import LossRatioTest
-from likewise.maps.flow import GradientFlow
-from likewise.metrics.quadratic import QuadraticMetric
-from likewise.scale.executors import Threads
+from likewise import audit
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import QuadraticMetric
+from likewise.run.executors import Threads
 from likewise.settings import Settings
-from likewise.walk import audit
+from likewise.stats.loss_ratio import LossRatioTest
+from likewise_studies.datasets import simulated_people
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
 from likewise_studies.simulation import (
     ANGLES,
@@ -24,7 +24,7 @@ from likewise_studies.simulation import (
     statistic_grid,
 )
 
-people = simulation()
+people = simulated_people()
 
 
 @pytest.mark.slow
@@ -75,9 +75,9 @@ def test_one_cell_is_the_public_audit(variant, angle, row, column):
         model,
         people,
         metric=QuadraticMetric(sigma),
-        map=GradientFlow.paper_simulation(),
+        method=GradientFlow.paper_simulation(),
         settings=Settings(checks="core"),
-        run=Threads(1),
+        executor=Threads(1),
     ).outcomes
 
     expected = statistic_grid(people, angle, VARIANTS[variant])[row, column]

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from helpers import outcomes_of
-from likewise.inference.ratio_tests import ErrorRateRatioTest, LossRatioTest, MeanLossRatioTest
+from likewise.stats.error_rate_ratio import ErrorRateRatioTest
+from likewise.stats.loss_ratio import LossRatioTest, MeanLossRatioTest
 
 DELTA = 1.25
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from likewise.ode.integrate import Steps, constant, integrate, power_decay
-from likewise.ode.solvers import RK4, Euler
+from likewise.methods.solvers import RK4, Euler, Steps, integrate, power_decay
 
 
 def bound(h: float, m: float, d: int, lipschitz: float, time: float) -> float:
@@ -26,7 +25,7 @@ def test_the_error_of_euler_is_within_the_bound(n_steps):
     # g(x) = -x has L = 1, and J g(x) = x, so m = max |x0|: everything is known.
     x0 = np.array([[1.0, -2.0, 0.5]])
     h = 2.0 / n_steps
-    assert 0 < error(constant(h, n_steps), x0) <= bound(h, 2.0, 3, 1.0, 2.0)
+    assert 0 < error((h,) * n_steps, x0) <= bound(h, 2.0, 3, 1.0, 2.0)
 
 
 @settings(max_examples=25)
@@ -48,9 +47,9 @@ def test_the_bound_holds_for_a_loss_with_known_curvature(slope, n_steps):
         return -slope * expit(-slope * x)
 
     time, lipschitz = 2.0, slope**2 / 4
-    steps = constant(time / n_steps, n_steps)
+    steps = (time / n_steps,) * n_steps
     coarse = integrate(field, x0, steps, Euler()).x
-    exact = integrate(field, x0, constant(time / 200, 200), RK4()).x
+    exact = integrate(field, x0, (time / 200,) * 200, RK4()).x
     limit = bound(time / n_steps, slope**3 / 4, 1, lipschitz, time)
     # The allowance is the error of the reference: order four at h = 0.01.
     assert np.abs(coarse - exact).max() <= limit + 1e-6

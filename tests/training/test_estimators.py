@@ -1,154 +1,280 @@
 """The contract that all training methods share."""
 
-import dataclasses
 import pickle
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+import sklearn
 import torch
 from sklearn.base import clone
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from likewise.errors import InvalidData, InvalidSettings, LikewiseError, TrainingWarning
 from likewise.training import (
     BaselineClassifier,
+    FairBoostingClassifier,
     ProjectClassifier,
     ReductionsClassifier,
+    SenSeIClassifier,
     SenSRClassifier,
 )
+from likewise.training.sklearn_compat import EXPECTED_FAILED_CHECKS
 
-SMALL = [
+NETWORKS = [
     BaselineClassifier(max_iter=5),
     ProjectClassifier(max_iter=5),
     ReductionsClassifier(max_iter=5),
     SenSRClassifier(max_iter=5),
+    SenSeIClassifier(max_iter=3, attack_steps=2),
 ]
-NEEDING_TRAITS = SMALL[1:]
+OTHERS = [
+    FairBoostingClassifier(max_iter=3, neighbours=4),
+    FairBoostingClassifier(max_iter=3, neighbours=4, may_matter=(), weight=0.5),
+]
+ALL = [*NETWORKS, *OTHERS]
+FAMILY = {
+    ReductionsClassifier: "reductions",
+    FairBoostingClassifier: "boosting",
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class People:
-    x: np.ndarray
-    y: np.ndarray
-    trait: np.ndarray
+def name_of(estimator: Any) -> str:
+    return type(estimator).__name__
 
 
-@pytest.fixture
-def people(rng: np.random.Generator) -> People:
-    """People of two groups; the first feature tells the group, the label leans on it."""
-    trait = rng.integers(0, 2, 600)
-    x = rng.normal(size=(600, 4))
-    x[:, 0] += 2 * trait
-    y = (x[:, 0] + x[:, 1] + rng.normal(size=600) > 1).astype(int)
-    return People(x, y, trait)
+def people(n: int = 600, seed: int = 8) -> pd.DataFrame:
+    """Return people of two groups; the first feature tells the group, the label leans on it."""
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 4))
+    x[:, 0] += 2 * sex
+    y = x[:, 0] + x[:, 1] + rng.normal(size=n) > 1
+    frame = pd.DataFrame(x, columns=["zone", "age", "years", "hours"])
+    return frame.assign(sex=np.where(sex, "f", "m"), paid=np.where(y, "yes", "no"))
+
+
+X = ["zone", "age", "years", "hours"]
 
 
 @pytest.mark.filterwarnings("ignore::likewise.errors.TrainingWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize(
-    "estimator",
-    [*SMALL, BaselineClassifier(max_iter=60, learning_rate=0.01)],
-    ids=lambda e: f"{type(e).__name__}-{e.max_iter}",
+    "estimator", [*ALL, BaselineClassifier(max_iter=60, learning_rate=0.01)], ids=name_of
 )
-def test_scikit_learn_accepts_the_estimator(estimator):
-    results = check_estimator(estimator, on_fail="raise")
+def test_scikit_learns_checks_pass_but_for_those_listed_with_reasons(estimator):
+    expected = EXPECTED_FAILED_CHECKS[FAMILY.get(type(estimator), "networks")]
+    results = check_estimator(estimator, expected_failed_checks=dict(expected), on_fail="raise")
+    statuses = [result["status"] for result in results]
+    assert statuses.count("passed") > 45
+    assert statuses.count("xfail") <= len(expected)
 
-    assert sum(result["status"] == "passed" for result in results) > 50
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_protected_columns_are_named_or_passed_and_are_no_features(estimator):
+    table = people()
+    seeded = clone(estimator)
+    if "random_state" in seeded.get_params():
+        seeded.set_params(random_state=0)
+    passed = clone(seeded).fit(table[X], table["paid"], protected=table["sex"])
+    named = clone(seeded).set_params(protected="sex")
+    for frame in (table, pl.from_pandas(table)):
+        columns = frame[[*X, "sex"]]
+        model = clone(named).fit(columns, frame["paid"])
+        assert list(model.feature_names_in_) == X
+        for shown in (columns, frame[X]):
+            np.testing.assert_array_equal(
+                model.predict_proba(shown), passed.predict_proba(table[X])
+            )
+    numbers = np.column_stack([table[X].to_numpy(), table["sex"] == "m"])
+    by_number = clone(seeded).set_params(protected=4).fit(numbers, table["paid"])
+    np.testing.assert_allclose(
+        by_number.predict_proba(numbers), passed.predict_proba(table[X]), rtol=1e-12
+    )
+    with pytest.raises(InvalidSettings, match="named in the constructor and passed to fit"):
+        clone(named).fit(table[[*X, "sex"]], table["paid"], protected=table["sex"])
+    with pytest.raises(
+        InvalidSettings, match=r"no column 'sexx' for protected. Did you mean 'sex'"
+    ):
+        clone(seeded).set_params(protected="sexx").fit(table[[*X, "sex"]], table["paid"])
+    with pytest.raises(InvalidData, match=r"shape \(3,\) for 600 people"):
+        clone(seeded).fit(table[X], table["paid"], protected=[1, 2, 3])
 
 
-@pytest.mark.parametrize("estimator", SMALL, ids=lambda e: type(e).__name__)
-def test_the_same_random_state_gives_the_same_model(estimator, people):
+def test_metadata_routing_passes_protected_attributes_and_weights_through_a_pipeline_and_a_search():
+    table = people(300)
+    sex, weight = table["sex"].to_numpy(), np.linspace(0.5, 1.5, len(table))
+    with sklearn.config_context(enable_metadata_routing=True):
+        last = FairBoostingClassifier(may_matter=[1], max_iter=3, random_state=0)
+        last.set_fit_request(protected=True, sample_weight=True)
+        last.set_score_request(sample_weight=True)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), last)
+        search = GridSearchCV(pipeline, {"fairboostingclassifier__weight": [0.1, 1.0]}, cv=2)
+        search.fit(table[X], table["paid"], protected=sex, sample_weight=weight)
+    best = clone(search.best_estimator_)
+    best.fit(
+        table[X],
+        table["paid"],
+        fairboostingclassifier__protected=sex,
+        fairboostingclassifier__sample_weight=weight,
+    )
+    np.testing.assert_array_equal(best.predict_proba(table[X]), search.predict_proba(table[X]))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        BaselineClassifier(max_iter=400, learning_rate=0.01, random_state=0),
+        SenSeIClassifier(rho=0.5, max_iter=300, learning_rate=0.01, random_state=0),
+        SenSRClassifier(subspace_rate=0.1, max_iter=300, learning_rate=0.01, random_state=0),
+        ReductionsClassifier(random_state=0),
+        FairBoostingClassifier(weight=0.1),
+    ],
+    ids=name_of,
+)
+def test_weights_say_whom_the_model_fits(estimator):
+    table = people()
+    x = table[X]
+    # Half of the people have the opposite label: weights decide which half is believed.
+    half = np.arange(len(table)) % 2 == 0
+    y = np.where(half, table["paid"], np.where(table["paid"] == "yes", "no", "yes"))
+    for believed in (half, ~half):
+        weight = np.where(believed, 1.0, 0.05)
+        model = clone(estimator).fit(x, y, sample_weight=weight, protected=table["sex"])
+        assert (model.predict(x) == y)[believed].mean() > 0.6
+    without = clone(estimator).fit(x, y, sample_weight=half.astype(float), protected=table["sex"])
+    alone = clone(estimator).fit(x[half], y[half], protected=table["sex"][half])
+    if name_of(estimator) != "ReductionsClassifier":  # which draws people
+        np.testing.assert_allclose(without.predict_proba(x), alone.predict_proba(x), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SenSRClassifier(max_iter=400, learning_rate=1e-3, random_state=0),
+        SenSeIClassifier(max_iter=400, random_state=0),
+        FairBoostingClassifier(balanced=True, random_state=0),
+        FairBoostingClassifier(balanced=True, may_matter=["years"], random_state=0),
+    ],
+    ids=["SenSR", "SenSeI", "boosting", "boosting, a column that says nothing may matter"],
+)
+@pytest.mark.filterwarnings("ignore:The least:likewise.errors.TrainingWarning")
+def test_defaults_do_not_destroy_accuracy_and_say_what_they_chose(estimator):
+    table, test = people(1500, 1), people(1500, 2)
+    parameter, (none, *strengths) = type(estimator).strength
+
+    def accuracy(model):
+        model.fit(table[X], table["paid"], protected=table["sex"])
+        return balanced_accuracy_score(test["paid"], model.predict(test[X]))
+
+    plain = accuracy(clone(estimator).set_params(**{parameter: none}))
+    chosen = clone(estimator)
+    # Two points on 300 held-out people, whose standard error is about two points, too.
+    assert accuracy(chosen) > plain - 0.06
+    value = getattr(chosen, f"{parameter}_")
+    assert value in strengths
+    assert chosen.held_out_[value] >= chosen.held_out_[none] - 0.02 or value == strengths[0]
+    stronger = [v for v in strengths if v > value]
+    assert all(chosen.held_out_[v] < chosen.held_out_[none] - 0.02 for v in stronger[:1])
+
+
+def test_a_strength_that_costs_too_much_even_at_its_least_is_said(monkeypatch):
+    monkeypatch.setattr(FairBoostingClassifier, "strength", ("weight", (0.0, 1.0)))
+    table = people()
+    model = FairBoostingClassifier(may_matter=["years"], balanced=True, max_iter=20)
+    with pytest.warns(TrainingWarning, match="least weight tried, 1, loses .* more than 0.02"):
+        model.fit(table[X], table["paid"], protected=table["sex"])
+    assert model.weight_ == 1
+
+
+@pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)
+def test_the_same_random_state_gives_the_same_model(estimator):
+    table = people()
+
     def probabilities(seed):
         model = clone(estimator).set_params(random_state=seed)
-        return model.fit(people.x, people.y, people.trait).predict_proba(people.x)
+        model.fit(table[X], table["paid"], protected=table["sex"])
+        return model.predict_proba(table[X])
 
     np.testing.assert_array_equal(probabilities(1), probabilities(1))
     if not isinstance(estimator, ReductionsClassifier):  # liblinear's answer has no luck in it
         assert np.abs(probabilities(1) - probabilities(2)).max() > 1e-3
 
 
-@pytest.mark.parametrize("estimator", SMALL, ids=lambda e: type(e).__name__)
-def test_the_torch_module_gives_the_same_probabilities_and_can_be_pickled(estimator, people):
-    model = clone(estimator).fit(people.x, people.y, {"trait": people.trait})
-    logits = pickle.loads(pickle.dumps(model)).to_torch()(torch.from_numpy(people.x))
+@pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)
+def test_the_torch_module_gives_the_same_probabilities_and_can_be_pickled(estimator):
+    table = people()
+    x = table[X].to_numpy()
+    model = clone(estimator).fit(x, table["paid"], protected={"sex": table["sex"]})
+    logits = pickle.loads(pickle.dumps(model)).to_torch()(torch.from_numpy(x.copy()))
 
     assert logits.dtype == torch.float64
     # Both are float64; a softmax of two columns costs a few units in the last place.
     np.testing.assert_allclose(
-        torch.softmax(logits, dim=1).detach().numpy(), model.predict_proba(people.x), atol=1e-14
+        torch.softmax(logits, dim=1).detach().numpy(), model.predict_proba(x), atol=1e-14
     )
 
 
-@pytest.mark.parametrize("estimator", NEEDING_TRAITS, ids=lambda e: type(e).__name__)
-def test_without_protected_traits_the_unconstrained_model_is_trained_with_a_warning(
-    estimator, people
-):
-    with pytest.warns(TrainingWarning, match="no protected traits"):
-        clone(estimator).fit(people.x, people.y)
+@pytest.mark.parametrize("estimator", [*NETWORKS[1:], OTHERS[0]], ids=name_of)
+def test_without_protected_attributes_the_unconstrained_model_is_trained_with_a_warning(estimator):
+    table = people()
+    with pytest.warns(TrainingWarning, match="no protected attributes"):
+        clone(estimator).fit(table[X], table["paid"])
 
 
-def test_project_without_traits_is_the_baseline(people):
+def test_project_without_protected_attributes_is_the_baseline():
+    table = people()
     with pytest.warns(TrainingWarning):
-        project = ProjectClassifier(max_iter=20, random_state=3).fit(people.x, people.y)
-    baseline = BaselineClassifier(max_iter=20, random_state=3).fit(people.x, people.y)
-
-    np.testing.assert_array_equal(project.predict_proba(people.x), baseline.predict_proba(people.x))
-
-
-def test_the_baseline_says_nothing_about_traits(people):
-    with_traits = BaselineClassifier(max_iter=5, random_state=0).fit(
-        people.x, people.y, people.trait
-    )
-    without = BaselineClassifier(max_iter=5, random_state=0).fit(people.x, people.y)
-
-    np.testing.assert_array_equal(
-        with_traits.predict_proba(people.x), without.predict_proba(people.x)
-    )
-
-
-def test_the_defaults_are_the_papers():
-    baseline, sensr = BaselineClassifier(), SenSRClassifier()
-
-    assert (baseline.hidden, baseline.learning_rate) == (50, 1e-4)
-    assert (baseline.max_iter, baseline.batch_size) == (8000, 250)
-    assert (sensr.hidden, sensr.learning_rate, sensr.max_iter) == (100, 1e-5, 20000)
-    assert (sensr.subspace_steps, sensr.subspace_rate) == (10, 10.0)
-    assert (sensr.full_steps, sensr.full_rate, sensr.radius) == (50, 1e-4, 1e-3)
+        project = ProjectClassifier(max_iter=20, random_state=3).fit(table[X], table["paid"])
+    baseline = BaselineClassifier(max_iter=20, random_state=3).fit(table[X], table["paid"])
+    np.testing.assert_array_equal(project.predict_proba(table[X]), baseline.predict_proba(table[X]))
 
 
 @pytest.mark.parametrize(
-    ("estimator", "error", "words"),
+    ("estimator", "words"),
     [
-        (BaselineClassifier(max_iter=0), InvalidSettings, "max_iter is 0"),
-        (BaselineClassifier(learning_rate=-1.0), InvalidSettings, "learning_rate is -1.0"),
-        (SenSRClassifier(np.ones((2, 3)), max_iter=1), InvalidSettings, r"shape \(2, 3\).* 4 col"),
-        (ProjectClassifier(np.full((1, 4), np.nan), max_iter=1), InvalidSettings, "not finite"),
+        (BaselineClassifier(max_iter=0), "max_iter is 0; it must be positive"),
+        (BaselineClassifier(learning_rate=-1.0), "learning_rate is -1.0"),
+        (SenSRClassifier(np.ones((2, 3)), max_iter=1), r"shape \(2, 3\).* 4 col"),
+        (ProjectClassifier(np.full((1, 4), np.nan), max_iter=1), "not finite"),
+        (SenSeIClassifier([[1.0, 0, 0, 0]], rho="strong"), "rho is 'strong'; it is a number or"),
+        (FairBoostingClassifier(weight=-1.0, may_matter=["age"]), "must not be negative"),
+        (
+            FairBoostingClassifier(may_matter=["aeg"], weight=0.1),
+            "no column 'aeg' for may_matter. Did you",
+        ),
     ],
 )
-def test_choices_without_sense_are_one_sentence(estimator, error, words, people):
-    with pytest.raises(error, match=words) as caught:
-        estimator.fit(people.x, people.y)
-
+def test_parameters_out_of_range_are_one_sentence(estimator, words):
+    table = people(100)
+    with pytest.raises(InvalidSettings, match=words) as caught:
+        estimator.fit(table[X], table["paid"])
     assert isinstance(caught.value, LikewiseError)
     assert "\n" not in str(caught.value)
 
 
-def test_a_label_with_one_class_is_refused(people):
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_a_label_with_one_class_is_refused(estimator):
     with pytest.raises(InvalidData, match="one class only"):
-        BaselineClassifier(max_iter=1).fit(people.x, np.ones(len(people.x)))
+        clone(estimator).fit(people(60)[X], np.ones(60))
 
 
-def test_torch_threads_are_left_as_they_were(people):
+def test_torch_threads_are_left_as_they_were():
     torch.set_num_threads(2)
-    BaselineClassifier(max_iter=1).fit(people.x, people.y)
-
+    table = people(50)
+    BaselineClassifier(max_iter=1).fit(table[X], table["paid"])
     assert torch.get_num_threads() == 2
 
 
-def test_people_in_reverse_order_are_predicted_too(rng):
-    x = rng.normal(size=(60, 3))
+def test_people_in_reverse_order_are_predicted_too():
+    x = people(60)[X].to_numpy()
     model = BaselineClassifier(max_iter=5, random_state=0).fit(x, x[:, 0] > 0)
-
     np.testing.assert_allclose(
         model.predict_proba(x[::-1]),
         model.predict_proba(x)[::-1],

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from likewise.audit_data import AuditData
-from likewise.metrics.learn import sensitive_subspace
+from likewise.methods.learn_metric import sensitive_subspace
 from likewise.training import ProjectClassifier
 
 
@@ -17,7 +17,9 @@ def sample(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def test_project_does_not_see_the_learned_subspace(rng):
     x, y, trait = sample(rng)
-    model = ProjectClassifier(max_iter=300, learning_rate=1e-3).fit(x, y, {"trait": trait})
+    model = ProjectClassifier(max_iter=300, learning_rate=1e-3).fit(
+        x, y, protected={"trait": trait}
+    )
     people = AuditData.from_arrays(x, y, {"trait": trait})
     free = sensitive_subspace(people, C=1.0, groups=0, placebos=0).free
 

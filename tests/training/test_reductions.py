@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from likewise.errors import InvalidData, MissingExtra, TrainingWarning
 from likewise.training import ReductionsClassifier
-from likewise.training.reductions import mixture_of
+from likewise.training.baselines import mixture_of
 
 
 def member(coefficients: list[float], intercept: float) -> LogisticRegression:
@@ -67,7 +67,7 @@ def test_a_member_with_one_answer_for_all_is_mixed_in():
 
 def test_rates_differ_less_between_groups_than_without_the_constraint(rng):
     x, y, trait = sample(rng)
-    fair = ReductionsClassifier(difference_bound=0.03).fit(x, y, {"trait": trait})
+    fair = ReductionsClassifier(difference_bound=0.03).fit(x, y, protected={"trait": trait})
     with pytest.warns(TrainingWarning):
         plain = ReductionsClassifier().fit(x, y)
 
@@ -81,8 +81,10 @@ def test_several_traits_form_groups_together(rng):
     other = rng.integers(0, 2, len(y))
     both = np.stack([trait, other], axis=1)
 
-    together = ReductionsClassifier(max_iter=10, random_state=0).fit(x, y, both)
-    by_hand = ReductionsClassifier(max_iter=10, random_state=0).fit(x, y, 2 * trait + other)
+    together = ReductionsClassifier(max_iter=10, random_state=0).fit(x, y, protected=both)
+    by_hand = ReductionsClassifier(max_iter=10, random_state=0).fit(
+        x, y, protected=2 * trait + other
+    )
 
     np.testing.assert_array_equal(together.predict_proba(x), by_hand.predict_proba(x))
 
@@ -93,7 +95,7 @@ def test_a_missing_trait_is_refused_with_a_count(rng):
     holes[:7] = None
 
     with pytest.raises(InvalidData, match="'trait' is missing for 7 people"):
-        ReductionsClassifier().fit(x, y, {"trait": holes})
+        ReductionsClassifier().fit(x, y, protected={"trait": holes})
 
 
 def test_without_fairlearn_one_sentence_says_how_to_install_it(rng, monkeypatch):
@@ -101,4 +103,4 @@ def test_without_fairlearn_one_sentence_says_how_to_install_it(rng, monkeypatch)
     monkeypatch.setitem(sys.modules, "fairlearn.reductions", None)
 
     with pytest.raises(MissingExtra, match=r"pip install 'likewise\[fairlearn\]'"):
-        ReductionsClassifier().fit(x, y, trait)
+        ReductionsClassifier().fit(x, y, protected=trait)

@@ -8,14 +8,18 @@ from typing import ClassVar, final
 import numpy as np
 from typing_extensions import override
 
-from likewise.engine.certified import certified
-from likewise.engine.decide import Judgement, judge
-from likewise.engine.move_stats import MoveStats
-from likewise.engine.plan import Check, Finding, Plan
-from likewise.engine.variants import DECIDES, Move, Variant
-from likewise.inference.simultaneous import horizon_band
-from likewise.record import HorizonRecord
-from likewise.statistics.tally import Tally
+from likewise.method import Check, Finding
+from likewise.methods.decide import judge
+from likewise.methods.metric import ProjectionMetric
+from likewise.methods.numerical_error import solve_accurately
+from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.methods.perturbation import BoundPerturbation
+from likewise.outcomes import Outcomes
+from likewise.probe import PRIMARY
+from likewise.record import StoppingTimeRecord
+from likewise.stats.simultaneous import horizon_band
+from likewise.stats.tally import Tally
+from likewise.verdict import Verdict
 
 SAMPLE = (1000, 3)
 """People who are followed for twice the time, and along free directions only."""
@@ -28,48 +32,56 @@ DOUBLED, FREE_ONLY = "twice the time", "free directions only"
 class Horizons(Check):
     r"""Earlier times of the flow, twice the time, and the limit :math:`\lambda \to \infty`."""
 
+    methods: ClassVar[tuple[str, ...]] = ("perturbation",)
     name: ClassVar[str] = "horizons"
 
     @override
-    def variants(self, plan: Plan) -> Iterator[Variant]:
-        if self.name not in plan.asked:
-            return
-        longer, free = plan.map.doubled(), plan.map.along_free_directions()
+    def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
+        longer, free = method.map.doubled(), method.map.along_free_directions()
         if longer is not None:
-            yield Variant(DOUBLED, (Move(plan.metric, longer),), SAMPLE)
-        if free is not None and len(plan.metric.free):
-            rows = plan.drawn(*SAMPLE)
-            x, y = plan.x[rows], plan.y[rows]
-            ready, _ = certified(
-                free, plan.model, plan.metric, x, y, n=plan.n, threads=plan.threads, rungs=False
+            yield method.probe(DOUBLED, longer, method.metric, subsample=SAMPLE)
+        if free is not None and len(method.metric.free):
+            rows = method.drawn(*SAMPLE)
+            x, y = method.x[rows], method.y[rows]
+            # Any metric's free directions; how it prices the others does not matter here.
+            alike = ProjectionMetric(method.metric.free)
+            ready, _ = solve_accurately(
+                free,
+                method.model,
+                alike,
+                x,
+                y,
+                n=method.n,
+                threads=method.threads,
+                horizons=False,
             )
-            yield Variant(FREE_ONLY, (Move(plan.metric, ready),), SAMPLE)
+            yield method.probe(FREE_ONLY, ready, alike, subsample=SAMPLE)
 
     @override
-    def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
-        tally = stats[DECIDES].tally
-        horizons = list(_ladder(plan, tally))
+    def read(
+        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
+    ) -> Finding:
+        tally = stats[PRIMARY].tally
+        horizons = list(_ladder(method, tally))
         diagnostics: dict[str, float] = {}
-        flows = plan.map.doubled() is not None
+        flows = method.map.doubled() is not None
         if DOUBLED in stats:
-            found = stats[DOUBLED].tally
-            longer = plan.map.doubled()
+            longer = method.map.doubled()
             time = math.nan if longer is None else longer.time
-            horizons.append(_rung(plan, found, time))
-        if flows and self.name in plan.asked:
+            horizons.append(_rung(method, stats[DOUBLED], time))
+        if flows:
             diagnostics["free_only"] = math.nan
         if FREE_ONLY in stats:
-            free = judge(plan.tests, plan.decider, plan.map.name, stats[FREE_ONLY].tally)
+            free = judge(method.tests, method.decider, method.map.name, stats[FREE_ONLY])
             diagnostics["free_only"] = free.deciding.estimate
-        skipped = (DOUBLED, FREE_ONLY) if flows and self.name not in plan.asked else ()
-        return Finding({"horizons": tuple(horizons), "diagnostics": diagnostics}, skipped=skipped)
+        return Finding({"stopping_times": tuple(horizons), "diagnostics": diagnostics})
 
 
-def _ladder(plan: Plan, tally: Tally) -> Iterator[HorizonRecord]:
+def _ladder(method: BoundPerturbation, tally: Tally) -> Iterator[StoppingTimeRecord]:
     """Yield the statistics at every horizon, with a band that holds for all of them at once."""
     if not tally.frame.horizons:
         return
-    settings = plan.settings
+    settings = method.settings
     band = horizon_band(
         tally,
         rng=np.random.default_rng([settings.seed, 5]),
@@ -78,17 +90,25 @@ def _ladder(plan: Plan, tally: Tally) -> Iterator[HorizonRecord]:
         side="both",
         interval="paper" if settings.decide.interval == "paper" else "hall",
     )
-    for time, low, high in zip(band.labels, band.lower, band.upper, strict=True):
-        yield _rung(plan, tally.at(float(time)), float(time), low, high)
+    needed = any(test.needs_rows for test in method.tests.values())
+    rows = method.rows() if needed and method.rows is not None else None
+    for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
+        then = None if rows is None else rows.at(time)
+        yield _rung(method, tally.at(time), time, low, high, then)
 
 
 def _rung(
-    plan: Plan, tally: Tally, time: float, low: float = math.nan, high: float = math.nan
-) -> HorizonRecord:
-    verdicts = judge(plan.tests, plan.decider, plan.map.name, tally).records
+    method: BoundPerturbation,
+    found: PerturbStats | Tally,
+    time: float,
+    low: float = math.nan,
+    high: float = math.nan,
+    rows: Outcomes | None = None,
+) -> StoppingTimeRecord:
+    verdicts = judge(method.tests, method.decider, method.map.name, found, rows).records
     first = next(iter(verdicts.values()))
     errors = verdicts.get("error_rate_ratio")
-    return HorizonRecord(
+    return StoppingTimeRecord(
         time=time,
         n=first.n,
         loss_ratio=first.estimate,

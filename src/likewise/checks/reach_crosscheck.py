@@ -8,15 +8,16 @@ from typing import Any, ClassVar, final
 import numpy as np
 from typing_extensions import override
 
-from likewise.engine.decide import Judgement, judge
-from likewise.engine.move_stats import MoveStats
-from likewise.engine.plan import Check, Finding, Plan
-from likewise.engine.variants import Move, Variant
-from likewise.maps.flow import GradientFlow
-from likewise.maps.search import Reach
-from likewise.metrics.reach import Ellipsoid
+from likewise.method import Check, Finding
+from likewise.methods.decide import judge
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.methods.perturbation import BoundPerturbation
+from likewise.methods.plausible_region import Ellipsoid
+from likewise.methods.reach import Reach
 from likewise.outcomes import Outcomes
 from likewise.record import TestRecord
+from likewise.verdict import Verdict
 
 COMPARED = (500, 2)
 """People on whom flow and search are compared, whatever was asked for."""
@@ -53,43 +54,38 @@ class ReachCrosscheck(Check):
     ----------
     budget
         Model calls a person.
-    feasible
-        Whether categories and whole numbers keep to values that were observed.
     """
 
+    methods: ClassVar[tuple[str, ...]] = ("perturbation",)
     name: ClassVar[str] = "reach_crosscheck"
 
     budget: int = 60
-    feasible: bool = False
 
     @override
-    def variants(self, plan: Plan) -> Iterator[Variant]:
-        if isinstance(plan.map, Reach) and self.name in plan.asked and len(plan.metric.free):
-            calls = plan.map.bind(plan.model, plan.metric).budget
+    def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
+        if isinstance(method.map, Reach) and len(method.metric.free):
+            calls = method.map.bind(method.model, method.metric).budget
             for name, times in ((AS_IT_IS, 1), (DOUBLED, 2)):
-                more = dataclasses.replace(plan.map, budget=times * calls)
-                yield Variant(name, (Move(plan.metric, more),), DOUBTED)
-        if not _flows(plan):
+                more = dataclasses.replace(method.map, budget=times * calls)
+                yield method.probe(name, more, method.metric, subsample=DOUBTED)
+        if not _flows(method):
             return
-        search = search_beside(plan, self.budget, feasible=self.feasible)
+        search = search_beside(method, self.budget)
         flow = GradientFlow(
             time=LONG,
-            solver="exponential4",
             steps=STEPS,
             free_only=True,
-            reach=search.within or plan.metric.reach,
+            reach=search.within or method.metric.reach,
         )
-        yield Variant(FLOWED, (Move(plan.metric, flow),), COMPARED, keeps_rows=True)
-        yield Variant(SEARCHED_TOO, (Move(plan.metric, search),), COMPARED, keeps_rows=True)
-        if may_replace(plan):
-            yield plan.variant(SEARCH, search)
-        elif self.name in plan.asked:
-            many = plan.n > len(plan.people)
-            few = Variant(SEARCH, (Move(plan.metric, search),), SEARCHED)
-            yield few if many else plan.variant(SEARCH, search)
+        yield method.probe(FLOWED, flow, method.metric, subsample=COMPARED, keeps_rows=True)
+        yield method.probe(SEARCHED_TOO, search, method.metric, subsample=COMPARED, keeps_rows=True)
+        some = SEARCHED if method.n > len(method.people) else None
+        yield method.probe(SEARCH, search, subsample=some)
 
     @override
-    def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
+    def read(
+        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
+    ) -> Finding:
         if DOUBLED in stats:
             return more_calls(stats[AS_IT_IS].search, stats[DOUBLED].search)
         if FLOWED not in stats:
@@ -98,24 +94,18 @@ class ReachCrosscheck(Check):
             stats[FLOWED].outcomes, stats[SEARCHED_TOO].outcomes
         )
         complaint = (
-            "the gradient flow misses unfairness in this model: a search without gradients "
+            "The gradient flow misses unfairness in this model: a search without gradients "
             f"multiplies losses by {math.exp(search_gain):.3g} where the flow finds "
-            f"{math.exp(flow_gain):.3g} (geometric means); audit it with --map reach"
+            f"{math.exp(flow_gain):.3g} (geometric means); audit it with --method reach."
         )
-        reasons = (complaint,) if blinded else ()
-        if SEARCH not in stats:
-            return Finding(reasons=reasons, skipped=("second opinion within reach",))
-        search = search_beside(plan, self.budget, feasible=self.feasible)
-        searched = judge(plan.tests, plan.decider, search.name, stats[SEARCH].tally)
+        search = search_beside(method, self.budget)
+        searched = judge(method.tests, method.decider, search.name, stats[SEARCH])
         record: dict[str, Any] = {
             "diagnostics": {"reach": next(iter(searched.records.values())).estimate}
         }
-        if blinded and may_replace(plan):
-            beside = tuple(judgement.records.values())
-            return Finding({**record, "beside": beside}, judgement=searched)
-        record["beside"] = tuple(searched.records.values())
-        note = "" if blinded else disagreement(judgement.deciding, searched.deciding)
-        return Finding(record, reasons=reasons, warnings=(note,) if note else ())
+        record["secondary"] = tuple(searched.records.values())
+        note = complaint if blinded else disagreement(verdict.detail.deciding, searched.deciding)
+        return Finding(record, warnings=(note,) if note else ())
 
 
 def more_calls(found: Mapping[int, float], doubled: Mapping[int, float]) -> Finding:
@@ -130,25 +120,21 @@ def more_calls(found: Mapping[int, float], doubled: Mapping[int, float]) -> Find
     return Finding(record, warnings=(words,) if added > WORTH_MORE else ())
 
 
-def _flows(plan: Plan) -> bool:
+def _flows(method: BoundPerturbation) -> bool:
     """Tell whether the map that decides is a flow alone, and has free directions to search."""
-    return plan.map.doubled() is not None and len(plan.metric.free) > 0
+    searchable = method.metric.quadratic and len(method.metric.free) > 0
+    return method.map.doubled() is not None and searchable
 
 
-def may_replace(plan: Plan) -> bool:
-    """Tell whether the search decides if the flow turns out to be blind."""
-    return _flows(plan) and plan.settings.decide.blinded == "stronger"
-
-
-def search_beside(plan: Plan, budget: int = 60, feasible: bool = False) -> Reach:
+def search_beside(method: BoundPerturbation, budget: int = 60) -> Reach:
     """Return the search where it does not decide: the audited people lend it a missing reach.
 
     It keeps to the free directions, like the flow that it is compared with.
     """
-    search = Reach(budget, feasible=feasible).knowing(plan.occurring)
-    if plan.metric.reach is not None:
+    search = Reach(budget)
+    if method.metric.reach is not None:
         return search
-    within = Ellipsoid.of(plan.x @ plan.metric.free.T, plan.people.weight)
+    within = Ellipsoid.of(method.x @ method.metric.free.T, method.people.weight)
     return dataclasses.replace(search, within=within)
 
 

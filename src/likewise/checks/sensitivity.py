@@ -9,14 +9,15 @@ import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from likewise.engine.decide import Judgement, judge
-from likewise.engine.move_stats import MoveStats
-from likewise.engine.plan import Check, Finding, Plan
-from likewise.engine.variants import Move, Variant
-from likewise.inference.ratio_test import metric_error_bound
-from likewise.maps.unfair_map import UnfairMap
-from likewise.metrics.fair_metric import FairMetric
+from likewise.method import Check, Finding
+from likewise.methods.decide import judge
+from likewise.methods.metric import FairMetric
+from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.methods.perturbation import BoundPerturbation
+from likewise.methods.unfair_map import UnfairMap
 from likewise.record import SensitivityRecord
+from likewise.stats.ratio_test import metric_error_bound
+from likewise.verdict import Verdict
 
 SAMPLE = (1000, 3)
 """People on whom other choices are tried."""
@@ -35,27 +36,28 @@ class Sensitivity(Check):
     Bounds are those of a fixed metric, whatever the verdict uses. Swaps do not go by a metric.
     """
 
+    methods: ClassVar[tuple[str, ...]] = ("perturbation",)
     name: ClassVar[str] = "sensitivity"
 
     @override
-    def variants(self, plan: Plan) -> Iterator[Variant]:
-        if self.name in plan.asked and plan.map.goes_by_metric:
+    def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
+        if method.goes_by_metric:
             for what, change, metric, map in (
-                ("as chosen", "", plan.metric, plan.map),
-                *_others(plan),
+                ("as chosen", "", method.metric, method.map),
+                *_others(method),
             ):
-                yield Variant(_name(what, change), (Move(metric, map),), SAMPLE)
+                yield method.probe(_name(what, change), map, metric, subsample=SAMPLE)
 
     @override
-    def read(self, stats: Mapping[str, MoveStats], plan: Plan, judgement: Judgement) -> Finding:
-        if self.name not in plan.asked:
-            return Finding(skipped=("sensitivity to the metric and λ",))
+    def read(
+        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
+    ) -> Finding:
         tried = []
         for name in stats:
             if not name.startswith(_PREFIX):
                 continue
             what, _, change = name.removeprefix(_PREFIX).partition("; ")
-            test = judge(plan.tests, plan.decider, plan.map.name, stats[name].tally).deciding
+            test = judge(method.tests, method.decider, method.map.name, stats[name]).deciding
             tried.append(
                 SensitivityRecord(
                     what=what,
@@ -68,11 +70,11 @@ class Sensitivity(Check):
                 )
             )
         turned = any("turned" in row.change for row in tried)
-        unturned = len(plan.metric.free) > 0 and plan.map.goes_by_metric and not turned
+        unturned = len(method.metric.free) > 0 and method.goes_by_metric and not turned
         return Finding(
             {
                 "sensitivity": tuple(tried),
-                "diagnostics": {"theorem_a1_bound": theorem_a1_bound(plan, 1.0)},
+                "diagnostics": {"theorem_a1_bound": theorem_a1_bound(method, 1.0)},
             },
             skipped=(_UNTURNED,) if unturned else (),
         )
@@ -86,9 +88,9 @@ def _name(what: str, change: str) -> str:
     return f"{_PREFIX}{what}; {change}"
 
 
-def _others(plan: Plan) -> Iterator[Trial]:
-    metric, map = plan.metric, plan.map
-    towards = _priced_direction(plan)
+def _others(method: BoundPerturbation) -> Iterator[Trial]:
+    metric, map = method.metric, method.map
+    towards = _priced_direction(method)
     for i in range(len(metric.free)):
         for angle in ANGLES:
             turned = None
@@ -105,21 +107,21 @@ def _others(plan: Plan) -> Iterator[Trial]:
             yield "λ", f"{other.lam:g}", metric, other
 
 
-def _priced_direction(plan: Plan) -> Float[np.ndarray, " d"] | None:
+def _priced_direction(method: BoundPerturbation) -> Float[np.ndarray, " d"] | None:
     """Return the direction off the free ones along which the model's loss changes most.
 
     A metric that is off by some angle is off towards *something*; this is where it matters.
     Without gradients it is the direction in which people differ most.
     """
-    if not len(plan.metric.free):
+    if not len(method.metric.free):
         return None
-    some = plan.drawn(*SAMPLE)
-    rows = plan.x[some]
-    if plan.model.card.differentiable:
-        rows = plan.model.loss_gradient(rows, plan.y[some]).astype(np.float64)
+    some = method.drawn(*SAMPLE)
+    rows = method.x[some]
+    if method.model.card.differentiable:
+        rows = method.model.loss_gradient(rows, method.y[some]).astype(np.float64)
     else:
         rows = rows - rows.mean(axis=0)
-    free = plan.metric.free
+    free = method.metric.free
     priced = rows - (rows @ free.T) @ free
     # What is left of nothing is rounding.
     if float(np.linalg.norm(priced)) <= 1e-9 * float(np.linalg.norm(rows)):
@@ -127,23 +129,23 @@ def _priced_direction(plan: Plan) -> Float[np.ndarray, " d"] | None:
     return np.linalg.svd(priced, full_matrices=False)[2][0]
 
 
-def theorem_a1_bound(plan: Plan, degrees: float) -> float:
+def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:
     r"""Return Theorem A.1's bound on what a metric that is off by some degrees can do.
 
     The constants are estimated from the audited people: how fast the loss and its gradient change
     between them, how far apart they are, and the smallest loss. The factor
     :math:`e^{LT}` makes the bound vacuous in practice; it is shown for completeness.
     """
-    flow = plan.map.repriced(1.0)
-    if flow is None or not plan.model.card.differentiable or plan.metric.without(0) is None:
+    flow = method.map.repriced(1.0)
+    if flow is None or not method.model.card.differentiable or method.metric.without(0) is None:
         return math.nan
-    rows = np.arange(len(plan.x))
+    rows = np.arange(len(method.x))
     if len(rows) > SAMPLE[0]:
         rng = np.random.default_rng([0, SAMPLE[1]])
         rows = np.sort(rng.choice(len(rows), SAMPLE[0], replace=False))
-    x, y = plan.x[rows], plan.y[rows]
-    gradient = plan.model.loss_gradient(x, y)
-    losses = plan.model.loss(plan.model(x), y)
+    x, y = method.x[rows], method.y[rows]
+    gradient = method.model.loss_gradient(x, y)
+    losses = method.model.loss(method.model(x), y)
     apart = np.maximum(np.linalg.norm(x - np.roll(x, 1, axis=0), axis=1), 1e-12)
     bend = np.linalg.norm(gradient - np.roll(gradient, 1, axis=0), axis=1)
     try:

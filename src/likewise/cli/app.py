@@ -10,19 +10,17 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from likewise.cli.exits import guarded
-from likewise.cli.grouped import GroupedCommand
+from likewise.cli.help import GroupedCommand
 
 COMMANDS = {
     "audit": ("audit", "Audit a model on a table of people."),
-    "metric": ("metric", "Learn from training data who counts as alike."),
-    "pairs": ("pairing", "Find pairs of comparable people once, for any model."),
-    "test": ("repeat", "Repeat the tests on saved outcomes, without the model."),
+    "metric": ("metric", "Learn a fair metric from data."),
     "report": ("report", "Render a saved result again: page, JUnit, CSV, Markdown."),
     "compare": ("compare", "Put the results of several audits side by side."),
     "improve": ("improve", "Look for a fairer model that is as accurate."),
     "monitor": ("monitor", "Follow outcomes as they come, and look at any time."),
     "plan": ("plan", "Say how many people an audit needs."),
-    "init": ("init", "Write a settings file that explains every choice."),
+    "init": ("init", "Write a settings file with every column listed."),
     "demo": ("demo", "Train a small network on the Adult data, and audit it."),
     "reproduce": ("reproduce", "Run a study of the paper again."),
 }
@@ -73,7 +71,8 @@ class CommandGroup(TyperGroup):
 
 app = typer.Typer(
     name="likewise",
-    help="Are people who are alike, but for race, sex or another protected trait, treated alike?",
+    help="Are people who are alike, but for race, sex or another protected attribute, "
+    "treated alike?",
     cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,

@@ -1,5 +1,6 @@
 """``likewise demo``: a real audit of a real model on real data."""
 
+import importlib
 import shlex
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, say
+from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,72 +25,81 @@ def demo(
     """Train a small network on the Adult census data, and audit it.
 
     The model predicts whether someone earns more than 50 000 dollars. It sees neither sex nor
-    race. People are compared with real people of the other sex and race, and of another side of
-    a coin, which means nothing; then the paper's own test is made. Everything is written to a
-    folder, and the commands are those you would type.
+    race. People of the test sample are compared with comparable people of a reference sample that
+    the model was not trained on; then the ICLR 2021 paper's test is made. Everything is written to
+    a folder, and the commands are those you would type.
 
     Example: likewise demo --out demo
     """
-    from likewise.cli.inputs import check_writable
-    from likewise.files import make_folder
+    from likewise.files import check_outputs, make_folder
 
     make_folder(out)
-    check_writable(out / "result.json")
+    result, paper = out / "result.json", out / "paper.json"
+    check_outputs([result, paper, out / "report.html"])
     _prepare(out, seed)
     model, test = str(out / "model.safetensors"), str(out / "test.parquet")
-    known = ["--label", "income", "--encoder", str(out / "encoder.json"), "--checks", "core"]
+    known = ["--label", "income", "--protected", "sex,race", "--encoder", str(out / "encoder.json")]
     code = _run(
-        *("audit", model, test, "--protected", "sex,race,coin", "--may-matter", MAY_MATTER),
-        *("--pool", str(out / "train.parquet"), *known),
-        *("-o", str(out / "result.json"), "-o", str(out / "report.html")),
+        *("audit", model, test, *known, "--favourable", ">50K", "--may-matter", MAY_MATTER),
+        *("--pool", str(out / "reference.parquet")),
+        *("-o", str(result), "-o", str(out / "report.html")),
+    )
+    if code not in (NO_EVIDENCE, EVIDENCE, NOT_TRUSTWORTHY):
+        raise typer.Exit(code)
+    print(f"\nThe report: {out / 'report.html'}")
+    print(
+        "\nThe ICLR 2021 paper's test of the same model, its metric learned from the test sample:"
+    )
+    code = _run(
+        *("audit", model, test, *known, "--paper", "--checks", "core", "-q", "-o", str(paper)),
+        quiet=True,
     )
     if code not in (NO_EVIDENCE, EVIDENCE):
         raise typer.Exit(code)
-    print(f"\n{_of_the_coin(out / 'result.json')}")
-    print(f"The audit's exit code was {code}. The report to look at: {out / 'report.html'}")
-    print("\nThe paper's own test of the same model, and what it finds with the traits shuffled:")
-    paper = out / "paper.json"
-    code = _run(
-        "audit", model, test, "--protected", "sex,race", "--paper", *known, "-o", str(paper)
-    )
-    if code not in (NO_EVIDENCE, EVIDENCE):
-        raise typer.Exit(code)
+    print(_letters(paper))
 
 
-def _of_the_coin(result: Path) -> str:
-    """Say what a trait that means nothing gets."""
+def _letters(result: Path) -> str:
+    """Return the paper's statistics in three lines."""
     from likewise.record import Record
 
-    part = Record.read(result).counterparts
-    assert part is not None
-    coin = next(trait for trait in part.traits if trait.trait == "coin")
-    accused = "is accused" if coin.outcome == "evidence_of_unfairness" else "is not accused"
-    ratio = f"{coin.overall.estimate:.3f}"
-    return f"The coin, which means nothing, gets a ratio of {ratio} and {accused}."
+    record = Record.read(result)
+    loss, errors = record.test("loss_ratio"), record.test("error_rate_ratio")
+    verdict = "rejected" if loss.rejected else "not rejected"
+    return "\n".join(
+        [
+            f"loss ratio        S_n {loss.S_n:.3f}   V_n {loss.V_n:.3f}   T_n {loss.T_n:.3f}",
+            f"error-rate ratio  S_n {errors.S_n:.3f}   V_n {errors.V_n:.3f}   T_n {errors.T_n:.3f}",
+            f"H0: the ratio is at most {loss.delta:g}: {verdict} (T_n against {loss.delta:g})",
+        ]
+    )
 
 
 MAY_MATTER = "age,education-num,hours-per-week,capital-gain,capital-loss,workclass,occupation"
 """What may make a difference to what someone earns; sex, race and the family may not."""
 
+TRAINED = 0.6
+"""Share of the training split that the model is trained on; the rest is the reference sample."""
+
 
 def _prepare(out: Path, seed: int) -> None:
-    """Write the two halves of the data with a coin for everyone, and a network trained on one."""
+    """Write three parts of the data, and a network that was trained on the first."""
     import numpy as np
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from likewise import data
     from likewise.models import save_model
 
     say("Fetching the Adult census data (once) …")
-    split = data.adult(seed=seed)
-    rng = np.random.default_rng(seed)
-    for name, table in (("train", split.train_table), ("test", split.test_table)):
-        coin = pa.array(rng.choice(["heads", "tails"], table.num_rows))
-        pq.write_table(table.append_column("coin", coin), out / f"{name}.parquet")
+    # By name: the library itself does not depend on the studies that come with it.
+    split = importlib.import_module("likewise_studies.datasets").adult(seed=seed)
+    trained = int(TRAINED * len(split.train))
+    pq.write_table(split.train_table.slice(trained), out / "reference.parquet")
+    pq.write_table(split.test_table, out / "test.parquet")
     split.encoder.save(out / "encoder.json")
-    say("Training a network with one hidden layer of 50 on the training people …")
-    save_model(_train(split.train.x, split.train.y, seed), out / "model.safetensors")
+    say(f"Training a network with one hidden layer of 50 on {trained:,} people …")
+    rows = np.arange(trained)
+    model = _train(split.train.x[rows], split.train.y[rows], seed)
+    save_model(model, out / "model.safetensors")
 
 
 def _train(x: "np.ndarray", y: "np.ndarray", seed: int) -> Any:
@@ -112,7 +122,7 @@ def _train(x: "np.ndarray", y: "np.ndarray", seed: int) -> Any:
         return network.fit(x[rows], y[rows])
 
 
-def _run(*arguments: str) -> int:
+def _run(*arguments: str, quiet: bool = False) -> int:
     """Run a command as a user would, and show it."""
     words = textwrap.wrap(
         shlex.join(["likewise", *arguments]),
@@ -122,4 +132,8 @@ def _run(*arguments: str) -> int:
         break_on_hyphens=False,
     )
     print("\n$ " + " \\\n".join(words), flush=True)
-    return subprocess.run([sys.executable, "-m", "likewise", *arguments], check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "likewise", *arguments],
+        check=False,
+        stdout=subprocess.DEVNULL if quiet else None,
+    ).returncode

@@ -1,11 +1,13 @@
 """Exit codes, and how errors become one sentence and a code."""
 
 import contextlib
+import errno
 import functools
 import os
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,7 +22,48 @@ EVIDENCE = 1
 BAD_INPUT = 2
 NOT_TRUSTWORTHY = 3
 INTERNAL = 4
-INTERRUPTED = 130
+
+STOPPING = {signal.SIGINT: "Interrupted", signal.SIGTERM: "Terminated"}
+if hasattr(signal, "SIGHUP"):
+    STOPPING[signal.SIGHUP] = "Terminated"
+
+ONCE = 1.0
+"""Seconds within which a second signal is the same: one may come from a terminal and a parent."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody asked the command to stop: by Ctrl-C, or by SIGTERM or SIGHUP.
+
+    Parameters
+    ----------
+    number
+        The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.word, self.exit_code = STOPPING[signal.Signals(number)], 128 + number
+
+
+def stopped(error: KeyboardInterrupt, more: str = "") -> typer.Exit:
+    """Say that a command was stopped, and return how to end."""
+    known = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+    say(f"{known.word}.{more}")
+    return typer.Exit(known.exit_code)
+
+
+def exit_code(record: Any, *, inconclusive_ok: bool = False) -> int:
+    """Return the exit code of a verdict.
+
+    0 within tolerance (in the paper's mode: not rejected), 1 evidence, 3 inconclusive or invalid.
+    """
+    if record.verdict == "invalid":
+        return NOT_TRUSTWORTHY
+    if record.verdict == "evidence":
+        return EVIDENCE
+    fine = record.verdict == "within_tolerance" or record.paper or inconclusive_ok
+    return NO_EVIDENCE if fine else NOT_TRUSTWORTHY
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,38 +81,50 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with (
-            _interruptible(),
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(cast(TextIO, _Heard(sys.stdout))),
-            contextlib.redirect_stderr(cast(TextIO, _Heard(sys.stderr))),
-        ):
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", LikewiseWarning)
-            warnings.showwarning = _show
-            try:
-                return _attempt(command, *args, **kwargs)
-            finally:
-                sys.stdout.flush()
+        try:
+            with (
+                _interruptible(),
+                warnings.catch_warnings(),
+                contextlib.redirect_stdout(cast(TextIO, _Heard(sys.stdout))),
+                contextlib.redirect_stderr(cast(TextIO, _Heard(sys.stderr))),
+            ):
+                warnings.simplefilter("ignore")
+                warnings.simplefilter("always", LikewiseWarning)
+                warnings.showwarning = _show
+                try:
+                    return _attempt(command, *args, **kwargs)
+                finally:
+                    sys.stdout.flush()
+        except KeyboardInterrupt as error:  # while what is above began or ended
+            raise stopped(error) from None
 
     return run
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise `KeyboardInterrupt` while a command runs, so that it can tidy up."""
+    """Let Ctrl-C, SIGTERM and SIGHUP raise `Interrupted`, so that a command can tidy up."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are none of its business
         return
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN:  # in the background of a shell, or under nohup
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    last = -ONCE
+
+    def stop(number: int, _: object) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= ONCE:
+            last = now
+            raise Interrupted(number)
+
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # in the background of a shell, or under nohup
+            signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 class _Heard:
@@ -106,13 +161,14 @@ def _attempt(command: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     except LikewiseError as error:
         say(f"Error: {error}")
         raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
-        say("Interrupted.")
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        raise stopped(error) from None
+    except SystemExit as error:
+        say(f"Error: The model, or a library, called sys.exit({error.code!r}).")
+        raise typer.Exit(BAD_INPUT) from None
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            # A folder that may not be entered, a name that is too long: no bug of ours.
-            say(f"Error: {str(error.filename)!r} cannot be used: {error.strerror}.")
+        if why := _no_bug(error):
+            say(f"Error: {why}")
             raise typer.Exit(BAD_INPUT) from None
         if os.environ.get("LIKEWISE_TRACEBACK"):
             traceback.print_exc()
@@ -121,6 +177,23 @@ def _attempt(command: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
             "set LIKEWISE_TRACEBACK=1 to see where."
         )
         raise typer.Exit(INTERNAL) from None
+
+
+def _no_bug(error: Exception) -> str:
+    """Return a sentence on what the machine refuses; nothing if the error is a bug of ours."""
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. Audit fewer people, or in pieces (--run processes:1)."
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return "The system allows no more threads or processes here (ulimit -u)."
+    if not isinstance(error, OSError):
+        return ""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "The system allows no more open files here (ulimit -n)."
+    if error.errno in (errno.EAGAIN, errno.ENOMEM):
+        return "The system allows no more processes or memory here (ulimit -u, ulimit -v)."
+    if error.filename is not None:  # a folder that may not be entered, a name that is too long
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}."
+    return ""
 
 
 def _show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

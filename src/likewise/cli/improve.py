@@ -6,88 +6,89 @@ from typing import Annotated
 import typer
 
 from likewise.cli import options
-from likewise.cli.exits import EVIDENCE, NO_EVIDENCE
+from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY
+
+WRITTEN = (
+    *("model.joblib", "improve.txt"),
+    *("given.json", "given.html", "chosen.json", "chosen.html"),
+)
+"""Files in the folder of an improvement."""
 
 
 def improve(
-    source: Annotated[
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Model file or address, as for audit.", metavar="MODEL", show_default=False
+        ),
+    ],
+    people: Annotated[
         list[str],
         typer.Argument(
-            help="Tables of people (Parquet, CSV); before them, if there is one, a model: one of "
-            "scikit-learn's kind is trained again, the answers of any other are averaged.",
-            metavar="[MODEL] TRAIN",
-            show_default=False,
+            help="Tables of people it was not trained on.", metavar="DATA", show_default=False
         ),
     ],
     label: options.Label = None,
     protected: options.Protected = None,
     may_matter: options.MayMatter = None,
-    ignore: options.Ignore = None,
-    model: Annotated[
-        str, typer.Option(help="Without a MODEL: boosted or network.", rich_help_panel="Method")
-    ] = "boosted",
-    balanced: Annotated[
-        bool | None,
-        typer.Option(
-            help="Whether all classes count alike in training; by default they do without a MODEL.",
-            show_default=False,
-        ),
-    ] = None,
+    favourable: options.Favourable = None,
+    pool: options.Pool = None,
+    label_map: options.LabelMap = None,
+    clusters: options.Clusters = None,
     delta: options.Delta = None,
     margin: Annotated[
-        float, typer.Option(help="Points of accuracy that may be lost, set beforehand.")
+        float, typer.Option(help="Accuracy that may be lost; .02 is two points.")
     ] = 0.02,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", "--out", help="Folder for the model, results and comparison."
-        ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the model and results.")
     ] = Path("improved"),
     seed: Annotated[int, typer.Option(help="Seed of the division of people.")] = 0,
     trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Try remedies over their strength, and write the fairest model that is as accurate.
+    """Look for a fairer model that is about as accurate as MODEL.
 
-    People are divided: a half to train on, a quarter to choose on, a quarter to judge on. A run
-    that stopped goes on where it was. Exit codes: 0 a better model was found, 1 nothing is better.
+    Predictions are averaged over comparable people. A strength is chosen on some people of DATA and
+    judged on others. Exit codes: 0 a fairer model was found, or MODEL is within tolerance; 1 there
+    is evidence and nothing better; 3 the audit of MODEL is inconclusive.
 
-    Example: likewise improve train.parquet --label income --protected sex --may-matter
-    age,education-num,hours-per-week -o improved
+    Example: likewise improve model.skops people.parquet --label income --protected sex
+    --may-matter age,education-num,hours-per-week -o improved
     """
     from likewise.cli.progress import progress_bar
-    from likewise.engine.paired_audits import Margins
     from likewise.errors import InvalidSettings
-    from likewise.improving import improve as look_for_a_fairer_model
-    from likewise.models import is_model_name
+    from likewise.files import check_outputs
+    from likewise.training.search import improve as search
 
     needed = {
         "the label (--label)": label,
-        "the protected traits (--protected)": protected,
+        "the protected attributes (--protected)": protected,
         "the columns that may matter (--may-matter)": may_matter,
     }
     absent = [what for what, given in needed.items() if not given]
     if absent or label is None:
         raise InvalidSettings(f"Name {' and '.join(absent)}.")
-    given = is_model_name(source[0])
-    tables = source[1:] if given else source
-    if not tables:
-        raise InvalidSettings(f"Name a table of people after the model {source[0]!r}.")
+    if output.is_dir():
+        check_outputs([output / name for name in WRITTEN], [model, *people, *(pool or ())])
     with progress_bar(quiet) as progress:
-        found = look_for_a_fairer_model(
-            tables,
+        found = search(
+            model,
+            people,
             label=label,
             protected=options.names(protected) or (),
             may_matter=options.names(may_matter) or (),
-            ignore=options.names(ignore) or (),
-            model=source[0] if given else model,
-            balanced=balanced,
+            favourable=favourable,
+            pool=pool or None,
+            label_map=options.mapping(label_map, "--label-map"),
+            clusters=clusters,
             delta=1.25 if delta is None else delta,
-            margins=Margins(margin),
-            folder=out,
+            margin=margin,
+            folder=output,
             seed=seed,
             trust=trust,
             progress=progress,
         )
-    print(found)
-    raise typer.Exit(NO_EVIDENCE if found.better else EVIDENCE)
+    print(found.sentence if quiet else found)
+    if found.better or found.found.verdict == "within_tolerance":
+        raise typer.Exit(NO_EVIDENCE)
+    raise typer.Exit(EVIDENCE if found.found.verdict == "evidence" else NOT_TRUSTWORTHY)

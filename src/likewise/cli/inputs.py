@@ -8,8 +8,8 @@ from likewise.errors import InvalidFile
 
 def open_encoder(path: Path | None, metric: Any) -> Any:
     """Return the encoder named, or the one that the metric file carries, or none."""
-    from likewise.data.encode import Encoder
-    from likewise.metrics.metric_file import load_metric
+    from likewise.data.encoder import Encoder
+    from likewise.methods.metric_file import load_metric
 
     if path is not None and path.suffix == ".safetensors":
         metric = load_metric(path)
@@ -23,29 +23,19 @@ def open_encoder(path: Path | None, metric: Any) -> Any:
 
 def reads_columns(model: Any, settings: Any) -> bool:
     """Tell whether an opened model is a pipeline, which reads original columns."""
-    from likewise.models import as_model
+    from likewise.models import wants_columns
 
-    return as_model(model, output=settings.columns.output).front is not None
+    return bool(settings.model.columns) or wants_columns(model, settings.columns.output)
 
 
 def read_people(paths: list[Path], settings: Any, encoder: Any, *, raw: bool) -> Any:
-    """Read the audited people as the settings say."""
-    from likewise.cli.options import require_label
+    """Read people as the settings say."""
     from likewise.data.table import read
 
     return read(
         [str(path) for path in paths],
-        label=require_label(settings),
+        label=settings.columns.label,
         encoder=encoder,
         raw=raw,
         **settings.columns.reading,
     )
-
-
-def check_writable(*paths: Path | None) -> None:
-    """Refuse, before a long run, to write into a folder that is not there."""
-    for path in paths:
-        if path is not None and not path.parent.is_dir():
-            raise InvalidFile(f"There is no folder {str(path.parent)!r} to write {path.name!r} in.")
-        if path is not None and path.is_dir():
-            raise InvalidFile(f"{str(path)!r} is a folder; name a file.")

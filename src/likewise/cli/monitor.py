@@ -1,4 +1,4 @@
-"""``likewise monitor``: follow outcomes as they come, and look whenever you like."""
+"""``likewise monitor``: follow a model as people come, and look whenever you like."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,130 +8,125 @@ import typer
 from likewise.cli import options
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, say
 
-WIDTH = 78
-
 
 def monitor(
-    outcomes: Annotated[
+    files: Annotated[
         list[Path],
         typer.Argument(
-            help="Outcomes saved by audits, in the order they came.", show_default=False
+            help="Rows of audits (.parquet), in order; before them the first audit's result "
+            "(.json) to start matched pairs.",
+            metavar="[RESULT] ROWS...",
+            show_default=False,
         ),
     ],
-    delta: options.Delta = None,
-    alpha: options.Alpha = None,
-    lo: Annotated[
-        float | None, typer.Option(help="Smallest ratio that can occur; 0 is always right.")
-    ] = None,
-    planned: Annotated[
-        int | None, typer.Option(help="Rows at which the confidence sequence is tightest (1000).")
-    ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="File to go on from and to save to; made if missing.")
+        Path | None,
+        typer.Option(help="File to go on from and to save to.", metavar="FILE"),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write what is known now to this file.")] = None,
+    delta: options.Delta = None,
+    lo: Annotated[
+        float | None,
+        typer.Option(help="Gradient flow: smallest ratio that can occur.", metavar="NUMBER"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write what is known now (.json).", metavar="FILE"),
+    ] = None,
 ) -> None:
-    """Feed OUTCOMES to a sequential test that stays valid however often one looks.
+    """Feed rows of audits to a betting test that stays valid however often you look.
 
-    All pieces must come from the same model, metric and map. Files that were fed before are
-    recognised and skipped, so `likewise monitor outcomes/*.parquet --state state.json` can run
-    every night. The exit code is 1 from the first evidence of unfairness on. A metric that was
-    learned accuses only if the audits' placebos allow it.
+    All rows must come from audits with the same model and settings. Files that were fed before are
+    skipped, so that it can run every night. The exit code is 1 from the first evidence on.
 
-    Example: likewise monitor monday.parquet tuesday.parquet --state state.json
+    Example: likewise monitor first.json monday.parquet tuesday.parquet --state state.json
     """
-    from likewise.inference.monitor import Monitor
-    from likewise.outcomes import Outcomes
+    from likewise.files import check_outputs
 
-    chosen = {"delta": delta, "alpha": alpha, "lo": lo, "planned": planned}
-    given: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    resumed = state is not None and state.exists()
-    follower = Monitor.load(state, **given) if resumed and state else Monitor(**given)
-    lines = [_line(f"(so far, {state.name})", follower.look())] if resumed and state else []
-    for path in outcomes:
-        piece = Outcomes.read(path)
-        source = _fingerprint(path)
+    check_outputs([state, output], files)
+    first = files[0] if files[0].suffix == ".json" else None
+    follower = _follower(first, state, {"delta": delta, "lo": lo})
+    lines = _feed(follower, files[1:] if first is not None else files, state)
+    found, rejected = _said(follower)
+    print("\n".join([*lines, found]))
+    if output is not None:
+        _write(output, follower)
+    raise typer.Exit(EVIDENCE if rejected else NO_EVIDENCE)
+
+
+def _follower(first: Path | None, state: Path | None, settings: dict[str, float | None]) -> Any:
+    """Return a monitor: the saved one, one that starts from an audit, or one of loss ratios."""
+    from likewise.record import Record
+    from likewise.stats.monitor import Monitor, load_monitor
+
+    given: dict[str, Any] = {name: v for name, v in settings.items() if v is not None}
+    if state is not None and state.exists():
+        return load_monitor(state, **given)
+    return Monitor(**given) if first is None else Monitor.from_audit(Record.read(first))
+
+
+def _feed(follower: Any, rows: list[Path], state: Path | None) -> list[str]:
+    """Feed files one after another, saving the state after each."""
+    import hashlib
+
+    from likewise.outcomes import Outcomes, read_rows
+
+    pairs = follower.kind == "matched_pairs"
+    lines = []
+    for path in rows:
+        piece = read_rows(path) if pairs else Outcomes.read(path)
+        with path.open("rb") as file:
+            source = hashlib.file_digest(file, "sha256").hexdigest()
         if source in follower.sources:
             say(f"{path.name} was fed before and is skipped.")
             continue
         follower.update(piece, source=source)
         if state is not None:
             follower.save(state)
-        lines.append(_line(path.name, follower.look()))
+        looks = follower.look() if pairs else (follower.look(),)
+        least, n = min(one.p_value for one in looks), max(one.n for one in looks)
+        mean = "" if pairs else f"   mean ratio {looks[0].mean:.3g}"
+        lines.append(f"{path.name:36} {n:>10,} people{mean}   smallest p {least:.2g}")
+    return lines
+
+
+def _said(follower: Any) -> tuple[str, bool]:
+    """Return what is known now in words, and whether it is evidence."""
     look = follower.look()
-    made = follower.settings_hash
-    print("\n".join([*_heading(look, made), *lines, "-" * WIDTH, *_sentences(look)]))
-    if json is not None:
-        _write(json, look, made)
-    raise typer.Exit(EVIDENCE if look.rejected else NO_EVIDENCE)
-
-
-def _heading(look: Any, made: str) -> list[str]:
-    settings = f"; settings {made[:12]}" if made else ""
-    return [
-        f"Loss ratio against the tolerance {look.delta:g}, at level {look.alpha:g}{settings}",
-        "-" * WIDTH,
-        f"{'outcomes':36}{'rows':>10}{'mean':>9}{'e-value':>11}{'lower end':>12}",
-    ]
-
-
-def _line(name: str, look: Any) -> str:
-    from likewise.report.layout import number
-
-    bound = "–" if look.lower_bound is None else number(look.lower_bound)
-    shown = name if len(name) <= 35 else "…" + name[-34:]
-    return f"{shown:36}{look.n:>10}{number(look.mean):>9}{number(look.e_value, 3):>11}{bound:>12}"
-
-
-def _sentences(look: Any) -> list[str]:
-    from likewise.report.layout import number, percent, wrap
-
-    needed = f"{1 / look.alpha:g}"
+    if follower.kind == "matched_pairs":
+        found = [one for one in look if one.rejected_at is not None]
+        if found:
+            bet = found[0].bet
+            way = "above" if bet.direction == "up" else "below"
+            return (
+                f"Evidence of unfairness by {bet.attribute}, since row {found[0].rejected_at:,}: "
+                f"the ratio {bet.group} → {bet.other} of {bet.outcome!r} is {way} {bet.limit:.3g}."
+            ), True
+        return (
+            f"Inconclusive so far. A model within the limit {follower.delta:g} is ever flagged "
+            f"with probability at most {follower.alpha:.0%}, however often you look."
+        ), False
     if look.held_back:
-        verdict = (
-            f"Inconclusive: the e-value reached {needed} at row {look.rejected_at}, but "
-            f"{look.held_back}."
-        )
-    elif look.rejected:
-        verdict = (
-            f"Evidence of unfairness since row {look.rejected_at}: the e-value reached {needed} "
-            f"there. However often one looks, a model within the tolerance {look.delta:g} ever "
-            f"gets that far with probability at most {percent(look.alpha)}."
-        )
-    else:
-        verdict = (
-            f"Inconclusive so far: the e-value has not reached {needed} (p-value "
-            f"{look.p_value:.2g}, valid at any time). More rows may decide; a monitor never "
-            "certifies."
-        )
-    if look.lower_bound is None:
-        beside = "The confidence sequence says nothing before row 100, or while rows are equal."
-    else:
-        beside = (
-            f"The mean ratio is above {number(look.lower_bound)} by the confidence sequence "
-            f"({percent(1 - look.alpha)}, at all looks together, for many rows)."
-        )
-    return wrap(beside, "") + wrap(verdict, "")
+        return f"Inconclusive: the limit was exceeded, but {look.held_back}.", False
+    if look.rejected:
+        return (
+            f"Evidence of unfairness since row {look.rejected_at:,}: the mean loss ratio exceeds "
+            f"{look.delta:g}. A model within the limit is ever flagged with probability at most "
+            f"{look.alpha:.0%}."
+        ), True
+    return f"Inconclusive so far (p {look.p_value:.2g}, valid at any time).", False
 
 
-def _fingerprint(path: Path) -> str:
-    import hashlib
-
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _write(path: Path, look: Any, made: str) -> None:
+def _write(path: Path, follower: Any) -> None:
     import dataclasses
-    import json
+
+    import pydantic_core
 
     from likewise.files import write_whole
-    from likewise.inference.verdict import plain
 
-    values = dataclasses.asdict(look) | {
-        "e_value": look.e_value,
-        "rejected": look.rejected,
-        "outcome": look.outcome,
-        "settings_hash": made,
-    }
-    write_whole(path, f"{json.dumps(plain(values), indent=2)}\n".encode())
+    look = follower.look()
+    if isinstance(look, tuple):
+        values: Any = [dataclasses.asdict(one) for one in look]
+    else:
+        values = {**dataclasses.asdict(look), "outcome": look.outcome}
+    found = {"settings_hash": follower.settings_hash, "looks": values}
+    write_whole(path, pydantic_core.to_json(found, indent=2, inf_nan_mode="null") + b"\n")

@@ -6,47 +6,41 @@ from typing import Annotated
 import typer
 
 from likewise.cli import options
-from likewise.errors import InvalidSettings
+from likewise.cli.exits import exit_code
 
 
 def report(
     result: Annotated[Path, typer.Argument(help="Result saved by an audit (JSON).")],
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Write this file: .html a report, .md a summary, .csv the groups, .xml for "
-            "JUnit, .json the result itself; repeat it.",
-            metavar="FILE",
-        ),
+    output: options.Output = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Read the verdict at another limit on the ratio.", metavar="NUMBER"),
     ] = None,
-    html: options.OldOutput = None,
-    junit: options.OldOutput = None,
-    csv: options.OldOutput = None,
-    markdown: options.OldOutput = None,
-    json: options.OldOutput = None,
     redact: options.Redact = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Render a saved RESULT again, without model or data.
+    """Render a saved RESULT again, without model or data; --delta asks at another limit.
 
-    Without options, the summary is printed.
+    Without options, the summary is printed. With --delta the exit code is that of its verdict.
 
     Example: likewise report result.json -o report.html
     """
-    from likewise.cli.inputs import check_writable
+    from likewise.files import check_outputs
     from likewise.record import Record
-    from likewise.report.outputs import write_outputs
+    from likewise.report.export import write_outputs
     from likewise.report.redact import redact as redacted
     from likewise.report.terminal import show
 
-    outputs = options.outputs(output, html=html, junit=junit, csv=csv, markdown=markdown, json=json)
-    if "outcomes" in outputs:
-        raise InvalidSettings("A result holds no rows of people: an audit writes those (-o).")
-    check_writable(*outputs.values())
+    outputs = options.outputs(output, rows=False)
+    check_outputs(outputs.values(), [result])
     record = Record.read(result)
+    if delta is not None:
+        from likewise.redecide import at_limit
+
+        record = at_limit(record, delta)
     record = redacted(record) if redact else record
-    write_outputs(record, **outputs)
-    if not outputs:
+    write_outputs(record, outputs)
+    if not outputs or delta is not None:
         show(record, verbose=verbose)
+    if delta is not None:
+        raise typer.Exit(exit_code(record))

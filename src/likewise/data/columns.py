@@ -1,300 +1,430 @@
-"""How one column of a table becomes features of a model, and comes back."""
+"""Columns of a table: what they hold, what is missing in them, and what they are for."""
 
-import abc
-import math
-from typing import Annotated, Any, Literal
+import dataclasses
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float
-from pydantic import BaseModel, ConfigDict, Field
-from typing_extensions import override
+from jaxtyping import Bool, Float, Shaped
+from narwhals.exceptions import DuplicateError, NarwhalsError
 
-from likewise.audit_data import GAP
-from likewise.data.arrow import TEXT, check_finite, days, kind, numbers
-from likewise.errors import InvalidData
+from likewise.audit_data import printable_levels
+from likewise.errors import UNPRINTABLE, InvalidData, MissingValues, in_short, nearest
 
-Level = bool | int | float | str
-MOST_LEVELS = 1000
+Names = str | Sequence[str]
+Bins = Mapping[str, Any]
 
 
-class Column(BaseModel, abc.ABC):
-    """What was learned about one column from the training data."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    name: str
-
-    @property
-    @abc.abstractmethod
-    def features(self) -> tuple[str, ...]:
-        """Names of the features it becomes."""
-
-    @property
-    @abc.abstractmethod
-    def holds(self) -> str:
-        """What the column holds: numbers, text or true/false."""
-
-    @abc.abstractmethod
-    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
-        """Turn a column of a table, without missing values, into features."""
-
-    @abc.abstractmethod
-    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
-        """Turn features back into an Arrow column, in the original units."""
-
-    @abc.abstractmethod
-    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        """Return the factors and the offset that turn features into the original number."""
-
-    def check_kind(self, column: Any) -> None:
-        """Refuse a column that holds another kind of value than in the training data."""
-        found = kind(column.type)
-        if found != self.holds and not (found == "true/false" and self.holds == "numbers"):
-            raise InvalidData(
-                f"Column {self.name!r} holds {found}, but the encoder was fitted on {self.holds}."
-            )
-
-
-class NumberColumn(Column):
-    r"""A column of numbers, standardised: :math:`(v - \text{mean}) / \text{scale}`.
+@dataclasses.dataclass(frozen=True)
+class Roles:
+    """Names of the columns that are not simply inputs of the model.
 
     Parameters
     ----------
-    mean, scale
-        Mean and standard deviation (dividing by n) of the training data.
-    gaps
-        Whether values were missing. They are at the mean, and a second feature is 1.
-    integer
-        Whether it held whole numbers, so that decoded values are rounded.
-    date
-        If it held dates or times, their type (``text`` like 2020-12-31); they count in days since
-        1970.
-    constant
-        Whether it held a single value; its scale is then 1.
+    label
+        What the model predicts.
+    protected
+        Protected attributes: columns, or columns crossed (``sex*race``). They are no inputs unless
+        ``inputs`` lists them.
+    weight, cluster
+        Sampling weight of a person, and the cluster (a household, say) they belong to.
+    ignore
+        Columns that nobody reads.
+    inputs
+        The model's input columns, in its order; by default every column without a role, in the
+        order of the table.
+    id
+        Column that names a person: rows that repeat a person are merged.
+    bins
+        Limits at which protected columns of numbers are cut into groups, by column.
     """
 
-    kind: Literal["number"] = "number"
-    mean: float
-    scale: Annotated[float, Field(gt=0)]
-    integer: bool = False
-    constant: bool = False
-    gaps: bool = False
-    date: Literal["", "text", "date32[day]", "timestamp[us]"] = ""
+    label: str | None = None
+    protected: Names = ()
+    weight: str | None = None
+    cluster: str | None = None
+    ignore: Names = ()
+    inputs: Names | None = None
+    id: str | None = None
+    bins: Bins = dataclasses.field(default_factory=dict)
 
-    @classmethod
-    def fit(cls, name: str, column: Any) -> "NumberColumn":
-        """Learn mean and standard deviation of the values that are there."""
-        every = numbers(name, column) if kind(column.type) == "numbers" else days(column)
-        seen = every[~np.isnan(every)]
-        if not len(seen):
-            raise InvalidData(f"Column {name!r} has no value at all. Ignore it (--ignore).")
-        check_finite(name, seen)
-        constant = bool((seen == seen[0]).all())
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, scale = (seen[0], 1.0) if constant else (seen.mean(), seen.std())
-        if not (np.isfinite(mean) and 0 < scale < np.inf):
-            raise InvalidData(f"Column {name!r} has numbers too large or small: rescale it.")
-        return cls(
-            name=name,
-            mean=float(mean),
-            scale=float(scale),
-            integer=not (pa.types.is_floating(column.type) or pa.types.is_timestamp(column.type)),
-            date=_date_type(column.type),
-            constant=constant,
-            gaps=len(seen) < len(every),
-        )
+    def __post_init__(self) -> None:
+        for field in ("protected", "ignore", "inputs"):
+            names = getattr(self, field)
+            if names is not None:
+                object.__setattr__(
+                    self, field, (names,) if isinstance(names, str) else tuple(names)
+                )
+        object.__setattr__(self, "bins", {k: _limits(k, v) for k, v in self.bins.items()})
+        taken: dict[str, str] = {}
+        for role, name in self._given():
+            if name in taken:
+                again = f"as {taken[name]} and as {role}" if taken[name] != role else "twice"
+                raise InvalidData(f"Column {name!r} is named {again}. Give it one role.")
+            taken[name] = role
+        for name in self.inputs or ():
+            if taken.get(name, "protected") != "protected":
+                raise InvalidData(
+                    f"Column {name!r} is named as {taken[name]}, so it cannot be an input too."
+                )
+        check_names(self.inputs or (), "the inputs")
 
-    @property
-    @override
-    def features(self) -> tuple[str, ...]:
-        return (self.name, self.name + GAP) if self.gaps else (self.name,)
+    def _given(self) -> list[tuple[str, str]]:
+        single = {"label": self.label, "weight": self.weight, "cluster": self.cluster}
+        single["id"] = self.id
+        several = {"protected": self.protected, "ignored": self.ignore}
+        return [(role, name) for role, name in single.items() if name is not None] + [
+            (role, name) for role, names in several.items() for name in names
+        ]
 
-    @property
-    @override
-    def holds(self) -> str:
-        return {"": "numbers", "text": "text"}.get(self.date, "dates")
+    def check(self, columns: Collection[str]) -> None:
+        """Refuse a role whose column is not among ``columns``."""
+        for role, name in self._given():
+            for part in crossed(name, columns) if role == "protected" else (name,):
+                require(part, columns, role)
+        for name in self.inputs or ():
+            require(name, columns, "input")
+        for name in self.bins:
+            require(name, self.protected_columns(columns), "a protected attribute to cut (--bins)")
 
-    @override
-    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
-        seen = days(column) if self.date else numbers(self.name, column)
-        check_finite(self.name, seen)
-        x = ((seen - self.mean) / self.scale)[:, None]
-        if not self.gaps:
-            return x
-        gone = np.isnan(x)
-        return np.hstack([np.where(gone, 0.0, x), gone])
+    def protected_columns(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Return the columns that protected attributes are made of."""
+        found = (part for name in self.protected for part in crossed(name, columns))
+        return tuple(dict.fromkeys(found))
 
-    @override
-    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        return np.array([self.scale, 0.0][: len(self.features)]), self.mean
+    def attributes(self, table: pa.Table) -> dict[str, Shaped[np.ndarray, " n"]]:
+        """Return the protected attributes of everyone, cut and crossed as asked for."""
+        found = {}
+        for name in self.protected:
+            parts = crossed(name, table.column_names)
+            columns = [self._attribute(part, table[part]) for part in parts]
+            found["×".join(parts)] = columns[0] if len(parts) == 1 else _crossing(columns)
+        return found
 
-    @override
-    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
-        off, mean = x[:, 0] * self.scale, self.mean
-        values = np.rint(off + mean).astype(int) if self.integer else self._unrounded(off)
-        if self.date:
-            exact = (1, "D") if self.integer else (86_400_000_000, "us")
-            values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
-        if self.date == "text":
-            values = values.astype(str).astype(object)
-        return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
+    def _attribute(self, name: str, column: Any) -> Shaped[np.ndarray, " n"]:
+        found = printable_levels(values(name, column, "protected"))
+        return _cut(name, found, self.bins[name]) if name in self.bins else found
 
-    @np.errstate(over="ignore", invalid="ignore")
-    def _unrounded(self, off: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Return the number so far off the mean, as it was before it was rounded there and back.
+    def candidates(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns that may be inputs, in the model's order if that is known."""
+        if self.inputs is not None:
+            return tuple(self.inputs)
+        columns = tuple(columns)
+        taken = {name for _, name in self._given()} | {*self.protected_columns(columns)}
+        return tuple(name for name in columns if name not in taken)
 
-        Trees ask on which side of a number another lies, to the last digit.
-        """
-        mean, found = self.mean, off + self.mean
-        digits = 14 - math.ceil(math.log10(min(max(abs(mean), self.scale), 1e300)))
-        short = np.round(found, digits)
-        near = np.abs(short - found) <= 4 * np.finfo(np.float64).eps * (np.abs(off) + abs(mean))
-        return np.where(near, short, found)
-
-
-def _date_type(column_type: Any) -> Literal["", "text", "date32[day]", "timestamp[us]"]:
-    if kind(column_type) == "text":
-        return "text"
-    if pa.types.is_timestamp(column_type):
-        return "timestamp[us]"
-    return "date32[day]" if pa.types.is_date(column_type) else ""
+    def original(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns that describe a person: no label, weight, cluster, id or ignored."""
+        hidden = {self.label, self.weight, self.cluster, self.id, *self.ignore}
+        return [name for name in columns if name not in hidden]
 
 
-class _Levels(Column):
-    """A column with a fixed list of levels."""
-
-    gaps: bool = False
-
-    @property
-    @abc.abstractmethod
-    def known(self) -> tuple[Level, ...]:
-        """The levels, each at its index."""
-
-    @property
-    @override
-    def holds(self) -> str:
-        first = self.known[0]
-        return (
-            "true/false"
-            if isinstance(first, bool)
-            else ("text" if isinstance(first, str) else "numbers")
-        )
-
-    def codes(self, column: Any) -> Any:
-        """Return the index of each value among the levels, and refuse any other value."""
-        common = {"true/false": pa.bool_(), "text": TEXT, "numbers": pa.float64()}[self.holds]
-        column = column.cast(common)
-        places = pc.index_in(column, value_set=pa.array(self.known).cast(common))
-        if self.gaps:
-            places = pc.if_else(pc.is_null(column), len(self.known), places)
-        strangers = column.filter(pc.is_null(places))
-        if len(strangers):
-            shown = ", ".join(map(repr, self.known[:12]))
-            more = f" and {len(self.known) - 12} more" if len(self.known) > 12 else ""
-            raise InvalidData(
-                f"Column {self.name!r} has {strangers[0].as_py()!r} ({len(strangers)} rows have "
-                f"a level that the encoder was not fitted on); it knows {shown}{more}. Fit it on "
-                "people who have it, or ignore the column (--ignore)."
-            )
-        return places.to_numpy()
-
-    def of_codes(self, codes: Any) -> Any:
-        """Return the levels at these indices."""
-        return pa.array(self.known).take(
-            pa.array(codes) if isinstance(codes, np.ndarray) else codes
-        )
+def crossed(name: str, columns: Collection[str]) -> tuple[str, ...]:
+    """Return the columns that a protected attribute crosses: ``sex*race`` or ``sex×race``."""
+    parts = tuple(part.strip() for part in name.replace("*", "×").split("×"))
+    return (name,) if name in columns or not all(parts) else parts
 
 
-class CategoryColumn(_Levels):
-    """A column of text, true/false or categories: one feature a level, 1 where it applies.
+def _crossing(columns: Sequence[Shaped[np.ndarray, " n"]]) -> Shaped[np.ndarray, " n"]:
+    """Return the intersection of attributes; unknown where one of them is."""
 
-    Where values were missing in the training data, that is one more feature.
-    """
+    def written(value: Any) -> str | None:
+        if value is None or value != value:
+            return None
+        whole = isinstance(value, float) and value.is_integer()
+        return str(int(value) if whole else value)
 
-    kind: Literal["category"] = "category"
-    levels: Annotated[tuple[Level, ...], Field(min_length=1)]
-
-    @classmethod
-    def fit(cls, name: str, column: Any) -> "CategoryColumn":
-        """Learn the levels, sorted."""
-        return cls(name=name, levels=levels_in(name, column), gaps=column.null_count > 0)
-
-    @property
-    @override
-    def known(self) -> tuple[Level, ...]:
-        return self.levels
-
-    @property
-    @override
-    def features(self) -> tuple[str, ...]:
-        levels = tuple(f"{self.name}={level}" for level in self.levels)
-        return (*levels, self.name + GAP) if self.gaps else levels
-
-    @override
-    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
-        return np.eye(len(self.features))[self.codes(column)]
-
-    @override
-    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        factors = [float(level) for level in self.levels] + [0.0] * self.gaps
-        return np.array(factors), 0.0
-
-    @override
-    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
-        # The nearest corner of the unit cube with a single 1 is where the largest feature is.
-        codes = x[:, : len(self.levels)].argmax(axis=1)
-        return self.of_codes(pa.array(codes, mask=x[:, -1] > 0.5 if self.gaps else None))
+    rows = zip(*([written(value) for value in column.tolist()] for column in columns), strict=True)
+    joined = [None if None in row else " × ".join(map(str, row)) for row in rows]
+    return np.array(joined, dtype=object)
 
 
-class IndicatorColumn(_Levels):
-    """A column with two levels, as a single feature that is 1 for one of them."""
-
-    kind: Literal["indicator"] = "indicator"
-    zero: Level
-    one: Level
-
-    @classmethod
-    def fit(cls, name: str, column: Any, one: Level) -> "IndicatorColumn":
-        """Learn the other level."""
-        levels = levels_in(name, column)
-        if len(levels) != 2 or one not in levels:
-            raise InvalidData(
-                f"Column {name!r} cannot be an indicator of {one!r}: it needs two levels, one of "
-                f"them that, and has {', '.join(map(repr, levels[:6]))}."
-            )
-        return cls(name=name, zero=levels[levels[0] == one], one=one)
-
-    @property
-    @override
-    def known(self) -> tuple[Level, ...]:
-        return (self.zero, self.one)
-
-    @property
-    @override
-    def features(self) -> tuple[str, ...]:
-        return (f"{self.name}={self.one}",)
-
-    @override
-    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
-        return self.codes(column).astype(np.float64)[:, None]
-
-    @override
-    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        return np.array([float(self.one) - float(self.zero)]), float(self.zero)
-
-    @override
-    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
-        return self.of_codes((x[:, 0] > 0.5).astype(np.int64))
-
-
-def levels_in(name: str, column: Any) -> tuple[Level, ...]:
-    """Return the different values of a column, sorted."""
-    found = [value for value in pc.unique(column).to_pylist() if value is not None]
-    if len(found) > MOST_LEVELS:
+def _limits(name: str, limits: Any) -> tuple[float, ...]:
+    """Check where a column is to be cut."""
+    try:
+        found = tuple(np.atleast_1d(limits).astype(float).tolist())
+    except (TypeError, ValueError):
+        found = ()
+    if not found or not all(low < high for low, high in itertools.pairwise(found)):
         raise InvalidData(
-            f"Column {name!r} has {len(found)} different values in {len(column)} rows, too many "
-            "for one feature each. If it is an identifier, ignore it (--ignore)."
+            f"Column {name!r} cannot be cut at {limits!r}: limits are numbers that rise, as in "
+            "--bins age=30:50."
         )
-    return tuple(sorted(found))
+    return found
+
+
+def _cut(
+    name: str, column: Shaped[np.ndarray, " n"], limits: Sequence[float]
+) -> Shaped[np.ndarray, " n"]:
+    """Return the groups of a column of numbers between limits; unknown where it is missing."""
+    if column.dtype.kind not in "iuf":
+        raise InvalidData(f"Column {name!r} holds no numbers, so it cannot be cut (--bins).")
+    edges = [f"{limit:g}" for limit in limits]
+    between = [f"{low} to under {high}" for low, high in itertools.pairwise(edges)]
+    groups = [f"under {edges[0]}", *between, f"{edges[-1]} or over", None]
+    codes = np.searchsorted(np.asarray(limits), column, side="right")
+    codes = np.where(np.isnan(column.astype(np.float64)), len(groups) - 1, codes)
+    return np.array(groups, dtype=object)[codes]
+
+
+def require(name: str, columns: Collection[str], role: str) -> None:
+    """Refuse a column that the table does not have."""
+    if name in columns:
+        return
+    hint = nearest(name, columns)
+    raise InvalidData(f"The table has no column {name!r}, named as {role}.{hint}")
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Refuse a name that occurs twice."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise InvalidData(f"Column {twice!r} occurs twice in {where}. Remove or rename one.")
+
+
+def check_columns(names: Sequence[str], where: str) -> None:
+    """Refuse names of columns that occur twice or cannot be shown: models know columns by them."""
+    check_names(names, where)
+    if strange := [name for name in names if UNPRINTABLE.search(name)]:
+        raise InvalidData(
+            f"Column {strange[0]!r} in {where} has characters that cannot be shown. Rename it."
+        )
+
+
+TEXT = pa.large_string()
+MANY_DATES = 12
+"""Different dates in a column of text above which they are dates, and not names of a few."""
+
+
+def plain_type(column_type: Any) -> Any:
+    """Return the type under which a column is kept: one kind of text, no decimals."""
+    types = pa.types
+    if types.is_decimal(column_type) or types.is_float16(column_type):
+        return pa.float64()
+    if types.is_dictionary(column_type):
+        value_type = plain_type(column_type.value_type)
+        return value_type if value_type == TEXT else column_type
+    is_text = (types.is_string, types.is_large_string, types.is_string_view)
+    return TEXT if any(test(column_type) for test in is_text) else column_type
+
+
+def kind(column_type: Any) -> str:
+    """Say what a column of this type holds, in the plural, for a sentence."""
+    types = pa.types
+    column_type = plain_type(column_type)
+    # A column without a single value counts as numbers, all of them missing.
+    numeric = (types.is_integer, types.is_floating, types.is_null)
+    if any(test(column_type) for test in numeric):
+        return "numbers"
+    if types.is_date(column_type) or types.is_timestamp(column_type):
+        return "dates"
+    if types.is_boolean(column_type):
+        return "true/false"
+    if column_type == TEXT:
+        return "text"
+    return "categories" if types.is_dictionary(column_type) else f"values of type {column_type}"
+
+
+def without_dictionary(column: Any) -> Any:
+    """Return categories as the values they stand for."""
+    dictionary = pa.types.is_dictionary(column.type)
+    return column.cast(column.type.value_type) if dictionary else column
+
+
+def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
+    """Return a column of numbers or booleans as floats; missing ones become ``nan``."""
+    try:
+        return column.cast(pa.float64()).to_numpy().astype(np.float64, copy=False)
+    except pa.ArrowInvalid:
+        raise InvalidData(
+            f"Column {name!r} holds integers beyond 2^53, which no model can tell apart. "
+            "If it is an identifier, ignore it (--ignore)."
+        ) from None
+
+
+def days(column: Any) -> Float[np.ndarray, " n"]:
+    """Return dates and times as days since 1970; missing ones become ``nan``."""
+    if kind(column.type) == "text":
+        column = column.cast(pa.date32())
+    times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return times.cast(pa.float64(), safe=False).to_numpy() / 86_400_000_000
+
+
+def holds_dates(column: Any) -> bool:
+    """Tell whether a column of text holds dates, as 2020-12-31, and many of them."""
+    if kind(column.type) != "text" or column.null_count == len(column):
+        return False
+    if not pc.all(pc.match_substring_regex(column, r"^\d{4}-\d{2}-\d{2}$")).as_py():
+        return False
+    try:
+        column.cast(pa.date32())
+    except pa.ArrowInvalid:
+        return False
+    return pc.count_distinct(column).as_py() > MANY_DATES
+
+
+def values(name: str, column: Any, role: str) -> Shaped[np.ndarray, " n"]:
+    """Return a label, attribute or cluster as numpy: text and true/false as Python objects or bool.
+
+    Missing text and booleans are ``None``; missing numbers are ``nan``.
+    """
+    column = without_dictionary(column)
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.float64())
+    if kind(column.type) not in ("numbers", "true/false", "text"):
+        raise InvalidData(
+            f"Column {name!r} ({role}) holds {kind(column.type)}. "
+            "It must hold text, numbers or true/false."
+        )
+    return column.to_numpy()
+
+
+def is_missing(column: Any) -> Bool[np.ndarray, " n"]:
+    """Tell which values are missing: empty, or not a number."""
+    return pc.is_null(column, nan_is_null=True).to_numpy()
+
+
+def complete_rows(
+    table: pa.Table,
+    columns: Sequence[str],
+    *,
+    drop: bool,
+    where: str = "",
+    needed: Sequence[str] = (),
+) -> tuple[Bool[np.ndarray, " n"], dict[str, int]]:
+    """Tell which rows miss nothing in ``columns``, and count the others by what they miss.
+
+    A row that misses several columns is counted under the first, so that the counts add up.
+    Unless ``drop`` says that such rows are unwanted, one of them is enough to refuse the table.
+    Those ``needed`` (the label, say) are no inputs, so that no model can do without.
+    """
+    complete = np.ones(len(table), dtype=bool)
+    counts: dict[str, int] = {}
+    first: dict[str, int] = {}
+    for name in columns:
+        gone = is_missing(table[name])
+        if gone.any():
+            counts[name] = int(gone.sum())
+            first[f"missing {name}"] = int((gone & complete).sum())
+            complete &= ~gone
+    if counts and not drop:
+        said = (
+            f"Values are missing in {_listed(counts)}: {int((~complete).sum())} of {len(table)} "
+            f"rows{where}. Fill them in, "
+        )
+        if {*counts} <= {*needed}:
+            raise MissingValues(
+                f"{said}or leave those rows out with drop_missing (--drop-missing). Rows with "
+                "other gaps stay, if the model is a pipeline that answers for them."
+            )
+        raise MissingValues(
+            f"{said}leave those rows out with drop_missing (--drop-missing), "
+            "or ignore columns that the model does not read (--ignore). Models that read gaps, and "
+            "pipelines that fill them, are audited as they are (in Python: likewise.read with "
+            "raw=True)."
+        )
+    return complete, {reason: count for reason, count in first.items() if count}
+
+
+def check_finite(name: str, column: Float[np.ndarray, " n"]) -> None:
+    """Refuse infinite values."""
+    if count := int(np.isinf(column).sum()):
+        raise InvalidData(
+            f"Column {name!r} has infinite values in {count} of {len(column)} rows. "
+            "Mend them, or leave those rows out."
+        )
+
+
+def _listed(counts: Mapping[str, int], most: int = 8) -> str:
+    named = [f"{name!r} ({count})" for name, count in counts.items()]
+    more = f" and {len(named) - most} more columns" if len(named) > most else ""
+    return ", ".join(named[:most]) + more
+
+
+def column_groups(table: pa.Table, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return columns by the name of their group: a column alone, or all levels of one category.
+
+    Columns named ``race_White`` or ``race=White`` are one category if all of them hold zeros and
+    ones, and nobody has two ones.
+
+    Examples
+    --------
+    >>> column_groups(pa.table({"race=A": [1, 0], "race=B": [0, 1], "age": [3, 4]}),
+    ...     ["race=A", "race=B", "age"])
+    {'race': ('race=A', 'race=B'), 'age': ('age',)}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name in columns:
+        mark = "=" if "=" in name else "_"
+        stem = name.rpartition(mark)[0]
+        level = f"{stem}{mark}"
+        family = tuple(c for c in columns if stem and c.startswith(level))
+        if len(family) > 1 and _one_hot(table, family):
+            found[stem] = family
+        else:
+            found[name] = (name,)
+    return found
+
+
+def _one_hot(table: pa.Table, columns: Sequence[str]) -> bool:
+    total = np.zeros(len(table))
+    for name in columns:
+        kind = table.schema.field(name).type
+        if not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
+            return False
+        values = table[name].cast(pa.float64()).to_numpy()
+        if not np.isin(values, (0.0, 1.0)).all():
+            return False
+        total += values
+    return bool((total <= 1).all())
+
+
+def frame_table(frame: Any) -> tuple[pa.Table, str]:
+    """Return a data frame as an Arrow table, and what it was, in words.
+
+    The index of a pandas data frame is not a column, so it is not read.
+    """
+    name = f"a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+    if isinstance(frame, pa.RecordBatch):
+        frame = pa.Table.from_batches([frame])
+    if isinstance(frame, pa.Table):
+        return frame, name
+    try:
+        native = nw.from_native(frame)
+        eager = native.collect() if isinstance(native, nw.LazyFrame) else native
+        names = [str(column) for column in eager.columns]
+        check_names(names, name)
+        return _to_arrow(eager).select(names), name
+    except DuplicateError:
+        check_names([str(column) for column in frame.columns], name)
+        raise
+    except TypeError:
+        if hasattr(frame, "__arrow_c_stream__"):  # of a make that narwhals does not know
+            return pa.table(frame), name
+        raise InvalidData(
+            f"Cannot read {name}: give a file, several files, or a data frame. "
+            "For arrays there is AuditData.from_arrays."
+        ) from None
+    except NarwhalsError as error:
+        raise InvalidData(f"Cannot read {name} ({in_short(error)}).") from None
+
+
+def _to_arrow(frame: Any) -> pa.Table:
+    try:
+        return frame.to_arrow()
+    except (pa.ArrowException, TypeError) as error:
+        for column in frame.columns:
+            try:
+                frame.select(column).to_arrow()
+            except (pa.ArrowException, TypeError):
+                found = sorted({type(value).__name__ for value in frame[column].to_list()})
+                raise InvalidData(
+                    f"Column {str(column)!r} mixes types ({', '.join(found)}). Make them one."
+                ) from None
+        raise InvalidData(f"The data frame cannot be read ({in_short(error)}).") from None

@@ -7,15 +7,14 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
 from likewise.audit_data import AuditData, digests, missing, person_columns
-from likewise.data.arrow import kind, numbers
-from likewise.fingerprints import CHUNK_ROWS, Sketch, of_people, row_hashes
+from likewise.fingerprints import CHUNK_ROWS, SKETCH_SIZE, Sketch, of_people, row_hashes
 
 SAMPLE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
@@ -25,20 +24,6 @@ READ_ROWS = 16 * CHUNK_ROWS
 
 MOST_LABELS = 10_000
 """Different labels that are counted; more are measurements, not classes."""
-
-
-@runtime_checkable
-class Readable(Protocol):
-    """What a survey needs of a source."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
-        """Return the people among some rows, and their numbers among all rows of the source."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,17 +40,17 @@ class Survey:
     labels
         How often each label occurs; empty if more than 10 000 different ones do.
     traits
-        By protected trait, how often each value occurs; missing ones not counted.
+        By protected attribute, how often each value occurs; missing ones not counted.
     gaps
-        People whose trait is missing, by trait.
+        People whose attribute is missing, by attribute.
     weights
         Smallest and largest weight; infinities without weights.
-    dropped
-        Rows left out on request, by reason.
+    dropped, left_out
+        Rows left out on request, by reason; and their numbers, ascending.
     chunks
         Fingerprints of consecutive rows, by the number of their chunk.
-    sketch
-        Recognises these people elsewhere, in any order.
+    sketch, copies
+        Recognises these people elsewhere, in any order; and how often each of its rows occurs.
     """
 
     n: int
@@ -76,12 +61,14 @@ class Survey:
     gaps: Mapping[str, int]
     weights: tuple[float, float]
     dropped: Mapping[str, int]
+    left_out: Int[np.ndarray, " g"]
     chunks: Mapping[int, bytes]
     sketch: Sketch
+    copies: Int[np.ndarray, " k"]
     many_labels: bool = False
 
     @classmethod
-    def of(
+    def from_people(
         cls,
         people: AuditData,
         places: Int[np.ndarray, " n"],
@@ -92,7 +79,7 @@ class Survey:
         gone = {name: missing(column) for name, column in people.protected.items()}
         chosen = np.flatnonzero(np.isin(places, drawn, assume_unique=True))
         labels = _counts(people.y)
-        columns = person_columns(people)
+        rows_seen, copies = np.unique(row_hashes(person_columns(people)), return_counts=True)
         weights = (np.inf, -np.inf)
         if people.weight is not None and len(people):
             weights = float(people.weight.min()), float(people.weight.max())
@@ -105,8 +92,10 @@ class Survey:
             gaps={name: int(lost.sum()) for name, lost in gone.items()},
             weights=weights,
             dropped=dict(people.dropped),
+            left_out=np.delete(np.arange(rows.start, rows.stop), places - rows.start),
             chunks=digests(people, places, rows),
-            sketch=Sketch.of(row_hashes(columns)),
+            sketch=Sketch(rows_seen[:SKETCH_SIZE], len(people)),
+            copies=copies[:SKETCH_SIZE],
             many_labels=len(labels) > MOST_LABELS,
         )
 
@@ -114,6 +103,12 @@ class Survey:
         places = np.concatenate([self.places, other.places])
         labels = _added(self.labels, other.labels)
         many = self.many_labels or other.many_labels or len(labels) > MOST_LABELS
+        sketch = self.sketch + other.sketch
+        # What is among the smallest hashes of both is among the smallest of each that has it.
+        copies = np.zeros(len(sketch.smallest), dtype=np.int64)
+        for part in (self, other):
+            kept = np.isin(part.sketch.smallest, sketch.smallest)
+            copies[np.isin(sketch.smallest, part.sketch.smallest)] += part.copies[kept]
         return Survey(
             n=self.n + other.n,
             sample=joined([self.sample, other.sample]).take(np.argsort(places)),
@@ -126,8 +121,10 @@ class Survey:
                 max(self.weights[1], other.weights[1]),
             ),
             dropped=_added(self.dropped, other.dropped),
+            left_out=np.sort(np.concatenate([self.left_out, other.left_out])),
             chunks={**self.chunks, **other.chunks},
-            sketch=self.sketch + other.sketch,
+            sketch=sketch,
+            copies=copies,
             many_labels=many,
         )
 
@@ -135,6 +132,13 @@ class Survey:
     def weighted(self) -> bool:
         """Whether weights differ; equal ones count as none."""
         return self.weights[0] < self.weights[1]
+
+    @property
+    def repeated(self) -> int:
+        """How many rows repeat another in every column; estimated if there are many rows."""
+        if len(self.sample) == self.n:
+            return self.n - len(np.unique(row_hashes(person_columns(self.sample))))
+        return round(self.n * (1 - len(self.copies) / int(self.copies.sum())))
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -159,7 +163,7 @@ class SurveyJob:
         Who is drawn for the sample, and how many at most.
     """
 
-    source: Readable
+    source: Any
     seed: int = 0
     size: int = SAMPLE
 
@@ -169,7 +173,7 @@ class SurveyJob:
 
         def look(rows: range) -> Survey:
             people, places = self.source.rows(rows.start, rows.stop)
-            return Survey.of(people, places, rows, drawn)
+            return Survey.from_people(people, places, rows, drawn)
 
         def work(task: range) -> Survey:
             begins = range(task.start, task.stop, READ_ROWS)
@@ -206,55 +210,13 @@ def joined(parts: list[AuditData]) -> AuditData:
         },
         weight=join([part.weight for part in parts]),
         cluster=join([part.cluster for part in parts]),
+        id=join([part.id for part in parts]),
         table=None
         if first.table is None
         else pa.concat_tables([part.table for part in parts if part.table is not None]),
         row=join([part.row for part in parts]),
         dropped=functools.reduce(_added, [part.dropped for part in parts]),
     )
-
-
-FEWEST = 2
-"""A code stands in several rows."""
-
-GAP = 2.0
-"""A code lies at least this many times as far out as every other value."""
-
-MOST_NOTES = 5
-
-
-def sentinel_notes(table: pa.Table) -> tuple[str, ...]:
-    """Return a sentence for every column of numbers whose largest or smallest looks like a code.
-
-    Such a value is made of nines (99, 999999, −9, −99), or is −1 where all else is not negative;
-    it occurs more than once, and is far from every other value.
-    """
-    found = []
-    for name in table.column_names:
-        if kind(table.schema.field(name).type) != "numbers":
-            continue
-        values = numbers(name, table[name].drop_null())
-        values = values[np.isfinite(values)]
-        distinct, counts = np.unique(values, return_counts=True)
-        if len(distinct) < 3:
-            continue
-        for place, rest in ((-1, distinct[:-1]), (0, distinct[1:])):
-            value, count = float(distinct[place]), int(counts[place])
-            if count >= FEWEST and _is_code(value, rest):
-                found.append(
-                    f"Column {name!r} is {value:.0f} in {count} of {len(table)} rows, far from all "
-                    "its other values: a code for something that is not known? It is read as a "
-                    "number."
-                )
-    return tuple(found[:MOST_NOTES])
-
-
-def _is_code(value: float, others: np.ndarray) -> bool:
-    nines = value == int(value) and set(str(abs(int(value)))) == {"9"}
-    if value < 0:
-        return bool((others >= 0).all() and (value == -1 or nines))
-    far = value >= GAP * float(np.abs(others).max())
-    return bool(nines and value >= 99 and far)
 
 
 def _counts(column: Any) -> dict[Any, int]:

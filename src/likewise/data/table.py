@@ -1,19 +1,31 @@
 """Reads tables of people: which column is the label, which are protected, what the model sees."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from likewise.audit_data import AuditData
-from likewise.data.arrow import check_finite, complete_rows, is_missing, kind, numbers, values
-from likewise.data.encode import Encoder
-from likewise.data.roles import Names, Roles, require
+from likewise.data.columns import (
+    Bins,
+    Names,
+    Roles,
+    check_finite,
+    complete_rows,
+    is_missing,
+    kind,
+    numbers,
+    require,
+    values,
+)
+from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
-from likewise.errors import InvalidData, InvalidSettings
+from likewise.errors import InvalidData
+from likewise.fingerprints import row_hashes
+from likewise.settings.sections import Csv
 
 
 def read(
@@ -28,6 +40,9 @@ def read(
     encoder: Encoder | None = None,
     drop_missing: bool = False,
     raw: bool = False,
+    id: str | None = None,
+    bins: Bins | None = None,
+    csv: Csv | Mapping[str, Any] | None = None,
 ) -> AuditData:
     """Read the people to audit, from files or a data frame.
 
@@ -39,7 +54,8 @@ def read(
     label
         The column that the model predicts.
     protected
-        Protected traits. People whose trait is missing stay, and are counted.
+        Protected attributes: columns, or columns crossed (``"sex*race"``). People whose attribute
+        is missing stay, and are counted.
     weight, cluster
         Columns with sampling weights and with clusters (households, say).
     ignore
@@ -56,6 +72,14 @@ def read(
     raw
         For a pipeline, or a function of data frames, that reads original columns: ``x`` stays
         empty, ``table`` holds the columns, and missing inputs are the model's business.
+    id
+        Column that names a person. Rows that repeat a person are merged and counted in
+        ``dropped``; rows of one person that differ are refused.
+    bins
+        Limits at which protected columns of numbers are cut into groups: ``{"age": [40]}``.
+    csv
+        How CSV files are written: ``separator``, ``decimal`` mark and ``encoding`` (by default
+        commas, points and UTF-8).
 
     Notes
     -----
@@ -63,69 +87,11 @@ def read(
     ``None`` and the like. Blanks around text are kept, since a model may have been trained on
     ``" Male"``; blanks around numbers do not matter. The index of a data frame is not read.
     """
-    plan = plan_reading(
-        source, Roles(label, protected, weight, cluster, ignore, inputs), encoder, drop_missing, raw
-    )
+    roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins or {})
+    plan = plan_reading(source, roles, encoder, drop_missing, raw, csv)
     data = plan.people(plan.source.table(plan.columns), first=0, where="")
     _check_count(len(data), plan.source.n_rows)
     return data
-
-
-def scan(
-    source: Any,
-    *,
-    label: str,
-    protected: Names = (),
-    weight: str | None = None,
-    cluster: str | None = None,
-    ignore: Names = (),
-    inputs: Names | None = None,
-    encoder: Encoder | None = None,
-    drop_missing: bool = False,
-    raw: bool = False,
-    rows: int = 65536,
-) -> Iterator[AuditData]:
-    """Read people block by block, without ever holding the whole table.
-
-    Takes what `read` takes. A block holds ``rows`` rows of the source (the last may hold fewer)
-    however the files are cut, minus those left out on request; its ``row`` gives their numbers
-    in the whole. Roles and columns are checked at once, values when their block comes.
-    """
-    if rows < 1:
-        raise InvalidSettings(f"A block holds at least one row, not {rows}.")
-    plan = plan_reading(
-        source, Roles(label, protected, weight, cluster, ignore, inputs), encoder, drop_missing, raw
-    )
-    return plan.blocks(rows)
-
-
-def with_inputs(data: AuditData, columns: Sequence[str]) -> AuditData:
-    """Return the same people with these numeric columns as features.
-
-    A table does not say which columns the model reads; its names or number of inputs may.
-    """
-    if data.table is None or data.encoder is not None:
-        raise InvalidData("Only people read from a table without an encoder can change inputs.")
-    for name in columns:
-        if name not in data.features and (count := int(is_missing(data.table[name]).sum())):
-            # Rows were left out before anyone knew that the model reads this column.
-            raise InvalidData(
-                f"The model seems to read the column {name!r}, which is missing in {count} of "
-                f"{len(data)} rows. Fill it in, or name all columns the model reads with inputs "
-                "(columns.inputs) and leave those rows out with drop_missing (--drop-missing)."
-            )
-    features = tuple(columns)
-    unread = (name for name in data.features if name not in columns)
-    left_out = tuple(dict.fromkeys((*data.left_out, *unread)))
-    x = _matrix(data.table, features)
-    return dataclasses.replace(data, x=x, features=features, left_out=left_out)
-
-
-def numeric_columns(data: AuditData) -> tuple[str, ...]:
-    """Return the columns of numbers or true/false, which a model may read as they are."""
-    return (
-        () if data.table is None else tuple(f.name for f in data.table.schema if _numeric(f.type))
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +107,8 @@ class ReadPlan:
     notes: tuple[str, ...]
     filled: bool = False
     """Whether a pipeline fills gaps: then rows are left out for other gaps alone."""
+    repeated: Int[np.ndarray, " r"] = dataclasses.field(default_factory=lambda: np.empty(0, int))
+    """Rows that repeat an earlier one of the same id."""
 
     @property
     def columns(self) -> list[str]:
@@ -150,7 +118,8 @@ class ReadPlan:
     def people(self, table: pa.Table, *, first: int, where: str) -> AuditData:
         """Turn rows of the source, the first of which has number ``first``, into people."""
         roles = self.roles
-        needed = [n for n in (roles.label, roles.weight, roles.cluster) if n is not None]
+        names = (roles.label, roles.weight, roles.cluster, roles.id)
+        needed = [name for name in names if name is not None]
         inputs = self.inputs if self.encoder is None else self.encoder.complete_columns
         unknown = self.encoder is None and not inputs  # a pipeline may read them all
         if self.drop_missing and unknown and not self.filled:
@@ -158,6 +127,8 @@ class ReadPlan:
         complete, dropped = complete_rows(
             table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
         )
+        if again := self._repeated(first, complete):
+            dropped[f"repeated {roles.id}"] = again
         if dropped:
             table = table.filter(pa.array(complete))
         original = table.select(roles.original(table.column_names))
@@ -170,12 +141,13 @@ class ReadPlan:
             y=np.zeros(len(table), dtype=np.int64)
             if roles.label is None
             else values(roles.label, table[roles.label], "label"),
-            protected={name: values(name, table[name], "protected") for name in roles.protected},
+            protected=roles.attributes(table),
             features=features,
             weight=None if roles.weight is None else numbers(roles.weight, table[roles.weight]),
             cluster=None
             if roles.cluster is None
             else values(roles.cluster, table[roles.cluster], "cluster"),
+            id=None if roles.id is None else values(roles.id, table[roles.id], "id"),
             table=original,
             encoder=self.encoder,
             source=self.source.name,
@@ -186,24 +158,28 @@ class ReadPlan:
             named_inputs=roles.inputs is not None,
         )
 
-    def blocks(self, rows: int) -> Iterator[AuditData]:
-        """Yield people block by block."""
-        first = kept = 0
-        for table in self.source.blocks(self.columns, rows):
-            where = f" (of rows {first + 1} to {first + len(table)})"
-            data = self.people(table, first=first, where=where)
-            first, kept = first + len(table), kept + len(data)
-            yield data
-        _check_count(kept, self.source.n_rows)
+    def _repeated(self, first: int, complete: Bool[np.ndarray, " n"]) -> int:
+        """Mark rows that repeat an earlier one of the same id as left out, and count them."""
+        begin, end = np.searchsorted(self.repeated, [first, first + len(complete)])
+        again = self.repeated[begin:end] - first
+        count = int(complete[again].sum())
+        complete[again] = False
+        return count
 
 
 def plan_reading(
-    source: Any, roles: Roles, encoder: Encoder | None, drop_missing: bool, raw: bool
+    source: Any,
+    roles: Roles,
+    encoder: Encoder | None,
+    drop_missing: bool,
+    raw: bool,
+    csv: Csv | Mapping[str, Any] | None = None,
 ) -> ReadPlan:
     """Open a table, and settle which of its columns are what."""
     if raw and encoder is not None:
         raise InvalidData("A pipeline reads original columns (raw), so it needs no encoder.")
-    opened = open_rows(source, text=frozenset() if encoder is None else encoder.text_columns)
+    text = frozenset() if encoder is None else encoder.text_columns
+    opened = open_rows(source, text=text, csv=csv)
     schema = opened.schema
     _check_count(opened.n_rows, opened.n_rows)
     roles.check(schema.names)
@@ -220,7 +196,33 @@ def plan_reading(
     candidates = () if raw else roles.candidates(schema.names)
     left_out = tuple(name for name in candidates if name not in inputs)
     notes = opened.notes + (() if encoder is None else encoder.notes)
-    return ReadPlan(opened, roles, inputs, left_out, encoder, drop_missing, notes)
+    repeated = np.empty(0, int) if roles.id is None else _repeats(opened, roles)
+    return ReadPlan(
+        opened, roles, inputs, left_out, encoder, drop_missing, notes, repeated=repeated
+    )
+
+
+def _repeats(rows: Rows, roles: Roles) -> Int[np.ndarray, " r"]:
+    """Return the numbers of rows that repeat an earlier one of the same id in every column."""
+    id = str(roles.id)
+    columns = [name for name in rows.schema.names if name not in roles.ignore]
+    pieces = []
+    for part in rows.batches(columns):
+        whole = row_hashes({name: part[name] for name in columns})
+        pieces.append((row_hashes({id: part[id]}), whole, is_missing(part[id])))
+    ids, contents, unknown = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    known = np.flatnonzero(~unknown)  # rows without an id are refused, or left out, elsewhere
+    order = known[np.argsort(ids[known], kind="stable")]
+    new = np.append(True, np.diff(ids[order]) != 0)
+    firsts = order[np.flatnonzero(new)][np.cumsum(new) - 1]
+    if (other := contents[order] != contents[firsts]).any():
+        row, earlier = int(order[other][0]), int(firsts[other][0])
+        person = rows.read(row, row + 1, [id])[id][0].as_py()
+        raise InvalidData(
+            f"Rows {earlier + 1} and {row + 1} are both of {id} = {person!r}, but differ. Merge "
+            f"them, or let the rows of one person count as dependent: --clusters {id}."
+        )
+    return np.sort(order[~new])
 
 
 def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None, raw: bool) -> tuple[str, ...]:
@@ -249,8 +251,8 @@ def _check_encoder(encoder: Encoder, roles: Roles, columns: list[str]) -> None:
         require(name, columns, "an input of the encoder")
         if name not in described:
             raise InvalidData(
-                f"Column {name!r} is an input of the encoder, so it can be neither label, weight "
-                "nor cluster, and cannot be ignored."
+                f"Column {name!r} is an input of the encoder, so it can be neither label, weight, "
+                "cluster nor id, and cannot be ignored."
             )
     if roles.inputs is not None and set(roles.inputs) != set(encoder.columns):
         raise InvalidData(

@@ -3,26 +3,40 @@
 import abc
 import copy
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, final
 
 import numpy as np
-import pyarrow as pa
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 
-from likewise.errors import InvalidData, InvalidModel
-from likewise.losses import Loss, LossName, Output
-from likewise.models.layers import Network
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings
+from likewise.loss import CustomLoss, Loss, LossName, Output
 
 Task = Literal["classification", "regression"]
 Reference = Callable[[np.ndarray], np.ndarray]
 DOUBLE = np.dtype(np.float64)
+MOST_CLASSES = 100
+"""Classes of a model that only numbers them; more different labels are taken for numbers."""
+
 Pullback = Callable[[np.ndarray], np.ndarray]
 """From gradients in the outputs (n × k) to gradients in the rows (n × d)."""
 
 
-Steps = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""From m steps along r axes for each person (n × m × r) to the outputs there (nm × k)."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Affine:
+    """A linear layer, with the activation that comes before it (none before the first)."""
+
+    activation: str
+    weight: Float[np.ndarray, "k m"]
+    bias: Float[np.ndarray, "k 1"]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Network:
+    """A chain of linear layers in float64, each with the activation in front of it."""
+
+    layers: tuple[Affine, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +67,6 @@ class ModelCard:
         Probability of class 1 of two above which it decides for it, if that is not one half.
     decisions
         Whether its decisions alone mean something: it gives no probabilities.
-    space
-        What it is fed where an encoder makes the features: those, or decoded original columns.
     bounded
         Whether its losses are those of probabilities within [0.001, 0.999], if it gives logits.
     """
@@ -67,27 +79,25 @@ class ModelCard:
     features: tuple[str, ...] = ()
     differentiable: bool = True
     fingerprint: str = ""
-    loss: LossName | None = None
+    loss: LossName | CustomLoss | None = None
     threshold: float | None = None
     decisions: bool = False
-    space: Literal["", "original", "encoded"] = ""
     bounded: bool = False
 
+    @classmethod
+    def from_output(
+        cls, kind: str, output: Output | None, classes: tuple[Any, ...] = ()
+    ) -> "ModelCard":
+        """Return what follows from what the outputs are; of logits nobody need speak."""
+        task: Task = "regression" if output == "values" else "classification"
+        return cls(kind, task, output or "logits", classes)
 
-@runtime_checkable
-class Front(Protocol):
-    """What stands in front of the audited step: raw columns in, the step's own inputs out."""
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the raw columns it reads; empty if it takes all there are, in their order."""
-        ...
+Encoder = Any
+"""What turns original columns into features, and back: an encoder of `likewise.data`."""
 
-    def __call__(
-        self, rows: pa.Table | Shaped[np.ndarray, "n c"]
-    ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
-        """Return the matrix the audit runs in, and the names of its columns."""
-        ...
+Front = Any
+"""How original columns become the features of an audit: `likewise.models.adapt.TableFront`."""
 
 
 class Model(abc.ABC):
@@ -100,7 +110,7 @@ class Model(abc.ABC):
     card: ModelCard
 
     front: Front | None = None
-    """How a pipeline gets from raw columns to the space in front of its last step."""
+    """How the features are made of a table's original columns, where there is a table."""
 
     reference: Reference | None = None
     """The user's own probabilities (or predictions), if this model is a conversion of theirs."""
@@ -124,43 +134,17 @@ class Model(abc.ABC):
         """
         raise InvalidModel(f"The {self.card.kind} gives answers only, no gradients.")
 
-    def along(
-        self,
-        x0: Float[np.ndarray, "n d"],
-        axes: Float[np.ndarray, "r d"],
-        far: Float[np.ndarray, " n"],
-    ) -> Steps:
-        r"""Return the outputs at places :math:`x_0 + s A`, as a function of the steps s.
-
-        They are m for each of some people, whose numbers are given, too.
-
-        Parameters
-        ----------
-        far
-            How long the steps of each row are at most.
-        """
-
-        def outputs(
-            steps: Float[np.ndarray, "q m r"], who: Int[np.ndarray, " q"]
-        ) -> Float[np.ndarray, "_ k"]:
-            q, m, r = steps.shape
-            # Laid out feature by feature, as trees are asked.
-            x = (axes.T @ steps.reshape(q * m, r).T).reshape(len(axes.T), q, m)
-            x += x0.T[:, who, None]
-            return self(x.reshape(len(x), q * m).T)
-
-        return outputs
-
     def with_card(self, **changes: Any) -> "Model":
         """Return the same model, of which something else is known."""
         model = copy.copy(self)
         object.__setattr__(model, "card", dataclasses.replace(self.card, **changes))
         return model
 
-    @property
-    def cells(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """What its answers depend on, if that is less than numbers: between which thresholds."""
-        return None
+    def with_front(self, front: Front | None) -> "Model":
+        """Return the same model, fed from a table in this way."""
+        model = copy.copy(self)
+        object.__setattr__(model, "front", front)
+        return model
 
     @property
     def network(self) -> Network | None:
@@ -175,21 +159,23 @@ class Model(abc.ABC):
         return pullback(self.loss.gradient(out, y))
 
     @property
-    def loss(self) -> Loss:
-        """The loss that goes with the task: cross-entropy, or the squared error by default."""
+    def loss(self) -> Loss | CustomLoss:
+        """The user's own loss, or that of the task: by default cross-entropy or squared error."""
+        if isinstance(self.card.loss, CustomLoss):
+            return self.card.loss
         usual: LossName = "cross_entropy" if self.card.task == "classification" else "squared"
         return Loss(self.card.loss or usual, self.card.output, self.card.bounded)
 
     def targets(
-        self, y: Shaped[np.ndarray, " n"], *, positive: Any = None
+        self, y: Shaped[np.ndarray, " n"], *, label_map: Mapping[str, str] | None = None
     ) -> tuple[Shaped[np.ndarray, " n"], tuple[Any, ...]]:
         """Turn labels into class indices (or float targets), and say which classes they stand for.
 
-        The model's own classes count if it knows them; else the sorted values of the labels;
-        ``positive`` names the value that is class 1 of two, which must be the model's own.
+        See `label_classes`.
         """
-        known = self.card.classes
-        classes = () if self.card.task == "regression" else label_classes(y, known, positive)
+        if self.card.task == "regression":
+            return targets(y, ()), ()
+        classes = label_classes(y, self.card.classes, label_map or {}, self.card.kind)
         return targets(y, classes), classes
 
 
@@ -207,54 +193,89 @@ def targets(y: Shaped[np.ndarray, " n"], classes: tuple[Any, ...]) -> Shaped[np.
 
 
 def label_classes(
-    y: Shaped[np.ndarray, " n"], known: tuple[Any, ...], positive: Any
+    y: Shaped[np.ndarray, " n"],
+    known: tuple[Any, ...],
+    label_map: Mapping[str, str],
+    kind: str = "model",
 ) -> tuple[Any, ...]:
-    """Return the classes behind the labels, in the order of the model's columns."""
+    """Return the label value of each class, in the order of the model's outputs.
+
+    A label is the class that is spelled alike. A model that does not know its classes numbers them
+    from 0. Anything else is mapped by the user, never by the alphabet.
+
+    Parameters
+    ----------
+    known
+        The model's classes; empty if it does not know them.
+    label_map
+        By label, the class that it stands for.
+    """
     found = sorted(set(y.tolist()), key=lambda v: (str(type(v)), v))
-    if len(found) < 2 and len(known) < 2:
-        raise InvalidData(
-            f"The label has one class only ({found[0]!r}), and the model does not say which others "
-            "there are."
-        )
-    if known:
-        classes = tuple(_match(value, found) for value in known)
-        _check_positive(positive, known)
-    elif positive is not None:
-        chosen = _match(positive, found)
-        if len(found) != 2 or chosen not in found:
-            raise InvalidData(
-                f"columns.positive {positive!r} needs a label with two values, one of them that; "
-                f"the label has {', '.join(map(repr, found[:6]))}."
+    classes = list(known) or _numbered(found, label_map, kind)
+    place = {str(value): index for index, value in enumerate(classes)}
+    named: dict[int, Any] = {}
+    for label, name in label_map.items():
+        value = _spelled(label, found)
+        if str(name) not in place:
+            raise InvalidSettings(
+                f"The label {label!r} is to stand for {name!r} (label_map), which is not a class "
+                f"of the {kind}: its classes are {listed(classes)}."
             )
-        classes = tuple(sorted(found, key=lambda v: v == chosen))
-    else:
-        classes = tuple(found)
-    strangers = [value for value in found if value not in classes]
+        if named.setdefault(place[str(name)], value) != value:
+            raise InvalidSettings(
+                f"Two labels stand for the class {name!r} (label_map). Give both the same value "
+                "in the table."
+            )
+    strangers = []
+    for value in found:
+        index = next((i for i, c in enumerate(classes) if _alike(value, c)), None)
+        if value in named.values():
+            continue
+        if index is None or label_map:
+            strangers.append(value)
+        else:
+            named[index] = value
     if strangers:
+        example = ",".join(f"{v}={c}" for v, c in zip(found, reversed(classes), strict=False))
         raise InvalidData(
-            f"The label has {strangers[0]!r}, which is not a class of the model "
-            f"({', '.join(map(repr, classes[:6]))})."
+            f"The labels are not the model's classes: the labels are {listed(found)}, and the "
+            f"classes of the {kind} are {listed(classes)}. Say which label is which class "
+            f"(label_map): --label-map {example}, or another way round."
         )
-    return classes
+    return tuple(named.get(index, value) for index, value in enumerate(classes))
 
 
-def _check_positive(positive: Any, known: tuple[Any, ...]) -> None:
-    """Refuse a positive class other than the model's own, which its outputs stand for."""
-    if positive is None or (len(known) == 2 and str(known[1]) == str(positive)):
-        return
-    classes = ", ".join(map(repr, known[:6]))
-    if str(positive) not in map(str, known):
-        raise InvalidData(f"columns.positive {positive!r} is not a class of the model ({classes}).")
-    why = f"class 1 of the model is {known[1]!r}" if len(known) == 2 else "it needs two classes"
-    raise InvalidData(
-        f"columns.positive {positive!r} cannot be met: {why}, and the model knows its classes "
-        f"({classes}). Leave it out."
-    )
+def _numbered(found: list[Any], label_map: Mapping[str, str], kind: str) -> list[int]:
+    """Return the classes of a model that only numbers them, as many as the labels ask for."""
+    numbers = [v for v in found if isinstance(v, int | float)]
+    if len(numbers) == len(found) and (
+        len(found) > MOST_CLASSES or any(v != int(v) for v in numbers)
+    ):
+        raise InvalidData(
+            f"The label holds {len(found)} different numbers, and the {kind} is taken for a "
+            "classifier. If it predicts a number, say so with output='values' "
+            "(--set columns.output=values)."
+        )
+    codes = [int(v) for v in [*label_map.values(), *map(str, found)] if str(v).isdecimal()]
+    codes += [int(v) for v in numbers if v == int(v) >= 0]
+    count = max([2, *(code + 1 for code in codes if code < MOST_CLASSES)])
+    return list(range(count if label_map or codes else max(2, len(found))))
 
 
-def _match(value: Any, found: list[Any]) -> Any:
-    """Return the label that is spelled like ``value``: a file may hold 1 where a model says '1'."""
-    return next((v for v in found if v == value or str(v) == str(value)), value)
+def _spelled(label: str, found: list[Any]) -> Any:
+    """Return the label value that is spelled like ``label``."""
+    return next((value for value in found if str(value) == str(label)), label)
+
+
+def _alike(value: Any, known: Any) -> bool:
+    """Tell whether a label is a class: a file may hold 1 where a model says '1'."""
+    return bool(value == known or str(value) == str(known))
+
+
+def listed(values: Sequence[Any], most: int = 6) -> str:
+    """Return values as a list in words, the first few of them."""
+    more = f" and {len(values) - most} more" if len(values) > most else ""
+    return ", ".join(map(repr, values[:most])) + more
 
 
 @dataclasses.dataclass(frozen=True)

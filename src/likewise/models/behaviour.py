@@ -8,17 +8,23 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float, Int
 
-from likewise.errors import InvalidData, InvalidModel, LikewiseError, NoAnswer, in_short
-from likewise.losses import probabilities
-from likewise.models.base import Model
+from likewise.errors import InvalidData, InvalidModel, NoAnswer
+from likewise.loss import probabilities
+from likewise.models.base import Model, ModelCard
+from likewise.models.black_box import asked
 
 SAMPLE = 64
 BLOCK = 4096
 CONVERSION = 1e-6
 """The largest difference between a model and its conversion that is let pass."""
+
+CHANGE = 1e-4
+"""How far two answers may lie apart: what an endpoint sends may be in single precision."""
+
+Ask = Callable[[Int[np.ndarray, " m"]], Float[np.ndarray, "m k"]]
+"""From numbers of rows to a model's outputs for them."""
 
 
 def check(
@@ -42,45 +48,55 @@ def check(
     classes
         Label values, to compare their number with the model's outputs.
     """
-    _check_width(model, x.shape[1], features)
-    rows = _spread(x)
-    _check_outputs(model, _run(model, rows), classes or model.card.classes)
-    check_rows(model, x)
+    _check_width(model.card, x.shape[1], features)
+    few = x[spread(len(x))]
+    check_answers(
+        lambda rows: asked(model, few[rows], len(rows), model.card), len(few), model, classes
+    )
     if model.card.differentiable:
-        _check_gradient(model, rows)
-    check_conversion(model, x if model.card.differentiable else rows)
+        _check_gradient(model, few)
+    check_conversion(model, x if model.card.differentiable else few)
 
 
-def check_rows(model: Model, x: Float[np.ndarray, "n d"]) -> None:
-    """Refuse a model whose answers are random, or whose rows influence each other.
+def check_answers(ask: Ask, n: int, model: Model, classes: tuple[Any, ...] = ()) -> None:
+    """Refuse outputs that mean nothing, are random, or of rows that influence each other.
 
-    Found by behaviour, on a few rows: the same twice, in reverse, in halves, and one alone. What
-    a model says about itself (its mode, say) proves nothing.
+    Parameters
+    ----------
+    ask
+        Asks the model about some of a few rows.
+    n
+        How many they are.
     """
-    rows = _spread(x)
-    first = _run(model, rows)
+    _check_outputs(model, ask(np.arange(n)), classes or model.card.classes)
+    _check_rows(ask, n, model)
+
+
+def _check_rows(ask: Ask, n: int, model: Model) -> None:
+    """Ask about the same rows twice, in reverse, in halves, and about one alone.
+
+    What a model says about itself (its mode, say) proves nothing.
+    """
+    every = np.arange(n)
+    first = ask(every)
     # Rounding depends on the shape of a product, so nothing is compared to the last bit.
     rounding = 1e-9 if model.dtype == np.float64 else 1e-4
 
     def gap(other: np.ndarray) -> float:
         return float((np.abs(other - first) / (1 + np.abs(first))).max())
 
-    if gap(_run(model, rows)) > rounding:
+    if gap(ask(every)) > rounding:
         raise InvalidModel(
-            "The model is random: the same rows gave different outputs twice. Is dropout on, or "
-            "noise added, inside forward?"
+            "The model is random: the same rows gave different outputs twice. Is it in training "
+            "mode, is dropout on, or noise added, inside forward?"
         )
-    if len(rows) == 1:
-        return
-    half = len(rows) // 2
+    half = n // 2
     other_ways: dict[str, Callable[[], np.ndarray]] = {
-        "in reverse order": lambda: _run(model, rows[::-1])[::-1],
-        "in two halves": lambda: np.concatenate(
-            [_run(model, rows[:half]), _run(model, rows[half:])]
-        ),
-        "with one of them alone": lambda: np.concatenate([_run(model, rows[:1]), first[1:]]),
+        "in reverse order": lambda: ask(every[::-1])[::-1],
+        "in two halves": lambda: np.concatenate([ask(every[:half]), ask(every[half:])]),
+        "with one of them alone": lambda: np.concatenate([ask(every[:1]), first[1:]]),
     }
-    for way, run in other_ways.items():
+    for way, run in other_ways.items() if n > 1 else ():
         try:
             found = gap(run())
         except NoAnswer:  # which says nothing about rows
@@ -101,31 +117,16 @@ def check_conversion(model: Model, x: Float[np.ndarray, "n d"]) -> None:
     """Refuse a model that does not answer as the one it was converted from, on any row."""
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
-        out = _run(model, block, start)
+        out = asked(model, block, len(block), model.card)
         if model.reference is not None:
-            theirs = np.asarray(model.reference(block), dtype=np.float64)
-            _compare(model, out, theirs, "converted exactly", start)
+            compare(model, out, model.reference(block), "converted exactly", start)
 
 
-def check_cut(model: Model, whole: Callable[[pa.Table], Any], table: pa.Table) -> None:
-    """Refuse a pipeline that, cut in front of its last step, answers otherwise than whole."""
-    some = table.take(pa.array(_places(len(table))))
-    if model.front is None or len(some) == 0:
-        return
-    x, _ = model.front(some)
-    known = np.isfinite(x).all(axis=1)  # a gap in the data is for others to report
-    if known.any():
-        theirs = np.asarray(whole(some.filter(pa.array(known))), dtype=np.float64)
-        _compare(model, _run(model, x[known]), theirs, "cut as it should be")
-
-
-def _compare(
-    model: Model,
-    out: Float[np.ndarray, "n k"],
-    theirs: Float[np.ndarray, "n ..."],
-    how: str,
-    start: int = 0,
+def compare(
+    model: Model, out: Float[np.ndarray, "n k"], reference: Any, how: str, start: int = 0
 ) -> None:
+    """Refuse outputs that are not those of the user's own object: ``reference``."""
+    theirs = np.asarray(reference, dtype=np.float64)
     numbers = model.card.task == "regression"
     ours = out if numbers else probabilities(out, model.card.output)
     other = theirs.reshape(len(ours), -1)
@@ -142,15 +143,14 @@ def _compare(
         )
 
 
-def _check_width(model: Model, given: int, features: tuple[str, ...]) -> None:
-    expected, known = model.card.n_features, model.card.features
+def _check_width(card: ModelCard, given: int, features: tuple[str, ...]) -> None:
+    expected, known = card.n_features, card.features
     if expected is not None and expected != given:
         strangers = [name for name in features if known and name not in known]
         which = f" ({', '.join(strangers[:5])} not among them)" if strangers else ""
         raise InvalidModel(
-            f"The model takes {expected} features, but the data have {given}{which}: name its "
-            "inputs with inputs (columns.inputs), leave columns out with ignore (--ignore), or "
-            "give the encoder it was trained with (--encoder)."
+            f"The model takes {expected} features, but the data have {given}{which}: name the "
+            "columns it reads (model.columns), or give the encoder it was trained with (--encoder)."
         )
     if known != features and set(known) == set(features):
         j = next(j for j in range(given) if known[j] != features[j])
@@ -178,7 +178,8 @@ def _check_outputs(model: Model, out: Float[np.ndarray, "n k"], classes: tuple[A
     if model.card.output == "probabilities" and excess > 1e-3:
         raise InvalidModel(
             "The model's outputs are said to be probabilities, but they leave [0, 1] or do not "
-            "add up to 1."
+            "add up to 1. If they are logits or predicted numbers, say so with output='logits' or "
+            "output='values' (columns.output)."
         )
     taken_for_logits = model.card.output == "logits" and not model.declared
     if taken_for_logits and excess < 1e-6:
@@ -194,71 +195,44 @@ def _check_gradient(model: Model, rows: Float[np.ndarray, "n d"]) -> None:
         raise InvalidModel("The model's gradient is NaN or infinite for some of the rows.")
 
 
-def _run(model: Model, rows: Float[np.ndarray, "n d"], start: int | None = None) -> np.ndarray:
-    try:
-        out = model(rows)
-    except LikewiseError:
-        raise
-    except Exception as error:
-        raise InvalidModel(
-            f"The model cannot be run on rows of {rows.shape[1]} features: {in_short(error)}."
-        ) from None
-    bad = (~np.isfinite(out)).any(axis=1)
-    if bad.any():
-        first = "" if start is None else f", first row {start + int(bad.argmax())}"
-        raise InvalidModel(
-            f"The model returns NaN or infinite numbers for {int(bad.sum())} of {len(out)} rows "
-            f"tried{first}."
-        )
-    return out
-
-
-def _spread(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
-    """Return a few rows, evenly spread over all."""
-    if len(x) == 0:
+def spread(n: int) -> Int[np.ndarray, " m"]:
+    """Return the numbers of a few rows, evenly spread over all."""
+    if not n:
         raise InvalidData("There are no rows to try the model on.")
-    return x[_places(len(x))]
-
-
-def _places(n: int) -> Int[np.ndarray, " m"]:
     return np.unique(np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64))
 
 
 def answers_about_some(model: Model, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m k"]:
     """Return what a model says about a few of the people, evenly spread over all."""
-    return np.asarray(_run(model, _spread(x)), dtype=np.float64)
-
-
-ROUNDING = 1e-4
-"""How far two answers may lie apart: what an endpoint sends may be in single precision."""
+    few = x[spread(len(x))]
+    return asked(model, few, len(few), model.card)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Remembered:
-    """What a model said about a few people before the audit.
+class Canary:
+    """A few people whose outputs before and after the audit tell whether the model changed.
 
     Parameters
     ----------
-    x
-        All the people; the few are evenly spread over them.
+    question
+        Asks the model about these people.
     before
         What the model said.
     """
 
-    model: Model
-    x: Float[np.ndarray, "n d"]
+    question: Callable[[], Float[np.ndarray, "m k"]]
     before: Float[np.ndarray, "m k"]
 
     @classmethod
-    def of(cls, model: Model, x: Float[np.ndarray, "n d"]) -> "Remembered":
-        """Ask a model about a few of the people."""
-        return cls(model, x, answers_about_some(model, x))
+    def ask(cls, question: Callable[[], Float[np.ndarray, "m k"]]) -> "Canary":
+        """Ask for the first time."""
+        return cls(question, question())
 
-    def reasons(self) -> tuple[str, ...]:
+    def changed(self) -> tuple[str, ...]:
         """Ask again; return why the audit must not be used, if the answers are others now."""
-        now = answers_about_some(self.model, self.x)
+        now = self.question()
         gap = (np.abs(now - self.before) / (1 + np.abs(self.before))).max(axis=1)
-        changed = int((gap > ROUNDING).sum())
+        changed = int((gap > CHANGE).sum())
         if not changed:
             return ()
         return (

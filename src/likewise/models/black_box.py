@@ -1,26 +1,29 @@
 """Models that only answer: probabilities (or predictions) for rows, and no gradient."""
 
 import dataclasses
-import functools
 import hashlib
 import pickle
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, LikewiseError, in_short
-from likewise.losses import Output
+from likewise.loss import Output
 from likewise.models.base import DOUBLE, Front, Model, ModelCard, Reference
-from likewise.models.scikit import Answer, classes_of, features_of, fitted, is_scikit, width_of
-from likewise.models.tree_cells import Cells, tree_cells
+from likewise.models.sklearn import (
+    TableAnswer,
+    classes_of,
+    features_of,
+    fitted,
+    is_scikit,
+    width_of,
+)
 
 Function = Callable[[np.ndarray], Any]
-
-ALIKE = 3
-"""Trees of a forest by whose leaves rows are put in order."""
 
 
 @final
@@ -33,7 +36,8 @@ class BlackBox(Model):
     card
         What is known of it.
     function
-        Takes an n × d array. Returns n probabilities of the second class, or n × k of all.
+        Takes an n × d array. Returns n probabilities of the second class, or n × k of all; or
+        scores by class, as dictionaries (see `score_matrix`).
     dtype
         What it computes in, if that is coarser than float64.
     """
@@ -45,80 +49,113 @@ class BlackBox(Model):
     reference: Reference | None = None
     front: Front | None = None
 
-    @functools.cached_property
-    @override
-    def cells(self) -> Cells | None:
-        return tree_cells(getattr(getattr(self.function, "method", None), "__self__", None))
-
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         rows = np.ascontiguousarray(x, dtype=np.float64)
-        try:
-            answer = np.asarray(self.function(rows), dtype=np.float64)
-        except LikewiseError:
-            raise
-        except Exception as error:  # it is someone else's code
-            raise InvalidModel(
-                f"The {self.card.kind} cannot be run on rows of {rows.shape[1]} features: "
-                f"{in_short(error)}."
-            ) from None
-        if answer.ndim == 1:
-            answer = answer[:, None]
-        if answer.ndim != 2 or len(answer) != len(rows) or answer.shape[1] == 0:
-            raise InvalidModel(
-                f"The {self.card.kind} returns shape {answer.shape} for {len(rows)} rows; it must "
-                "return one row a person, with one column a class (or a single one)."
-            )
-        bad = int((~np.isfinite(answer)).any(axis=1).sum())
-        if bad:
-            raise InvalidModel(
-                f"The {self.card.kind} returns NaN or infinite numbers for {bad} of {len(rows)} "
-                "rows."
-            )
-        return answer
+        return asked(self.function, rows, len(rows), self.card)
 
 
-@dataclasses.dataclass(frozen=True)
-class Forest:
-    """The answer of a scikit-learn forest, to the last digit, without a job for every tree.
+@runtime_checkable
+class ColumnAnswer(Protocol):
+    """What a model answers to typed columns of a table."""
 
-    Those jobs take longer than the trees where few rows are asked about at a time.
+    def prepare(self, table: pa.Table) -> Mapping[str, Any]:
+        """Return the columns with the types that the model takes, in arrays with ``take``."""
+        ...
+
+    def ask(self, columns: Mapping[str, Any]) -> Any:
+        """Return probabilities or values for rows given by such columns."""
+        ...
+
+
+def asked(
+    function: Callable[[Any], Any], rows: Any, n: int, card: ModelCard
+) -> Float[np.ndarray, "n k"]:
+    """Ask somebody's code about rows; return its outputs as a matrix, or say what is wrong."""
+    try:
+        answer = function(rows)
+    except LikewiseError:
+        raise
+    except (Exception, SystemExit) as error:  # it is someone else's code
+        array = isinstance(rows, np.ndarray)
+        width = rows.shape[1] if array else len(getattr(rows, "columns", rows))
+        what = "features" if array else "columns"
+        raise InvalidModel(
+            f"The {card.kind} cannot be run on rows of {width} {what}: {in_short(error)}."
+        ) from None
+    return checked_outputs(answer, n, card)
+
+
+def checked_outputs(answer: Any, n: int, card: ModelCard) -> Float[np.ndarray, "n k"]:
+    """Return a model's outputs as a matrix; refuse what is not one finite row a person."""
+    if scores_by_class(answer):
+        answer = score_matrix(answer, card.classes)
+    try:
+        found = np.asarray(answer)
+        if found.dtype.kind in "cSU":  # NumPy would drop imaginary parts, and read digits in text
+            raise TypeError(f"values of type {found.dtype}")
+        out = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(
+            f"The {card.kind} returns {type(answer).__name__}, which is no array of numbers: "
+            f"{in_short(error)}."
+        ) from None
+    if out.ndim == 1:
+        out = out[:, None]
+    if out.ndim != 2 or len(out) != n or out.shape[1] == 0:
+        raise InvalidModel(
+            f"The {card.kind} returns shape {out.shape} for {n} rows; it must return one row a "
+            "person, with one column a class (or a single one)."
+        )
+    bad = int((~np.isfinite(out)).any(axis=1).sum())
+    if bad:
+        raise InvalidModel(
+            f"The {card.kind} returns NaN or infinite numbers for {bad} of {n} rows."
+        )
+    return out
+
+
+def scores_by_class(answer: Any) -> tuple[str, ...]:
+    """Return the classes, sorted, of scores that are given by class; none if they are not.
+
+    Scores by class are a dictionary of columns, or for each row a dictionary of scores or a list
+    of ``{"label": …, "score": …}``.
     """
-
-    answer: Answer
-
-    @property
-    def method(self) -> Any:
-        """The forest's own way to answer."""
-        return self.answer.method
-
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Any:
-        """Return its probabilities, or its predictions."""
-        forest = self.method.__self__
-        with np.errstate(over="ignore"):
-            rows = np.ascontiguousarray(x, dtype=np.float32)
-        if rows.shape[1] != forest.n_features_in_ or not np.isfinite(rows).all():
-            return self.answer(x)  # it knows best what to do, or to say
-        trees = [tree.tree_ for tree in forest.estimators_]
-        # Rows that end in the same leaves go the same ways in other trees, too, which processors
-        # guess right then.
-        order = np.lexsort([tree.apply(rows) for tree in trees[:ALIKE]])
-        rows = rows[order]
-        found = np.zeros((len(rows), getattr(forest, "n_classes_", 1)))
-        for tree in trees:
-            found += tree.predict(rows)[:, : found.shape[1]]
-        found /= len(trees)
-        return found[np.argsort(order)]
+    if isinstance(answer, Mapping):
+        return tuple(sorted(map(str, answer)))
+    if not isinstance(answer, Sequence) or isinstance(answer, str) or not len(answer):
+        return ()
+    rows = [_by_class(row) for row in answer]
+    return tuple(sorted({name for row in rows if row is not None for name in row}))
 
 
-def _forest(estimator: Any) -> Forest | None:
-    """Return a forest that answers tree by tree, if it is one that nobody has changed."""
-    kind = type(estimator).__name__.removesuffix("Classifier").removesuffix("Regressor")
-    if kind not in ("RandomForest", "ExtraTrees") or getattr(estimator, "n_outputs_", 0) != 1:
-        return None
-    answer = Answer.of(estimator)
-    own = getattr(answer.method, "__func__", None)
-    return Forest(answer) if own and own.__module__ == "sklearn.ensemble._forest" else None
+def score_matrix(answer: Any, classes: Sequence[Any]) -> Float[np.ndarray, "n k"]:
+    """Return scores that are given by class as a matrix, in the order of the classes."""
+    names = [str(name) for name in classes] or list(scores_by_class(answer))
+    if isinstance(answer, Mapping):
+        columns = {str(name): np.asarray(scores) for name, scores in answer.items()}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    else:
+        rows = [_by_class(row) or {} for row in answer]
+    lacking = next((n for n in names for row in rows if n not in row), None)
+    if lacking is not None or len(names) < 2:
+        raise InvalidModel(
+            f"The model does not give every row a score for the class {lacking or names[0]!r} and "
+            "for all others. Let it return the scores of all classes (top_k=None in a Hugging "
+            "Face pipeline)."
+        )
+    return np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
+
+
+def _by_class(row: Any) -> dict[str, Any] | None:
+    if isinstance(row, Mapping) and {"label", "score"} <= row.keys():
+        row = [row]
+    if isinstance(row, Mapping):
+        return {str(name): score for name, score in row.items()}
+    listed = isinstance(row, list) and row and all(isinstance(part, Mapping) for part in row)
+    if listed and all({"label", "score"} <= part.keys() for part in row):
+        return {str(part["label"]): part["score"] for part in row}
+    return None
 
 
 def from_callable(
@@ -130,41 +167,31 @@ def from_callable(
 ) -> BlackBox:
     """Turn a function from arrays to probabilities (or values) into a model."""
     name = getattr(function, "__name__", type(function).__name__)
-    card = ModelCard(
-        kind=kind or f"function {name}",
-        task="regression" if output == "values" else "classification",
-        output=output,
-        classes=classes,
-        differentiable=False,
-    )
-    return BlackBox(card, function)
+    card = ModelCard.from_output(kind or f"function {name}", output, classes)
+    return BlackBox(dataclasses.replace(card, differentiable=False), function)
 
 
 def from_predictor(estimator: Any) -> BlackBox:
     """Turn anything with ``predict_proba``, or a regressor, into a model."""
-    output = answers(estimator)
-    box = from_callable(_forest(estimator) or Answer.of(estimator), output=output)
+    if is_scikit(estimator):
+        fitted(estimator)
+    probabilities = hasattr(estimator, "predict_proba")
+    values = not (probabilities or hasattr(estimator, "classes_"))
+    matrix = TableAnswer.from_estimator(estimator).matrix
+    box = from_callable(matrix, output="values" if values else "probabilities")
     # XGBoost takes codes only, so what it calls its classes are not the label's values.
     coded = type(estimator).__module__.startswith("xgboost")
     card = dataclasses.replace(
         box.card,
         kind=type(estimator).__name__,
-        classes=() if coded or box.card.task == "regression" else classes_of(estimator),
+        classes=() if coded or values else classes_of(estimator),
         n_features=width_of(estimator),
         features=features_of(estimator),
         fingerprint=_fingerprint(estimator),
-        decisions=box.card.task == "classification" and not hasattr(estimator, "predict_proba"),
+        decisions=not (values or probabilities),
     )
     dtype = np.dtype(getattr(estimator, "computes_in", DOUBLE))
     return dataclasses.replace(box, card=card, dtype=dtype)
-
-
-def answers(estimator: Any) -> Output:
-    """Say whether an estimator gives probabilities (or decisions) or values."""
-    if is_scikit(estimator):
-        fitted(estimator)
-    classes = hasattr(estimator, "predict_proba") or hasattr(estimator, "classes_")
-    return "probabilities" if classes else "values"
 
 
 def _fingerprint(estimator: Any) -> str:

@@ -1,24 +1,117 @@
-"""Boosted trees in the native files of XGBoost, LightGBM and CatBoost.
+"""Boosted trees: estimators, and the native files of XGBoost, LightGBM and CatBoost.
 
-Opening one runs no code, but the libraries do not check all that they read: a forged file can bring
-the process down. So a file is tried out in a process of its own first, within limits.
+They read tables themselves, categories and missing values as at training. Opening a file runs no
+code, but the libraries do not check all that they read: a forged file can bring the process down.
+Unless it is trusted, it is opened in a process of its own (`likewise.models.isolated_model`).
 """
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
 
-from likewise.errors import InvalidFile, MissingExtra, in_short, need
-from likewise.losses import Output
-from likewise.models.base import Opened
-from likewise.models.native import (
-    TableAnswer,
-    TableModel,
-    lightgbm_categories,
-    xgboost_answer,
-)
+import pyarrow as pa
+
+from likewise.errors import InvalidFile, InvalidModel, MissingExtra, in_short, need
+from likewise.loss import Output
+from likewise.models.sklearn import TableAnswer, features_of, predict_method
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NativeModel:
+    """What a native file holds: trees, or a graph that its runtime runs.
+
+    Parameters
+    ----------
+    kind
+        What it is, in words for a report.
+    answer
+        How it is asked.
+    output
+        Whether it returns logits, probabilities or values.
+    width
+        Number of its inputs.
+    classes
+        Label values in the order of its outputs, if the file says.
+    declared
+        Whether the file says what the outputs mean.
+    exact
+        Whether it computes in double precision.
+    """
+
+    kind: str
+    answer: TableAnswer
+    output: Output
+    width: int | None = None
+    classes: tuple[Any, ...] = ()
+    declared: bool = True
+    exact: bool = True
+
+
+def table_answer(estimator: Any) -> TableAnswer | None:
+    """Return how an estimator that takes gaps, or categories, reads a table; None if it does not.
+
+    It is known by the library it is from; of scikit-learn's own, by the tags of its class.
+    """
+    names, categories, text = features_of(estimator), {}, False
+    if hasattr(estimator, "get_booster"):
+        categories = _xgboost_categories(estimator.get_booster())
+    elif hasattr(estimator, "booster_"):
+        categories = _lightgbm_categories(estimator.booster_)
+    elif hasattr(estimator, "get_cat_feature_indices"):
+        text = True
+        categories = {names[j]: None for j in estimator.get_cat_feature_indices() if names}
+    elif type(estimator).__name__.startswith("HistGradientBoosting"):
+        categories = _hist_categories(estimator, names)
+    else:
+        tags = getattr(estimator, "__sklearn_tags__", None)
+        if tags is None or not tags().input_tags.allow_nan:
+            return None
+    return _trees(predict_method(estimator), names, categories, text)
+
+
+def _trees(method: Any, names: tuple[str, ...], levels: Any, text: bool = False) -> TableAnswer:
+    return TableAnswer(method, names, levels, named=bool(names), native=True, text=text)
+
+
+def _xgboost_categories(booster: Any) -> dict[str, Any]:
+    """Return the levels of the categorical inputs of an XGBoost model, as it keeps them."""
+    names, types = booster.feature_names or (), booster.feature_types or ()
+    named = [name for name, kind in zip(names, types, strict=False) if kind == "c"]
+    if not named or not hasattr(booster, "get_categories"):
+        return dict.fromkeys(named)
+    kept = dict(booster.get_categories(export_to_arrow=True).to_arrow() or ())
+    for name, levels in kept.items():
+        text = levels is not None and pa.types.is_string(levels.type)
+        if text and not b"".join(levels.cast("binary").to_pylist()).isascii():
+            # It counts letters of a pandas data frame where it should count bytes.
+            raise InvalidModel(
+                f"XGBoost keeps names of categories with letters beyond ASCII cut short, as of "
+                f"{name!r}. Train it with plain names, or with an encoder in front of it."
+            )
+    return {n: tuple(kept[n].to_pylist()) if kept.get(n) is not None else None for n in named}
+
+
+def _lightgbm_categories(booster: Any) -> dict[str, Any]:
+    """Return the levels of the categorical inputs of a LightGBM model, fitted on a data frame."""
+    kept = booster.pandas_categorical or []
+    text = booster.model_to_string(num_iteration=0)
+    infos = text.partition("\nfeature_infos=")[2].partition("\n")[0].split(" ")
+    ranges = zip(booster.feature_name(), infos, strict=False)
+    named = [name for name, info in ranges if not info.startswith("[") and info != "none"]
+    sure = len(named) == len(kept)
+    return {n: tuple(kept[j]) if sure else None for j, n in enumerate(named)} if kept else {}
+
+
+def _hist_categories(estimator: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    mask = estimator.is_categorical_
+    if not names or mask is None:
+        return {}
+    named = [name for name, yes in zip(names, mask, strict=True) if yes]
+    encoder = estimator._preprocessor.named_transformers_["encoder"]
+    levels = [tuple(v for v in found.tolist() if v == v) for found in encoder.categories_]
+    return dict(zip(named, levels, strict=True))
+
 
 _PROBABILITIES = (
     *("binary:logistic", "multi:softprob"),
@@ -30,6 +123,17 @@ _VALUES = (
     *("regression", "huber", "fair", "poisson", "quantile", "mape", "gamma"),
     *("RMSE", "MAE", "Quantile", "Poisson", "Huber", "MAPE", "Tweedie"),
 )
+
+
+def _model(answer: TableAnswer, objective: str, width: int, classes: Any = ()) -> NativeModel:
+    if objective in _PROBABILITIES:
+        return NativeModel("boosted trees", answer, "probabilities", width, tuple(classes))
+    if objective.startswith(_VALUES):
+        return NativeModel("boosted trees", answer, "values", width)
+    raise InvalidFile(
+        f"it was trained for {objective[:40]!r}, which gives neither probabilities nor a "
+        "predicted number"
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,17 +150,17 @@ class XgboostRows:
         return self.booster.predict(rows, validate_features=False)
 
 
-def read_xgboost(content: bytes, source: str) -> Opened:
+def _read_xgboost(content: bytes, source: str) -> NativeModel:
     """Open what XGBoost's ``save_model`` wrote (JSON or UBJ)."""
     xgboost = need("xgboost", "boosted", repr(source))
     booster = xgboost.Booster(model_file=bytearray(content))
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     names = tuple(booster.feature_names or ())
-    answer = xgboost_answer(XgboostRows(booster), booster, names)
-    return _opened(content, source, answer, objective, booster.num_features())
+    answer = _trees(XgboostRows(booster), names, _xgboost_categories(booster))
+    return _model(answer, objective, booster.num_features())
 
 
-def read_lightgbm(content: bytes, source: str) -> Opened:
+def _read_lightgbm(content: bytes, source: str) -> NativeModel:
     """Open what LightGBM's ``save_model`` wrote (text)."""
     lightgbm = need("lightgbm", "boosted", repr(source))
     text = content.decode()
@@ -68,11 +172,23 @@ def read_lightgbm(content: bytes, source: str) -> Opened:
     names = tuple(booster.feature_name())
     if names == tuple(f"Column_{j}" for j in range(len(names))):
         names = ()  # it was trained without
-    answer = TableAnswer(booster.predict, names, lightgbm_categories(booster))
-    return _opened(content, source, answer, objective, booster.num_feature())
+    answer = _trees(booster.predict, names, _lightgbm_categories(booster))
+    return _model(answer, objective, booster.num_feature())
 
 
-def read_catboost(content: bytes, source: str) -> Opened:
+@dataclasses.dataclass(frozen=True, eq=False)
+class CatboostRows:
+    """A CatBoost model as a function of rows or data frames."""
+
+    model: Any
+    prediction: str
+
+    def __call__(self, x: Any) -> Any:
+        """Return probabilities or values."""
+        return self.model.predict(x, prediction_type=self.prediction)
+
+
+def _read_catboost(content: bytes, source: str) -> NativeModel:
     """Open what CatBoost's ``save_model`` wrote (cbm)."""
     catboost = need("catboost", "boosted", repr(source))
     model = catboost.CatBoost()
@@ -83,81 +199,39 @@ def read_catboost(content: bytes, source: str) -> Opened:
     places = model.get_cat_feature_indices()
     if numbered and places:
         raise InvalidFile("it reads categories and does not know its columns by name")
-    answer = TableAnswer(
-        CatboostRows(model, objective in _PROBABILITIES),
-        () if numbered else names,
-        {names[j]: None for j in places},
-        text=True,
-    )
-    classes = tuple(model.classes_.tolist()) if objective in _PROBABILITIES else ()
-    return _opened(content, source, answer, objective, len(names), classes)
+    decides = objective in _PROBABILITIES
+    ask = CatboostRows(model, "Probability" if decides else "RawFormulaVal")
+    categories = {names[j]: None for j in places}
+    answer = _trees(ask, () if numbered else names, categories, text=True)
+    return _model(answer, objective, len(names), model.classes_.tolist() if decides else ())
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class CatboostRows:
-    """A CatBoost model as a function of rows or data frames."""
-
-    model: Any
-    classes: bool
-
-    def __call__(self, x: Any) -> Any:
-        """Return probabilities or values."""
-        kind = "Probability" if self.classes else "RawFormulaVal"
-        return self.model.predict(x, prediction_type=kind)
-
-
-def _opened(
-    content: bytes,
-    source: str,
-    answer: TableAnswer,
-    objective: str,
-    width: int,
-    classes: tuple[Any, ...] = (),
-) -> Opened:
-    output: Output
-    if objective in _PROBABILITIES:
-        output = "probabilities"
-    elif objective.startswith(_VALUES):
-        output = "values"
-    else:
-        raise InvalidFile(
-            f"it was trained for {objective[:40]!r}, which gives neither probabilities nor a "
-            "predicted number"
-        )
-    found = TableModel("boosted trees", answer, output, width, classes)
-    return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
+def from_booster(given: Any) -> NativeModel | None:
+    """Read a booster that is no scikit-learn estimator as its own file would be."""
+    match type(given).__module__.partition(".")[0], type(given).__name__:
+        case "xgboost", "Booster":
+            return _read_xgboost(bytes(given.save_raw("ubj")), "the Booster")
+        case "lightgbm", "Booster":
+            return _read_lightgbm(given.model_to_string().encode(), "the Booster")
+        case "catboost", "CatBoost":
+            return _read_catboost(given._serialize_model(), "the CatBoost model")
+    return None
 
 
-_READERS: dict[str, tuple[str, Callable[[bytes, str], Opened]]] = {
-    **dict.fromkeys((".ubj", ".xgb", ".json"), ("XGBoost", read_xgboost)),
-    **dict.fromkeys((".lgb", ".txt"), ("LightGBM", read_lightgbm)),
-    ".cbm": ("CatBoost", read_catboost),
+_READERS: dict[str, tuple[str, Callable[[bytes, str], NativeModel]]] = {
+    **dict.fromkeys((".ubj", ".xgb", ".json"), ("XGBoost", _read_xgboost)),
+    **dict.fromkeys((".lgb", ".txt"), ("LightGBM", _read_lightgbm)),
+    ".cbm": ("CatBoost", _read_catboost),
 }
 SUFFIXES = tuple(_READERS)
 
 
-def read_bytes(
-    content: bytes, source: str, suffix: str, *, tried: bool = False, strange: bool = False
-) -> Opened:
-    """Open a native file, after a trial unless that was done.
-
-    ``strange`` looks whether its trees are trees, too: that is part of the trial.
-    """
-    from likewise.models.trial import Refused, try_out
-
+def read_bytes(content: bytes, source: str, suffix: str) -> NativeModel:
+    """Open a native file, here: a damaged one can bring the process down."""
     kind, read = _READERS[suffix]
-    library = {"XGBoost": "xgboost", "LightGBM": "lightgbm", "CatBoost": "catboost"}[kind]
-    need(library, "boosted", repr(source))
     try:
-        if not tried:
-            try_out(content, source)
-        opened = read(content, source)
-        if strange and kind != "CatBoost":
-            from likewise.models.tree_shape import check_lightgbm, check_xgboost
-
-            (check_xgboost if kind == "XGBoost" else check_lightgbm)(content)
-        return opened
-    except (MissingExtra, Refused):
+        return read(content, source)
+    except (MissingExtra, InvalidModel):
         raise
     except Exception as error:
         why = str(error) if isinstance(error, InvalidFile) else in_short(error)

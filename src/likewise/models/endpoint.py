@@ -1,28 +1,37 @@
 """Models behind an HTTP address: rows as JSON out, probabilities as JSON back."""
 
+import contextlib
 import dataclasses
+import http.client
 import json
+import socket
+import ssl
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
 from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
-from typing_extensions import override
 
-from likewise.errors import InvalidModel, InvalidSettings, NoAnswer, Untrustworthy, without_query
-from likewise.losses import Output
+from likewise.errors import (
+    InvalidModel,
+    InvalidSettings,
+    LikewiseError,
+    NoAnswer,
+    Untrustworthy,
+    without_query,
+)
+from likewise.loss import Output
 from likewise.models.black_box import BlackBox, from_callable
-from likewise.models.decoded import ColumnReader
 
-LARGEST = 100_000_000
-"""Bytes of an answer that are read; a thousand rows need far less."""
+CLASSES, DIGITS, AROUND = 1000, 32, 10_000
+"""Classes of an answer, bytes of a number in it, and bytes around them, that are read at most."""
+
+SHORT = 80
+"""Characters of somebody else's words that are repeated."""
 
 WHOLE = (200, 201)
 """Codes of an answer that is complete; 206, say, is a part of one."""
@@ -123,15 +132,14 @@ class Endpoint:
         # How many digits it computes with, and how many it sends, nobody knows.
         return dataclasses.replace(box, dtype=np.dtype(np.float32), declared=False)
 
-    def reader(self, columns: tuple[str, ...] = ()) -> ColumnReader:
-        """Return the model that is given original columns, one object a person."""
-        return ColumnReader(self.model().card, columns, self.ask_table)
+    def prepare(self, table: pa.Table) -> dict[str, Any]:
+        """Return the columns of a table as Arrow arrays."""
+        return {name: table[name].combine_chunks() for name in table.column_names}
 
-    def ask_table(self, table: pa.Table) -> Float[np.ndarray, "n k"]:
-        """Ask about people given by their original columns."""
-        return self._ask_all(
-            table.num_rows, lambda start: table.slice(start, self.batch).to_pylist()
-        )
+    def ask(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n k"]:
+        """Ask about people given by their original columns, one object a person."""
+        table = pa.table(dict(columns))
+        return self._ask_all(len(table), lambda start: table.slice(start, self.batch).to_pylist())
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Ask about rows of features."""
@@ -157,75 +165,87 @@ class Endpoint:
                     f"{whose}(max_calls)."
                 )
             try:
-                return _matrix(self._post(body), len(rows), self.address)
+                most = AROUND + CLASSES * DIGITS * len(rows)
+                return _matrix(self._post(body, most), len(rows), self.address)
             except _Again as error:
                 problem = str(error)
         raise NoAnswer(f"{self.address} {problem} ({self.retries + 1} attempts).")
 
-    def _post(self, body: bytes) -> bytes:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        request = urllib.request.Request(self.url, body, {**headers, **self.headers})
+    def _post(self, body: bytes, most: int) -> bytes:
+        """Send a request, and read no more than ``most`` bytes until the time is over.
+
+        A timeout of a socket is for one byte: a server that sends a header, the size of a chunk or
+        ``100 Continue`` again and again is never silent for long. So a clock ends the connection.
+        """
+        parts = urllib.parse.urlsplit(self.url)
+        place = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        headers = {"Content-Type": "application/json", "Accept": "application/json", **self.headers}
+        target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         end = time.monotonic() + self.timeout
+        connection = http.client.HTTPConnection(*place)
+        timer = None
         try:
-            with _opener(self.url).open(request, timeout=self.timeout) as answer:
-                if answer.status not in WHOLE:
-                    raise InvalidModel(
-                        f"{self.address} answers with {answer.status}, which is not a whole answer."
-                    )
-                return _read(answer, end, self.address)
-        except urllib.error.HTTPError as error:
-            error.close()
-            if 300 <= error.code < 400:
-                raise InvalidModel(
-                    f"{self.address} redirects to another address ({error.code}); people's data "
-                    "are sent only where you say, so give that address itself."
-                ) from None
-            if error.code in (408, 425, 429) or error.code >= 500:
-                raise _Again(f"answers with an error ({error.code})") from None
-            raise InvalidModel(
-                f"{self.address} refuses the request ({error.code} {error.reason})."
-            ) from None
-        except TimeoutError:
-            raise _Again(f"gives no answer within {self.timeout:g} seconds") from None
-        except urllib.error.URLError as error:
-            if isinstance(error.reason, TimeoutError):
+            plain = socket.create_connection(place, self.timeout)
+            watched = plain.dup()  # it may be wrapped for encryption
+            timer = threading.Timer(max(0, end - time.monotonic()), _shut, (watched,))
+            timer.daemon = True
+            timer.start()
+            connection.sock = plain
+            if parts.scheme == "https":
+                context = ssl.create_default_context()
+                connection.sock = context.wrap_socket(plain, server_hostname=place[0])
+            connection.request("POST", target, body, headers)
+            content = self._read(connection.getresponse(), most)
+            if time.monotonic() >= end:  # what was cut off may look like a whole answer
+                raise TimeoutError
+            return content
+        except (OSError, http.client.HTTPException, ValueError, _Again) as error:
+            if isinstance(error, LikewiseError):
+                raise
+            if time.monotonic() >= end or isinstance(error, TimeoutError):
                 raise _Again(f"gives no answer within {self.timeout:g} seconds") from None
-            raise _Again(f"cannot be reached: {error.reason}") from None
-        except (OSError, HTTPException) as error:
+            if isinstance(error, _Again):
+                raise
+            if timer is None:
+                raise _Again(f"cannot be reached: {str(error)[:SHORT]}") from None
             raise _Again(f"breaks off: {type(error).__name__}") from None
+        finally:
+            connection.close()
+            if timer is not None:
+                timer.cancel()
+                timer.join()
+                watched.close()
+
+    def _read(self, answer: http.client.HTTPResponse, most: int) -> bytes:
+        """Read an answer, but not without limit."""
+        code = answer.status
+        if 300 <= code < 400:
+            raise InvalidModel(
+                f"{self.address} redirects to another address ({code}); people's data are sent "
+                "only where you say, so give that address itself."
+            )
+        if code in (408, 425, 429) or code >= 500:
+            raise _Again(f"answers with an error ({code})")
+        if code >= 400:
+            why = f"{code} {answer.reason[:SHORT]}"
+            raise InvalidModel(f"{self.address} refuses the request ({why}).")
+        if code not in WHOLE:
+            raise InvalidModel(f"{self.address} answers with {code}, which is not a whole answer.")
+        content = answer.read(most + 1)
+        if len(content) > most:
+            raise InvalidModel(f"{self.address} sends more than {most:,} bytes for one request.")
+        if answer.length:
+            raise _Again("breaks off in the middle of an answer")
+        return content
+
+
+def _shut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Again(Exception):
     """A failure that may pass."""
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    @override
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None  # the redirect is then an error, with its number
-
-
-def _opener(url: str) -> urllib.request.OpenerDirector:
-    host = urllib.parse.urlsplit(url).hostname or ""
-    near = host in ("localhost", "::1") or host.startswith("127.")
-    handlers = [urllib.request.ProxyHandler({})] if near else []
-    return urllib.request.build_opener(_NoRedirect, *handlers)
-
-
-def _read(answer: Any, end: float, address: str) -> bytes:
-    """Read an answer, but not for ever, nor without limit."""
-    parts, size = [], 0
-    # One receive at a time: a server that sends a byte now and then never times out by itself.
-    while part := answer.read1(1 << 16):
-        parts.append(part)
-        size += len(part)
-        if size > LARGEST:
-            raise InvalidModel(f"{address} sends more than {LARGEST:,} bytes for one request.")
-        if time.monotonic() > end:
-            raise TimeoutError
-    if answer.length:
-        raise _Again("breaks off in the middle of an answer")
-    return b"".join(parts)
 
 
 def _matrix(content: bytes, n: int, url: str) -> Float[np.ndarray, "n k"]:
@@ -235,14 +255,20 @@ def _matrix(content: bytes, n: int, url: str) -> Float[np.ndarray, "n k"]:
         raise InvalidModel(f"{url} answers with something that is not JSON.") from None
     if isinstance(answer, dict):
         answer = next((answer[name] for name in ANSWERS if name in answer), None)
-    try:
-        matrix = np.array(answer if isinstance(answer, list) else None, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidModel(f"{url} answers with something other than numbers.") from None
-    if matrix.ndim not in (1, 2) or not matrix.size:
+    if not isinstance(answer, list) or not answer:
         raise InvalidModel(
             f"{url} answers without a list of numbers under {', '.join(ANSWERS)}, or bare."
         )
+    try:
+        # NumPy would take 'true' and '"0.5"' for numbers, too.
+        values = [v for row in answer for v in (row if isinstance(row, list) else (row,))]
+        if not all(type(value) in (int, float) for value in values):
+            raise TypeError
+        matrix = np.array(answer, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidModel(f"{url} answers with something other than numbers.") from None
+    if not matrix.size:
+        raise InvalidModel(f"{url} answers with no numbers.")
     if len(matrix) != n:
         raise InvalidModel(f"{url} gave {len(matrix)} answers for {n} rows.")
     if not np.isfinite(matrix).all():

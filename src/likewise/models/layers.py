@@ -1,103 +1,119 @@
-"""The closed list of layers a saved model may have, and networks that are plain chains of them.
+r"""Networks of known layers, run in NumPy: saved networks, scikit-learn's, and linear models.
 
-Most audited networks are such chains: linear layers with simple activations between them. Their
-gradients are a few matrix products, and x enters only through the first layer, so that the flow can
-be computed there.
+A layer :math:`f` returns its outputs and its pullback :math:`g \mapsto g J_f`, row by row. Most
+audited networks are plain: linear layers with simple activations between them. Their gradients are
+a few matrix products, and x enters only through the first layer, so that the flow can be computed
+there.
 """
 
 import dataclasses
-import math
-from collections.abc import Iterable, Mapping
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import expit
+from typing_extensions import override
 
 from likewise.errors import InvalidFile, InvalidModel
+from likewise.loss import Output
+from likewise.models.base import Affine, Front, Model, ModelCard, Network, Pullback, Reference
 
-PLAIN = ("ReLU", "Tanh", "Sigmoid")
-SAVED = (*PLAIN, "GELU", "Linear", "FixedProjection", "MeanOfSigmoids", "LayerNorm", "BatchNorm1d")
-"""Layers that files hold; `likewise.models.layered` knows a few more, of scikit-learn's."""
+Rows = Float[np.ndarray, "n _"]
+Step = tuple[Rows, Pullback]
+
+MOST_LAYERS = 1000
+"""Layers of a network that are read."""
+
+_ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
+_ARRAYS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_ACTIVATIONS, ()),
+    "Linear": ("weight", "bias"),
+    "FixedProjection": ("basis",),
+    "MeanOfSigmoids": ("log_weight",),
+}
+"""The arrays of each layer that can be run, and that files hold."""
 
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer of a network, as a file holds it: its name, its options, its arrays."""
+    """One layer of a network, as a file holds it: its name and its arrays."""
 
     name: str
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-
-    def double(self) -> "Layer":
-        """Return the layer with float64 arrays."""
-        arrays = {key: value.astype(np.float64) for key, value in self.arrays.items()}
-        return dataclasses.replace(self, arrays=arrays)
 
 
 def linear(weight: Any, bias: Any) -> Layer:
     """Return a linear layer; ``weight`` has a row for each output, ``bias`` may be one number."""
     matrix = np.atleast_2d(np.asarray(weight, dtype=np.float64))
     offset = np.broadcast_to(np.asarray(bias, dtype=np.float64), matrix.shape[:1])
-    return Layer("Linear", {}, {"weight": matrix, "bias": offset})
+    return Layer("Linear", {"weight": matrix, "bias": offset})
 
 
-def check_layer(layer: Layer, width: int | None) -> int | None:
-    """Refuse a damaged layer; say how many columns it returns, given ``width`` of them."""
-    name, options, arrays = layer.name, layer.options, layer.arrays
-    if name in PLAIN:
-        _closed(layer)
-        return width
-    if name == "GELU":
-        _closed(layer, options=("approximate",))
-        if options["approximate"] not in ("none", "tanh"):
-            raise InvalidFile("GELU is 'none' or 'tanh'")
-        return width
-    if name == "Linear":
-        _closed(layer, needed=("weight",), allowed=("bias",))
-        rows, inputs = _matrix(arrays["weight"])
-        _shapes(arrays, {"bias": (rows,)})
-        _fits(name, inputs, width)
-        return rows
+def describe(layers: Sequence[Layer]) -> tuple[list[dict[str, str]], dict[str, np.ndarray]]:
+    """Return layers as a description for JSON, and their arrays by name."""
+    arrays = {
+        f"{index}.{name}": np.ascontiguousarray(array)
+        for index, layer in enumerate(layers)
+        for name, array in layer.arrays.items()
+    }
+    return [{"layer": layer.name} for layer in layers], arrays
+
+
+def chain_from(layers: Any, tensors: Mapping[str, np.ndarray]) -> tuple["Chain", int]:
+    """Rebuild layers from a description and weights that may be anything; and count outputs."""
+    if not isinstance(layers, list) or not all(
+        isinstance(entry, dict) and entry.keys() == {"layer"} and isinstance(entry["layer"], str)
+        for entry in layers
+    ):
+        raise InvalidFile("its layers are not a list of named layers")
+    if len(layers) > MOST_LAYERS:
+        raise InvalidFile(f"it has {len(layers)} layers, more than {MOST_LAYERS}")
+    names = [entry["layer"] for entry in layers]
+    own: dict[str, dict[str, np.ndarray]] = {str(index): {} for index in range(len(layers))}
+    for name, tensor in tensors.items():
+        index, _, key = name.partition(".")
+        if index not in own:
+            raise InvalidFile(f"its weights {name[:40]!r} belong to no layer")
+        if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
+            raise InvalidFile(f"its weights {name[:40]!r} are not finite numbers")
+        own[index][key] = tensor
+    for name, arrays in zip(names, own.values(), strict=True):
+        _check_layer(name, arrays)
+    chain = Chain(tuple(Layer(*both) for both in zip(names, own.values(), strict=True)))
+    if chain.width is None:
+        raise InvalidFile("it has no weights")
+    try:
+        out = chain(np.zeros((2, chain.width)))
+    except ValueError:
+        raise InvalidFile("its layers do not fit each other") from None
+    return chain, out.shape[1]
+
+
+def _check_layer(name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse a layer that is not in the list, or lacks what it needs."""
+    if name not in _ARRAYS:
+        raise InvalidFile(f"it has a layer {name[:40]!r}, which is not in the list")
+    if set(arrays) != set(_ARRAYS[name]):
+        raise InvalidFile(f"{name} has weights {', '.join(sorted(arrays))[:80] or 'of no name'}")
+    for key, array in arrays.items():
+        if array.ndim != 1 + (key in ("weight", "basis")) or not array.size:
+            raise InvalidFile(f"a {key} of {name} has shape {array.shape}")
+    if name == "Linear" and len(arrays["weight"]) != len(arrays["bias"]):
+        raise InvalidFile(f"a bias has shape {arrays['bias'].shape}")
     if name == "FixedProjection":
-        _closed(layer, needed=("basis",))
-        _, inputs = _matrix(arrays["basis"])
         check_orthonormal(arrays["basis"])
-        _fits(name, inputs, width)
-        return inputs
-    if name == "MeanOfSigmoids":
-        _closed(layer, needed=("log_weight",))
-        size = arrays["log_weight"].size
-        _shapes(arrays, {"log_weight": (size,)})
-        _fits(name, size, width)
-        return 2
-    if name == "LayerNorm":
-        _closed(layer, allowed=("weight", "bias"), options=("width", "eps"))
-        size = options["width"]
-        if type(size) is not int or not 0 < size < 2**31:
-            raise InvalidFile("LayerNorm needs a width")
-        _shapes(arrays, {"weight": (size,), "bias": (size,)})
-        _check_eps(options)
-        _fits(name, size, width)
-        return size
-    if name == "BatchNorm1d":
-        running = ("running_mean", "running_var")
-        _closed(layer, needed=running, allowed=("weight", "bias"), options=("eps",))
-        size = arrays["running_mean"].size
-        _shapes(arrays, dict.fromkeys((*running, "weight", "bias"), (size,)))
-        _check_eps(options)
-        _fits(name, size, width)
-        return size
-    raise InvalidFile(f"it has a layer {name[:40]!r}, which is not in the list")
 
 
 def unsaved(name: str) -> InvalidModel:
     """Say that no file may hold a layer."""
     return InvalidModel(
-        f"A {name} layer cannot be saved: a saved model is a Sequential of Linear, "
-        "FixedProjection, MeanOfSigmoids, ReLU, Tanh, Sigmoid, GELU, LayerNorm and "
-        "BatchNorm1d with running statistics. Leave out a final Softmax: the audit reads "
-        "logits."
+        f"A {name} layer cannot be saved: a saved model is a Sequential of {', '.join(_ARRAYS)}. "
+        "Leave out a final Softmax: the audit reads logits. Other networks can be audited as they "
+        "are, or as .pt2 and .onnx files."
     )
 
 
@@ -111,67 +127,6 @@ def check_orthonormal(basis: np.ndarray) -> None:
         )
 
 
-def _closed(
-    layer: Layer,
-    *,
-    needed: tuple[str, ...] = (),
-    allowed: tuple[str, ...] = (),
-    options: tuple[str, ...] = (),
-) -> None:
-    if set(layer.options) != set(options):
-        raise InvalidFile(f"{layer.name} has other options than {', '.join(options) or 'none'}")
-    missing = [name for name in needed if name not in layer.arrays]
-    strange = [name for name in layer.arrays if name not in (*needed, *allowed)]
-    if missing or strange:
-        raise InvalidFile(f"{layer.name} has wrong weights ({', '.join(missing + strange)[:80]})")
-    if layer.arrays.keys() == {"bias"}:
-        raise InvalidFile(f"{layer.name} has a bias, but no weight")
-
-
-def _matrix(weight: np.ndarray) -> tuple[int, int]:
-    if weight.ndim != 2 or 0 in weight.shape:
-        raise InvalidFile(f"a matrix has shape {weight.shape}")
-    rows, inputs = weight.shape
-    return rows, inputs
-
-
-def _shapes(arrays: Mapping[str, np.ndarray], expected: Mapping[str, tuple[int, ...]]) -> None:
-    for name, shape in expected.items():
-        if name in arrays and arrays[name].shape != shape:
-            raise InvalidFile(f"a {name} has shape {arrays[name].shape}, not {shape}")
-
-
-def _fits(name: str, inputs: int, width: int | None) -> None:
-    if width is not None and inputs != width:
-        raise InvalidFile(f"{name} takes {inputs} columns, but is given {width}")
-
-
-def _check_eps(options: Mapping[str, Any]) -> None:
-    eps = options["eps"]
-    if not isinstance(eps, float) or not (math.isfinite(eps) and 0 <= eps < 1):
-        raise InvalidFile("eps is not a small positive number")
-
-
-_ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Affine:
-    """A linear layer, with the activation that comes before it (none before the first)."""
-
-    activation: str
-    weight: Float[np.ndarray, "k m"]
-    bias: Float[np.ndarray, "k 1"]
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class Network:
-    """A chain of linear layers in float64, each with the activation in front of it."""
-
-    layers: tuple[Affine, ...]
-
-
 def plain_network(layers: Iterable[Layer]) -> Network | None:
     """Read layers as a plain network; ``None`` if there is anything else among them."""
     found: list[Affine] = []
@@ -179,16 +134,181 @@ def plain_network(layers: Iterable[Layer]) -> Network | None:
     removed: np.ndarray | None = None
     for layer in layers:
         if layer.name == "Linear":
-            weight = layer.arrays["weight"].astype(np.float64)
+            weight = layer.arrays["weight"]
             if removed is not None:
                 weight, removed = weight - (weight @ removed.T) @ removed, None
-            bias = layer.arrays.get("bias", np.zeros(len(weight))).astype(np.float64)
-            found.append(Affine(activation, weight, bias[:, None]))
+            found.append(Affine(activation, weight, layer.arrays["bias"][:, None]))
             activation = ""
         elif layer.name == "FixedProjection" and removed is None:
-            removed = layer.arrays["basis"].astype(np.float64)
+            removed = layer.arrays["basis"]
         elif layer.name in _ACTIVATIONS and found and not activation and removed is None:
             activation = _ACTIVATIONS[layer.name]
         else:
             return None
     return Network(tuple(found)) if found and not activation and removed is None else None
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chain:
+    """Layers that feed each other, with float64 arrays: a network before anyone asks it anything.
+
+    Parameters
+    ----------
+    layers
+        In the order they are run.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        double = (
+            Layer(layer.name, {n: a.astype(np.float64) for n, a in layer.arrays.items()})
+            for layer in self.layers
+        )
+        object.__setattr__(self, "layers", tuple(double))
+
+    def __call__(self, x: Rows) -> Rows:
+        """Return the outputs, row by row."""
+        return self.outputs_and_pullback(x)[0]
+
+    def outputs_and_pullback(self, x: Rows) -> Step:
+        """Return the outputs, and the way back from gradients in them to rows."""
+        ways: list[Pullback] = []
+        with np.errstate(all="ignore"):  # whoever diverged is counted, and warned of, elsewhere
+            for layer in self.layers:
+                x, way = _STEPS[layer.name](layer, x)
+                ways.append(way)
+
+        def pullback(g: Rows) -> Rows:
+            with np.errstate(all="ignore"):
+                for way in reversed(ways):
+                    g = way(g)
+            return g
+
+        return x, pullback
+
+    @property
+    def width(self) -> int | None:
+        """How many inputs the first layer with weights takes."""
+        for layer in self.layers:
+            for name in _ARRAYS[layer.name][:1]:
+                return int(layer.arrays[name].shape[-1])
+        return None
+
+    @property
+    def fingerprint(self) -> str:
+        """A sha256 of the layers and their weights."""
+        digest = hashlib.sha256(" ".join(layer.name for layer in self.layers).encode())
+        _, arrays = describe(self.layers)
+        for name, array in arrays.items():
+            digest.update(f"{name} {array.shape}".encode() + array.tobytes())
+        return digest.hexdigest()
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class LayeredModel(Model):
+    """A network of known layers, run in float64.
+
+    Parameters
+    ----------
+    card
+        What is known of it.
+    chain
+        Its layers.
+    declared
+        Whether someone said what the outputs mean.
+    says
+        What a file says it returns, if its last softmax or sigmoid was left out to read logits.
+    """
+
+    card: ModelCard
+    chain: Chain
+    declared: bool = True
+    reference: Reference | None = None
+    front: Front | None = None
+    says: Output | None = None
+
+    @override
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        return self.chain(x.astype(np.float64, copy=False))
+
+    @override
+    def outputs_and_pullback(
+        self, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+        return self.chain.outputs_and_pullback(x.astype(np.float64, copy=False))
+
+    @functools.cached_property
+    @override
+    def network(self) -> Network | None:
+        return plain_network(self.chain.layers)
+
+
+def from_chain(
+    chain: Chain,
+    *,
+    output: Output | None = None,
+    classes: tuple[Any, ...] = (),
+    kind: str = "network",
+) -> LayeredModel:
+    """Turn layers into a model."""
+    card = ModelCard.from_output(kind, output, classes)
+    card = dataclasses.replace(card, n_features=chain.width, fingerprint=chain.fingerprint)
+    return LayeredModel(card, chain, declared=output is not None)
+
+
+def probe_rows(width: int) -> Float[np.ndarray, "16 d"]:
+    """Return a few rows to compare a network with what was read of it."""
+    return np.ascontiguousarray(np.linspace(-2, 2, 16 * width).reshape(width, 16).T)
+
+
+def _linear(layer: Layer, x: Rows) -> Step:
+    weight = layer.arrays["weight"]
+    return x @ weight.T + layer.arrays["bias"], lambda g: g @ weight
+
+
+def _projection(layer: Layer, x: Rows) -> Step:
+    basis = layer.arrays["basis"]
+
+    def project(v: Rows) -> Rows:
+        return v - (v @ basis.T) @ basis
+
+    return project(x), project  # a projection is its own transpose
+
+
+def _relu(layer: Layer, x: Rows) -> Step:
+    return np.maximum(x, 0), lambda g: g * (x > 0)
+
+
+def _tanh(layer: Layer, x: Rows) -> Step:
+    out = np.tanh(x)
+    return out, lambda g: g * (1 - out * out)
+
+
+def _sigmoid(layer: Layer, x: Rows) -> Step:
+    out = expit(x)
+    return out, lambda g: g * (out * (1 - out))
+
+
+def _mean_of_sigmoids(layer: Layer, x: Rows) -> Step:
+    sides = np.stack([-x, x], axis=1)
+    both = layer.arrays["log_weight"] - np.logaddexp(0, -sides)
+    out = np.logaddexp.reduce(both, axis=2)
+
+    def back(g: Rows) -> Rows:
+        shares = np.exp(both - out[:, :, None]) * expit(-sides) * g[:, :, None]
+        return shares[:, 1] - shares[:, 0]
+
+    return out, back
+
+
+_STEPS: dict[str, Callable[[Layer, Any], Step]] = {
+    "Linear": _linear,
+    "FixedProjection": _projection,
+    "MeanOfSigmoids": _mean_of_sigmoids,
+    "ReLU": _relu,
+    "Tanh": _tanh,
+    "Sigmoid": _sigmoid,
+}

@@ -1,14 +1,16 @@
 """How good a model is, beside a constant: whoever feeds it the wrong numbers sees it here."""
 
 import dataclasses
+import math
 import warnings
 
 import numpy as np
 from jaxtyping import Float, Shaped
+from scipy.stats import rankdata
 
 from likewise.errors import StatisticalWarning
-from likewise.losses import CLIP, decide, probabilities, true_probability
-from likewise.models.base import Model
+from likewise.loss import CLIP, decide, probabilities, true_probability
+from likewise.models.base import Model, ModelCard
 
 SAMPLE = 10_000
 """People whom performance is shown for, at most."""
@@ -31,8 +33,6 @@ class Performance:
         the best constant.
     noise
         The standard error of the AUC of a model that knows nothing.
-    losses
-        The loss of each person.
     """
 
     balanced_accuracy: float
@@ -40,43 +40,41 @@ class Performance:
     loss: float
     constant: float
     noise: float
-    losses: Float[np.ndarray, " n"] = dataclasses.field(repr=False, compare=False)
 
     @classmethod
-    def of(
-        cls, model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    def from_outputs(
+        cls, out: Float[np.ndarray, "n k"], card: ModelCard, y: Shaped[np.ndarray, " n"]
     ) -> "Performance":
-        """Ask a model about people with targets ``y`` (class indices, or numbers)."""
-        out = model(x)
-        return (
-            _of_numbers(out[:, 0], y)
-            if model.card.task == "regression"
-            else _of_classes(
-                probabilities(out, model.card.output),
-                y,
-                decide(out, model.card.output, model.card.threshold),
-            )
-        )
-
-    @property
-    def better_loss(self) -> bool:
-        """Whether the loss is below that of a constant."""
-        return self.loss < self.constant * (1 - 1e-9)
-
-    @property
-    def ranks(self) -> bool:
-        """Whether the AUC is above one half by more than chance (two standard errors)."""
-        return bool(self.auc > 0.5 + 2 * self.noise)
+        """Judge a model's outputs for people with targets ``y`` (class indices, or numbers)."""
+        n = len(y)
+        if card.task == "regression":
+            varies = np.ptp(out[:, 0]) > 0 and np.ptp(y) > 0
+            r = float(np.corrcoef(out[:, 0], y)[0, 1]) if varies else 0.0
+            loss = float(np.square(out[:, 0] - y).mean())
+            return cls(math.nan, (1 + r) / 2, loss, float(np.var(y)), 0.5 / math.sqrt(n))
+        p, decided = probabilities(out, card.output), decide(out, card.output, card.threshold)
+        loss = float(-np.log(np.clip(true_probability(p, y), CLIP, 1 - CLIP)).mean())
+        shares = np.bincount(y, minlength=p.shape[1]) / n
+        there = np.flatnonzero(shares)
+        recalls = [float((decided[y == c] == c).mean()) for c in there]
+        constant = float(-(shares[there] * np.log(np.clip(shares[there], CLIP, 1 - CLIP))).sum())
+        area = noise = math.nan
+        ones = int((y == 1).sum())
+        if p.shape[1] == 2 and 0 < ones < n:
+            ranked = float(rankdata(p[:, 1])[y == 1].sum())
+            area = (ranked - ones * (ones + 1) / 2) / (ones * (n - ones))
+            noise = math.sqrt((n + 1) / (12 * ones * (n - ones)))
+        return cls(float(np.mean(recalls)), area, loss, constant, noise)
 
     @property
     def useful(self) -> bool:
-        """Whether the model beats a constant in any way."""
-        return self.better_loss or self.ranks
+        """Whether the model beats a constant: in its loss, or in its AUC by two standard errors."""
+        return self.loss < self.constant * (1 - 1e-9) or self.auc > 0.5 + 2 * self.noise
 
     def warn(self) -> None:
         """Warn of a model that is no better than a constant."""
         if not self.useful:
-            area = "" if np.isnan(self.auc) else f", AUC {self.auc:.2f}"
+            area = "" if math.isnan(self.auc) else f", AUC {self.auc:.2f}"
             warnings.warn(
                 f"The model is no better than a constant (loss {self.loss:.3g} against "
                 f"{self.constant:.3g}{area}). Does it get the columns, units and encoding that it "
@@ -94,40 +92,7 @@ def performance_of(
     They are evenly spread over all. Where everyone's label is the same, a constant knows it.
     """
     rows = slice(None, None, max(1, len(x) // SAMPLE))
-    found = Performance.of(model, x[rows], y[rows])
+    found = Performance.from_outputs(model(x[rows]), model.card, y[rows])
     if len(np.unique(y)) > 1:
         found.warn()
     return found
-
-
-def _of_classes(
-    p: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"], decided: Shaped[np.ndarray, " n"]
-) -> Performance:
-    losses = -np.log(np.clip(true_probability(p, y), CLIP, 1 - CLIP))
-    shares = np.bincount(y, minlength=p.shape[1]) / len(y)
-    there = np.flatnonzero(shares)
-    recalls = [float((decided[y == c] == c).mean()) for c in there]
-    constant = float(-(shares[there] * np.log(np.clip(shares[there], CLIP, 1 - CLIP))).sum())
-    area, noise = _auc(p[:, 1], y) if p.shape[1] == 2 else (np.nan, np.nan)
-    return Performance(float(np.mean(recalls)), area, float(losses.mean()), constant, noise, losses)
-
-
-def _of_numbers(predicted: Float[np.ndarray, " n"], y: Shaped[np.ndarray, " n"]) -> Performance:
-    losses = (predicted - y) ** 2
-    spread = float(np.std(predicted) * np.std(y))
-    r = float(np.mean((predicted - predicted.mean()) * (y - y.mean()))) / spread if spread else 0.0
-    noise = 0.5 / np.sqrt(len(y))
-    return Performance(
-        np.nan, (1 + r) / 2, float(losses.mean()), float(np.var(y)), float(noise), losses
-    )
-
-
-def _auc(score: Float[np.ndarray, " n"], y: Shaped[np.ndarray, " n"]) -> tuple[float, float]:
-    """Return the area under the curve, ties counting half, and its standard error under chance."""
-    ones, zeros = int((y == 1).sum()), int((y != 1).sum())
-    if not ones or not zeros:
-        return np.nan, np.nan
-    _, place, counts = np.unique(score, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    area = (ranks[y == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros)
-    return float(area), float(np.sqrt((ones + zeros + 1) / (12 * ones * zeros)))

@@ -1,7 +1,6 @@
 """JSON as results and states are written in: numbers that come back, and nothing out of bounds."""
 
 import math
-import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,31 +8,20 @@ from typing import Annotated, Any
 import pydantic_core
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 
+from likewise.errors import UNPRINTABLE, printable
+
 LARGEST = 1e100
 """Numbers beyond it are written as infinite, and refused in a result that is read."""
 
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal obeys instead of showing it, or shows in another order than it stands in."""
 
-
-def printable(text: str) -> str:
-    r"""Return text in which characters that a terminal would obey are spelled out.
-
-    Examples
-    --------
-    >>> print(printable("red" + chr(27) + "[31m"))
-    red\x1b[31m
-    """
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
-
-
-def _printable_within(value: Any) -> Any:
+def printable_within(value: Any) -> Any:
+    """Return a value in which every text can be shown."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
-        return {_printable_within(key): _printable_within(inner) for key, inner in value.items()}
+        return {printable_within(key): printable_within(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_printable_within(inner) for inner in value)
+        return type(value)(printable_within(inner) for inner in value)
     return value
 
 
@@ -79,7 +67,7 @@ Count = Annotated[int, Field(ge=0, le=10**15)]
 Text = Annotated[str, AfterValidator(printable)]
 """Text that can be shown anywhere; from JSON, anything else is refused before."""
 
-Anything = Annotated[Any, AfterValidator(_printable_within)]
+Anything = Annotated[Any, AfterValidator(printable_within)]
 """A person's value, say, whose texts can be shown anywhere."""
 
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]

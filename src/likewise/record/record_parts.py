@@ -1,14 +1,25 @@
 """What a result is made of: every part with its keys, ranges and printable text."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import ConfigDict, Field
 
-from likewise.record.json_text import LARGEST, Count, Hash, Number, Share, Size, Text
+from likewise.record.json_text import (
+    LARGEST,
+    Anything,
+    Count,
+    Hash,
+    Number,
+    Share,
+    Size,
+    Text,
+    printable_within,
+)
 
-Outcome = Literal["evidence_of_unfairness", "within_tolerance", "inconclusive"]
+VerdictName = Literal["evidence", "within_tolerance", "inconclusive", "invalid"]
+"""The four verdicts; ``invalid`` is of a whole result only."""
 
 
 Tolerance = Annotated[float, Field(gt=0, le=LARGEST)]
@@ -27,8 +38,8 @@ class TestRecord(Part):
     __test__ = False
 
     test: Text
-    map: Text
     method: Text
+    interval_method: Text
     estimate: Number
     std_error: Size
     statistic: Number
@@ -42,7 +53,7 @@ class TestRecord(Part):
     delta: Tolerance
     alpha: Level
     n: Count
-    outcome: Outcome
+    outcome: VerdictName
     held_back: Text = ""
     claim: Text = ""
     notes: tuple[Text, ...] = ()
@@ -67,7 +78,6 @@ class TestRecord(Part):
 class DecidedBy(Part):
     """The one number that decided, fixed by the settings."""
 
-    map: Text
     test: Text
     interval: Text
     metric: Text
@@ -75,16 +85,15 @@ class DecidedBy(Part):
 
 
 class ModelRecord(Part):
-    """The model that was audited."""
+    """The model that was audited; ``name`` is its file's or that of its class."""
 
+    name: Text = ""
     kind: Text
     task: Text
     output: Text
     classes: tuple[Text, ...] = ()
     n_features: Count
     sha256: Hash = ""
-    clipped: Count = 0
-    fed: Text = ""
     balanced_accuracy: Number = math.nan
     auc: Number = math.nan
 
@@ -107,15 +116,15 @@ class DataRecord(Part):
 
 
 class PredictionRecord(pydantic.BaseModel):
-    """How well a trait is predicted; what is not a measure for its kind is left out."""
+    """How well an attribute is predicted; what is not a measure for its kind is left out."""
 
     auc: Number | None = None
     accuracy: Number | None = None
     r2: Number | None = None
 
 
-class TraitRecord(pydantic.BaseModel):
-    """What a learned metric knows about one trait."""
+class AttributeRecord(pydantic.BaseModel):
+    """What a learned metric knows about one protected attribute."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -133,7 +142,12 @@ class OriginRecord(pydantic.BaseModel):
 
     source: Text = ""
     n: Count = 0
-    traits: tuple[TraitRecord, ...] = ()
+    attributes: tuple[AttributeRecord, ...] = ()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _printable(cls, value: Any) -> Any:
+        return printable_within(value)
 
 
 class MetricRecord(Part):
@@ -148,8 +162,8 @@ class MetricRecord(Part):
     sha256: Hash
 
 
-class CertificateRecord(Part):
-    """How far the computed flow can be from the true one."""
+class NumericalErrorRecord(Part):
+    """Numerical error bound: how far the computed flow can be from the exact one."""
 
     method: Text
     steps: Count
@@ -162,8 +176,8 @@ class CertificateRecord(Part):
     note: Text = ""
 
 
-class HorizonRecord(Part):
-    """The statistics at one time of the flow."""
+class StoppingTimeRecord(Part):
+    """The statistics at one stopping time of the flow."""
 
     time: Annotated[float, Field(gt=0, le=LARGEST)]
     n: Count
@@ -176,9 +190,9 @@ class HorizonRecord(Part):
 
 
 class GroupRecord(Part):
-    """The audit value of one group of people."""
+    """The loss ratio of one group of people."""
 
-    trait: Text
+    attribute: Text
     group: Text
     n: Count
     estimate: Number
@@ -201,8 +215,8 @@ class FeatureShift(Part):
     mean: Number
 
 
-class RefitRecord(Part):
-    """Both standard errors: under this metric, and with the metric refitted."""
+class JackknifeRecord(Part):
+    """Jackknife over the metric's sample: both standard errors, metric fixed and learned anew."""
 
     method: Text
     replicates: tuple[Number, ...]
@@ -213,11 +227,11 @@ class RefitRecord(Part):
     used: bool
 
 
-class PlaceboRecord(Part):
-    """The estimate on some people, beside those with the traits shuffled, which mean nothing."""
+class ControlRecord(Part):
+    """Negative control: the estimate beside those with the attributes permuted."""
 
     estimate: Number
-    placebos: Annotated[tuple[Number, ...], Field(min_length=1)]
+    permuted: Annotated[tuple[Number, ...], Field(min_length=1)]
     p_value: Share
     planned: Count
     n: Count
@@ -225,10 +239,17 @@ class PlaceboRecord(Part):
 
 
 class SensitivityRecord(Part):
-    """The statistic under one other choice."""
+    """The statistic under one other choice.
+
+    Of matched pairs ``what`` is ``column left out`` (of those that may matter) or ``column added``
+    (to them), and ``change`` the column.
+    """
 
     what: Text
     change: Text
+    attribute: Text = ""
+    group: Text = ""
+    other: Text = ""
     n: Count
     estimate: Number
     lower_bound: Number
@@ -236,28 +257,100 @@ class SensitivityRecord(Part):
     outcome: Text
 
 
-class ToleranceRecord(Part):
-    """The verdict that another tolerance would have given."""
-
-    delta: Tolerance
-    p_value: Share
-    outcome: Outcome
-
-
 class DeltaCurveRecord(Part):
-    """How the verdict depends on the tolerance: evidence below one end, kept to from the other."""
+    """How the verdict depends on the tolerance: evidence below one end, within from the other."""
 
-    unfair_below: Number
-    tolerable_from: Number
-    points: tuple[ToleranceRecord, ...] = ()
+    evidence_below: Number
+    within_from: Number
 
 
 class Measure(Part):
-    """A named quantity with its interval."""
+    """A named quantity with its interval, of everyone or of one group."""
 
     name: Text
+    attribute: Text = ""
     group: Text = ""
     value: Number
     lower: Number = math.nan
     upper: Number = math.nan
     n: Count = 0
+
+
+class PerturbedPerson(Part):
+    """A person whose loss rises most, before and after the perturbation."""
+
+    row: Count
+    label: Text
+    ratio: Number
+    loss_before: Size
+    loss_after: Size
+    decision_before: Text
+    decision_after: Text
+    probability_before: Share
+    probability_after: Share
+    fair_distance: Number
+    groups: dict[Text, Text | None] = Field(default_factory=dict)
+    before: dict[Text, Anything] = Field(default_factory=dict)
+    after: dict[Text, Anything] = Field(default_factory=dict)
+    nearest: dict[Text, Anything] = Field(default_factory=dict)
+    nearest_row: Count | None = None
+    outside: tuple[Text, ...] = ()
+
+    def moved(self) -> list[tuple[str, Any, Any]]:
+        """Return the columns that differ after the move, first those that went furthest.
+
+        Text comes first; a number is measured in its own size.
+        """
+        names = dict.fromkeys([*self.before, *self.after])
+        pairs = [(name, self.before.get(name), self.after.get(name)) for name in names]
+        return sorted(
+            (pair for pair in pairs if not _alike(*pair[1:])), key=_distance, reverse=True
+        )
+
+
+def _alike(before: Any, after: Any) -> bool:
+    if isinstance(before, float) and isinstance(after, float):
+        return math.isclose(before, after, rel_tol=1e-3, abs_tol=1e-9) or before != before
+    return bool(before == after)
+
+
+def _distance(pair: tuple[str, Any, Any]) -> float:
+    _, before, after = pair
+    if isinstance(before, int | float) and isinstance(after, int | float):
+        far = abs(after - before) / (abs(before) + abs(after) or 1.0)
+        return 0.0 if math.isnan(far) else far
+    return 2.0
+
+
+class DriverRecord(Part):
+    """Shapley share of one column (or all levels of one category) in what was found.
+
+    ``alone`` and ``without`` are the values if it alone comes from the other person, and if all
+    columns but this one do. ``predicts`` is how well it predicts the attribute (AUC), ``moves`` how
+    much it moves the decision: a proxy does both.
+    """
+
+    attribute: Text = ""
+    column: Text
+    share: Number
+    interval: tuple[Number, Number] = (math.nan, math.nan)
+    alone: Number = math.nan
+    without: Number = math.nan
+    predicts: Number = math.nan
+    moves: Number = math.nan
+
+
+class SubgroupRecord(Part):
+    """People that nobody named beforehand: found on one half, judged on the other.
+
+    Bounds and p-values hold for all subgroups of an attribute together.
+    """
+
+    attribute: Text = ""
+    words: Text
+    n: Count
+    estimate: Number
+    lower_bound: Number
+    upper_bound: Number
+    p_adjusted: Share
+    found: bool

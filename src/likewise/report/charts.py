@@ -1,160 +1,303 @@
-"""Intervals as pictures, one large, many small in the rows of a table; placebos as dots."""
+"""Charts as SVG text: dots with intervals, bars, histograms and a curve.
 
+Horizontal places are percentages, so that a picture is as wide as its place and its letters keep
+their size: readable on a phone, sharp in print. Every value is escaped.
+"""
+
+import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from likewise.record import PlaceboRecord, TestRecord
+from likewise.record import StoppingTimeRecord
 from likewise.record.json_text import LARGEST
-from likewise.report.axis import Axis
-from likewise.report.layout import number
-from likewise.report.svg import box, decoration, dot, element, label, line, picture
+from likewise.report.formats import limit, number
 
-ROW = 22
-TOP, MIDDLE, BOTTOM = 30, 62, 96
-PLACEBOS, TRUE, FOOT = 22, 52, 78
+MARGIN = 4.0
+"""Per cent of the width left free at both ends."""
 
 
-def verdict_chart(test: TestRecord) -> Markup:
-    """Draw the deciding interval against the tolerance."""
-    low, high = test.interval
-    axis = Axis.of([1.0, test.delta, low, high, test.estimate]).widened(0.12)
-    at = axis.at
-    delta = at(test.delta)
-    parts = [
-        box(delta, TOP, 100 - delta, BOTTOM - TOP, "beyond"),
-        line(0, BOTTOM, 100, BOTTOM, "axis"),
-    ]
-    parts += [label(number_short(t), at(t), BOTTOM + 18, "tick") for t in axis.ticks()]
-    parts += [line(at(t), BOTTOM, at(t), BOTTOM + 4, "axis") for t in axis.ticks()]
-    parts += [
-        line(delta, TOP - 6, delta, BOTTOM, "delta"),
-        label(f"tolerance δ = {test.delta:g}", delta, TOP - 12, "delta-label"),
-    ]
-    if not math.isnan(low) and not math.isnan(high):
-        left, right = at(low), at(high)
-        parts += [
-            line(left, MIDDLE, right, MIDDLE, "whisker"),
-            *(line(x, MIDDLE - 7, x, MIDDLE + 7, "whisker") for x in (left, right)),
-            *_interval_labels(low, high, left, right),
-        ]
-    if not math.isnan(test.estimate):
-        parts.append(dot(at(test.estimate), MIDDLE, 7, "estimate"))
-    said = (
-        f"Estimate {number(test.estimate)}, two-sided interval {number(low)} to {number(high)}, "
-        f"tolerance {test.delta:g}."
-    )
-    return picture(*parts, height=BOTTOM + 26, label=said, name="verdict-chart")
+def element(name: str, *children: str | Markup, **attributes: object) -> Markup:
+    """Return one element; ``text_anchor`` stands for ``text-anchor``, ``class_`` for ``class``.
 
-
-def _interval_labels(low: float, high: float, left: float, right: float) -> list[Markup]:
-    y = MIDDLE + 24
-    if right - left < 16:
-        text = f"{number(low)} – {number(high)}"
-        return [label(text, (left + right) / 2, y, "value")]
-    return [label(number(low), left, y, "value"), label(number(high), right, y, "value")]
-
-
-def number_short(value: float) -> str:
-    """Return a number for the foot of an axis."""
-    return f"{value:.0e}" if value and not 1e-3 <= abs(value) < 1e5 else f"{value:.6g}"
-
-
-def scale(rows: Iterable[tuple[float, float, float]], *marks: float) -> Axis:
-    """Return one axis for the rows ``(lower, value, upper)`` of a table, and marks on it.
-
-    One very uncertain row must not flatten all the others: the axis ends at ten times what the
-    values span, and longer intervals run off it.
+    Examples
+    --------
+    >>> print(element("text", "<b>", x="5%", class_="tick"))
+    <text x="5%" class="tick">&lt;b&gt;</text>
     """
-    rows = list(rows)
-    values = [v for row in rows for v in row if abs(v) <= LARGEST] + list(marks)
-    middles = [row[1] for row in rows if abs(row[1]) <= LARGEST] + list(marks)
-    if not middles:
-        return Axis.of(values)
-    span = max(max(middles) - min(middles), 0.1 * abs(max(middles)), 1e-9)
-    low, high = min(middles) - 5 * span, max(middles) + 5 * span
-    return Axis.of([min(max(v, low), high) for v in values])
+    named = Markup("").join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
+        for key, value in attributes.items()
+    )
+    inside = Markup("").join(escape(child) for child in children)
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), named, inside)
 
 
-def row_chart(
-    axis: Axis, lower: float, value: float, upper: float, mark: float | None = None
-) -> Markup:
-    """Draw one row's interval on the axis of its table."""
-    at = axis.at
-    parts = [] if mark is None else [line(at(mark), 0, at(mark), ROW, "delta")]
-    if not math.isnan(lower) and not math.isnan(upper):
-        parts.append(line(at(lower), ROW / 2, at(upper), ROW / 2, "whisker"))
-        if upper > axis.high:
-            parts.append(label("→", at(upper), ROW / 2 + 4, "value", "start"))
-    if not math.isnan(value):
-        name = "estimate over" if mark is not None and lower > mark else "estimate"
-        parts.append(dot(at(value), ROW / 2, 4.5, name))
-    return decoration(*parts, height=ROW, name="row-chart")
+def picture(*children: Markup, height: int, label: str) -> Markup:
+    """Return a picture of full width that screen readers announce by ``label``."""
+    return element("svg", *children, height=height, role="img", aria_label=label)
 
 
-def axis_chart(axis: Axis, mark: float | None = None, name: str = "δ") -> Markup:
-    """Draw the numbers that belong above a column of intervals."""
-    ticks = axis.ticks(4)
-    if mark is not None:
-        ticks = [t for t in ticks if abs(axis.at(t) - axis.at(mark)) > 12]
-    parts = [label(number_short(t), axis.at(t), 14, "tick") for t in ticks]
-    if mark is not None:
-        parts.append(label(name, axis.at(mark), 14, "delta-label"))
-    return decoration(*parts, height=18, name="row-chart")
+def decoration(*children: Markup, height: int) -> Markup:
+    """Return a picture whose numbers also stand beside it, so that screen readers skip it."""
+    return element("svg", *children, height=height, aria_hidden="true")
 
 
-def bar(share: float) -> Markup:
-    """Draw a bar over a share of the width."""
-    full = 0.0 if math.isnan(share) else 100 * min(max(share, 0.0), 1.0)
-    return decoration(box(0, 3, full, 10, "bar"), height=16, name="bar-chart")
-
-
-def change(before: float, after: float) -> Markup:
-    """Draw how a probability changed: a hollow dot before, a filled one after."""
-    if math.isnan(before) or math.isnan(after):
+def line(x1: float, y1: object, x2: float, y2: object, name: str) -> Markup:
+    """Return a line; x in per cent."""
+    if math.isnan(x1) or math.isnan(x2):
         return Markup("")
-    axis = Axis(0, 1)
-    a, b = axis.at(before), axis.at(after)
-    parts = [
-        line(axis.at(0), 10, axis.at(1), 10, "rail"),
-        line(axis.at(0.5), 5, axis.at(0.5), 15, "rail"),
-        line(a, 10, b, 10, "whisker"),
-        dot(a, 10, 5, "before"),
-        dot(b, 10, 5, "estimate over" if after < before else "estimate"),
-    ]
-    return decoration(*parts, height=20, name="change-chart")
+    return element("line", x1=f"{x1}%", y1=y1, x2=f"{x2}%", y2=y2, class_=name)
 
 
-def polygon(points: Sequence[tuple[float, float]], height: int, name: str) -> Markup:
-    """Draw a filled shape; x in per cent, y in pixels."""
-    text = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-    shape = element("polygon", points=text, class_=name)
+def box(x: float, y: object, width: float, height: object, name: str) -> Markup:
+    """Return a rectangle; x and width in per cent."""
     return element(
-        "svg",
-        shape,
-        x="0",
-        y="0",
-        width="100%",
-        height=height,
-        viewBox=f"0 0 100 {height}",
-        preserveAspectRatio="none",
+        "rect", x=f"{x}%", y=y, width=f"{max(width, 0):.2f}%", height=height, class_=name
     )
 
 
-def placebo_strip(placebo: PlaceboRecord, delta: float) -> Markup:
-    """Draw every placebo as a dot, the true estimate below them, and the tolerance."""
-    known = [value for value in placebo.placebos if math.isfinite(value)]
-    axis = Axis.of([1.0, delta, placebo.estimate, *known]).widened(0.05)
+def dot(x: float, y: object, radius: float, name: str) -> Markup:
+    """Return a circle; x in per cent."""
+    if math.isnan(x):
+        return Markup("")
+    return element("circle", cx=f"{x}%", cy=y, r=radius, class_=name)
+
+
+def text(words: str, x: float, y: object, name: str, anchor: str | None = None) -> Markup:
+    """Return words at a place; near the ends they grow inwards."""
+    room = 0.9 * len(words)
+    side = anchor or ("start" if x < room else "end" if x > 100 - room else "middle")
+    return element("text", words, x=f"{x}%", y=y, class_=name, text_anchor=side)
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """A stretch of numbers drawn over the width; with ``log`` equal ratios have equal lengths."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    @classmethod
+    def around(cls, values: Iterable[float], *, log: bool = False) -> "Axis":
+        """Return an axis on which all finite values fit."""
+        known = [v for v in values if abs(v) <= LARGEST and (v > 0 or not log)] or [1.0]
+        low, high = min(known), max(known)
+        if log:
+            pad = max((high / low) ** 0.05, 1.02)
+            return cls(low / pad, high * pad, True)
+        pad = 0.05 * (high - low) or 0.1 * max(abs(high), 0.1)
+        return cls(low - pad, high + pad)
+
+    @classmethod
+    def for_rows(
+        cls,
+        rows: Iterable[tuple[float, float, float]],
+        marks: Sequence[float],
+        *,
+        log: bool = False,
+    ) -> "Axis":
+        """Return one axis for rows ``(lower, value, upper)`` and the marks on it.
+
+        One very uncertain row must not flatten the others: the axis ends where values end, and a
+        little beyond; longer intervals run off it.
+        """
+        rows = list(rows)
+        size = math.log if log else float
+        fits = [v for v in marks if not log or v > 0]
+        fits += [row[1] for row in rows if abs(row[1]) <= LARGEST and (row[1] > 0 or not log)]
+        low, high = min(map(size, fits)), max(map(size, fits))
+        span = max(high - low, 0.2 if log else 1e-9)
+        ends = [v for row in rows for v in row if abs(v) <= LARGEST and (v > 0 or not log)]
+        back = math.exp if log else float
+        inside = [min(max(size(v), low - span), high + span) for v in (*ends, *fits)]
+        return cls.around([back(v) for v in inside], log=log)
+
+    def at(self, value: float) -> float:
+        """Return where a value stands, in per cent; beyond the ends, at the end."""
+        if math.isnan(value):
+            return math.nan
+        inside = min(max(value, self.low), self.high)
+        size = math.log if self.log else float
+        share = (size(inside) - size(self.low)) / (size(self.high) - size(self.low))
+        return round(MARGIN + (100 - 2 * MARGIN) * share, 2)
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """Return round numbers to write beside the axis."""
+        if self.log:
+            for steps in ((1, 1.25, 1.5, 2, 3, 5), (1, 1.5, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
+                found = self._decades(steps)
+                if len(found) <= most:
+                    break
+            else:
+                found = found[:: -(-len(found) // most)]
+            if len(found) > 1:
+                return found
+        rough = (self.high - self.low) / most
+        size = 10.0 ** math.floor(math.log10(rough))
+        step = next(s * size for s in (1, 2, 2.5, 5, 10) if s * size >= rough * 0.999)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [round(k * step, 12) for k in range(first, last + 1)]
+
+    def _decades(self, steps: Sequence[float]) -> list[float]:
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        numbers = [s * 10.0**e for e in range(first, last + 1) for s in steps]
+        return [v for v in numbers if self.low <= v <= self.high]
+
+
+def tick(value: float) -> str:
+    """Return a number for the foot of an axis."""
+    if value and not 1e-3 <= abs(value) < 1e5:
+        return number(value, 2)
+    return f"{value:.4g}".replace("-", "−")
+
+
+def scale(axis: Axis, marks: Sequence[float] = (), labels: Sequence[str] = ()) -> Markup:
+    """Draw the numbers above a column of intervals: the marks in bold, ticks where they fit."""
+    named = list(labels) or [limit(mark) for mark in marks]
+    taken = [axis.at(mark) for mark in marks]
+    # Two marks closer than a label is wide: the outer ones are kept.
+    shown = [(at, name) for at, name in zip(taken, named, strict=True) if not math.isnan(at)]
+    if len(shown) == 3 and min(shown[1][0] - shown[0][0], shown[2][0] - shown[1][0]) < 9:
+        shown = [shown[0], shown[2]] if shown[2][0] - shown[0][0] >= 9 else [shown[1]]
+    parts = [text(name, at, 14, "mark-label") for at, name in shown]
+    taken = [at for at, _ in shown]
+    for value in axis.ticks():
+        at = axis.at(value)
+        if all(abs(at - other) > 11 for other in taken):
+            taken.append(at)
+            parts.append(text(tick(value), at, 14, "tick"))
+    return decoration(*parts, height=18)
+
+
+def interval(
+    axis: Axis,
+    value: float,
+    ends: tuple[float, float],
+    *,
+    band: tuple[float, float] | None = None,
+    marks: Sequence[float] = (),
+    name: str = "",
+    before: float = math.nan,
+    dots: Sequence[float] = (),
+) -> Markup:
+    """Draw one row on the axis of its table: a dot with its interval.
+
+    Parameters
+    ----------
+    band
+        What is within tolerance, shaded.
+    marks
+        Values with a line.
+    before
+        A second value, as a hollow dot.
+    dots
+        Further values, small: those of a negative control.
+    """
     at = axis.at
-    parts = [line(0, FOOT, 100, FOOT, "axis")]
-    parts += [label(number_short(t), at(t), FOOT + 18, "tick") for t in axis.ticks()]
-    parts += [line(at(delta), 8, at(delta), FOOT, "delta")]
-    parts += [dot(at(value), PLACEBOS, 4, "placebo") for value in known]
-    parts.append(dot(at(placebo.estimate), TRUE, 7, "estimate"))
-    low, high = min(known, default=math.nan), max(known, default=math.nan)
-    said = (
-        f"With the true traits {number(placebo.estimate)}; with the traits shuffled "
-        f"{number(low)} to {number(high)} ({len(placebo.placebos)} placebos)."
+    parts = []
+    if band is not None:
+        parts.append(box(at(band[0]), 0, at(band[1]) - at(band[0]), "100%", "band"))
+    parts += [line(at(mark), 0, at(mark), "100%", "mark") for mark in marks]
+    lower, upper = ends
+    if not math.isnan(lower) and not math.isnan(upper):
+        parts.append(line(at(lower), "50%", at(upper), "50%", f"whisker {name}"))
+        if lower < axis.low:
+            parts.append(text("←", MARGIN / 2, "50%", "off", "middle"))
+        if upper > axis.high:
+            parts.append(text("→", 100 - MARGIN / 2, "50%", "off", "middle"))
+    # Three lines of dots, so that equal ones do not hide each other.
+    places = itertools.cycle(("50%", "28%", "72%"))
+    parts += [dot(at(d), next(places), 3, "control") for d in dots if math.isfinite(d)]
+    parts.append(dot(at(before), "50%", 4.5, "before"))
+    parts.append(dot(at(value), "50%", 5.5, f"dot {name}"))
+    return decoration(*parts, height=30)
+
+
+def bar(share: float, ends: tuple[float, float] = (math.nan, math.nan)) -> Markup:
+    """Draw a share of the width as a bar, with its interval."""
+    full = 0.0 if math.isnan(share) else 100 * min(max(share, 0.0), 1.0)
+    parts = [box(0, "25%", full, "50%", "bar")]
+    if not any(map(math.isnan, ends)):
+        low, high = (100 * min(max(end, 0.0), 1.0) for end in ends)
+        parts.append(line(low, "50%", high, "50%", "bar-whisker"))
+    return decoration(*parts, height=24)
+
+
+def rail(facts: Sequence[tuple[str, float, str, int]]) -> Markup:
+    """Draw a person's probabilities from 0 to 1; the last of each fact is its colour."""
+    axis = Axis(0, 1)
+    parts = [line(axis.at(0), "50%", axis.at(1), "50%", "rail")]
+    parts.append(line(axis.at(0.5), "15%", axis.at(0.5), "85%", "mark"))
+    parts += [dot(axis.at(p), "50%", 5.5, f"dot person-{colour}") for _, p, _, colour in facts]
+    known = any(not math.isnan(p) for _, p, _, _ in facts)
+    return decoration(*parts, height=26) if known else Markup("")
+
+
+HEIGHT, HEAD, FOOT = 170, 18, 146
+
+
+def histogram(
+    edges: Sequence[float],
+    counts: Sequence[float],
+    *,
+    log: bool = False,
+    mark: float = math.nan,
+    unit: str = "",
+    label: str,
+) -> Markup:
+    """Draw how many people have which value; with ``log`` both scales are logarithmic.
+
+    With heights on a log scale a handful of people with very large ratios, who may decide the
+    mean, stay visible beside thousands with ordinary ones.
+    """
+    axis = Axis.around([*edges[:: len(edges) - 1], mark], log=log)
+    top = max(*counts, 1.0)
+
+    def high(count: float) -> float:
+        share = math.log10(1 + count) / math.log10(1 + top) if log else count / top
+        return round(FOOT - (FOOT - HEAD) * share, 2)
+
+    levels = [10.0**k for k in range(1, 9) if 10.0**k < 0.7 * top] if log else []
+    parts = []
+    for count in (*levels, top):
+        parts.append(line(0, high(count), 100, high(count), "grid"))
+        parts.append(text(f"{count:,.0f} people", 100, high(count) - 4, "tick", "end"))
+    for left, right, count in zip(edges, edges[1:], counts, strict=False):
+        if count:
+            x, y = axis.at(left), high(count)
+            parts.append(box(x, y, axis.at(right) - x - 0.15, FOOT - y, "bar"))
+    parts += [line(axis.at(mark), HEAD, axis.at(mark), FOOT, "mark")]
+    parts.append(line(0, FOOT, 100, FOOT, "axis"))
+    for value in axis.ticks(7):
+        parts.append(text(f"{tick(value)}{unit}", axis.at(value), FOOT + 17, "tick"))
+    return picture(*parts, height=HEIGHT, label=label)
+
+
+def curve(points: Sequence[StoppingTimeRecord], delta: float, label: str) -> Markup:
+    """Draw the loss ratio against the stopping time, with its simultaneous band."""
+    known = [p for p in points if abs(p.loss_ratio) <= LARGEST]
+    up = Axis.for_rows(
+        [(p.band_lower, p.loss_ratio, p.band_upper) for p in known], [1.0, delta], log=True
     )
-    return picture(*parts, height=FOOT + 26, label=said, name="placebo-strip")
+    across = Axis.around([p.time for p in known] or [1.0], log=True)
+
+    def high(value: float) -> float:
+        return round(FOOT - (FOOT - HEAD) * up.at(value) / 100, 2)
+
+    parts = [line(0, FOOT, 100, FOOT, "axis"), line(0, high(delta), 100, high(delta), "mark")]
+    for value in up.ticks(4):
+        parts += [line(0, high(value), 100, high(value), "grid")]
+        parts.append(text(tick(value), 0, high(value) - 3, "tick", "start"))
+    for one, other in itertools.pairwise(known):
+        ends = across.at(one.time), across.at(other.time)
+        parts.append(line(ends[0], high(one.loss_ratio), ends[1], high(other.loss_ratio), "path"))
+    for p in known:
+        x = across.at(p.time)
+        if not math.isnan(p.band_lower) and not math.isnan(p.band_upper):
+            parts.append(line(x, high(p.band_lower), x, high(p.band_upper), "whisker"))
+        parts += [dot(x, high(p.loss_ratio), 5, "dot"), text(f"{p.time:g}", x, FOOT + 17, "tick")]
+    return picture(*parts, height=HEIGHT, label=label)

@@ -1,20 +1,21 @@
-"""Text from outside, made safe for each place it is shown in: one function a place.
+"""Output encoding: text from outside made safe for each place it is shown in.
 
-A web page escapes by itself (`likewise.report.page`), whatever is put into it.
+A web page escapes by itself (`likewise.report.html`), whatever is put into it.
 """
 
 import math
 import re
 from typing import Any
 
-from likewise.record.json_text import printable
+from likewise.errors import printable
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What makes a spreadsheet run a cell, the wide characters of Asian keyboards included."""
-
+# What makes a spreadsheet run a cell, the wide characters of Asian keyboards included: at the
+# start, and after whatever another locale takes for the end of a cell.
+_FORMULA = re.compile(r"(^|[;,|\t\r\n])([\s\"']*)(?=[=+\-@＝＋－＠])")
 # XML 1.0 has no place for these, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST = 600
+"""Characters of a text that are shown in Markdown."""
 
 
 def for_terminal(text: str) -> str:
@@ -30,7 +31,7 @@ def on_one_line(text: str) -> str:
 def cut(text: str, most: int) -> str:
     """Return a name on one line, shortened to a column of a table at a terminal."""
     text = on_one_line(text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
 
 
 def for_csv(value: Any) -> Any:
@@ -38,14 +39,15 @@ def for_csv(value: Any) -> Any:
 
     Examples
     --------
-    >>> for_csv("=1+1"), for_csv(-1.5)
-    ("'=1+1", -1.5)
+    >>> for_csv("=1+1"), for_csv("a;=1+1"), for_csv(-1.5)
+    ("'=1+1", "a;'=1+1", -1.5)
     """
     if isinstance(value, float):
         return "" if math.isnan(value) else value
-    text = str(value)
-    quote = "'" if text.lstrip(" ").startswith(FORMULA) else ""
-    return quote + printable(text)
+    if isinstance(value, int):
+        return value
+    # A tab or the end of a line ends a cell in some locales, so that none is left.
+    return printable(on_one_line(_FORMULA.sub(r"\1\2'", str(value))))
 
 
 def for_markdown(text: str) -> str:

@@ -1,149 +1,328 @@
-"""A record as one web page: self-contained, small whatever n is, readable by everyone."""
+"""The report as one web page: self-contained, small whatever n is, readable by everyone."""
 
-from collections.abc import Mapping, Sequence
+import base64
+import dataclasses
+import functools
+import hashlib
+import importlib.resources
+import itertools
+import math
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jinja2
 from markupsafe import Markup
 
-from likewise.record import Measure, Record
-from likewise.report import charts, curves, phrases
-from likewise.report.counterpart_page import counterpart_values, share_rows
-from likewise.report.next_steps import next_steps
-from likewise.report.page import fill, render, short
-from likewise.report.people import person
-from likewise.report.verdict_words import certifies, placebo_words
-from likewise.report.words import flow_beside, moved_placebo, moved_tests, search_words
+from likewise.errors import printable
+from likewise.record import MatchedPairsRecord, RateComparison, Record
+from likewise.report import charts, formats, text
+from likewise.report.formats import Names, interval, level, limit, number, p_value, percent, points
+from likewise.report.text import (
+    Line,
+    arrows,
+    balance_of,
+    estimates,
+    group_measures,
+    leading,
+    limits,
+    quantities,
+    rate,
+)
 from likewise.settings.settings_file import write_settings
 
-MOST_GROUPS = 80
-MOST_DIRECTIONS = 12
-GROUP_MEASURES = (
-    "selection_rate",
-    "impact_ratio",
-    "true_positive_rate",
-    "false_positive_rate",
-    "average_odds_difference",
-)
+TEMPLATES = importlib.resources.files("likewise.report") / "templates"
+MOST_ROWS = 24
+"""Comparisons and groups that the page shows; the result file holds all."""
+MOST_COLUMNS = 8
+SENSITIVITY = {
+    "column left out": "One column fewer that may matter",
+    "column added": "One column more that may matter",
+}
+NO_INTERVAL = (math.nan, math.nan)
 
-Row = tuple[Any, Markup]
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of a plot: a label, a picture, cells, and the verdict that colours the last one."""
+
+    label: str
+    chart: Markup | str = ""
+    cells: tuple[str, ...] = ()
+    note: str = ""
+    flag: str = ""
+    heading: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """Rows of pictures on one axis, with their numbers beside them."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[Row]
+    axis: Markup
+    left_out: int = 0
 
 
 def to_html(record: Record) -> str:
     """Return the report of an audit as the text of one HTML file."""
-    deciding = record.tests[record.decided_by.test]
-    delta = record.settings.delta
-    shuffled = moved_placebo(record)
-    groups = record.groups[:MOST_GROUPS]
-    people = [person(case) for case in record.worst]
-    moved = moved_tests(record)
-    part = record.counterparts
-    return render(
-        "report.html.j2",
-        record=record,
-        deciding=deciding,
-        delta=delta,
-        not_said=phrases.not_said(record),
-        method=phrases.method(record),
-        verdict_chart=charts.verdict_chart(deciding),
-        people=people,
-        levels=sorted({short(v) for p in people for v in p.case.groups.values()}),
-        groups=interval_rows([(g, g.lower, g.estimate, g.upper) for g in groups], delta),
-        more_groups=len(record.groups) - len(groups),
-        shifts=shift_rows(record),
-        next_steps=next_steps,
-        columns_that_carry=share_rows(record.carried) if record.carried else None,
-        tests=interval_rows(
-            [(t, t.interval[0], t.estimate, t.interval[1]) for t in [*moved, *record.beside]],
-            delta,
-        ),
-        histogram=(
-            curves.histogram(record.distribution, delta)
-            if record.distribution.get("counts")
-            else None
-        ),
-        placebo=charts.placebo_strip(shuffled, delta) if shuffled is not None else None,
-        placebo_words=placebo_words,
-        flow_beside=flow_beside(record),
-        flow_strip=next(
-            (charts.placebo_strip(p, delta) for p in record.placebo_beside.values()), None
-        ),
-        shuffled=shuffled,
-        tail=tail(record),
-        tail_words=phrases.tail_words,
-        horizons=(
-            curves.horizon_chart(record.horizons, delta, within_reach(record))
-            if record.horizons
-            else None
-        ),
-        within_reach=within_reach(record),
-        search=search_words(record.search) if record.search else "",
-        sensitivity=interval_rows(
-            [(s, s.lower_bound, s.estimate, s.upper_bound) for s in record.sensitivity], delta
-        ),
-        overall=[m for m in record.measures if not m.group],
-        by_group=measures_by_group(record.measures),
-        selected=record.settings.decide.favourable or "".join(record.model.classes[1:2]),
-        group_measures=GROUP_MEASURES,
-        directions=record.metric.directions[:MOST_DIRECTIONS],
-        bar=charts.bar,
-        settings=short(write_settings(record.settings), 6000),
-        moved=moved,
-        certifying=deciding.capped_upper_bound if certifies(deciding) else None,
-        **({} if part is None else counterpart_values(part, delta)),
-    )
+    return render("report.html.j2", **report_values(record))
 
 
-def result_snippet(record: Record) -> str:
-    """Return what a notebook shows: the verdict, its picture and the tests.
+def to_card(record: Record) -> str:
+    """Return what a notebook shows: verdict, plot, groups and control, in its own colours."""
+    return render_part("card.html.j2", verdict=record.verdict, **report_values(record))
 
-    It takes the notebook's own colours for text and background.
+
+def render(template: str, **values: Any) -> str:
+    """Fill the template of a whole page.
+
+    The policy of the page allows its own style, by hash, and nothing else: no script runs, no
+    request leaves it, and text from the data cannot run even if it got into the markup.
     """
-    deciding = record.tests[record.decided_by.test]
-    return fill(
-        "notebook.html.j2",
-        record=record,
-        deciding=deciding,
-        verdict_chart=charts.verdict_chart(deciding),
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8").strip()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return render_part(template, style=Markup(style), policy=policy, **values)
+
+
+def render_part(template: str, **values: Any) -> str:
+    """Fill a template, every value escaped."""
+    return _environment().get_template(template).render(**values)
+
+
+def _shown(value: Any) -> Any:
+    """Spell out what would turn letters round, and keep a number with its per cent sign."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return re.sub(r"(?<=\d) %", "\u00a0%", printable(value))
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("likewise.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
     )
+    environment.filters |= {
+        "number": number,
+        "percent": percent,
+        "points": points,
+        "p_value": p_value,
+        "interval": interval,
+        "shown": formats.shown,
+        "sentence_case": formats.sentence_case,
+        "count": lambda n: f"{n:,}",
+    }
+    environment.globals |= {"nan": math.isnan, "charts": charts, "rate": rate, "text": text}
+    environment.globals |= {"number": number, "percent": percent, "points": points}
+    return environment
 
 
-def interval_rows(
-    rows: Sequence[tuple[Any, float, float, float]], delta: float
-) -> tuple[Markup, list[Row]]:
-    """Return the axis of a column of intervals, and each row with its picture."""
-    axis = charts.scale([row[1:] for row in rows], delta, 1.0)
-    pictures = [(row[0], charts.row_chart(axis, *row[1:], delta)) for row in rows]
-    return charts.axis_chart(axis, delta), pictures
+def report_values(record: Record) -> dict[str, Any]:
+    """Return what the templates are filled with."""
+    names, part = Names.from_record(record), record.matched_pairs
+    verdict, by, about = text.headline(record)
+    first = [] if part is None else _one_each(part.comparisons)
+    lead = leading(record)
+    return {
+        "record": record,
+        "names": names,
+        "title": f"{verdict} {by}".strip(),
+        "about": about[:1].upper() + about[1:],
+        "said": formats.capital(text.claim(record)[1]),
+        "steps": text.next_steps(record),
+        "forest": _forest(record, names),
+        "band": () if part is None else [limit(end) for end in limits(part)],
+        "drivers": sorted(
+            (d for d in record.drivers if not math.isnan(d.share)),
+            key=lambda d: lead is not None and d.attribute != lead.attribute,
+        )[: 2 * MOST_COLUMNS],
+        "people": () if part is None or lead is None else _people_first(part, lead),
+        "changes": () if part is None else list(_changes(part, first[:2], names)),
+        "balance": () if part is None else list(_balance(part, first[:2], names)),
+        "controls": _controls(record, first, names),
+        "sensitivity": _sensitivity(record, names),
+        "groups": group_measures(record)[:MOST_ROWS],
+        "first": first[:MOST_COLUMNS],
+        "level": level(record.alpha),
+        "settings": write_settings(record.settings)[:6000],
+    }
 
 
-def shift_rows(record: Record) -> list[Row]:
-    """Return the features that are pushed, each with a bar."""
-    largest = max((s.mean_absolute for s in record.shifts), default=0.0) or 1.0
-    return [(s, charts.bar(s.mean_absolute / largest)) for s in record.shifts if s.mean_absolute]
+Section = tuple[str, str, Sequence[Line]]
+"""A heading, a note on it, and estimates."""
 
 
-def tail(record: Record) -> dict[str, float]:
-    """Return the tail diagnostics, wherever the record holds them."""
-    found = dict(record.tail)
-    for test in record.tests.values():
-        found = {
-            name: test.details[name] for name in ("hill_index", "top_share") if name in test.details
-        } | found
-    return found
+def ratio_plot(
+    record: Record, sections: Sequence[Section], title: str, of: str, left_out: int = 0
+) -> Plot:
+    """Return estimates on one axis, with lines at 1 and the limits."""
+    part, (first, second, quantity) = record.matched_pairs, quantities(record)
+    difference = quantity == "difference"
+    low, high = (math.nan, record.delta) if part is None else limits(part)
+    marks = [mark for mark in (low, 0.0 if difference else 1.0, high) if not math.isnan(mark)]
+    lines = [line for _, _, several in sections for line in several]
+    found = [(line.ends[0], line.value, line.ends[1]) for line in lines]
+    axis = charts.Axis.for_rows(found, marks, log=not difference)
+    band = None if math.isnan(low) else (low, high)
+    body: list[Row] = []
+    for heading, note, several in sections:
+        body.append(Row(heading, note=note, heading=True))
+        for line in several:
+            name = line.verdict or "inconclusive"
+            picture = charts.interval(
+                axis, line.value, line.ends, band=band, marks=marks, name=name
+            )
+            facts = " → ".join(line.facts) if part is not None else ", p ".join(line.facts)
+            cells = facts, f"{number(line.value)} ({interval(line.ends)})", line.words
+            body.append(Row(line.label, picture, cells, line.note, line.verdict))
+    unit = "People, p" if part is None else "Mean prediction" if difference else "Rate"
+    rates = unit if part is None else f"{unit} {first} → {second}"
+    head = of, rates, f"{quantity.capitalize()} ({level(record.alpha)} CI)", "Result"
+    return Plot(title, head, body, charts.scale(axis, marks), left_out)
 
 
-def within_reach(record: Record) -> float | None:
-    """Return the loss ratio of the search within reach, beside or deciding, if there is one."""
-    for test in [*record.tests.values(), *record.beside]:
-        if test.map == "reach" and test.test == "loss_ratio":
-            return test.estimate
-    return record.diagnostics.get("reach")
+def _forest(record: Record, names: Names) -> Plot:
+    """Return all attributes, groups and tests on one axis."""
+    lines = estimates(record)
+    shown = _most_important(lines)
+    sections = [
+        (
+            names.column(attribute) if attribute else "Everyone",
+            _selected(record, names, attribute),
+            list(several),
+        )
+        for attribute, several in itertools.groupby(shown, key=lambda line: line.attribute)
+    ]
+    title = "Every comparison" if record.matched_pairs is not None else "Every test and group"
+    return ratio_plot(record, sections, title, "Compared", len(lines) - len(shown))
 
 
-def measures_by_group(measures: Sequence[Measure]) -> dict[str, Mapping[str, Measure]]:
-    """Return the measures of each group by name."""
-    table: dict[str, dict[str, Measure]] = {}
-    for measure in measures:
-        if measure.group:
-            table.setdefault(measure.group, {})[measure.name] = measure
-    return dict(list(table.items())[:MOST_GROUPS])
+def _most_important(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return all if the page has room for them, else whole attributes, evidence first."""
+    if len(lines) <= MOST_ROWS:
+        return lines
+    found = {line.attribute for line in lines if line.verdict == "evidence"} | {""}
+    return sorted(lines, key=lambda line: line.attribute not in found)[:MOST_ROWS]
+
+
+def _selected(record: Record, names: Names, attribute: str) -> str:
+    """Return selection rates and the lowest impact ratio of an attribute's groups, as they are."""
+    found = [(group, row) for at, group, row in group_measures(record) if at == attribute]
+    rates = [(g, row["selection_rate"]) for g, row in found if "selection_rate" in row]
+    if not rates:
+        return ""
+    said = ", ".join(f"{names.group(attribute, g)} {percent(m.value)}" for g, m in rates[:6])
+    ratios = [row["impact_ratio"].value for _, row in found if "impact_ratio" in row]
+    lowest = min((ratio for ratio in ratios if not math.isnan(ratio)), default=math.nan)
+    impact = "" if math.isnan(lowest) else f"; impact ratio {number(lowest)}"
+    return f"selected, as they are: {said}{impact}"
+
+
+def _people_first(part: MatchedPairsRecord, lead: RateComparison) -> list[Any]:
+    """Return four people, of the disadvantaged group first."""
+    first = lead.attribute, lead.group, lead.other
+    return sorted(part.people, key=lambda p: (p.attribute, p.group, p.other) != first)[:4]
+
+
+def _one_each(rows: Iterable[RateComparison]) -> list[RateComparison]:
+    """Return one direction of every pair of groups, not the mirrored one; evidence first."""
+    found: dict[tuple[str, frozenset[str], str], RateComparison] = {}
+    for row in rows:
+        key = row.attribute, frozenset((row.group, row.other)), row.outcome
+        if key not in found or found[key].mirror:
+            found[key] = row
+    return sorted(found.values(), key=lambda row: row.verdict != "evidence")
+
+
+def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> Plot | None:
+    """Return the negative control: redrawn or permuted values as dots, beside the estimate."""
+    found: list[tuple[str, float, tuple[float, ...], str, str, str]] = []
+    for row in first[:MOST_COLUMNS]:
+        if row.control and row.measure != "prediction":
+            span = " to ".join(map(number, row.control_range))
+            found.append((arrows(row, names), row.ratio, row.control, span, "", row.verdict))
+    for name, c in record.control.items():
+        span = f"{number(min(c.permuted))} to {number(max(c.permuted))}, p = {p_value(c.p_value)}"
+        note = f"{len(c.permuted)} permutations, {c.n:,} people"
+        label = text.test_name(name)
+        found.append((label, c.estimate, c.permuted, span, note, record.verdict))
+    if not found:
+        return None
+    axis = charts.Axis.for_rows([(min(d), v, max(d)) for _, v, d, *_ in found], [1.0], log=True)
+    rows = []
+    for label, value, dots, said, note, name in found:
+        picture = charts.interval(axis, value, NO_INTERVAL, marks=[1.0], dots=dots, name=name)
+        rows.append(Row(label, picture, (number(value), said), note))
+    head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
+    return Plot("Negative control", head, rows, charts.scale(axis, [1.0]))
+
+
+def _sensitivity(record: Record, names: Names) -> Plot | None:
+    """Return the estimate under other choices, each with its bounds."""
+    found = record.sensitivity[:MOST_ROWS]
+    if not found:
+        return None
+    marks = [1.0, record.delta]
+    bounds = [(s.lower_bound, s.estimate, s.upper_bound) for s in found]
+    axis = charts.Axis.for_rows(bounds, marks, log=True)
+    rows: list[Row] = []
+    for (what, attribute), several in itertools.groupby(found, key=lambda s: (s.what, s.attribute)):
+        note = names.column(attribute)
+        rows.append(Row(SENSITIVITY.get(what, what), note=note, heading=True))
+        for s in several:
+            ends = s.lower_bound, s.upper_bound
+            picture = charts.interval(axis, s.estimate, ends, marks=marks, name=s.outcome)
+            cells = f"{number(s.estimate)} ({interval(ends)})", s.outcome.replace("_", " ")
+            rows.append(Row(names.column(s.change), picture, cells, flag=s.outcome))
+    head = ("Choice", "Estimate (bounds)", "Result")
+    return Plot("Sensitivity to other choices", head, rows, charts.scale(axis, marks))
+
+
+def _balance(
+    part: MatchedPairsRecord, rows: Sequence[RateComparison], names: Names
+) -> Iterable[Plot]:
+    """Yield a love plot for each comparison: absolute standardised differences."""
+    for row in rows:
+        found = balance_of(part, row)[: 2 * MOST_COLUMNS]
+        if not found:
+            continue
+        most = max(0.12, *(abs(v) for b in found for v in (b.before, b.after) if math.isfinite(v)))
+        axis = charts.Axis(0.0, 1.05 * most)
+        body = []
+        for b in found:
+            before, after = abs(b.before), abs(b.after)
+            picture = charts.interval(axis, after, NO_INTERVAL, marks=[0.1], before=before)
+            body.append(Row(names.column(b.column), picture, (f"{before:.2f} → {after:.2f}",)))
+        head = ("Column", "Before → after")
+        yield Plot(arrows(row, names), head, body, charts.scale(axis, [0.1]))
+
+
+def _changes(
+    part: MatchedPairsRecord, rows: Sequence[RateComparison], names: Names
+) -> Iterable[tuple[str, Markup, str]]:
+    """Yield the histogram of each comparison, with the shares below, at and above zero."""
+    found = {(h.attribute, h.group, h.other): h for h in part.changes if sum(h.counts)}
+    units = part.measure in ("prediction", "loss")
+    for row in rows:
+        h = found.get((row.attribute, row.group, row.other))
+        if h is None:
+            continue
+        total = sum(h.counts)
+        bins = [(*ends, c) for ends, c in zip(itertools.pairwise(h.edges), h.counts, strict=False)]
+        # Bins that touch zero also hold people whose rate does not change at all.
+        up = sum(c for a, _, c in bins if a > 0) / total
+        down = sum(c for _, b, c in bins if b < 0) / total
+        near = max((max(-a, b) for a, b, _ in bins if a <= 0 <= b), default=0.0)
+        size = number(near) if units else points(near)
+        same = f", {percent(1 - up - down)} change by less than {size}" if near else ""
+        said = f"{percent(up)} of people would go up, {percent(down)} down{same}."
+        edges = h.edges if units else [100 * edge for edge in h.edges]
+        picture = charts.histogram(edges, h.counts, mark=0.0, label=said)
+        yield arrows(row, names), picture, said

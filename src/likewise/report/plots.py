@@ -1,4 +1,8 @@
-"""Plots of a result for papers and slides: ``result.plot.groups()`` returns matplotlib axes."""
+"""Plots for papers and slides: ``result.plot()`` draws one figure of matplotlib.
+
+Colours are told apart by people who see red and green alike; evidence is also a filled dot, and
+everything else a hollow one.
+"""
 
 import dataclasses
 import math
@@ -7,118 +11,172 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import InvalidSample, need
 from likewise.record import Record
-from likewise.report.verdict_words import TITLES
+from likewise.report.escaping import cut
+from likewise.report.formats import Names, level, limit
+from likewise.report.text import (
+    Line,
+    arrows,
+    balance_of,
+    estimates,
+    headline,
+    leading,
+    limits,
+    quantities,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BLUE, RED, GREY = "#24567f", "#a02c1c", "#555555"
+BLUE, ORANGE, GREY, PALE = "#0072b2", "#d55e00", "#555555", "#dce8f2"
+MOST_ROWS = 40
 
 
 @dataclasses.dataclass(frozen=True)
 class Plots:
-    """The pictures of a report as matplotlib axes.
+    """The pictures of a result as matplotlib axes.
 
     Every method takes axes to draw on, or makes new ones, and returns them.
     """
 
     record: Record
 
-    def verdict(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw both tests against the tolerance."""
-        tests = list(self.record.tests.values())
-        rows = [
-            (TITLES.get(t.test, t.test), t.interval[0], t.estimate, t.interval[1]) for t in tests
-        ]
-        return self._forest(rows, ax, "ratio after / before")
-
-    def groups(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the loss ratio of every group, with simultaneous intervals."""
-        rows = [(f"{g.trait}: {g.group}", g.lower, g.estimate, g.upper) for g in self.record.groups]
-        return self._forest(rows, ax, "mean loss ratio")
-
-    def sensitivity(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the statistic under other choices."""
-        rows = [
-            (f"{s.what}: {s.change}", s.lower_bound, s.estimate, s.upper_bound)
-            for s in self.record.sensitivity
-        ]
-        return self._forest(rows, ax, "ratio after / before")
-
-    def features(self, ax: "Axes | None" = None, n: int = 15) -> "Axes":
-        """Draw how far the map pushes each feature."""
-        shifts = self.record.shifts[:n]
-        _need(shifts, "moved features")
-        ax = ax or _new_axes(len(shifts))
-        ax.barh(
-            [_literal(s.feature) for s in shifts], [s.mean_absolute for s in shifts], color=BLUE
-        )
-        ax.invert_yaxis()
-        ax.set_xlabel("mean distance moved")
+    def __call__(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw every comparison (or test and group) with its interval, on one axis."""
+        record, names = self.record, Names.from_record(self.record)
+        part, lines = record.matched_pairs, estimates(record)[:MOST_ROWS]
+        difference = quantities(record)[2] == "difference"
+        band = (math.nan, record.delta) if part is None else limits(part)
+        ax = self._forest(lines, names, band, ax, log=not difference)
+        what = "difference of mean predictions" if difference else "ratio of rates, other / own"
+        what = "loss or errors after / before" if part is None else what
+        ax.set_xlabel(f"{what} ({level(record.alpha)} CI)")
+        verdict, by, about = headline(record)
+        title = f"{verdict} {by}".strip() + (f":\n{about}" if about else "")
+        ax.set_title("\n".join(map(_literal, title.split("\n"))), loc="left", fontsize="medium")
         return ax
 
-    def ratios(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the distribution of the loss ratios on log scales."""
-        found = self.record.distribution
-        _need(found.get("counts", ()), "loss ratios")
-        ax = ax or _new_axes(6)
-        ax.stairs(found["counts"], found["edges"], fill=True, color=BLUE)
-        ax.set_xscale("log")
-        ax.set_yscale("symlog", linthresh=1)
-        ax.set_xlabel("loss ratio")
+    def balance(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw a love plot: differences in each column that may matter, before and after."""
+        part, row = self.record.matched_pairs, leading(self.record)
+        found = [] if part is None or row is None else balance_of(part, row)
+        _need(found, "balance of matched columns")
+        assert row is not None
+        names = Names.from_record(self.record)
+        found.sort(key=lambda b: abs(b.before))
+        ax = ax or _new_axes(len(found))
+        places = range(len(found))
+        ax.plot(
+            [abs(b.before) for b in found], places, "o", mfc="white", color=GREY, label="before"
+        )
+        ax.plot([abs(b.after) for b in found], places, "o", color=BLUE, label="after matching")
+        ax.axvline(0.1, color=GREY, linestyle="--", linewidth=1)
+        ax.set_yticks(places, [_literal(names.column(b.column)) for b in found])
+        ax.set_xlim(left=0)
+        ax.set_xlabel("absolute standardised mean difference")
+        ax.set_title(_literal(f"Balance, {arrows(row, names)}"), loc="left")
+        ax.legend(frameon=False)
+        return ax
+
+    def people(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw how each person's rate (or loss, perturbed) changes."""
+        part, row, found = self.record.matched_pairs, leading(self.record), self.record.distribution
+        if part is None:
+            _need(found.get("counts", ()), "loss ratios of people")
+            ax = ax or _new_axes(6)
+            ax.stairs(found["counts"], found["edges"], fill=True, color=BLUE)
+            ax.set_xscale("log")
+            ax.set_yscale("symlog", linthresh=1)
+            ax.axvline(1.0, color=GREY, linewidth=1)
+            ax.set_xlabel("loss after / before")
+            ax.set_title("Each person's loss ratio", loc="left")
+        else:
+            assert row is not None
+            key = row.attribute, row.group, row.other
+            spread = [h for h in part.changes if (h.attribute, h.group, h.other) == key]
+            _need(spread, "changes of people")
+            names = Names.from_record(self.record)
+            ax = ax or _new_axes(6)
+            ax.stairs(spread[0].counts, spread[0].edges, fill=True, color=BLUE)
+            ax.axvline(0.0, color=GREY, linewidth=1)
+            ax.set_xlabel("change of the rate with the other group's columns")
+            ax.set_title(_literal(f"Each person's change, {arrows(row, names)}"), loc="left")
         ax.set_ylabel("people")
-        self._tolerance(ax)
         return ax
 
-    def horizons(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the loss ratio against the time of the flow, with its band."""
-        found = self.record.horizons
-        _need(found, "horizons")
+    def stopping_time(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the loss ratio of the gradient flow against its stopping time, with its band."""
+        found = self.record.stopping_times
+        _need(found, "stopping times")
         ax = ax or _new_axes(6)
-        times = [h.time for h in found]
-        ax.plot(times, [h.loss_ratio for h in found], "o-", color=BLUE)
-        banded = [h for h in found if math.isfinite(h.band_lower) and math.isfinite(h.band_upper)]
-        ax.fill_between(
-            [h.time for h in banded],
-            [h.band_lower for h in banded],
-            [h.band_upper for h in banded],
-            color=BLUE,
-            alpha=0.15,
-        )
-        ax.axhline(self.record.settings.delta, color=GREY, linestyle="--", linewidth=1)
-        ax.set_xlabel("T")
+        ax.plot([s.time for s in found], [s.loss_ratio for s in found], "o-", color=BLUE)
+        banded = [s for s in found if math.isfinite(s.band_lower) and math.isfinite(s.band_upper)]
+        ends = [s.band_lower for s in banded], [s.band_upper for s in banded]
+        ax.fill_between([s.time for s in banded], *ends, color=PALE, zorder=0)
+        ax.axhline(self.record.delta, color=GREY, linestyle="--", linewidth=1)
+        place = found[-1].time, self.record.delta
+        ax.annotate(f"limit {limit(self.record.delta)}", place, ha="right", va="bottom")
+        ax.set_xlabel("stopping time T")
         ax.set_ylabel("mean loss ratio")
+        ax.set_title("Loss ratio by stopping time", loc="left")
         return ax
 
     def _forest(
-        self, rows: Sequence[tuple[str, float, float, float]], ax: "Axes | None", name: str
+        self,
+        lines: Sequence[Line],
+        names: Names,
+        band: tuple[float, float],
+        ax: "Axes | None",
+        *,
+        log: bool,
     ) -> "Axes":
-        _need(rows, "intervals of this kind")
-        ax = ax or _new_axes(len(rows))
-        delta = self.record.settings.delta
-        ends = [v for row in rows for v in row[1:] if math.isfinite(v)] or [delta]
-        low, high = min(ends), max(ends)
-        for y, (_, lower, value, upper) in enumerate(rows):
-            left = lower if math.isfinite(lower) else low
-            right = upper if math.isfinite(upper) else high
-            colour = RED if lower > delta else BLUE
-            ax.plot([left, right], [y, y], color=colour)
-            ax.plot([value], [y], "o", color=colour)
-        ax.set_yticks(range(len(rows)), [_literal(row[0]) for row in rows])
-        ax.invert_yaxis()
-        ax.set_xlabel(name)
-        self._tolerance(ax)
+        _need(lines, "comparisons")
+        ax = ax or _new_axes(len(lines))
+        known = [
+            one.value for one in lines if math.isfinite(one.value) and (one.value > 0 or not log)
+        ]
+        known += [end for end in band if math.isfinite(end)]
+        span = max(known) / min(known) if log else max(known) - min(known)
+        low, high = (
+            (min(known) / span, max(known) * span)
+            if log
+            else (min(known) - span, max(known) + span)
+        )
+        if all(map(math.isfinite, band)):
+            ax.axvspan(*band, color=PALE, zorder=0)
+        ax.axvline(1.0 if log else 0.0, color=GREY, linewidth=1)
+        for end in band:
+            if math.isfinite(end):
+                ax.axvline(end, color=GREY, linestyle="--", linewidth=1)
+        for y, line in enumerate(lines):
+            value, (lower, upper), found = line.value, line.ends, line.verdict == "evidence"
+            colour = ORANGE if found else BLUE
+            if math.isfinite(lower) or math.isfinite(upper):
+                # An interval without an end runs off the axis.
+                ends = max(lower, low) if lower > -math.inf else low, min(upper, high)
+                ax.plot(ends, [y, y], color=colour)
+            if math.isfinite(value):
+                ax.plot([value], [y], "o", color=colour, mfc=colour if found else "white")
+        if log:
+            ax.set_xscale("log")
+            _plain_ticks(ax)
+        titles = [f"{names.column(one.attribute)}: " * bool(one.attribute) for one in lines]
+        labels = [_literal(f"{title}{one.label}") for title, one in zip(titles, lines, strict=True)]
+        ax.set_yticks(range(len(lines)), labels)
+        ax.set_ylim(len(lines) - 0.5, -0.5)
         return ax
 
-    def _tolerance(self, ax: "Axes") -> None:
-        delta = self.record.settings.delta
-        ax.axvline(delta, color=GREY, linestyle="--", linewidth=1, label=f"δ = {delta:g}")
-        ax.legend(frameon=False)
+
+def _plain_ticks(ax: "Axes") -> None:
+    """Write ratios as 0.5, 1, 2 and not as powers of ten."""
+    ticker = need("matplotlib.ticker", "plots", "A plot")
+    ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    ax.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _new_axes(rows: int) -> "Axes":
     pyplot = need("matplotlib.pyplot", "plots", "A plot")
-    _, ax = pyplot.subplots(figsize=(6, 1.2 + 0.32 * rows), layout="constrained")
+    _, ax = pyplot.subplots(figsize=(7, 1.4 + 0.32 * rows), layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -129,6 +187,5 @@ def _need(values: Sequence[Any], what: str) -> None:
 
 
 def _literal(text: str) -> str:
-    """Return a name that matplotlib does not read as mathematics."""
-    cut = text if len(text) <= 60 else f"{text[:59]}…"
-    return cut.replace("$", r"\$")
+    """Return a short text that matplotlib does not read as mathematics."""
+    return cut(text, 44).replace("$", r"\$")

@@ -1,103 +1,217 @@
-"""Hides what is known about single people; what is said of all of them together stays."""
+"""Disclosure control: a record without single people and without small cells.
 
-import dataclasses
+What remains is about at least ten people together. Counts are rounded to tens, so that small ones
+cannot be found by subtraction; rates and ratios stay as they are.
+"""
+
+import math
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-import numpy as np
+from likewise.record import MatchedPairsRecord, Measure, RateComparison, Record
+from likewise.record.record_parts import AttributeRecord, MetricRecord, OriginRecord, TestRecord
+from likewise.report.text import sentence
 
-from likewise.outcomes import AtHorizon, Outcomes
-from likewise.record import CounterpartCase, Record, WorstCase
+FEWEST = 10
+"""People that a cell of a table holds at least."""
+OTHER = "other"
+FOLDS = 20
+"""Folds of people that a comparison of models adds up over."""
+COUNTS = {
+    *("n", "people", "without_overlap", "clipped", "pairs", "pool_size", "in_pool", "clusters"),
+    *("repeated_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
+}
+"""Names of whole numbers of people, or of tables of them."""
 
-HIDDEN = "hidden"
-
-QUOTED = re.compile(r"it holds .*(?= among its numbers)", re.DOTALL)
-"""One person's value, in the note about a column of numbers that is read as text."""
+Levels = set[tuple[str, str]]
 
 
 def redact(record: Record) -> Record:
-    """Return the record without any person's values.
+    """Return the record without what is known about single people or fewer than ten.
 
-    Row numbers, ratios, probabilities and distances stay, and which columns moved; their values,
-    the label, the decisions and the protected traits do not.
+    People, row numbers and notes that quote values are left out, and so is the distribution of
+    single ratios. Levels of an attribute that fewer than ten people hold are named "other", and
+    tables with a smaller cell are left out.
     """
-    worst = tuple(_redact_case(case) for case in record.worst)
-    notes = tuple(QUOTED.sub(f"it holds {HIDDEN} text", note) for note in record.data.notes)
-    data = record.data.model_copy(update={"notes": notes})
-    part = record.counterparts
-    if part is not None:
-        hidden = tuple(_redact_visited(case) for case in part.worst)
-        part = part.model_copy(update={"worst": hidden})
-    update = {"worst": worst, "data": data, "counterparts": part, "redacted": True}
-    return record.model_copy(update=update)
-
-
-def _redact_visited(case: CounterpartCase) -> CounterpartCase:
-    """Hide the person and both members of the pair; which columns differ stays."""
-    names = list(case.person)
-    differs = {n for n in names if case.own_member.get(n) != case.other_member.get(n)}
-    flipped = case.decision_before != case.decision_after
-    return case.model_copy(
+    small = {
+        (attribute, level)
+        for attribute, levels in record.data.protected.items()
+        for level, count in levels.items()
+        if count < FEWEST
+    }
+    tables = {name: _merged(levels) for name, levels in record.data.protected.items()}
+    part, data, metric = record.matched_pairs, record.data, record.metric
+    named = _naming(level for _, level in small)
+    hidden = record.model_copy(
         update={
-            "own": HIDDEN,
-            "other": f"{HIDDEN}, another",
-            "label": HIDDEN if case.label else "",
-            "decision": HIDDEN,
-            "decision_before": HIDDEN,
-            "decision_after": f"{HIDDEN}, another" if flipped else HIDDEN,
-            "person": dict.fromkeys(names, HIDDEN),
-            "own_member": dict.fromkeys(names, HIDDEN),
-            "other_member": {n: f"{HIDDEN}, another" if n in differs else HIDDEN for n in names},
-        }
-    )
-
-
-def _redact_case(case: WorstCase) -> WorstCase:
-    names = list(dict.fromkeys([*case.before, *case.after]))
-    moved = {name for name in names if case.before.get(name) != case.after.get(name)}
-    flipped = case.decision_before != case.decision_after
-    return case.model_copy(
-        update={
-            "label": HIDDEN,
-            "decision_before": HIDDEN,
-            "decision_after": f"{HIDDEN}, another" if flipped else HIDDEN,
-            "groups": {},
-            "before": dict.fromkeys(names, HIDDEN),
-            "nearest": dict.fromkeys(case.nearest, HIDDEN),
-            "after": {name: f"{HIDDEN}, moved" if name in moved else HIDDEN for name in names},
-        }
-    )
-
-
-def redact_outcomes(outcomes: Outcomes) -> Outcomes:
-    """Return outcomes from which the tests can be repeated, but nobody's values read.
-
-    Losses and weights stay. Of labels and decisions only right (0) or wrong (1) stays; protected
-    traits and probabilities are left out; clusters are numbered.
-    """
-    regression = outcomes.about.get("task") == "regression"
-    zero = np.zeros(len(outcomes), dtype=float if regression else np.int64)
-    unknown = np.full(len(outcomes), np.nan)
-
-    def wrong(decision: np.ndarray) -> np.ndarray:
-        return zero if regression else (decision != outcomes.y).astype(np.int64)
-
-    cluster = outcomes.cluster
-    return dataclasses.replace(
-        outcomes,
-        y=zero,
-        decision_before=wrong(outcomes.decision_before),
-        decision_after=wrong(outcomes.decision_after),
-        probability_before=unknown,
-        probability_after=unknown,
-        groups={},
-        cluster=None if cluster is None else np.unique(cluster, return_inverse=True)[1],
-        horizons={
-            time: AtHorizon(then.loss_after, wrong(then.decision_after))
-            for time, then in outcomes.horizons.items()
-        },
-        about={
-            **outcomes.about,
+            "causes": tuple(named.sub(OTHER, cause) for cause in record.causes),
+            "warnings": tuple(text for text in record.warnings if not named.search(text)),
+            "skipped": tuple(text for text in record.skipped if not named.search(text)),
+            "tests": {name: _test(test, named) for name, test in record.tests.items()},
+            "secondary": tuple(_test(test, named) for test in record.secondary),
+            "sensitivity": tuple(
+                one
+                for one in record.sensitivity
+                if one.n >= FEWEST
+                and not {(one.attribute, one.group), (one.attribute, one.other)} & small
+            ),
+            "metric": None if metric is None else _metric(metric),
+            "matched_pairs": None if part is None else _pairs(part, small),
+            "perturbed": (),
+            "distribution": {},
+            "notes": (),
+            "rows": _without_few(record.rows),
+            "groups": tuple(
+                g
+                for g in record.groups
+                if (g.attribute, g.group) not in small
+                and _cells(g.n, g.error_rate_before)
+                and _cells(g.n, g.error_rate_after)
+            ),
+            "measures": tuple(_measures(record.measures, small)),
+            "subgroups": tuple(s for s in record.subgroups if s.n >= FEWEST),
+            "data": data.model_copy(
+                update={
+                    "classes": data.classes if _large(data.classes) else {},
+                    "protected": {name: table for name, table in tables.items() if _large(table)},
+                    "missing": _without_few(data.missing),
+                    "dropped": _without_few(data.dropped),
+                    "notes": (),
+                }
+            ),
             "redacted": True,
-            "classes": [] if regression else ["right", "wrong"],
-        },
+        }
     )
+    rounded = Record.model_validate(
+        _rounded(hidden.model_dump(exclude={"settings"})) | {"settings": record.settings}
+    )
+    return rounded.model_copy(update={"sentence": sentence(rounded)})
+
+
+def _naming(levels: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds the names of levels in a sentence, as words."""
+    words = "|".join(re.escape(level) for level in sorted(levels) if level)
+    return re.compile(rf"(?<!\w)(?:{words})(?!\w)" if words else r"(?!)")
+
+
+def _test(test: TestRecord, named: re.Pattern[str]) -> TestRecord:
+    """Return a test without words on small groups, and without counts of a few."""
+    details = {k: v for k, v in test.details.items() if k != "at_cap" or v >= FEWEST}
+    notes = tuple(note for note in test.notes if not named.search(note))
+    return test.model_copy(
+        update={
+            "notes": notes,
+            "details": details,
+            "held_back": named.sub(OTHER, test.held_back),
+        }
+    )
+
+
+def _metric(metric: MetricRecord) -> MetricRecord:
+    """Return a metric without what else its origin holds: names of levels, for one."""
+    attributes = tuple(
+        AttributeRecord(**{name: getattr(one, name) for name in AttributeRecord.model_fields})
+        for one in metric.origin.attributes
+    )
+    origin = OriginRecord(source=metric.origin.source, n=metric.origin.n, attributes=attributes)
+    return metric.model_copy(update={"origin": origin})
+
+
+def _rounded(value: Any, counts: bool = False) -> Any:
+    """Return data in which every count of people is rounded to tens."""
+    if isinstance(value, dict):
+        return {key: _rounded(inner, counts or key in COUNTS) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_rounded(inner) for inner in value)
+    whole = counts and isinstance(value, int) and not isinstance(value, bool)
+    return round(value / FEWEST) * FEWEST if whole else value
+
+
+def _without_few(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: n for name, n in counts.items() if n >= FEWEST or n == 0}
+
+
+def _large(counts: Mapping[str, int]) -> bool:
+    return all(n >= FEWEST for n in counts.values())
+
+
+def _merged(levels: Mapping[str, int]) -> dict[str, int]:
+    """Return the levels of an attribute, those of fewer than ten people as one."""
+    kept = {level: n for level, n in levels.items() if n >= FEWEST}
+    rest = sum(n for n in levels.values() if n < FEWEST)
+    return kept | ({OTHER: kept.get(OTHER, 0) + rest} if rest else {})
+
+
+def _cells(n: int, rate: float) -> bool:
+    """Tell whether a rate leaves at least ten people on both sides."""
+    return n >= FEWEST and (math.isnan(rate) or min(rate, 1 - rate) * n >= FEWEST)
+
+
+def _measures(measures: Iterable[Measure], small: Levels) -> Iterable[Measure]:
+    """Yield the measures of groups without small cells.
+
+    One rate with a small cell takes all measures of its group with it: from the rest it could be
+    worked out.
+    """
+    found = list(measures)
+    hidden = small | {
+        (m.attribute, m.group)
+        for m in found
+        if m.group and not _cells(m.n, m.value if m.name.endswith("_rate") else math.nan)
+    }
+    yield from (m for m in found if (m.attribute, m.group) not in hidden)
+
+
+def _pairs(part: MatchedPairsRecord, small: Levels) -> MatchedPairsRecord:
+    """Return matched pairs without people, and without tables that have a small cell."""
+    rows = [
+        row
+        for row in part.comparisons
+        if row.people >= FEWEST
+        and not {(row.attribute, row.group), (row.attribute, row.other)} & small
+    ]
+    directions = {(row.attribute, row.group, row.other) for row in rows}
+    directions |= {(attribute, other, group) for attribute, group, other in directions}
+
+    def kept(found: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(one for one in found if (one.attribute, one.group, one.other) in directions)
+
+    folds_are_large = all(w >= FEWEST for w in part.performance_folds.get("weight", ()))
+    histograms = (h for h in part.changes if not any(0 < c < FEWEST for c in h.counts))
+    return part.model_copy(
+        update={
+            # A record needs one comparison: where all are small, the first is kept without numbers.
+            "comparisons": tuple(map(_coarse, rows)) or (_emptied(part.comparisons[0], small),),
+            "people": (),
+            "shown": kept(part.shown),
+            "balance": kept(part.balance),
+            "hidden_factor": kept(part.hidden_factor),
+            "changes": kept(histograms),
+            "performance_folds": part.performance_folds if folds_are_large else {},
+            "reads": tuple(use for use in part.reads if _cells(use.n, use.changed)),
+        }
+    )
+
+
+def _coarse(row: RateComparison) -> RateComparison:
+    """Return a comparison without raw rates and folds that tell of a few."""
+    raw = ("actual", "raw_group", "raw_other") if row.measure == "decision" else ()
+    few = [name for name in raw if not _cells(row.people, getattr(row, name))]
+    few += [
+        name
+        for name in ("changed_up", "changed_down")
+        if 0 < getattr(row, name) * row.people < FEWEST
+    ]
+    few += ["events"] if row.events < FEWEST else []
+    folds = row.folds if row.people >= FEWEST * FOLDS else None
+    return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": folds})
+
+
+def _emptied(row: RateComparison, small: Levels) -> RateComparison:
+    values = row.model_dump(include={"attribute", "group", "other", "measure", "outcome", "reason"})
+    for name in ("group", "other"):
+        values[name] = OTHER if (row.attribute, values[name]) in small else values[name]
+    values |= dict.fromkeys(("own", "swapped", "difference", "ratio"), math.nan)
+    values |= {"n": 0, "people": 0, "interval": (math.nan, math.nan), "verdict": "inconclusive"}
+    return RateComparison.model_validate(values)

@@ -1,44 +1,328 @@
-"""The summary at a terminal: the same words, with colour where there is one to see it."""
+"""The summary at a terminal: the verdict first, within 25 lines, or 80 with ``-v``."""
 
+import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from likewise.record import Record
-from likewise.report.details import details
-from likewise.report.escaping import for_terminal
-from likewise.report.words import summary
+from likewise.record import RateComparison, Record
+from likewise.report import text
+from likewise.report.escaping import cut, for_terminal, on_one_line
+from likewise.report.formats import (
+    Names,
+    capital,
+    interval,
+    level,
+    listed,
+    number,
+    p_value,
+    percent,
+    wrap,
+)
+from likewise.report.text import Line, arrows, estimates, quantities, test_name
 
+NARROWEST, WIDEST = 60, 120
+SHORT, LONG = 25, 80
+"""Lines of a summary, by default and with ``-v``."""
+ROWS = 8
+"""Comparisons that the short summary shows."""
 COLOURS = {
-    "evidence_of_unfairness": "bold red",
+    "evidence": "bold red",
     "within_tolerance": "bold green",
     "inconclusive": "bold yellow",
+    "invalid": "bold red",
 }
 
+Fact = tuple[str, str]
 
-def show(record: Record, *, quiet: bool = False, verbose: bool = False) -> None:
-    """Print the summary, or with ``quiet`` the verdict alone; plain when piped."""
-    said = record.sentence if quiet else summary(record, details(record) if verbose else ())
-    text = for_terminal(said)
+
+def terminal_width() -> int:
+    """Return the columns of the terminal, between 60 and 120; 80 if there is none."""
+    return min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
+
+
+def show(
+    record: Record, *, quiet: bool = False, verbose: bool = False, written: Sequence[str] = ()
+) -> None:
+    """Print the summary, or with ``quiet`` the sentence alone; plain when piped."""
+    if quiet:
+        print(for_terminal(text.sentence(record)))
+        return
+    said = summary(record, width=terminal_width(), verbose=verbose, written=written)
     if not sys.stdout.isatty():
-        print(text)
+        print(said)
         return
     from rich.console import Console
 
-    print_coloured(Console(highlight=False), text, record)
+    print_coloured(Console(highlight=False), said, record)
 
 
-def print_coloured(console: Any, text: str, record: Record) -> None:
-    """Print lines in the colour of what they say; `rich` leaves it out where NO_COLOR is set."""
+def print_coloured(console: Any, said: str, record: Record) -> None:
+    """Print the headline in the colour of the verdict; `rich` keeps to ``NO_COLOR``."""
     from rich.text import Text
 
-    lines = text.splitlines()
-    rules = [i for i, line in enumerate(lines) if line and set(line) == {"="}]
-    for i, line in enumerate(lines):
-        style = ""
-        if not rules or i > rules[-1]:
-            style = COLOURS[record.outcome] if record.trustworthy else "bold red"
-        elif line.startswith("Warning:"):
-            style = "yellow"
-        elif set(line) <= {"-", "="}:
-            style = "dim"
+    blank = 0
+    for line in said.splitlines():
+        blank += not line
+        # The headline stands between the first and the second empty line.
+        style = COLOURS[record.verdict] if blank == 1 else ""
+        style = "yellow" if line.startswith("Warning") else style
         console.print(Text(line, style=style), soft_wrap=True)
+
+
+def summary(
+    record: Record, *, width: int = 80, verbose: bool = False, written: Sequence[str] = ()
+) -> str:
+    """Return the audit as text: verdict, who, how sure, what next, then the figures.
+
+    Parameters
+    ----------
+    width
+        Columns of the terminal.
+    verbose
+        Whether to add groups, sensitivity, diagnostics and fingerprints.
+    written
+        Names of the files that hold the rest.
+    """
+    ending = _fact(("Report", ", ".join(written)), width) if written else []
+    lines = [*_head(record, width), *_table(record, width, None if verbose else ROWS), ""]
+    most = (LONG if verbose else SHORT) - len(ending)
+    for fact in _facts(record):
+        more = _fact(fact, width, None if verbose else 2)
+        lines += more if verbose or len(lines) + len(more) <= most else []
+    lines += _details(record, width) if verbose else ()
+    if len(lines) > most:
+        lines = [*lines[: most - 1], "… more in the report (-o report.html)"]
+    return for_terminal("\n".join([*lines, *ending]).rstrip())
+
+
+def _head(record: Record, width: int) -> list[str]:
+    model = cut(record.model.name or record.model.kind, width - 34)
+    version = ".".join(record.likewise_version.split(".")[:2])
+    verdict, by, about = text.headline(record)
+    indent = " " * (8 if width >= 76 else 2)
+    said = f"{f'{verdict.upper()} {by}'.rstrip()}{f': {about}' if about else ''}"
+    return [
+        f"likewise {version}   {model}   {record.data.n:,} people",
+        "",
+        *wrap(said, "", width),
+        "",
+        *wrap(capital(text.claim(record)[1]), indent, width),
+        *(line for step in text.next_steps(record)[:1] for line in _next(step, indent, width)),
+        "",
+    ]
+
+
+def _next(step: text.Step, indent: str, width: int) -> list[str]:
+    """Return a step; the options of a long command are left to ``-v`` and the report."""
+    words, command = step
+    if len(command) > 68:
+        command = f"{' '.join(command.split()[:2])} (its options: -v, or the report)"
+    return wrap(f"Next: {text.step_words((words, command))}", indent, width)
+
+
+def _fact(fact: Fact, width: int, lines: int | None = None) -> list[str]:
+    """Return ``name  text``, continued below the text; cut after ``lines``."""
+    found = wrap(f"{fact[0]:13} {on_one_line(fact[1])}", "", width, hanging=" " * 14)
+    if lines is not None and len(found) > lines:
+        found = [*found[: lines - 1], f"{found[lines - 1][: width - 2].rstrip('.')} …"]
+    return found
+
+
+def layout(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    words: int = 0,
+    drop: Sequence[int] | None = None,
+) -> list[str]:
+    """Lay out a table: the first column is cut to fit, numbers stand on the right.
+
+    Parameters
+    ----------
+    words
+        How many of the last columns are text.
+    drop
+        Columns to leave out, in this order, where there is no room; by default from the right.
+    """
+    order = list(range(len(head) - 1 - words, 1, -1) if drop is None else drop)
+    sizes = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    keep = list(range(1, len(head)))
+    while (room := width - sum(sizes[k] + 2 for k in keep)) < min(sizes[0], 16) and order:
+        keep.remove(order.pop(0))
+    first = max(min(sizes[0], room), 8)
+    lines = []
+    for row in (head, *rows):
+        sides = (f"{row[k]:{'<' if k >= len(row) - words else '>'}{sizes[k]}}" for k in keep)
+        lines.append("  ".join([f"{_cut(row[0], first):{first}}", *sides]).rstrip())
+    return lines
+
+
+def _cut(label: str, most: int) -> str:
+    """Shorten ``group → other`` on both sides, so that both stay readable."""
+    here, arrow, there = label.partition(" → ")
+    if len(label) <= most or not arrow:
+        return label if len(label) <= most else f"{label[: most - 1]}…"
+    half = (most - 3) // 2
+    room = max(half, most - 3 - len(there)), max(half, most - 3 - len(here))
+    return f"{cut(here, min(room[0], most - 4))} → {cut(there, min(room[1], most - 4))}"[:most]
+
+
+def _table(record: Record, width: int, most: int | None) -> list[str]:
+    """Return the table of estimates; too wide, it does without what can be left out."""
+    rows = estimates(record)
+    if most is not None and len(rows) > most:
+        rows = sorted(rows, key=lambda row: (bool(row.attribute), row.verdict != "evidence"))[:most]
+    lines: list[str] = []
+    for by, units, mirror in ((1, 1, 1), (1, 0, 1), (1, 0, 0), (0, 0, 0)):
+        head, cells = _cells(record, rows, bool(by), bool(units), bool(mirror))
+        lines = layout(head, cells, width if not by else 10**6, words=1, drop=(1, 2))
+        if max(map(len, lines)) <= width:
+            break
+    if more := len(estimates(record)) - len(rows):
+        lines.append(f"… and {more} more comparisons (-v, or the report)")
+    return lines
+
+
+def _cells(
+    record: Record, rows: Sequence[Line], by: bool, units: bool, mirror: bool
+) -> tuple[list[str], list[list[str]]]:
+    """Return the table with or without attributes, units, and marks of mirrored comparisons."""
+    names, (first, second, quantity) = Names.from_record(record), quantities(record)
+    titles = [names.column(row.attribute) if row.attribute else "" for row in rows]
+    wide = max(map(len, titles)) + 2 if by and len(set(titles)) > 1 else 0
+    between, cells = " – " if units else "–", []
+    for k, row in enumerate(rows):
+        at = f"{'' if k and titles[k] == titles[k - 1] else titles[k]:{wide}}" if wide else ""
+        facts = [fact if units else fact.removesuffix(" %") for fact in row.facts]
+        said = row.words if mirror else row.words.removesuffix(" (mirror)")
+        numbers = [number(row.value), interval(row.ends, between), said]
+        cells.append([f"{at}{row.label}", *facts, *numbers])
+    for shown in list(_controls(record).values())[:2]:
+        low, high = shown.control_range
+        ok = shown.verdict == "evidence" and not low <= shown.ratio <= high
+        label = f"control: redrawn {names.column(shown.attribute)}"
+        cells.append([label, "", "", "", interval((low, high), between), "ok" * ok])
+    shares = any(fact.endswith("%") for row in rows for fact in row.facts)
+    unit = " %" if shares and not units else ""
+    head = [
+        "",
+        f"{first}{unit}",
+        f"{second}{unit}",
+        quantity,
+        f"{level(record.alpha)} CI",
+        "result",
+    ]
+    return head, cells
+
+
+def _controls(record: Record) -> dict[str, RateComparison]:
+    """Return the comparison of each attribute whose negative control is shown."""
+    found: dict[str, RateComparison] = {}
+    for row in () if record.matched_pairs is None else record.matched_pairs.comparisons:
+        if row.control and row.measure != "prediction":
+            first = row.attribute not in found or found[row.attribute].mirror
+            found |= {row.attribute: row} if first else {}
+    return found
+
+
+def _facts(record: Record) -> Iterator[Fact]:
+    """Yield what else matters, the most important first."""
+    names, part, test = Names.from_record(record), record.matched_pairs, record.deciding
+    if note := text.exploratory(record):
+        yield "Exploratory", note
+    for warning in record.warnings[:2]:
+        yield "Warning", warning
+    if test is not None:
+        s, v, t = number(test.S_n), number(test.V_n), number(test.T_n)
+        yield "Statistic", f"S_n {s}, V_n {v}, T_n {t}; {test.n:,} people, limit {test.delta:g}"
+        if (control := record.control.get(test.test)) is not None:
+            yield "Control", text.control_words(control)
+    if part is not None:
+        alike = names.columns(part.may_matter, most=4) or "no column: whole groups are compared"
+        yield "Compared", f"people alike in {alike}"
+    row = text.leading(record)
+    drivers = [d for d in record.drivers if row is None or d.attribute in ("", row.attribute)]
+    if drivers := [d for d in drivers if d.share > 0][:3]:
+        said = (f"{names.column(d.column)} {100 * d.share:.0f} %" for d in drivers)
+        yield "Driven by", ", ".join(said)
+    for note in list(dict.fromkeys((*record.notes, *record.data.notes)))[:2]:
+        yield "Note", note
+    if record.stopping_times:
+        times = listed([f"{number(s.loss_ratio)} at {s.time:g}" for s in record.stopping_times])
+        yield "Stopping time", f"loss ratio {times}"
+    if record.skipped:
+        yield "Skipped", ", ".join(record.skipped)
+
+
+def _details(record: Record, width: int) -> Iterator[str]:
+    """Yield what ``-v`` adds: tables first, then facts."""
+    for head, rows, words in _tables(record, Names.from_record(record)):
+        if rows:
+            yield from ("", *layout(head, rows, width, words))
+    yield ""
+    for fact in _more_facts(record, Names.from_record(record)):
+        yield from _fact(fact, width, 3)
+    # Commands are not broken, so that they can be pasted.
+    yield from (f"  {command}" for _, command in text.next_steps(record) if command)
+    yield from (f"  {command}" for command in [record.command] if command)
+
+
+def _tables(record: Record, names: Names) -> Iterator[tuple[list[str], list[list[str]], int]]:
+    groups, part = text.group_measures(record)[:10], record.matched_pairs
+    used = [name for name in text.GROUP_MEASURES if any(name in row for *_, row in groups)]
+    write = {"impact_ratio": number}
+    rows = [
+        [names.group(attribute, group)]
+        + [write.get(n, percent)(row[n].value) if n in row else "" for n in used]
+        for attribute, group, row in groups
+    ]
+    yield ["Groups", *(n.replace("_", " ").removesuffix(" rate") for n in used)], rows, 0
+    if part is not None:
+        shares = part.measure not in text.UNITS
+        rows = []
+        for row in part.comparisons[:12]:
+            gaps = (100 * v if shares else v for v in (row.raw_gap, row.explained))
+            counts = f"{row.people:,}", f"{row.without_overlap:,}", number(row.effective_pairs)
+            rows.append([arrows(row, names), *counts, *map(number, gaps), p_value(row.p_adjusted)])
+        gap = "raw gap, points" if shares else "raw gap"
+        head = ["Comparisons", "people", "no overlap", "eff. pairs", gap, "explained", "adj. p"]
+        yield head, rows, 0
+        rows = []
+        for m in part.shown[:8]:
+            name, own, other = text.shown_measure(m, names)
+            rows.append([f"{name}: {arrows(m, names)}", own, other])
+        yield ["Shown, never decides", "own", "other"], rows, 0
+    rows = []
+    for s in record.sensitivity[:10]:
+        bounds = interval((s.lower_bound, s.upper_bound))
+        label = f"{s.what}: {names.column(s.change)}"
+        rows.append([label, number(s.estimate), bounds, s.outcome.replace("_", " ")])
+    yield ["Sensitivity", "estimate", "bounds", "result"], rows, 1
+
+
+def _more_facts(record: Record, names: Names) -> Iterator[Fact]:
+    part, row = record.matched_pairs, text.leading(record)
+    for words, _ in text.next_steps(record)[1:]:
+        yield "Next", f"{words}."
+    if part is not None and row is not None:
+        worst = text.balance_of(part, row)[:3]
+        if said := ", ".join(f"{names.column(b.column)} {abs(b.after):.2f}" for b in worst):
+            yield "Balance", f"largest standardised differences left: {said}"
+        for h in part.hidden_factor:
+            if (h.attribute, h.group, h.other) == (row.attribute, row.group, row.other):
+                yield "Hidden factor", f"{arrows(h, names)} holds up to Γ = {number(h.gamma)}"
+    for test in record.tests.values():
+        bound, capped = text.upper_bound(test)
+        said = f"upper bound {number(bound)}{capped}, by {test.interval_method}"
+        yield "Bounds", f"{test_name(test.test)}: {said}"
+    for test in record.secondary[:4]:
+        method = text.METHODS.get(test.method, test.method)
+        said = f"{number(test.estimate)}, CI {interval(test.interval)}, by {test.interval_method}"
+        yield "Secondary", f"{test_name(test.test)}, {method}: {said}"
+    yield from text.error_words(record)
+    yield "Model", f"{record.model.kind} {record.model.sha256[:16]}".strip()
+    yield "Data", f"{record.data.source} {record.data.sha256[:16]}"
+    yield "Settings", record.settings_hash[:16]
+    yield "Versions", ", ".join(f"{n} {v}" for n, v in list(record.versions.items())[:8])
+    yield "Seconds", ", ".join(f"{what} {number(s)}" for what, s in record.seconds.items())

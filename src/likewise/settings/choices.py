@@ -1,10 +1,10 @@
 """What settings can name, and from a name with parameters to an object and back.
 
-A new map, metric, test, check or kind of model is one file and one line here; other packages add
-theirs by entry points of the same groups, ``likewise.maps`` and so on. A class declares its
-parameters as the fields of a dataclass; that is the only list of them. What was handed over in
-Python is noted in the settings by the same fields, so its name, its parameters and the hash of the
-settings are its own.
+A new method, metric, loss, test, check or kind of model is one file and one line here; other
+packages add theirs by entry points of the same groups, ``likewise.methods`` and so on. A class
+declares its parameters as the fields of a dataclass; that is the only list of them. What was handed
+over in Python is noted in the settings by the same fields, so its name, its parameters and the hash
+of the settings are its own.
 """
 
 import dataclasses
@@ -12,17 +12,18 @@ import functools
 import hashlib
 import importlib
 import importlib.metadata
-import inspect
 import re
+import sys
 import typing
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pydantic
 
 from likewise.errors import InvalidSettings, in_short, nearest
-from likewise.settings.audit_settings import Settings, canonical
+from likewise.settings import Settings, canonical
 from likewise.settings.sections import Choice
 
 OUTSIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -47,7 +48,7 @@ class Registry:
     @property
     def group(self) -> str:
         """The group of entry points that adds to it."""
-        return f"likewise.{self.kind}s"
+        return f"likewise.{self.kind}{'es' if self.kind.endswith('s') else 's'}"
 
     @functools.cached_property
     def installed(self) -> Mapping[str, importlib.metadata.EntryPoint]:
@@ -81,7 +82,7 @@ class Registry:
                 f"The {self.kind} {name!r} runs code of that module. If you trust it, say so "
                 "(--trust, or trust=True)."
             )
-        return _load(name, self.kind)
+        return _load(name, self.kind, str(Path.cwd()))
 
     def name_of(self, cls: type) -> str:
         """Return the name of a class: the one it is registered by, or where it is."""
@@ -95,8 +96,10 @@ class Registry:
         return place
 
 
-def _load(place: str, kind: str) -> Any:
+def _load(place: str, kind: str, folder: str = "") -> Any:
     module, _, name = place.partition(":")
+    if folder:
+        sys.path.insert(0, folder)
     try:
         return functools.reduce(getattr, name.split("."), importlib.import_module(module))
     except ImportError as error:
@@ -105,62 +108,80 @@ def _load(place: str, kind: str) -> Any:
         ) from None
     except AttributeError:
         raise InvalidSettings(f"The module {module!r} has no {kind} {name!r}.") from None
+    finally:
+        if folder:
+            sys.path.remove(folder)
 
 
-MAPS = Registry(
-    "map",
+METHODS = Registry(
+    "method",
     {
-        "flow": "maps.flow:GradientFlow",
-        "reach": "maps.search:Reach",
-        "flips": "maps.flips:Flips",
-        "counterparts": "maps.counterparts:Counterparts",
-        "worst": "maps.combine:Worst",
+        "matched_pairs": "methods.matched_pairs:MatchedPairs",
+        "gradient_flow": "methods.gradient_flow:GradientFlow",
+        "reach": "methods.reach:Reach",
+        "flip": "methods.flip:Flip",
     },
 )
 
 METRICS = Registry(
     "metric",
     {
-        "quadratic": "metrics.quadratic:QuadraticMetric",
-        "projection": "metrics.quadratic:ProjectionMetric",
+        "quadratic": "methods.metric:QuadraticMetric",
+        "projection": "methods.metric:ProjectionMetric",
     },
 )
 
 CHECKS = Registry(
     "check",
     {
-        "other_intervals": "checks.other_intervals:OtherIntervals",
         "horizons": "checks.horizon_ladder:Horizons",
         "reach_crosscheck": "checks.reach_crosscheck:ReachCrosscheck",
-        "refits": "checks.metric_refits:Refits",
-        "flow_beside": "checks.flow_beside:FlowBeside",
-        "placebo": "checks.placebo_traits:Placebo",
         "groups": "checks.group_tables:Groups",
-        "robust": "checks.robust_value:Robust",
+        "robust": "checks.robust:Robust",
         "sensitivity": "checks.sensitivity:Sensitivity",
-        "columns": "checks.carrying_columns:CarryingColumns",
-        "subgroups": "checks.worst_subgroups:Subgroups",
+        "label_prediction": "checks.model_notes:LabelPrediction",
+        "training_pool": "checks.model_notes:TrainingPool",
+        "drivers": "checks.drivers:Drivers",
+        "column_choice": "checks.column_choice:ColumnChoice",
+        "overlap": "checks.overlap:Overlap",
+        "subgroups": "checks.subgroups:Subgroups",
+        "hidden_factor": "checks.hidden_factor:HiddenFactors",
     },
 )
+
+LOSSES = Registry("loss", dict.fromkeys(("cross_entropy", "squared", "absolute"), "loss:Loss"))
+
+MODELS = Registry("model", {})
+"""Readers of model files by their suffix, of other packages: from bytes and a name to a model."""
 
 TESTS = Registry(
     "test",
     {
-        "loss_ratio": "inference.loss_ratio:LossRatioTest",
-        "error_rate_ratio": "inference.error_rate_ratio:ErrorRateRatioTest",
-        "mean_loss_ratio": "inference.mean_loss_ratio:MeanLossRatioTest",
+        "loss_ratio": "stats.loss_ratio:LossRatioTest",
+        "error_rate_ratio": "stats.error_rate_ratio:ErrorRateRatioTest",
+        "mean_loss_ratio": "stats.loss_ratio:MeanLossRatioTest",
     },
 )
+
+
+def function_name(given: Any) -> str:
+    """Return where a function, or the first of several, is defined: ``package.module:name``."""
+    first = given[0] if isinstance(given, tuple | list) and given else given
+    named = first if hasattr(first, "__qualname__") else type(first)
+    return f"{named.__module__}:{named.__qualname__}"
 
 
 def check_names(settings: Settings, given: Collection[str] = (), *, trust: bool) -> None:
     """Refuse names that stand for nothing, or for code that is not trusted, before any work.
 
-    Of ``map`` and ``tests``, those that are ``given`` were handed over instead of being named.
+    Of ``method`` and ``tests``, those that are ``given`` were handed over instead of being named.
     """
     tests, checks = settings.tests, settings.checks
     named = {
-        "map": (MAPS, () if settings.map.name == "auto" else (settings.map.name,)),
+        "method": (
+            METHODS,
+            () if settings.method.name == "auto" else (settings.method.name,),
+        ),
         "tests": (TESTS, () if isinstance(tests.run, str) else tests.run),
         "checks": (CHECKS, (*(() if isinstance(checks.run, str) else checks.run), *checks.named)),
     }
@@ -194,7 +215,7 @@ def make(
     hints = typing.get_type_hints(cls)
     for name, value in values.items():
         where = f"{registry.kind} {choice.name!r}: {name}"
-        values[name] = _read(registry, value, hints.get(name, Any), where, trust)
+        values[name] = _read(value, hints.get(name, Any), where)
     try:
         return getattr(cls, "from_parameters", cls)(**values)
     except TypeError as error:
@@ -210,7 +231,7 @@ def note(registry: Registry, made: Any) -> Choice:
     """
     derived = getattr(made, "derived", ())
     names = [name for name in parameters(type(made)) if name not in derived]
-    params = {name: _written(registry, getattr(made, name)) for name in names}
+    params = {name: _written(getattr(made, name)) for name in names}
     return Choice.model_validate({"name": registry.name_of(type(made)), **params})
 
 
@@ -221,28 +242,10 @@ def parameters(cls: type) -> dict[str, dataclasses.Field[Any]]:
     return {field.name: field for field in dataclasses.fields(cls) if field.init}
 
 
-def explain(cls: type) -> dict[str, str]:
-    """Return a sentence on every parameter, from the docstrings of a class and its bases."""
-    found: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        text = inspect.cleandoc(base.__dict__.get("__doc__") or "")
-        _, _, body = text.partition("Parameters\n----------\n")
-        body = re.split(r"\n\S[^\n]*\n-{3,}\n", body)[0]
-        for names, words in re.findall(r"^(\w[\w, ]*)\n((?:[ \t]+.*\n?|\n)+)", body, re.M):
-            sentence = " ".join(words.split())
-            sentence = re.sub(r":math:`([^`]*)`", r"\1", sentence).replace("``", "")
-            found |= dict.fromkeys(names.split(", "), re.split(r"(?<=\.) ", sentence)[0])
-    return {name: found.get(name, "") for name in parameters(cls)}
-
-
-def _read(registry: Registry, value: Any, hint: Any, where: str, trust: bool) -> Any:
-    """Return a value as its field wants it; choices within a choice are made first."""
-    if isinstance(value, dict) and "name" in value:
-        return make(registry, Choice.model_validate(value), trust=trust)
-    if isinstance(value, list | tuple) and any(isinstance(v, dict) and "name" in v for v in value):
-        return tuple(_read(registry, part, Any, where, trust) for part in value)
+def _read(value: Any, hint: Any, where: str) -> Any:
+    """Return a value as its field wants it."""
     if isinstance(value, dict) and set(value) == {"each", "times"}:
-        return (_read(registry, value["each"], Any, where, trust),) * int(value["times"])
+        return (_read(value["each"], Any, where),) * int(value["times"])
     if isinstance(value, dict) and set(value) == {"sha256"}:
         raise InvalidSettings(
             f"{where} stands for something that was handed over in Python, which settings cannot "
@@ -258,7 +261,7 @@ def _read(registry: Registry, value: Any, hint: Any, where: str, trust: bool) ->
         ) from None
 
 
-def _written(registry: Registry, value: Any) -> Any:
+def _written(value: Any) -> Any:
     """Return a value as settings hold it."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -266,12 +269,10 @@ def _written(registry: Registry, value: Any) -> Any:
         return value.item()
     if isinstance(value, list | tuple):
         if len(value) > 2 and len(set(map(repr, value))) == 1:
-            return {"each": _written(registry, value[0]), "times": len(value)}
-        return [_written(registry, part) for part in value]
+            return {"each": _written(value[0]), "times": len(value)}
+        return [_written(part) for part in value]
     if isinstance(value, Mapping):
-        return {str(key): _written(registry, part) for key, part in value.items()}
-    if type(value).__module__ != "numpy" and hasattr(value, "bind"):
-        return note(registry, value).model_dump()
+        return {str(key): _written(part) for key, part in value.items()}
     return {"sha256": digest(value)}
 
 

@@ -1,6 +1,7 @@
-"""SenSeI: train for alike outputs at the worst similar person."""
+"""SenSeI (sensitive set invariance): train for equal outputs at adversarial examples."""
 
-from typing import Any, final
+import dataclasses
+from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
@@ -8,18 +9,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import override
 
-from likewise.audit_data import AuditData
-from likewise.metrics.quadratic import span
-from likewise.training.directions import find_directions
-from likewise.training.manners import counted
-from likewise.training.network import batches, new_network
-from likewise.training.trained_classifier import TrainedClassifier, unchecked
+from likewise.methods.metric import span
+from likewise.training.networks import BatchClassifier, find_directions, new_network
+from likewise.training.sklearn_compat import TrainingData
 
 SMALLEST_LAM, LARGEST_LAM = 1e-3, 100.0
 
 
 @final
-class SenSeIClassifier(TrainedClassifier):
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class SenSeIClassifier(BatchClassifier):
     r"""Sensitive set invariance: the loss plus the distance of outputs at the worst similar person.
 
     .. math:: \min_f \frac1n \sum_i \ell(f(x_i), y_i) + \rho \max_{x'} \big( d_y(f(x_i), f(x_i'))
@@ -32,9 +31,13 @@ class SenSeIClassifier(TrainedClassifier):
     Parameters
     ----------
     directions
-        Rows spanning the sensitive subspace; None learns them from ``protected``.
+        Rows spanning the sensitive subspace; None learns them from protected attributes.
+    protected
+        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
     rho
-        :math:`\rho`: what alike outputs are worth. The larger, the fairer.
+        :math:`\rho`: what alike outputs are worth. The larger, the fairer. ``auto`` takes the
+        largest of .01, .03, .1, .3, 1 and 5 that loses at most two points on a held-out fifth
+        of the people (`held_out_`).
     radius
         :math:`\varepsilon`: mean squared fair distance of similar people.
     attack_steps, attack_rate
@@ -50,67 +53,48 @@ class SenSeIClassifier(TrainedClassifier):
     Yurochkin and Sun (2021), SenSeI: Sensitive set invariance for enforcing individual fairness.
     """
 
-    @unchecked
-    def __init__(
-        self,
-        directions: Any = None,
-        *,
-        rho: float = 5.0,
-        radius: float = 1e-2,
-        attack_steps: int = 10,
-        attack_rate: float = 1e-2,
-        subspace_rate: float = 0.5,
-        lam: float = 1.0,
-        lam_rate: float = 0.5,
-        hidden: int = 50,
-        learning_rate: float = 1e-3,
-        max_iter: int = 3000,
-        batch_size: int = 250,
-        balanced: bool = True,
-        random_state: Any = None,
-        progress: bool = False,
-    ) -> None:
-        self.directions = directions
-        self.rho = rho
-        self.radius = radius
-        self.attack_steps = attack_steps
-        self.attack_rate = attack_rate
-        self.subspace_rate = subspace_rate
-        self.lam = lam
-        self.lam_rate = lam_rate
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.balanced = balanced
-        self.random_state = random_state
-        self.progress = progress
+    strength: ClassVar[tuple[str, tuple[float, ...]]] = (
+        "rho",
+        (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0),
+    )
+    rho_: float = dataclasses.field(init=False)
+    lam_: float = dataclasses.field(init=False)
+
+    directions: Any = dataclasses.field(default=None, kw_only=False)
+    rho: float | str = "auto"
+    radius: float = 1e-2
+    attack_steps: int = 10
+    attack_rate: float = 1e-2
+    subspace_rate: float = 0.5
+    lam: float = 1.0
+    lam_rate: float = 0.5
+    learning_rate: float = 1e-3
+    max_iter: int = 3000
 
     @override
-    def _learn(self, people: AuditData, rng: np.random.Generator) -> nn.Module:
-        directions = find_directions(self.directions, people).float()
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
+        directions = find_directions(self.directions, data).float()
         basis = torch.from_numpy(span(directions.double().numpy())).to(directions)
-        classes = int(people.y.max()) + 1
-        network = new_network(people.x.shape[1], self.hidden, classes, rng)
+        network = new_network(data.x.shape[1], self.hidden, int(data.y.max()) + 1, rng)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
-        x, y = torch.tensor(people.x, dtype=torch.float32), torch.from_numpy(people.y)
-        drawn = batches(people.y, self.batch_size, self.max_iter, rng, balanced=self.balanced)
+        x, y = torch.tensor(data.x, dtype=torch.float32), torch.from_numpy(data.y)
+        attacked = len(directions) > 0 and self.rho_ > 0
         lam = self.lam
-        for rows in counted(drawn, self.max_iter, "SenSeI", show=self.progress):
+        for rows in self._batches(data, rng):
             batch = x[rows]
             worst = batch
-            if len(directions):
+            if attacked:
                 worst, distance = self._worst(network, batch, directions, basis, lam, rng)
                 change = self.lam_rate * (distance - self.radius)
                 lam = min(max(lam + change, SMALLEST_LAM), LARGEST_LAM)
             optimizer.zero_grad()
             out = network(batch)
             loss = nn.functional.cross_entropy(out, y[rows])
-            if len(directions):
-                loss = loss + self.rho * apart(out, network(worst)).mean()
+            if attacked:
+                loss = loss + self.rho_ * squared_gap(out, network(worst)).mean()
             torch.autograd.backward(loss)
             optimizer.step()
-        self.n_iter_, self.lam_ = self.max_iter, lam
+        self.lam_ = lam
         return network
 
     def _worst(
@@ -140,14 +124,14 @@ class SenSeIClassifier(TrainedClassifier):
             moved = x + along @ directions + aside
             fair = (aside - (aside @ basis.T) @ basis).square().sum(dim=1)
             torch.autograd.backward(
-                (apart(out, network(moved)) - lam * fair).sum(), inputs=[along, aside]
+                (squared_gap(out, network(moved)) - lam * fair).sum(), inputs=[along, aside]
             )
             ascent.step()
         moved = (x + along @ directions + aside).detach()
         return moved, float(fair.detach().mean())
 
 
-def apart(one: Float[Tensor, "b k"], other: Float[Tensor, "b k"]) -> Float[Tensor, " b"]:
+def squared_gap(one: Float[Tensor, "b k"], other: Float[Tensor, "b k"]) -> Float[Tensor, " b"]:
     """Return the squared distance of outputs, whatever is added to all logits of a person."""
     gap = one - other
     return (gap - gap.mean(dim=1, keepdim=True)).square().sum(dim=1)

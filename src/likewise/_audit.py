@@ -1,0 +1,262 @@
+"""The whole audit on one page: from a model and people to a verdict. Read this first."""
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from likewise.build_record import build_record
+from likewise.errors import InvalidSettings, StatisticalWarning
+from likewise.method import BoundMethod, Check, Method, Progress
+from likewise.models.behaviour import Canary
+from likewise.result import AuditResult, native_kind
+from likewise.run.executors import Executor, Threads
+from likewise.run.journal import Memory, Store
+from likewise.session import Session, write_rows
+from likewise.settings import Choice, Settings
+from likewise.settings.arguments import resolve_settings
+from likewise.settings.choices import CHECKS, METHODS, make
+from likewise.setup import Setup, noted_warnings, prepare
+
+
+def audit(
+    model: Any,
+    people: Any,
+    *,
+    label: str | None = None,
+    protected: str | Sequence[str] = (),
+    may_matter: Sequence[str] | None = None,
+    favourable: Any = None,
+    pool: Any = None,
+    decision: str | None = None,
+    score: str | None = None,
+    threshold: float | None = None,
+    label_map: Mapping[Any, Any] | None = None,
+    bins: Mapping[str, Any] | None = None,
+    weights: str | None = None,
+    clusters: str | None = None,
+    method: Any = None,
+    metric: Any = None,
+    encoder: Any = None,
+    loss: Any = None,
+    paper: bool = False,
+    delta: float | None = None,
+    alpha: float | None = None,
+    checks: str | Sequence[str] | None = None,
+    settings: Settings | None = None,
+    executor: Executor = Threads(),  # noqa: B008
+    store: Store = Memory(),  # noqa: B008
+    outcomes: str | Path | None = None,
+    output: str | None = None,
+    trust: bool = False,
+    progress: Progress | None = None,
+    command: str = "",
+    finish: Callable[[AuditResult], object] | None = None,
+) -> AuditResult:
+    """Audit a model for individual fairness: whether comparable people are treated alike.
+
+    Parameters
+    ----------
+    model
+        A scikit-learn estimator or pipeline, a torch module, a function, the name of a model file
+        or of an endpoint; `None` if ``people`` are scored already. It is never changed.
+    people
+        The people to audit, a sample of those the model is meant for, not used to train it: a data
+        frame, or paths of Parquet and CSV files.
+    label, protected, weights, clusters
+        Names of the columns with the true outcome, the protected attributes, sampling weights, and
+        groups of dependent rows.
+    may_matter
+        The legitimate factors: columns that may make a difference. People who are alike in them are
+        compared (matched pairs). Without them the gradient flow looks for adversarial examples.
+    favourable
+        The decision that people want; the verdict then says who is disadvantaged.
+    pool
+        The reference sample in which comparable people are found; not the people the model was
+        trained on. Without one, each half of the people is the other's.
+    decision, score, threshold
+        For people who are scored already: the column with the decision, or the score and the
+        threshold from which on the decision is made.
+    label_map
+        The model's class for each value of the label, if they are written otherwise.
+    bins
+        Where to cut a continuous attribute: ``{"age": [40]}``.
+    method
+        ``matched_pairs``, ``gradient_flow``, ``reach`` or ``flip``, by name or made; by default
+        matched pairs if columns that may matter are named.
+    metric
+        Who counts as similar, for methods that perturb people; learned from them without one.
+    encoder
+        What turns the table's columns into the model's features, if the model does not.
+    loss
+        A loss of your own: a torch function of outputs and labels, or a pair of NumPy functions.
+    paper
+        Exactly the procedure of the ICLR 2021 paper: its flow, steps, metric and intervals.
+    delta, alpha
+        The limit on the ratio (1.25 follows the four-fifths rule), and the error rate.
+    checks
+        ``full``, ``core`` (the verdict alone), or names.
+    settings
+        Every other choice. An argument that disagrees with a setting is an error.
+    executor
+        Where blocks of people are measured: `Inline`, `Threads`, `Processes` or `Ray`. It changes
+        no number.
+    store
+        Where finished blocks are kept: `Memory`, or a `Folder` that can be resumed.
+    outcomes
+        Where to write one row a person (Parquet).
+    output
+        What the model returns, if it does not say: logits, probabilities or values.
+    trust
+        Whether files that can run code, and modules named in the settings, may.
+    progress, command, finish
+        Told how far it is; the command to note in the record; and called with the result before
+        the journal is removed, so that nothing is lost if writing it fails.
+
+    Examples
+    --------
+    >>> import likewise, numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"income": rng.normal(size=800), "zip": rng.normal(size=800)})
+    >>> table["group"] = np.where(table["zip"] + rng.normal(size=800) > 0, "a", "b")
+    >>> table["paid"] = (table["income"] + rng.normal(size=800) > 0).astype(int)
+    >>> model = LogisticRegression().fit(table[["income", "zip"]][:400], table["paid"][:400])
+    >>> result = likewise.audit(model, table[400:], label="paid", protected="group",
+    ...                         may_matter=["income"], favourable=1, checks="core")
+    >>> result.verdict in ("within_tolerance", "inconclusive")
+    True
+    """
+    began = time.perf_counter()
+    chosen, made = resolve_settings(
+        settings,
+        trust=trust,
+        label=label,
+        protected=protected,
+        may_matter=may_matter,
+        favourable=favourable,
+        decision=decision,
+        score=score,
+        threshold=threshold,
+        label_map=label_map,
+        bins=bins,
+        weights=weights,
+        clusters=clusters,
+        method=method,
+        loss=loss,
+        paper=paper,
+        delta=delta,
+        alpha=alpha,
+        checks=checks,
+        output=output,
+    )
+    with (
+        noted_warnings() as said,
+        Session(executor, store, progress, keeps_rows=outcomes is not None) as session,
+    ):
+        setup = prepare(
+            model,
+            people,
+            chosen,
+            session,
+            pool=pool,
+            metric=metric,
+            method=made,
+            loss=loss,
+            encoder=encoder,
+            trust=trust,
+        )
+        session.open_journal(setup.identity())
+        bound = bind(setup)
+        canary = Canary.ask(bound.canary)
+        questions = chosen_checks(bound)
+        probes = [*bound.probes, *(p for check in questions for p in check.probes(bound))]
+        stats = session.measure(bound, probes)
+        while more := follow_ups(bound, questions, stats):
+            stats |= session.measure(bound, more)
+        verdict = bound.judge(stats).refused(*canary.changed())
+        findings = [check.read(stats, bound, verdict) for check in questions]
+        for words in (words for finding in findings for words in finding.warnings):
+            warnings.warn(words, StatisticalWarning, stacklevel=2)
+        seconds = time.perf_counter() - began
+        record = build_record(
+            bound, verdict, findings, warnings=said(), command=command, seconds=seconds
+        )
+        rows = session.keep_rows(record)
+        result = AuditResult(record, rows, getattr(bound, "metric", None), native_kind(people))
+        if finish is not None:
+            finish(result)
+        if outcomes is not None:
+            write_rows(session.rows(), record, Path(outcomes))
+        session.remove_journal()
+    return result
+
+
+def dry_run(
+    model: Any,
+    people: Any,
+    *,
+    pool: Any = None,
+    metric: Any = None,
+    encoder: Any = None,
+    trust: bool = False,
+    **choices: Any,
+) -> str:
+    """Check everything an audit would, measure nobody, and say what would be done."""
+    chosen, made = resolve_settings(choices.pop("settings", None), trust=trust, **choices)
+    with noted_warnings(), Session(Threads(), Memory()) as session:
+        setup = prepare(
+            model,
+            people,
+            chosen,
+            session,
+            pool=pool,
+            metric=metric,
+            method=made,
+            loss=choices.get("loss"),
+            encoder=encoder,
+            trust=trust,
+        )
+        lines = bind(setup).describe()
+    return "\n".join([*lines, "Everything fits together. Nobody was measured."])
+
+
+def bind(setup: Setup) -> BoundMethod:
+    """Return the method that the settings name, made ready for the model and the people."""
+    method = setup.method
+    if method is None and setup.settings.method.name != "auto":
+        method = make(METHODS, setup.settings.method, trust=setup.trust)
+    if method is None and setup.settings.columns.may_matter and setup.metric is None:
+        params = setup.settings.method.params
+        choice = Choice.model_validate({"name": "matched_pairs", **params})
+        method = make(METHODS, choice, trust=setup.trust)
+    if isinstance(method, Method):
+        return method.bind(setup)
+    if setup.pool is not None:
+        raise InvalidSettings(
+            "A pool is for matched pairs: name the columns that may matter, too (--may-matter)."
+        )
+    from likewise.methods.perturbation import bind_perturbation
+
+    return bind_perturbation(setup)
+
+
+def chosen_checks(bound: BoundMethod) -> list[Check]:
+    """Return the checks that were asked for and are for this method."""
+    chosen = bound.settings.checks
+    names = CHECKS.names() if chosen.run == "full" else () if chosen.run == "core" else chosen.run
+    found = []
+    for name in names:
+        choice = Choice.model_validate({"name": name, **chosen.params(name)})
+        check: Check = make(CHECKS, choice, trust=True)
+        wanted = chosen.run != "full" or check.default or name in chosen.named
+        if wanted and (not check.methods or bound.kind in check.methods):
+            found.append(check)
+    return found
+
+
+def follow_ups(bound: BoundMethod, checks: Sequence[Check], stats: Mapping[str, Any]) -> list[Any]:
+    """Return probes that method and checks ask for now that others are known."""
+    wanted = [*bound.follow_up(stats), *(p for c in checks for p in c.follow_up(stats, bound))]
+    return [probe for probe in {p.name: p for p in wanted}.values() if probe.name not in stats]

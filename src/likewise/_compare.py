@@ -1,0 +1,277 @@
+"""Two or more models on the same people: which deviates less, and whether it is as accurate."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from likewise.errors import InvalidSample, InvalidSettings
+from likewise.record import MatchedPairsRecord, RateComparison, Record
+from likewise.stats.multiplicity import holm_adjusted
+
+Claim = Literal["lower", "higher", "no difference shown"]
+
+LEAST = math.log(1.05)
+"""Difference of |log ratio| that a claim must exceed, beyond chance: to train the same model again
+may change as much."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    r"""A paired difference, the second model minus the first, with a two-sided interval.
+
+    ``what`` is ``deviation`` (:math:`|\log\text{ratio}|` of an attribute and two groups), ``error
+    rate`` or ``loss``. The p-value is of no difference (of a deviation: of one by a factor of at
+    most 1.05 of the ratio), and is adjusted for all deviations compared (Holm).
+    """
+
+    what: str
+    first: float
+    second: float
+    std_error: float
+    degrees: float
+    interval: tuple[float, float]
+    p_value: float
+    attribute: str = ""
+    group: str = ""
+    other: str = ""
+    p_adjusted: float = math.nan
+
+    @property
+    def value(self) -> float:
+        """The second model's value minus the first's."""
+        return self.second - self.first
+
+    def claim(self, alpha: float) -> Claim:
+        """Return what is shown about the second model."""
+        p = self.p_value if math.isnan(self.p_adjusted) else self.p_adjusted
+        if not p <= alpha:
+            return "no difference shown"
+        return "lower" if self.value < 0 else "higher"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelComparison:
+    """One model beside the first: deviations of every comparison, and performance."""
+
+    first: str
+    second: str
+    deviations: tuple[Difference, ...]
+    performance: tuple[Difference, ...]
+    alpha: float
+
+    @property
+    def less_unfair(self) -> bool:
+        """Whether some deviation is shown to be lower, and none higher."""
+        claims = {one.claim(self.alpha) for one in self.deviations}
+        return "lower" in claims and "higher" not in claims
+
+    def shown_within(self, what: str, margin: float) -> bool:
+        """Tell whether an increase is shown to be below a margin: one-sided, at level α."""
+        one = next((d for d in self.performance if d.what == what), None)
+        if one is None or not one.std_error >= 0:
+            return False
+        quantile = float(stdtrit(one.degrees, 1 - self.alpha))
+        return one.value + quantile * one.std_error < margin
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Several audits of the same people side by side; the first is compared with all others."""
+
+    records: Mapping[str, Record]
+    pairs: tuple[ModelComparison, ...]
+    alpha: float
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.records)}>"
+
+    def __str__(self) -> str:
+        from likewise.report.comparison import comparison_text
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        from likewise.report.comparison import comparison_card
+
+        return comparison_card(self)
+
+
+def compare(audits: Mapping[str, Any], *, alpha: float | None = None) -> Comparison:
+    r"""Compare models that were audited by matched pairs on the same people.
+
+    The deviation of a comparison is :math:`|\log\text{ratio}|`. Its difference between two models
+    has a standard error from 20 folds of people, 20 folds of pairs and the redrawn attributes, all
+    the same for both, so that what the models have in common cancels. A model is said to deviate
+    more or less if the difference exceeds a factor of 1.05, beyond chance: training the same model
+    again may change as much.
+
+    Parameters
+    ----------
+    audits
+        By the name of the model: what `likewise.audit` returned, a record, or the path of a result
+        file.
+    alpha
+        How often any claim may be wrong; by default that of the audits.
+
+    Examples
+    --------
+    >>> import likewise, numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.normal(size=(800, 2)), columns=["income", "zip"])
+    >>> table["group"] = np.where(table["zip"] + rng.normal(size=800) > 0, "a", "b")
+    >>> y = (table["income"] + table["zip"] + rng.normal(size=800) > 0).astype(int)
+    >>> columns = {"old": ["income", "zip"], "new": ["income"]}
+    >>> models = {name: LogisticRegression().fit(table[c], y) for name, c in columns.items()}
+    >>> question = {"protected": "group", "may_matter": ["income"], "checks": "core"}
+    >>> audits = {name: likewise.audit(m, table, **question) for name, m in models.items()}
+    >>> list(likewise.compare(audits).records)
+    ['old', 'new']
+    """
+    records = {name: _record(audit) for name, audit in audits.items()}
+    if len(records) < 2:
+        raise InvalidSettings("Name at least two audits to compare.")
+    (first, one), *others = records.items()
+    level = one.alpha if alpha is None else alpha
+    if not 0 < level < 1:
+        raise InvalidSettings(f"alpha lies between 0 and 1 (got {level:g}).")
+    pairs = tuple(_compared(first, one, name, other, level) for name, other in others)
+    return Comparison(records, _adjusted(pairs), level)
+
+
+def _record(audit: Any) -> Record:
+    record = Record.read(audit) if isinstance(audit, str | Path) else audit
+    record = getattr(record, "record", record)
+    if not isinstance(record, Record):
+        raise InvalidSettings(
+            f"{type(audit).__name__} is no audit: give results of likewise.audit, or their files."
+        )
+    return record
+
+
+def _compared(first: str, one: Record, second: str, other: Record, alpha: float) -> ModelComparison:
+    a, b = _checked(first, one, second, other)
+    found = {comparison_key(row): row for row in b.comparisons}
+    deviations = [
+        _deviation(row, same, alpha)
+        for row in a.comparisons
+        if (same := found.get(comparison_key(row))) is not None and row.folds and same.folds
+    ]
+    performance = [
+        _performance(name, a, b, alpha)
+        for name in ("error", "loss")
+        if name in a.performance_folds and name in b.performance_folds
+    ]
+    return ModelComparison(first, second, tuple(deviations), tuple(performance), alpha)
+
+
+def _checked(
+    first: str, one: Record, second: str, other: Record
+) -> tuple[MatchedPairsRecord, MatchedPairsRecord]:
+    """Refuse audits that were not made of the same people in the same way."""
+    a, b = one.matched_pairs, other.matched_pairs
+    if a is None or b is None:
+        raise InvalidSample(
+            f"{first if a is None else second!r} was not audited by matched pairs, so that there "
+            "is nothing to compare. Name the columns that may matter (--may-matter)."
+        )
+    if one.data.sha256 != other.data.sha256:
+        raise InvalidSample(
+            f"{first!r} and {second!r} were not audited on the same people. Audit both on the same "
+            "table."
+        )
+    for what in ("may_matter", "pool_size", "pool_sha256", "seed", "redraws", "measure"):
+        if getattr(a, what) != getattr(b, what):
+            raise InvalidSample(
+                f"{first!r} and {second!r} were compared otherwise: their {what} differs "
+                f"({getattr(a, what)!r}, {getattr(b, what)!r}). Audit both in the same way."
+            )
+    return a, b
+
+
+def comparison_key(row: RateComparison) -> tuple[str, str, str, str]:
+    """Return which groups, and which of several classes, a comparison is about."""
+    return row.attribute, row.group, row.other, row.column
+
+
+def _deviation(one: RateComparison, other: RateComparison, alpha: float) -> Difference:
+    """Return the paired difference of |log ratio| of one comparison of groups."""
+    # The rarer outcome of the second model may be another: compare that of the first.
+    first, terms = _log_ratio(one)
+    second, others = _log_ratio(other, other.outcome != one.outcome)
+    people, pairs, redrawn = (b - a for a, b in zip(terms, others, strict=True))
+    variance = len(people) / (len(people) - 1) * float(people @ people + pairs @ pairs)
+    if len(redrawn) > 1:
+        variance += float(redrawn @ redrawn) / (len(redrawn) - 1) / len(redrawn)
+    error = math.sqrt(variance)
+    found = _difference("deviation", first, second, error, len(people) - 1, alpha, LEAST)
+    return dataclasses.replace(found, attribute=one.attribute, group=one.group, other=one.other)
+
+
+def _log_ratio(row: RateComparison, flip: bool = False) -> tuple[float, list[np.ndarray]]:
+    """Return |log ratio|, and the influences on it: of people, of pairs, and of redraws."""
+    folds = row.folds
+    assert folds is not None
+    own, swapped = (1 - row.own, 1 - row.swapped) if flip else (row.own, row.swapped)
+    value = math.log(swapped / own) if own > 0 and swapped > 0 else math.nan
+    sign = (-1.0 if flip else 1.0) * (-1.0 if value < 0 else 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        people = np.array(folds.swapped_people) / swapped - np.array(folds.own_people) / own
+        pairs = np.array(folds.swapped_pairs) / swapped - np.array(folds.own_pairs) / own
+        redrawn = np.array(folds.redrawn) / swapped
+    return abs(value), [sign * people, sign * pairs, sign * redrawn]
+
+
+def _performance(
+    name: str, a: MatchedPairsRecord, b: MatchedPairsRecord, alpha: float
+) -> Difference:
+    """Return the paired difference of the error rate or the mean loss of everyone."""
+    weight = np.array(a.performance_folds["weight"])
+    one, other = (np.array(part.performance_folds[name]) for part in (a, b))
+    total, gap, folds = weight.sum(), other - one, len(weight)
+    influence = (gap - weight * gap.sum() / total) / total
+    error = math.sqrt(folds / (folds - 1) * float(influence @ influence))
+    means = float(one.sum() / total), float(other.sum() / total)
+    what = "error rate" if name == "error" else name
+    return _difference(what, *means, error, folds - 1, alpha)
+
+
+def _difference(
+    what: str,
+    first: float,
+    second: float,
+    error: float,
+    degrees: float,
+    alpha: float,
+    least: float = 0.0,
+) -> Difference:
+    value = second - first
+    beyond = max(abs(value) - least, 0.0)
+    half = float(stdtrit(degrees, 1 - alpha / 2)) * error
+    p = 0.0 if beyond > 0 else 1.0
+    if error > 0 and beyond > 0:
+        p = 2 * float(stdtr(degrees, -beyond / error))
+    ends = (value - half, value + half)
+    return Difference(what, first, second, error, degrees, ends, p)
+
+
+def _adjusted(pairs: tuple[ModelComparison, ...]) -> tuple[ModelComparison, ...]:
+    """Correct all deviations of all models together (Holm 1979)."""
+    adjusted = holm_adjusted(
+        {(i, j): d.p_value for i, pair in enumerate(pairs) for j, d in enumerate(pair.deviations)}
+    )
+    return tuple(
+        dataclasses.replace(
+            pair,
+            deviations=tuple(
+                dataclasses.replace(one, p_adjusted=adjusted[i, j])
+                for j, one in enumerate(pair.deviations)
+            ),
+        )
+        for i, pair in enumerate(pairs)
+    )

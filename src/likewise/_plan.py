@@ -1,0 +1,202 @@
+"""Power analysis: how many people and reference rows an audit needs to find a given effect."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from scipy.special import ndtr, ndtri
+
+from likewise.errors import InvalidSettings
+from likewise.stats.estimate import check_alpha, check_delta
+from likewise.stats.power import mid_p_power, mid_p_rows, normal_power, normal_rows, whole
+
+MATCHED = 0.7
+"""Share of the smaller group's rows in a reference sample that find a partner, as a rule."""
+
+TIMES = (0.5, 1.0, 2.0, 4.0)
+"""Multiples of the people needed at which power is shown."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanRow:
+    """What one test needs to find a ratio (``effect``).
+
+    ``people`` are, for matched pairs, of each group; ``pool`` are the rows of the reference sample.
+    ``curve`` holds numbers of people, and the power with each; ``assumes`` says what it rests on.
+    """
+
+    test: str
+    effect: float
+    people: int
+    pool: int
+    curve: tuple[tuple[int, float], ...]
+    assumes: str
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditPlan:
+    """How many people an audit needs, by test."""
+
+    rows: tuple[PlanRow, ...]
+    delta: float
+    alpha: float
+    power: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"To find it with a power of {self.power:.0%} (limit {self.delta:g}, "
+            f"level {self.alpha:g}):"
+        ]
+        for row in self.rows:
+            each = " of each group" if row.pool else ""
+            pool = f", and a reference sample of {row.pool:,} rows" if row.pool else ""
+            lines += [
+                "",
+                f"{row.test}, ratio {row.effect:.3g}: {row.people:,} people{each}{pool}",
+                "  people " + "".join(f"{n:>11,}" for n, _ in row.curve),
+                "  power  " + "".join(f"{min(p, 0.999):>11.1%}" for _, p in row.curve),
+                f"  {row.assumes}",
+            ]
+        return "\n".join(lines)
+
+
+def plan(
+    *,
+    rate: float | None = None,
+    ratio: float | None = None,
+    comparisons: int = 2,
+    pairs_per_person: float = 1.0,
+    effect: float | None = None,
+    sd: float | None = None,
+    base_error: float | None = None,
+    delta: float = 1.25,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> AuditPlan:
+    r"""Say how many people an audit needs to find an effect of a given size.
+
+    Parameters
+    ----------
+    rate, ratio, comparisons, pairs_per_person
+        For matched pairs: the rate that people get with columns of their own group (of the rarer
+        outcome), the ratio to be found, how many comparisons share the error rate (Holm), and pairs
+        of the reference sample for each person of a group.
+    effect, sd, base_error
+        For the gradient flow: the ratio to be found, and the standard deviation of a person's loss
+        ratio (loss-ratio test) or the share of wrong decisions before (error-rate test).
+    delta, alpha, power
+        The limit, the error rate, and how often the effect is to be found.
+
+    Examples
+    --------
+    >>> import likewise
+    >>> likewise.plan(rate=0.25, ratio=2.4).rows[0].people
+    123
+    """
+    check_delta(delta)
+    check_alpha(alpha)
+    if not alpha < power < 1:
+        raise InvalidSettings(f"power must lie between alpha = {alpha:g} and 1 (got {power:g}).")
+    if effect is not None and not delta < effect < math.inf:
+        raise InvalidSettings(
+            f"The effect to be found must be a number above delta = {delta:g} (got {effect:g})."
+        )
+    rows = []
+    if rate is not None or ratio is not None:
+        rows.append(_matched_pairs(rate, ratio, comparisons, pairs_per_person, delta, alpha, power))
+    if effect is not None and sd is not None:
+        rows.append(_loss_ratio(effect, sd, delta, alpha, power))
+    if effect is not None and base_error is not None:
+        rows.append(_error_rates(effect, base_error, delta, alpha, power))
+    if not rows:
+        raise InvalidSettings(
+            "Say what is to be found: rate and ratio for matched pairs (--rate 0.2 --ratio 1.5), "
+            "or effect with sd or base_error for the gradient flow (--effect 1.4 --sd 0.9)."
+        )
+    return AuditPlan(tuple(rows), delta, alpha, power)
+
+
+def _row(
+    test: str,
+    effect: float,
+    people: int,
+    power_at: Callable[[int], float],
+    assumes: str,
+    pool: int = 0,
+) -> PlanRow:
+    curve = [max(2, round(times * people)) for times in TIMES]
+    return PlanRow(test, effect, people, pool, tuple((n, power_at(n)) for n in curve), assumes)
+
+
+def _matched_pairs(
+    rate: float | None,
+    ratio: float | None,
+    comparisons: int,
+    pairs_per_person: float,
+    delta: float,
+    alpha: float,
+    power: float,
+) -> PlanRow:
+    r"""Plan for :math:`T(d) = q - d p` at the nearer limit d.
+
+    Its variance is at most :math:`(q(1-q) + d^2 p(1-p))(1/n + 1/K)`, with n people and K pairs:
+    decisions of one person with different columns are taken as unrelated.
+    """
+    if rate is None or ratio is None:
+        raise InvalidSettings("Matched pairs are planned by two numbers: rate and ratio.")
+    if not 0 < rate <= 0.5 or not 0 < ratio * rate < 1:
+        raise InvalidSettings(
+            f"rate is of the rarer outcome, above 0 and at most .5, and rate × ratio below 1 (got "
+            f"{rate:g} and {ratio:g})."
+        )
+    if 1 / delta <= ratio <= delta:
+        raise InvalidSettings(
+            f"A ratio of {ratio:g} is within the limits {1 / delta:.3g} to {delta:g}: plan for one "
+            "beyond them."
+        )
+    if comparisons < 1 or not pairs_per_person > 0:
+        raise InvalidSettings("Plan for at least one comparison, and some pairs for each person.")
+    other, limit = rate * ratio, delta if ratio > 1 else 1 / delta
+    gap = abs(other - limit * rate)
+    variance = other * (1 - other) + limit**2 * rate * (1 - rate)
+    variance *= 1 + 1 / pairs_per_person
+    z = float(ndtri(1 - alpha / (2 * comparisons)))
+    people = max(20, whole(variance * ((z + float(ndtri(power))) / gap) ** 2))
+    return _row(
+        "matched pairs",
+        ratio,
+        people,
+        lambda n: float(ndtr(gap / math.sqrt(variance / n) - z)),
+        f"Rates {rate:.1%} and {other:.1%}, {comparisons} comparisons, {pairs_per_person:g} pairs "
+        f"a person; {MATCHED:.0%} of the reference sample finds a partner.",
+        pool=math.ceil(2 * people * pairs_per_person / MATCHED),
+    )
+
+
+def _loss_ratio(effect: float, sd: float, delta: float, alpha: float, power: float) -> PlanRow:
+    if not 0 < sd < math.inf:
+        raise InvalidSettings(f"sd is a positive number (got {sd:g}).")
+    return _row(
+        "loss ratio",
+        effect,
+        normal_rows(effect, delta, sd, alpha, power),
+        lambda n: normal_power(n, effect, delta, sd, alpha),
+        f"A person's loss ratio has standard deviation {sd:g}; the metric is taken as given.",
+    )
+
+
+def _error_rates(
+    effect: float, base_error: float, delta: float, alpha: float, power: float
+) -> PlanRow:
+    if not 0 < base_error < 1 or effect * base_error > 1:
+        raise InvalidSettings(
+            f"base_error lies between 0 and 1, and effect × base_error is at most 1 (got "
+            f"{base_error:g} and {effect:g})."
+        )
+    return _row(
+        "error-rate ratio",
+        effect,
+        mid_p_rows(effect, delta, base_error, alpha, power),
+        lambda n: mid_p_power(n, effect, delta, base_error, alpha),
+        f"{base_error:.1%} are decided wrongly before; the power is that of the mid-P test.",
+    )

@@ -1,0 +1,131 @@
+"""The record builder: everything a report shows and a repeat needs, whatever the method."""
+
+import contextlib
+import datetime
+import importlib.metadata
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from likewise.data.notes import data_notes
+from likewise.method import BoundMethod, Finding
+from likewise.record import DataRecord, ModelRecord, Record
+from likewise.report.text import sentence
+from likewise.stats.frame import TraitLevels
+from likewise.verdict import Verdict
+
+LIBRARIES = ("likewise", "numpy", "scipy", "scikit-learn", "torch")
+
+
+def build_record(
+    bound: BoundMethod,
+    verdict: Verdict,
+    findings: Sequence[Finding],
+    *,
+    warnings: tuple[str, ...] = (),
+    command: str = "",
+    seconds: float = 0.0,
+) -> Record:
+    """Put everything into the record; the sentence is made of it."""
+    settings = bound.settings
+    parts = joined([verdict.record, *(finding.record for finding in findings)])
+    skipped = parts.pop("skipped", ())
+    parts.setdefault("rows", {"n": bound.setup.survey.n})
+    record = Record(
+        likewise_version=importlib.metadata.version("likewise"),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        verdict=verdict.name,
+        sentence="",
+        reason=verdict.reason,
+        causes=verdict.causes,
+        method=bound.name,
+        paper=settings.paper,
+        delta=settings.delta,
+        alpha=settings.alpha,
+        # What checks found about the result comes before what stands out in the data.
+        notes=(*(w for finding in findings for w in finding.notes), *parts.pop("notes", ())),
+        warnings=warnings,
+        skipped=(*skipped, *(words for finding in findings for words in finding.skipped)),
+        model=model_record(bound),
+        data=data_record(bound),
+        settings=settings,
+        settings_hash=settings.hash,
+        command=command,
+        versions=versions(),
+        seconds={"total": seconds},
+        **parts,
+    )
+    return record.model_copy(update={"sentence": sentence(record)})
+
+
+def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join parts of a record: tuples one after another, dictionaries into one.
+
+    Fields of a part that the method began are completed: given as a dictionary.
+    """
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            if name not in whole:
+                whole[name] = value
+            elif isinstance(whole[name], pydantic.BaseModel):
+                whole[name] = whole[name].model_copy(update=value)
+            elif isinstance(value, dict):
+                whole[name] = {**whole[name], **value}
+            else:
+                whole[name] = whole[name] + value
+    return whole
+
+
+def model_record(bound: Any) -> ModelRecord:
+    """Describe the model."""
+    card, performance = bound.model.card, bound.performance
+    given = bound.setup.given
+    return ModelRecord(
+        name=Path(given).name if isinstance(given, str | Path) else "",
+        kind=card.kind,
+        task=card.task,
+        output=card.output,
+        classes=tuple(map(str, bound.classes)),
+        n_features=len(bound.people.features),
+        sha256=card.fingerprint,
+        balanced_accuracy=math.nan if performance is None else performance.balanced_accuracy,
+        auc=math.nan if performance is None or not bound.classes else performance.auc,
+    )
+
+
+def data_record(bound: Any) -> DataRecord:
+    """Describe the people."""
+    survey, people = bound.survey, bound.people
+    levels = {name: TraitLevels.of(counts) for name, counts in survey.traits.items()}
+    labels = survey.labels if bound.classes else {}
+    return DataRecord(
+        source=bound.source.name,
+        n=survey.n,
+        features=tuple(people.features),
+        label=bound.settings.columns.label or "",
+        classes=dict(sorted((str(value), count) for value, count in labels.items())),
+        protected={
+            name: dict(sorted(zip(at.names, at.counts, strict=True), key=lambda pair: -pair[1]))
+            for name, at in levels.items()
+        },
+        missing=dict(survey.gaps),
+        dropped=dict(survey.dropped),
+        weighted=people.weight is not None,
+        notes=(*people.notes, *data_notes(survey, bound.settings.columns.may_matter)),
+        clusters=bound.clusters,
+        sha256=survey.fingerprint,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computed the result."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found

@@ -1,0 +1,109 @@
+"""Sensitivity to a hidden factor: how strong one would have to be to explain the difference."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+from scipy.special import ndtri
+from typing_extensions import override
+
+from likewise.method import Check, Finding
+from likewise.methods.matched_pairs import BoundMatchedPairs, RowKey
+from likewise.probe import PRIMARY
+from likewise.record import HiddenFactor
+from likewise.stats.decision import Decision
+from likewise.verdict import Verdict
+
+LARGEST = 100.0
+"""Odds up to which a hidden factor is looked for."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class HiddenFactors(Check):
+    """Rosenbaum's sensitivity analysis of every comparison.
+
+    A factor that nobody recorded may make one member of a pair more likely to belong to one of the
+    two groups: the odds are at most Γ to 1. It says how large Γ must be to explain the difference.
+    """
+
+    name: ClassVar[str] = "hidden_factor"
+    methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
+
+    @override
+    def read(
+        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
+    ) -> Finding:
+        decision: Decision[RowKey] = verdict.detail
+        found = []
+        for pairing in method.pairings:
+            sums = stats[PRIMARY].pairings[pairing.key].sums
+            for direction in (0, 1):
+                gammas = []
+                for measure in range(method.context.measures.deciding):
+                    row = decision.rows[pairing.key, direction, measure].assessment
+                    if row.undecided is not None or row.shown is None:
+                        continue
+                    estimate, flip = row.shown.estimate, row.shown.complement
+                    shares = sums.pair_differences(direction, measure)
+                    bias = -estimate.bias if flip else estimate.bias
+                    gammas.append(largest_odds(shares, bias, method.settings.alpha))
+                if gammas:
+                    first, second = pairing.groups[direction], pairing.groups[1 - direction]
+                    found.append(
+                        HiddenFactor(
+                            attribute=pairing.attribute,
+                            group=first,
+                            other=second,
+                            gamma=max(gammas),
+                        )
+                    )
+        return Finding({"matched_pairs": {"hidden_factor": tuple(found)}})
+
+
+def deviate(shares: Float[np.ndarray, " q"], bias: float, gamma: float) -> float:
+    r"""Return how many standard deviations the difference is beyond what hidden odds can make.
+
+    .. math::
+
+        z(\Gamma) = \frac{\sum_q w_q - b - \frac{\Gamma - 1}{\Gamma + 1} \sum_q |w_q|}
+        {\sqrt{4 \Gamma / (1 + \Gamma)^2 \sum_q w_q^2}},
+
+    mirrored where :math:`\sum_q w_q` is negative.
+
+    Parameters
+    ----------
+    shares
+        :math:`w_q`, the share of each pair in the difference.
+    bias
+        b, what redrawn attributes show.
+    gamma
+        :math:`\Gamma`, at most how many times the odds of two comparable people differ.
+    """
+    spread = math.sqrt(4 * gamma * float(shares @ shares)) / (1 + gamma)
+    total = float(shares.sum())
+    beyond = math.copysign(1.0, total) * (total - bias)
+    beyond -= (gamma - 1) / (gamma + 1) * float(np.abs(shares).sum())
+    return beyond / spread if spread else 0.0
+
+
+def largest_odds(shares: Float[np.ndarray, " q"], bias: float, alpha: float) -> float:
+    """Return the largest Γ at which the difference is still significant; 1 if it never is.
+
+    At Γ = 1 it is McNemar's test (of decisions), two-sided at level ``alpha``.
+    """
+    critical = float(ndtri(1 - alpha / 2))
+
+    def excess(logarithm: float) -> float:
+        return deviate(shares, bias, math.exp(logarithm)) - critical
+
+    if excess(0.0) <= 0:
+        return 1.0
+    end = math.log(LARGEST)
+    if excess(end) > 0:
+        return LARGEST
+    return math.exp(float(brentq(excess, 0.0, end, xtol=1e-9)))

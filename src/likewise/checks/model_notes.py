@@ -1,0 +1,189 @@
+"""Notes on model and label: labels predicted by remaining columns, trained on the pool."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, final
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+from scipy.stats import t, ttest_ind
+from typing_extensions import override
+
+from likewise.audit_data import AuditData
+from likewise.method import Check, Finding
+from likewise.methods.matched_pairs import BoundMatchedPairs
+from likewise.methods.matching import Covariates
+from likewise.methods.reference_sample import CovariateCoding, plain
+from likewise.models.base import targets
+from likewise.record import MatchedPairsRecord
+from likewise.report.formats import listed, number
+from likewise.verdict import Verdict
+
+LEVEL = 0.01
+LOWER, SAMPLE = 0.9, 10_000
+"""Part of the audited people's loss below which the reference sample's is too low, and people of
+either kind whose losses are compared."""
+
+PEOPLE = (5_000, 21)
+"""People by whom it is told whether labels are predicted, and the stream they are drawn by."""
+
+FEWEST, FOLDS, MOST_LEVELS = 200, 5, 250
+IMPROVEMENT = 0.01
+"""Part of the loss by which the remaining columns must lower it."""
+
+NAMED = 5
+"""Columns that a note names."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class TrainingPool(Check):
+    """Compares the model's loss on the reference sample with that on the people audited."""
+
+    name: ClassVar[str] = "training_pool"
+    methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
+
+    @override
+    def read(
+        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
+    ) -> Finding:
+        if not method.pool.given:
+            return Finding()
+        labels = method.pool.people.y
+        known = set(method.classes)
+        unknown = len(np.unique(labels)) < 2 or (known and not known.issuperset(labels.tolist()))
+        if method.setup.unlabelled or unknown:
+            return Finding(
+                notes=(
+                    "Not checked, for want of labels: whether the model was trained on the "
+                    "reference sample.",
+                )
+            )
+        ours, theirs = (losses(method, people) for people in (method.people, method.pool.people))
+        if not suspicious(ours, theirs):
+            return Finding()
+        return Finding(
+            warnings=(
+                f"The model's loss is {number(float(theirs.mean()))} on the reference sample and "
+                f"{number(float(ours.mean()))} on the people audited: it may have been trained on "
+                "the reference sample. Give people whom it has not seen (--pool).",
+            )
+        )
+
+
+def suspicious(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"]) -> bool:
+    """Whether losses of the reference sample are lower by a tenth, beyond chance (Welch's t)."""
+    if min(len(ours), len(theirs)) < 2 or theirs.mean() > LOWER * ours.mean():
+        return False
+    found = ttest_ind(ours, theirs, equal_var=False, alternative="greater")
+    return bool(found.pvalue < LEVEL)
+
+
+def losses(method: BoundMatchedPairs, people: AuditData) -> Float[np.ndarray, " m"]:
+    """Return the model's losses; by cluster if there are any, whose rows depend on each other."""
+    some = people.take(np.arange(0, len(people), max(1, len(people) // SAMPLE)))
+    assert some.table is not None
+    asked, _ = method.context.prepared_pool(method.model)
+    found = method.model.loss(asked(plain(some.table)), targets(some.y, method.classes))
+    unit = _units(some)
+    return np.bincount(unit, found) / np.bincount(unit)
+
+
+def _units(people: AuditData) -> Int[np.ndarray, " n"]:
+    """Return numbers of clusters, or of people."""
+    if people.cluster is None:
+        return np.arange(len(people))
+    return np.unique(people.cluster, return_inverse=True)[1].reshape(-1)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class LabelPrediction(Check):
+    """Cross-fits the label without and with the remaining columns, given factors and groups."""
+
+    name: ClassVar[str] = "label_prediction"
+    methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
+
+    @override
+    def read(
+        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
+    ) -> Finding:
+        record: MatchedPairsRecord = verdict.record["matched_pairs"]
+        differs = any(
+            row.difference_interval[0] > 0 or row.difference_interval[1] < 0
+            for row in record.comparisons
+        )
+        remaining = [name for name in method.remaining if name not in method.context.groups]
+        if not differs or not remaining or method.setup.unlabelled or method.scored:
+            return Finding()
+        gain = label_gain(method, remaining)
+        if gain < IMPROVEMENT:
+            return Finding()
+        label = method.settings.columns.label or "the label"
+        return Finding(
+            notes=(
+                f"{listed(remaining, most=NAMED)} predict {label} beyond "
+                f"{listed(method.context.keep, most=NAMED)} and the groups. A calibrated model "
+                "would also differ here; which of these columns may matter?",
+            )
+        )
+
+
+def label_gain(method: BoundMatchedPairs, remaining: Sequence[str]) -> float:
+    """Return by which part the remaining columns lower the loss of predicting the label.
+
+    0 if that is not beyond chance, by a one-sided t-test of people's losses (or of clusters').
+    """
+    people = method.sample(*PEOPLE).in_columns()
+    assert people.table is not None
+    table = plain(people.table)
+    y = targets(people.y, method.classes)
+    if len(y) < FEWEST or (method.classes and np.bincount(y).max() > len(y) - FOLDS):
+        return 0.0
+    groups = np.column_stack(
+        [np.unique(g.astype(str), return_inverse=True)[1] for g in people.protected.values()]
+    )
+    unit = _units(people)
+    losses = []
+    for columns in (method.context.keep, (*method.context.keep, *remaining)):
+        covariates = CovariateCoding.fit(columns, table, table).covariates(table)
+        known = Covariates(covariates.numeric, np.hstack([covariates.category, groups]))
+        losses.append(cross_fitted_losses(known, y, unit, bool(method.classes)))
+    without, with_them = (np.bincount(unit, loss) for loss in losses)
+    gains = without - with_them
+    error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    if not error or t.sf(float(gains.mean()) / error, len(gains) - 1) >= LEVEL:
+        return 0.0
+    return float(gains.sum() / without.sum())
+
+
+def cross_fitted_losses(
+    x: Covariates, y: Shaped[np.ndarray, " n"], unit: Int[np.ndarray, " n"], classes: bool
+) -> Float[np.ndarray, " n"]:
+    """Return each person's loss (log loss, or squared error) under gradient boosting without them.
+
+    Rows of one unit are in one fold.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    features = np.column_stack([x.numeric, np.minimum(x.category, MOST_LEVELS).astype(np.float64)])
+    fold = (np.random.default_rng(0).permutation(int(unit.max()) + 1) % FOLDS)[unit]
+    losses = np.zeros(len(y))
+    for k in range(FOLDS):
+        held = fold == k
+        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+        fitted = kind(
+            max_iter=60,
+            max_leaf_nodes=8,
+            early_stopping=False,
+            categorical_features=np.arange(features.shape[1]) >= x.numeric.shape[1],
+            random_state=0,
+        ).fit(features[~held], y[~held])
+        if not classes:
+            losses[held] = (fitted.predict(features[held]) - y[held]) ** 2
+            continue
+        p = np.full((held.sum(), int(y.max()) + 1), 1e-3)
+        p[:, fitted.classes_] = fitted.predict_proba(features[held])
+        losses[held] = -np.log(np.clip(p[np.arange(len(p)), y[held]], 1e-3, 1))
+    return losses

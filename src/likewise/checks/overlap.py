@@ -1,0 +1,136 @@
+"""Overlap: who has no comparable people and is left out."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, final
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from likewise.method import Check, Finding
+from likewise.methods.matched_pairs import BoundMatchedPairs, PairContext, Pairing
+from likewise.methods.matching import Covariates
+from likewise.methods.reference_sample import CovariateCoding
+from likewise.models.base import Model
+from likewise.probe import Block, Measured, Subsample
+from likewise.record import MatchedPairsRecord
+from likewise.report.formats import number
+from likewise.verdict import Verdict
+
+NOTED = 0.05
+"""Share of a group that is left out from which on it is described."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OverlapStats:
+    """Sums of what may matter, by pair of groups.
+
+    Of every number and every value of a category: how often it is known, its sum and its sum of
+    squares, by group (first axis) and by who is compared (second axis: with overlap, without, and
+    with a propensity that is clipped).
+    """
+
+    n: int
+    sums: Mapping[str, Float[np.ndarray, "2 3 k 3"]]
+
+    def __add__(self, other: "OverlapStats") -> "OverlapStats":
+        return OverlapStats(self.n + other.n, {k: v + other.sums[k] for k, v in self.sums.items()})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OverlapProbe:
+    """Everyone with and without overlap, described by the columns that may matter."""
+
+    context: PairContext
+    pairings: tuple[Pairing, ...]
+    name: str = "overlap"
+    subsample: Subsample | None = None
+    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def measure(self, model: Model, block: Block) -> Measured:
+        """Sum over the people of a block."""
+        asked = self.context.asked(model, block)
+        x = indicators(self.context.coding, asked.covariates)
+        known = ~np.isnan(x)
+        terms = np.stack([known, np.where(known, x, 0.0), np.where(known, x, 0.0) ** 2], axis=2)
+        found = {}
+        for pairing in self.pairings:
+            people = asked.located(block, pairing)
+            place = np.where(np.isin(people.rows, asked.plan(block, pairing).people), 0, 1)
+            place[people.clipped] = 2
+            sums = np.zeros((2, 3, *terms.shape[1:]))
+            np.add.at(sums, (people.second.astype(np.int64), place), terms[people.rows])
+            found[pairing.key] = sums
+        return Measured(OverlapStats(len(asked), found))
+
+
+def indicators(coding: CovariateCoding, people: Covariates) -> Float[np.ndarray, "n k"]:
+    """Return numbers as they are, and a column of zeros and ones for each value of a category."""
+    columns = [people.numeric]
+    for codes, levels in zip(people.category.T, coding.levels.values(), strict=True):
+        columns.append(np.eye(len(levels) + 2)[codes])
+    return np.column_stack(columns)
+
+
+def indicator_names(coding: CovariateCoding) -> list[tuple[str, str]]:
+    """Return the column, and the value if it is a category, of each of the `indicators`."""
+    names = [(name, "") for name in coding.numeric]
+    for name, levels in coding.levels.items():
+        values = [*map(str, levels), "a value that nobody comparable has", "missing"]
+        names += [(name, value) for value in values]
+    return names
+
+
+def largest_difference(
+    coding: CovariateCoding, kept: Float[np.ndarray, "k 3"], left: Float[np.ndarray, "k 3"]
+) -> str:
+    """Say in which column people who are left out differ most, in standard deviations."""
+    both = np.stack([left, kept])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = both[:, :, 1] / both[:, :, 0]
+        spread = np.sqrt((both[:, :, 2] / both[:, :, 0] - mean**2).clip(0).mean(axis=0))
+        gap = np.nan_to_num(np.abs(mean[0] - mean[1]) / spread, nan=0.0)
+    if not gap.any():
+        return ""
+    at = int(gap.argmax())
+    name, value = indicator_names(coding)[at]
+    if not value:
+        return f"{name} ({number(mean[0, at])} on average against {number(mean[1, at])})"
+    return f"{name} ({value} {100 * mean[0, at]:.0f} % against {100 * mean[1, at]:.0f} %)"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Overlap(Check):
+    """Describes who is left out of the leading comparisons, for want of comparable people."""
+
+    name: ClassVar[str] = "overlap"
+    methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
+
+    @override
+    def probes(self, method: BoundMatchedPairs) -> Iterator[OverlapProbe]:
+        yield OverlapProbe(method.context, method.pairings)
+
+    @override
+    def read(
+        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
+    ) -> Finding:
+        record: MatchedPairsRecord = verdict.record["matched_pairs"]
+        notes = []
+        for row in record.leading_by_attribute:
+            left_out = row.without_overlap + row.clipped
+            if left_out < max(1, NOTED * row.people):
+                continue
+            pairing, direction, _ = method.located(row)
+            compared, without, clipped = stats["overlap"].sums[pairing.key][direction]
+            kept, left = compared + clipped, without
+            if row.clipped:
+                kept, left = compared, without + clipped
+            most = largest_difference(method.context.coding, kept, left)
+            differ = f" Most of all they differ in {most}." if most else ""
+            notes.append(
+                f"{left_out:,} of {row.people:,} people with {row.attribute} = {row.group} have no "
+                f"comparable people of {row.attribute} = {row.other}, and are left out.{differ}"
+            )
+        return Finding(notes=tuple(notes))

@@ -1,0 +1,142 @@
+"""Distributionally robust fairness within reach: one budget of fair distance for everybody."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar, final
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from typing_extensions import override
+
+from likewise.audit_data import AuditData
+from likewise.checks.reach_crosscheck import search_beside
+from likewise.method import Check, Finding
+from likewise.methods.perturb_probe import PerturbStats
+from likewise.methods.perturbation import BoundPerturbation
+from likewise.methods.reach import NUMBERS, BoundReach, candidate_losses
+from likewise.record import Measure
+from likewise.stats.robust_fairness import RobustValue, robust_fairness
+from likewise.stats.sample import Design
+from likewise.verdict import Verdict
+
+MEASURE = "distributionally_robust_fairness"
+
+SAMPLE = (1000, 3)
+"""People on whom the value is computed."""
+
+COARSE = np.geomspace(1 / 30, 30, 25)
+"""How far people are first sent off the free directions, in units of what the budget allows."""
+
+FINE = np.geomspace(0.8, 1.25, 9)
+"""And how far after that, in units of what suited each of them best."""
+
+PROBE = 0.5
+"""Length of the probes for a model without gradients, in standardised features."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Robust(Check):
+    r"""How far the mean loss can rise if people move by little.
+
+    Parameters
+    ----------
+    epsilon
+        The mean :math:`d_x^2` that people may be moved by, besides what is free.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = ("perturbation",)
+    name: ClassVar[str] = "robust"
+    default: ClassVar[bool] = False
+
+    epsilon: float = 0.01
+
+    @override
+    def read(
+        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
+    ) -> Finding:
+        if not method.metric.quadratic:
+            return Finding()
+        rows = method.drawn(*SAMPLE)
+        found = robust_value(
+            search_beside(method).bind(method.model, method.metric),
+            method.people.take(rows),
+            method.x[rows],
+            method.y[rows],
+            self.epsilon,
+            method.settings.alpha,
+        )
+        lower, upper = found.interval
+        measure = Measure(name=MEASURE, value=found.value, lower=lower, upper=upper, n=found.n)
+        return Finding({"measures": (measure,)})
+
+
+def robust_value(
+    bound: BoundReach,
+    people: AuditData,
+    x: Float[np.ndarray, "n d"],
+    y: Shaped[np.ndarray, " n"],
+    epsilon: float,
+    alpha: float,
+) -> RobustValue:
+    r"""Return the distributionally robust fairness value (Definition 2.1), within the reach.
+
+    The mean loss can rise by this much if people move by a mean squared fair distance of
+    :math:`\epsilon`, and along free directions anywhere within reach. Everyone's worst place
+    within reach is searched for, and steps of many lengths lead on from there, where the loss
+    rises most for the fair distance it costs; what the search misses makes the value smaller.
+    """
+    design = Design.make(len(x), people.weight, people.cluster)
+    worst = bound(x, y).x
+    step = _uphill(bound, worst, y)
+    far = np.tile(np.sqrt(epsilon) * np.array([0.0, *COARSE]), (len(x), 1))
+    loss, cost = _along(bound, x, y, worst, step, far)
+    lam = robust_fairness(loss, cost, epsilon, design=design).lam
+    best = (loss - lam * cost).argmax(axis=1)
+    far = np.hstack([np.zeros((len(x), 1)), far])[np.arange(len(x)), best, None] * FINE
+    more = _along(bound, x, y, worst, step, far)
+    loss, cost = np.hstack([loss, more[0]]), np.hstack([cost, more[1]])
+    return robust_fairness(loss, cost, epsilon, design=design, alpha=alpha)
+
+
+def _along(
+    bound: BoundReach,
+    x0: Float[np.ndarray, "n d"],
+    y: Shaped[np.ndarray, " n"],
+    worst: Float[np.ndarray, "n d"],
+    step: Float[np.ndarray, "n d"],
+    far: Float[np.ndarray, "n m"],
+) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
+    """Return losses and costs where people are, and some distances beyond their worst places."""
+    n, d = x0.shape
+    size = max(1, NUMBERS // (d * far.shape[1]))
+    losses, costs = [], []
+    for rows in np.split(np.arange(n), np.arange(size, n, size)):
+        x = worst[rows, None] + far[rows][:, :, None] * step[rows, None]
+        x = np.concatenate([x0[rows, None], x], axis=1)
+        losses.append(candidate_losses(bound.model, x, y[rows]))
+        home = np.repeat(x0[rows], x.shape[1], axis=0)
+        cost = bound.metric.squared_distance(x.reshape(len(home), d), home)
+        costs.append(cost.reshape(len(rows), -1))
+    return np.concatenate(losses), np.concatenate(costs)
+
+
+def _uphill(
+    bound: BoundReach, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+) -> Float[np.ndarray, "n d"]:
+    r"""Return :math:`\Sigma^{+} g`, of fair length one; zero where the loss does not change.
+
+    The gradient g of a model that has none is estimated from fixed random directions.
+    """
+    if bound.model.card.differentiable:
+        slope = bound.model.loss_gradient(x, y)
+    else:
+        d = x.shape[1]
+        drawn = np.random.default_rng(0).normal(size=(bound.budget, d))
+        units = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        loss = candidate_losses(bound.model, x[:, None] + PROBE * units, y)
+        here = candidate_losses(bound.model, x[:, None], y)
+        slope = (loss - here) / PROBE @ units * (d / bound.budget)
+    way = bound.metric.function(lambda e: np.where(e > 0, 1 / np.maximum(e, 1e-300), 0.0), slope)
+    length = np.sqrt(bound.metric.squared_distance(way, np.zeros_like(way)))[:, None]
+    return np.where(length > 0, way / np.maximum(length, 1e-300), 0.0)

@@ -1,0 +1,305 @@
+"""Subgroups that nobody named: found on some people, judged on others, with error control."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, final
+
+import numpy as np
+from jaxtyping import Float, Int
+from typing_extensions import override
+
+from likewise.checks.column_choice import VariantStats, leading_rows
+from likewise.checks.overlap import indicator_names, indicators
+from likewise.method import Check, Finding
+from likewise.methods.matched_pairs import (
+    AskedBlock,
+    BoundMatchedPairs,
+    PairContext,
+    Pairing,
+    find_pairs,
+)
+from likewise.methods.matching import Covariates
+from likewise.methods.pair_stats import LocatedPeople, PairProbe
+from likewise.methods.reference_sample import CovariateCoding
+from likewise.models.base import Model
+from likewise.probe import Block, Measured, Subsample
+from likewise.record import RateComparison, SubgroupRecord
+from likewise.stats.decision import assess
+from likewise.verdict import Verdict
+
+FEWEST = 200
+"""People among whom subgroups are looked for, at least."""
+
+DEPTH, LEAST = 3, 50
+"""Depth of the tree, and fewest people of a leaf."""
+
+PEOPLE, POOL = 4_000, 4_000
+"""About how many people of each group are looked at, and judged, and their reference samples."""
+
+NEIGHBOURS, REDRAWS = 10, 10
+FOUND, JUDGED = "subgroups: found", "subgroups: judged"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SubgroupTree:
+    """A shallow regression tree that was grown on some people, to be judged on others."""
+
+    coding: CovariateCoding
+    tree: Any
+
+    @classmethod
+    def grow(
+        cls,
+        coding: CovariateCoding,
+        people: Covariates,
+        target: Float[np.ndarray, " n"],
+        weight: Float[np.ndarray, " n"],
+        seed: int,
+    ) -> "SubgroupTree":
+        """Grow a tree whose leaves differ in ``target``."""
+        from sklearn.tree import DecisionTreeRegressor
+
+        least = max(LEAST, len(people) // 20)
+        tree = DecisionTreeRegressor(max_depth=DEPTH, min_samples_leaf=least, random_state=seed)
+        return cls(coding, tree.fit(_features(coding, people), target, sample_weight=weight))
+
+    def leaf(self, people: Covariates) -> Int[np.ndarray, " n"]:
+        """Return everyone's leaf, by its number among the nodes."""
+        if not len(people):
+            return np.zeros(0, dtype=np.int64)
+        return self.tree.apply(_features(self.coding, people))
+
+    def leaves(self) -> dict[int, str]:
+        """Return the leaves, and who is in them."""
+        grown, found, names = self.tree.tree_, {}, indicator_names(self.coding)
+
+        def words(k: int, low: float, high: float) -> str:
+            name, value = names[k]
+            if value:
+                return f"{name} {'' if low > 0 else 'not '}{value}"
+            ends = [f"{name} > {low:.4g}"] * (low > -np.inf)
+            return " and ".join([*ends, *[f"{name} ≤ {high:.4g}"] * (high < np.inf)])
+
+        def descend(node: int, ends: dict[int, tuple[float, float]]) -> None:
+            k, limit = int(grown.feature[node]), float(grown.threshold[node])
+            if k < 0:
+                said = [words(j, *ends[j]) for j in sorted(ends)]
+                found[node] = ", ".join(said) or "everyone"
+                return
+            low, high = ends.get(k, (-np.inf, np.inf))
+            descend(int(grown.children_left[node]), {**ends, k: (low, min(high, limit))})
+            descend(int(grown.children_right[node]), {**ends, k: (max(low, limit), high)})
+
+        descend(0, {})
+        return found
+
+
+def _features(coding: CovariateCoding, people: Covariates) -> Float[np.ndarray, "n k"]:
+    # A missing number is below all others.
+    return np.nan_to_num(indicators(coding, people), nan=-1e30)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Changes:
+    """What trees are grown from, by pair of groups: one row a person.
+
+    Columns: direction, weight, numbers and categories that may matter, changes of the measures.
+    """
+
+    n: int
+    rows: Mapping[str, Float[np.ndarray, "n k"]]
+
+    def __add__(self, other: "Changes") -> "Changes":
+        both = {key: np.vstack([rows, other.rows[key]]) for key, rows in self.rows.items()}
+        return Changes(self.n + other.n, both)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FindProbe:
+    """The changes of one half of the people, through pairs of one half of the reference sample."""
+
+    context: PairContext
+    pairings: tuple[Pairing, ...]
+    name: str = FOUND
+    subsample: Subsample | None = None
+    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def measure(self, model: Model, block: Block) -> Measured:
+        """Measure by how much each person's rates change."""
+        asked = self.context.asked(model, block)
+        found = {}
+        for pairing in self.pairings:
+            plan = asked.plan(block, pairing)
+            own, other = plan.answers(asked.ask, len(self.context.measures.names))
+            people = asked.covariates.take(plan.people)
+            known = (plan.part // 2, plan.weight, people.numeric, people.category)
+            found[pairing.key] = np.column_stack([*known, plan.mean(other - own)])
+        return Measured(Changes(len(asked), found))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class JudgeProbe:
+    """The comparison of the other half of the people, leaf by leaf, through pairs of their own."""
+
+    context: PairContext
+    pairing: Pairing
+    tree: SubgroupTree
+    subsample: Subsample | None = None
+    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its name among the sums."""
+        return f"{JUDGED} {self.pairing.attribute}"
+
+    def measure(self, model: Model, block: Block) -> Measured:
+        """Compare everyone once, and sum by leaf."""
+        asked = self.context.asked(model, block)
+        people = asked.located(block, self.pairing)
+        leaf = np.full(len(asked), -1)
+        leaf[people.rows] = self.tree.leaf(asked.covariates.take(people.rows))
+        comparisons: Any = self._by_leaf(asked, people, leaf, self.pairing.comparison)
+        redraws = [self._by_leaf(asked, people, leaf, probe) for probe in self.pairing.redraws]
+        return Measured(
+            VariantStats(
+                len(asked),
+                comparisons,
+                {key: tuple(one[key] for one in redraws) for key in comparisons},
+                dict.fromkeys(comparisons, self.pairing.design.undecided),
+            )
+        )
+
+    def _by_leaf(
+        self,
+        asked: AskedBlock,
+        people: LocatedPeople,
+        leaf: Int[np.ndarray, " n"],
+        probe: PairProbe,
+    ) -> dict[str, Any]:
+        plan = probe.plan(people)
+        own, other = plan.answers(asked.ask, len(self.context.measures.names))
+        rows = leaf[plan.person]
+        found: dict[str, Any] = {}
+        for node in self.tree.leaves():
+            some = plan.take(leaf[plan.people] == node)
+            here = people.take(leaf[people.rows] == node)
+            sizes = [np.bincount(here.second[who], minlength=2) for who in (..., here.clipped)]
+            some = dataclasses.replace(some, group_size=sizes[0], group_clipped=sizes[1])
+            answers = own[rows == node], other[rows == node]
+            if probe.redraw is None:
+                sums: Any = probe.sums(some, *answers, weighted=people.weight is not None)
+            else:
+                sums = probe.redraw_sums(some, *answers)
+            found[str(node)] = sums
+        return found
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Subgroups(Check):
+    """A shallow tree on the changes of one half of the people, and its leaves on the other half.
+
+    Leaves are described by the columns that may matter, and judged as the verdict is, by pairs
+    that the tree has not seen, all of them together (Bonferroni).
+    """
+
+    name: ClassVar[str] = "subgroups"
+    methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
+
+    @override
+    def follow_up(
+        self, stats: Mapping[str, Any], method: BoundMatchedPairs
+    ) -> Iterator[FindProbe | JudgeProbe]:
+        if any(name.startswith(JUDGED) for name in stats):
+            return
+        rows = leading_rows(method.judge(stats).record["matched_pairs"])
+        first = FOUND not in stats
+        trees = {} if first else dict(_trees(method, stats, rows))
+        wanted = {method.located(row)[0].key for row in rows if first or trees[row.attribute]}
+        if not wanted:
+            return
+        half = method.sampled(
+            FOUND if first else JUDGED,
+            people=PEOPLE,
+            pool=POOL,
+            half=0 if first else 1,
+            redraws=0 if first else REDRAWS,
+            neighbours=NEIGHBOURS,
+        )
+        (bound,) = find_pairs([half], wanted)
+        if first:
+            yield FindProbe(bound.context, bound.pairings)
+            return
+        for pairing in bound.pairings:
+            tree = trees[pairing.attribute]
+            assert tree is not None
+            yield JudgeProbe(bound.context, pairing, tree)
+
+    @override
+    def read(
+        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
+    ) -> Finding:
+        rows = leading_rows(verdict.record["matched_pairs"])
+        trees = dict(_trees(method, stats, rows))
+        found = [
+            leaf
+            for row in rows
+            if (tree := trees[row.attribute]) is not None
+            for leaf in judged_leaves(method, row, tree, stats[f"{JUDGED} {row.attribute}"])
+        ]
+        few = [attribute for attribute, tree in trees.items() if tree is None]
+        skipped = (f"subgroups by {', '.join(few)} (too few people)",) if few else ()
+        return Finding({"subgroups": tuple(found)}, skipped=skipped)
+
+
+def _trees(
+    method: BoundMatchedPairs, stats: Mapping[str, Any], rows: Sequence[RateComparison]
+) -> Iterator[tuple[str, SubgroupTree | None]]:
+    """Yield the tree of each attribute's leading comparison; none if people are too few."""
+    coding = method.context.coding
+    ends = np.cumsum([2, len(coding.numeric), len(coding.levels)])
+    for row in rows:
+        pairing, direction, measure = method.located(row)
+        known: Float[np.ndarray, "n k"] = stats[FOUND].rows[pairing.key]
+        some = known[known[:, 0] == direction]
+        if len(some) < FEWEST:
+            yield row.attribute, None
+            continue
+        role, numeric, category, change = np.split(some, ends, axis=1)
+        people = Covariates(numeric, category.astype(np.int64))
+        seed = method.settings.seed
+        tree = SubgroupTree.grow(coding, people, change[:, measure], role[:, 1], seed)
+        yield row.attribute, tree
+
+
+def judged_leaves(
+    method: BoundMatchedPairs, row: RateComparison, tree: SubgroupTree, stats: VariantStats
+) -> list[SubgroupRecord]:
+    """Judge every leaf by the outcome that was tested; all of them together by Bonferroni."""
+    rule, leaves = method.rule(method.located(row)[2]), tree.leaves()
+    kind = "ratio" if rule.kind == "rate" else rule.kind
+    rule = dataclasses.replace(rule, kind=kind, alpha=rule.alpha / len(leaves))
+    found = []
+    for node, words in leaves.items():
+        compared = stats.compared(str(node), method, row)
+        assessed = assess(compared, rule)
+        value, ends, beyond = math.nan, (math.nan, math.nan), -math.inf
+        if assessed.shown is not None:
+            estimate, ends = assessed.shown.estimate, assessed.shown.interval
+            value, beyond = estimate.difference, max(ends[0], -ends[1])
+            if kind == "ratio":
+                value = max(estimate.ratio, 0.0)
+                beyond = max(ends[0], 1 / ends[1] if ends[1] else math.inf)
+        record = SubgroupRecord(
+            attribute=row.attribute,
+            words=words,
+            n=compared.kept,
+            estimate=value,
+            lower_bound=ends[0],
+            upper_bound=ends[1],
+            p_adjusted=min(1.0, len(leaves) * assessed.p_value),
+            found=assessed.outside and assessed.undecided is None,
+        )
+        found.append((not record.found, -beyond, words, record))
+    return [record for *_, record in sorted(found, key=lambda one: one[:3])]

@@ -1,0 +1,127 @@
+"""Where an audit runs, as ``--run`` names it, and the journal it can be resumed from."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from likewise.cli.exits import say
+from likewise.errors import InvalidSettings
+
+MANY = 200_000
+"""Above this many rows an audit runs in processes and keeps a journal without being asked."""
+
+LARGE = 4 * 2**20
+"""Smaller text files than this (in bytes) cannot hold that many rows worth counting."""
+
+WAYS = re.compile(
+    r"(?P<way>inline|threads|processes|ray)(:(?P<what>[^,]+))?(,(?P<memory>[^,]+))?", re.ASCII
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """Threads of this process, other processes, or a Ray cluster; and the memory they may take.
+
+    Parameters
+    ----------
+    way
+        ``inline``, ``threads``, ``processes`` or ``ray``; nothing leaves the choice to the audit.
+    count
+        Threads, processes or actors; none is as many as there are cores.
+    address
+        Of the Ray cluster; ``local`` begins one here.
+    memory
+        What all together may take.
+    resume
+        Whether to continue an interrupted audit.
+    """
+
+    way: str = ""
+    count: int = 0
+    address: str = "local"
+    memory: str | None = None
+    resume: bool = False
+
+    @classmethod
+    def parse(cls, text: str | None, *, resume: bool = False) -> "RunOptions":
+        """Read ``threads:4``, ``processes:4,8GB``, ``ray:ADDRESS`` and the like."""
+        if text is None:
+            return cls(resume=resume)
+        found = WAYS.fullmatch(text.strip())
+        way, what = (found["way"], found["what"]) if found else ("", None)
+        counted = way in ("threads", "processes") and (what is None or what.isdecimal())
+        counted = counted and (way, what) != ("threads", "0")
+        if found is None or not (counted or way == "ray" or (way == "inline" and what is None)):
+            raise InvalidSettings(
+                f"--run {text!r} names no place. Write inline, threads:4, processes:4, ray:4 or "
+                "ray:4@ADDRESS, and a limit of memory after a comma: processes:4,8GB."
+            )
+        if way == "ray":
+            count, sign, address = (what or "").rpartition("@")
+            if not sign and address.isdecimal():
+                count, address = address, ""
+            return cls(way, int(count or 0), address or "local", found["memory"], resume)
+        count = 1 if way == "inline" else os.cpu_count() or 1 if what is None else int(what)
+        return cls(way, count, memory=found["memory"], resume=resume)
+
+    def settled(self, paths: Sequence[str | Path], csv: Any = None) -> "RunOptions":
+        """Return how to run: as asked for, or in processes if rows are many."""
+        if self.way or self.resume or _rows(paths, csv) <= MANY:
+            return self
+        return dataclasses.replace(self, way="processes", count=os.cpu_count() or 1)
+
+    @property
+    def keeps_journal(self) -> bool:
+        """Whether finished blocks are kept on disk."""
+        return self.way in ("processes", "ray") or self.resume or self.memory is not None
+
+    def executor(self) -> Any:
+        """Return where blocks are measured."""
+        from likewise.run.executors import Inline, Threads, parse_memory
+
+        memory = None if self.memory is None else parse_memory(self.memory)
+        if self.way == "ray":
+            from likewise.run.ray_pool import Ray
+
+            return Ray(self.address, self.count or None, max_memory=memory)
+        if self.way == "processes" and self.count:
+            from likewise.run.process_pool import Processes
+
+            return Processes(self.count, max_memory=memory)
+        if self.way == "inline":
+            return Inline(max_memory=memory)
+        return Threads(self.count or None, max_memory=memory)
+
+    def store(self, folder: Path | None) -> Any:
+        """Return the folder where finished blocks are kept, continued if that was asked for."""
+        from likewise.run.journal import Folder, Memory
+
+        if folder is None:
+            return Memory()
+        if self.resume and not Folder(folder).begun():
+            say(f"There is no unfinished audit in {str(folder)!r}: this one begins anew.")
+            return Folder(folder)
+        return Folder(folder, self.resume)
+
+    def folder(self, outputs: Sequence[Path]) -> Path | None:
+        """Return where the journal is, if one is kept: beside what is written."""
+        if not self.keeps_journal:
+            return None
+        first = next(iter(outputs), None)
+        if first is None:
+            return Path("likewise.journal")
+        return first.with_name(first.name + ".journal")
+
+
+def _rows(paths: Sequence[str | Path], csv: Any) -> int:
+    """Count the rows of files, unless they are too small to matter."""
+    from likewise.data.rows import expand, is_parquet, open_rows, size_of
+
+    found = expand(paths)
+    # The footer of a Parquet file knows its rows; text must be read to count them.
+    if all(is_parquet(path) for path in found) or sum(map(size_of, found)) > LARGE:
+        return open_rows([str(path) for path in paths], csv=csv).n_rows
+    return 0

@@ -1,0 +1,537 @@
+"""Encoders: from a table to features, by standardised numbers and one feature a level."""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import override
+
+from likewise.audit_data import GAP
+from likewise.data.columns import (
+    TEXT,
+    Bins,
+    Names,
+    Roles,
+    check_finite,
+    check_names,
+    complete_rows,
+    days,
+    holds_dates,
+    kind,
+    numbers,
+    require,
+    without_dictionary,
+)
+from likewise.data.rows import open_rows
+from likewise.errors import InvalidData, InvalidFile
+from likewise.files import read_whole, write_whole
+from likewise.settings.sections import Csv
+
+Level = bool | int | float | str
+MOST_LEVELS = 1000
+
+
+class Column(BaseModel, abc.ABC):
+    """What was learned about one column from the training data."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    name: str
+
+    @property
+    @abc.abstractmethod
+    def features(self) -> tuple[str, ...]:
+        """Names of the features it becomes."""
+
+    @property
+    @abc.abstractmethod
+    def holds(self) -> str:
+        """What the column holds: numbers, text or true/false."""
+
+    @abc.abstractmethod
+    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        """Turn a column of a table, without missing values, into features."""
+
+    @abc.abstractmethod
+    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        """Turn features back into an Arrow column, in the original units."""
+
+    @abc.abstractmethod
+    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        """Return the factors and the offset that turn features into the original number."""
+
+    def check_kind(self, column: Any) -> None:
+        """Refuse a column that holds another kind of value than in the training data."""
+        found = kind(column.type)
+        if found != self.holds and not (found == "true/false" and self.holds == "numbers"):
+            raise InvalidData(
+                f"Column {self.name!r} holds {found}, but the encoder was fitted on {self.holds}."
+            )
+
+
+class NumberColumn(Column):
+    r"""A column of numbers, standardised: :math:`(v - \text{mean}) / \text{scale}`.
+
+    Parameters
+    ----------
+    mean, scale
+        Mean and standard deviation (dividing by n) of the training data.
+    gaps
+        Whether values were missing. They are at the mean, and a second feature is 1.
+    integer
+        Whether it held whole numbers, so that decoded values are rounded.
+    date
+        If it held dates or times, their type (``text`` like 2020-12-31); they count in days since
+        1970.
+    constant
+        Whether it held a single value; its scale is then 1.
+    """
+
+    kind: Literal["number"] = "number"
+    mean: float
+    scale: Annotated[float, Field(gt=0)]
+    integer: bool = False
+    constant: bool = False
+    gaps: bool = False
+    date: Literal["", "text", "date32[day]", "timestamp[us]"] = ""
+
+    @classmethod
+    def fit(cls, name: str, column: Any) -> "NumberColumn":
+        """Learn mean and standard deviation of the values that are there."""
+        every = numbers(name, column) if kind(column.type) == "numbers" else days(column)
+        seen = every[~np.isnan(every)]
+        if not len(seen):
+            raise InvalidData(f"Column {name!r} has no value at all. Ignore it (--ignore).")
+        check_finite(name, seen)
+        constant = bool((seen == seen[0]).all())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = (seen[0], 1.0) if constant else (seen.mean(), seen.std())
+        if not (np.isfinite(mean) and 0 < scale < np.inf):
+            raise InvalidData(f"Column {name!r} has numbers too large or small: rescale it.")
+        return cls(
+            name=name,
+            mean=float(mean),
+            scale=float(scale),
+            integer=not (pa.types.is_floating(column.type) or pa.types.is_timestamp(column.type)),
+            date=_date_type(column.type),
+            constant=constant,
+            gaps=len(seen) < len(every),
+        )
+
+    @property
+    @override
+    def features(self) -> tuple[str, ...]:
+        return (self.name, self.name + GAP) if self.gaps else (self.name,)
+
+    @property
+    @override
+    def holds(self) -> str:
+        return {"": "numbers", "text": "text"}.get(self.date, "dates")
+
+    @override
+    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        seen = days(column) if self.date else numbers(self.name, column)
+        check_finite(self.name, seen)
+        x = ((seen - self.mean) / self.scale)[:, None]
+        if not self.gaps:
+            return x
+        gone = np.isnan(x)
+        return np.hstack([np.where(gone, 0.0, x), gone])
+
+    @override
+    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        return np.array([self.scale, 0.0][: len(self.features)]), self.mean
+
+    @override
+    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        off, mean = x[:, 0] * self.scale, self.mean
+        values = np.rint(off + mean).astype(int) if self.integer else self._unrounded(off)
+        if self.date:
+            exact = (1, "D") if self.integer else (86_400_000_000, "us")
+            values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
+        if self.date == "text":
+            values = values.astype(str).astype(object)
+        return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _unrounded(self, off: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Return the number so far off the mean, as it was before it was rounded there and back.
+
+        Trees ask on which side of a number another lies, to the last digit.
+        """
+        mean, found = self.mean, off + self.mean
+        digits = 14 - math.ceil(math.log10(min(max(abs(mean), self.scale), 1e300)))
+        short = np.round(found, digits)
+        near = np.abs(short - found) <= 4 * np.finfo(np.float64).eps * (np.abs(off) + abs(mean))
+        return np.where(near, short, found)
+
+
+def _date_type(column_type: Any) -> Literal["", "text", "date32[day]", "timestamp[us]"]:
+    if kind(column_type) == "text":
+        return "text"
+    if pa.types.is_timestamp(column_type):
+        return "timestamp[us]"
+    return "date32[day]" if pa.types.is_date(column_type) else ""
+
+
+class CategoryColumn(Column):
+    """A column of text, true/false or categories: one feature a level, 1 where it applies.
+
+    Where values were missing in the training data, that is one more feature. An ``indicator`` has
+    two levels and a single feature, which is 1 for the second.
+    """
+
+    kind: Literal["category"] = "category"
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)]
+    gaps: bool = False
+    indicator: bool = False
+
+    @classmethod
+    def fit(cls, name: str, column: Any, one: Level | None = None) -> "CategoryColumn":
+        """Learn the levels, sorted; ``one`` is that of an indicator."""
+        levels = levels_in(name, column)
+        if one is None:
+            return cls(name=name, levels=levels, gaps=column.null_count > 0)
+        if len(levels) != 2 or one not in levels:
+            raise InvalidData(
+                f"Column {name!r} cannot be an indicator of {one!r}: it needs two levels, one of "
+                f"them that, and has {', '.join(map(repr, levels[:6]))}."
+            )
+        return cls(name=name, levels=(levels[levels[0] == one], one), indicator=True)
+
+    @property
+    @override
+    def features(self) -> tuple[str, ...]:
+        levels = tuple(f"{self.name}={level}" for level in self.levels)
+        return levels[self.indicator :] + (self.name + GAP,) * self.gaps
+
+    @property
+    @override
+    def holds(self) -> str:
+        first = self.levels[0]
+        if isinstance(first, bool):
+            return "true/false"
+        return "text" if isinstance(first, str) else "numbers"
+
+    @override
+    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        common = {"true/false": pa.bool_(), "text": TEXT, "numbers": pa.float64()}[self.holds]
+        column = column.cast(common)
+        codes = pc.index_in(column, value_set=pa.array(self.levels).cast(common))
+        if self.gaps:
+            codes = pc.if_else(pc.is_null(column), len(self.levels), codes)
+        strangers = column.filter(pc.is_null(codes))
+        if len(strangers):
+            shown = ", ".join(map(repr, self.levels[:12]))
+            more = f" and {len(self.levels) - 12} more" if len(self.levels) > 12 else ""
+            raise InvalidData(
+                f"Column {self.name!r} has {strangers[0].as_py()!r} ({len(strangers)} rows have "
+                f"a level that the encoder was not fitted on); it knows {shown}{more}. Fit it on "
+                "people who have it, or ignore the column (--ignore)."
+            )
+        return np.eye(len(self.levels) + self.gaps)[codes.to_numpy()][:, self.indicator :]
+
+    @override
+    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        offset = float(self.levels[0]) if self.indicator else 0.0
+        factors = [float(level) - offset for level in self.levels[self.indicator :]]
+        return np.array(factors + [0.0] * self.gaps), offset
+
+    @override
+    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        # The nearest corner of the unit cube with a single 1 is where the largest feature is.
+        codes = x[:, 0] > 0.5 if self.indicator else x[:, : len(self.levels)].argmax(axis=1)
+        gone = x[:, -1] > 0.5 if self.gaps else None
+        return pa.array(self.levels).take(pa.array(codes.astype(np.int64), mask=gone))
+
+
+def levels_in(name: str, column: Any) -> tuple[Level, ...]:
+    """Return the different values of a column, sorted."""
+    found = [value for value in pc.unique(column).to_pylist() if value is not None]
+    if len(found) > MOST_LEVELS:
+        raise InvalidData(
+            f"Column {name!r} has {len(found)} different values in {len(column)} rows, too many "
+            "for one feature each. If it is an identifier, ignore it (--ignore)."
+        )
+    return tuple(sorted(found))
+
+
+NAMES = 50
+"""Levels above which a column may be an identifier: if half of all people have their own."""
+
+LARGEST = 100_000_000
+"""Bytes of an encoder that are read."""
+
+Coding = NumberColumn | CategoryColumn
+
+
+class _File(BaseModel):
+    """The saved form: closed, so that nothing in a file is read in silence as something else."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    format: Literal["likewise.encoder"] = "likewise.encoder"
+    version: Literal[1] = 1
+    codings: tuple[Annotated[Coding, Field(discriminator="kind")], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """What turns a table into the features of a model, learned from training data alone.
+
+    It is never fitted again on the people who are audited, it refuses what it does not know, and
+    it can go back (`decode`).
+
+    Parameters
+    ----------
+    codings
+        How each input column becomes features, in the model's order.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> train = pa.table({"age": [30, 40, 50], "job": ["cook", "judge", "cook"]})
+    >>> encoder = Encoder.fit(train)
+    >>> encoder.features
+    ('age', 'job=cook', 'job=judge')
+    >>> encoder.decode(encoder.encode(train)).to_pylist()[0]
+    {'age': 30, 'job': 'cook'}
+    """
+
+    codings: tuple[Coding, ...]
+
+    def __post_init__(self) -> None:
+        check_names(self.columns, "the encoder")
+        check_names(self.features, "the encoder's features")
+
+    @classmethod
+    def fit(
+        cls,
+        source: Any,
+        *,
+        label: str | None = None,
+        protected: Names = (),
+        weight: str | None = None,
+        cluster: str | None = None,
+        ignore: Names = (),
+        inputs: Names | None = None,
+        categorical: Names = (),
+        indicator: Mapping[str, Level] | None = None,
+        drop_missing: bool = False,
+        keep_missing: bool = False,
+        id: str | None = None,
+        bins: Bins | None = None,
+        csv: Csv | Mapping[str, Any] | None = None,
+    ) -> "Encoder":
+        """Learn means, standard deviations and levels from training data.
+
+        Parameters
+        ----------
+        source
+            A file, several files, or a data frame, as `likewise.read` takes them.
+        label, protected, weight, cluster, ignore, id, bins
+            Columns that are not inputs, as in `likewise.read`.
+        inputs
+            The input columns in the model's order; protected columns may be among them. By
+            default all columns without another role, in the order of the table.
+        categorical
+            Columns of numbers whose values are only names (codes, say).
+        indicator
+            Columns with two levels that become a single feature: the level that is 1, by column.
+        drop_missing
+            Leave rows with missing inputs out of the fit; otherwise they are refused.
+        keep_missing
+            Let a feature say where an input is missing, for models that read such gaps.
+        csv
+            How CSV files are written, as in `likewise.read`.
+        """
+        roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins or {})
+        opened = open_rows(source, csv=csv)
+        roles.check(opened.schema.names)
+        columns = list(roles.candidates(opened.schema.names))
+        ones = dict(indicator or {})
+        named = (categorical,) if isinstance(categorical, str) else tuple(categorical)
+        for name in (*named, *ones):
+            require(name, columns, "an input to be encoded as categories")
+        if not columns:
+            raise InvalidData("There is no input column to encode.")
+        table = opened.table(columns)
+        complete, _ = complete_rows(table, () if keep_missing else columns, drop=drop_missing)
+        table = table.filter(pa.array(complete))
+        if not len(table):
+            raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
+        codings = tuple(_fit(name, table[name], name in named, ones.get(name)) for name in columns)
+        for coding in codings if roles.inputs is None else ():
+            _check_levels(coding, len(table))
+        return cls(codings)
+
+    @classmethod
+    def of_people(cls, table: pa.Table, columns: Sequence[str]) -> "Encoder":
+        """Learn from the audited people themselves how to turn columns into features.
+
+        They are coordinates only: the model is given the columns.
+        """
+        check = Roles(inputs=tuple(columns))
+        check.check(table.column_names)
+        return cls.fit(table, inputs=tuple(columns), keep_missing=True)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The original columns it reads, in the model's order."""
+        return tuple(coding.name for coding in self.codings)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features, such as ``age`` and ``workclass=Private``."""
+        return tuple(name for coding in self.codings for name in coding.features)
+
+    @property
+    def spans(self) -> Mapping[str, range]:
+        """Which features each original column became."""
+        widths = [len(coding.features) for coding in self.codings]
+        ends = np.cumsum(widths).tolist()
+        return {
+            coding.name: range(end - width, end)
+            for coding, width, end in zip(self.codings, widths, ends, strict=True)
+        }
+
+    @property
+    def complete_columns(self) -> tuple[str, ...]:
+        """Columns that may not be missing, for they never were in the training data."""
+        return tuple(coding.name for coding in self.codings if not coding.gaps)
+
+    @property
+    def plain_columns(self) -> tuple[str, ...]:
+        """Columns of numbers and true/false, which a model can read as they are."""
+        return tuple(
+            coding.name for coding in self.codings if coding.holds not in ("text", "dates")
+        )
+
+    def line(
+        self, columns: Sequence[str]
+    ) -> tuple[Float[np.ndarray, "c d"], Float[np.ndarray, " c"]]:
+        """Return the matrix and the offset that turn features into plain columns.
+
+        Codes of categories are weighed by their features, so a row of features that is nobody's
+        has a value between them.
+        """
+        matrix, offset = np.zeros((len(columns), len(self.features))), np.zeros(len(columns))
+        known = {coding.name: coding for coding in self.codings}
+        for j, name in enumerate(columns):
+            span = self.spans[name]
+            matrix[j, span.start : span.stop], offset[j] = known[name].line()
+        return matrix, offset
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """Columns whose levels are text, even where a CSV file makes them look like numbers."""
+        return frozenset(coding.name for coding in self.codings if coding.holds == "text")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about columns that could not be standardised."""
+        return tuple(
+            f"Column {c.name!r} has a single value in the training data: it is only centred."
+            for c in self.codings
+            if isinstance(c, NumberColumn) and c.constant
+        )
+
+    def encode(self, table: Any) -> Float[np.ndarray, "n d"]:
+        """Return the features of every row; an unknown level or missing value is refused."""
+        opened = open_rows(table, text=self.text_columns)
+        for name in self.columns:
+            require(name, opened.schema.names, "an input of the encoder")
+        people = opened.table(list(self.columns))
+        complete_rows(people, self.complete_columns, drop=False)
+        x = np.empty((len(people), len(self.features)))
+        for coding, span in zip(self.codings, self.spans.values(), strict=True):
+            column = without_dictionary(people[coding.name])
+            coding.check_kind(column)
+            x[:, span.start : span.stop] = coding.encode(column)
+        return x
+
+    def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
+        """Return the original columns, in original units, nearest to each row of features."""
+        if x.shape[1] != len(self.features):
+            raise InvalidData(
+                f"There are {x.shape[1]} features to decode; the encoder has {len(self.features)}."
+            )
+        return pa.table(
+            {
+                coding.name: coding.decode(x[:, span.start : span.stop])
+                for coding, span in zip(self.codings, self.spans.values(), strict=True)
+            }
+        )
+
+    def to_json(self) -> str:
+        """Return the saved form; numbers are written so that they come back exactly."""
+        return _File(codings=self.codings).model_dump_json(indent=1)
+
+    @classmethod
+    def from_json(cls, text: str, *, source: str = "the text") -> "Encoder":
+        """Read what `to_json` wrote."""
+        try:
+            return cls(_File.model_validate_json(text).codings)
+        except ValidationError as error:
+            raise InvalidFile(
+                f"{source} holds no encoder that can be read: {_why(error)}"
+            ) from None
+        except InvalidData as error:
+            raise InvalidFile(f"{source} holds no encoder that can be read: {error}") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file."""
+        write_whole(Path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Encoder":
+        """Read a file that `save` wrote."""
+        try:
+            text = read_whole(path, most=LARGEST).decode()
+        except UnicodeDecodeError:
+            raise InvalidFile(f"{str(path)!r} cannot be read as an encoder (JSON text).") from None
+        return cls.from_json(text, source=repr(str(path)))
+
+
+def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding:
+    as_category |= pa.types.is_dictionary(column.type)
+    column = without_dictionary(column)
+    found = kind(column.type)
+    if found not in ("numbers", "true/false", "text", "dates"):
+        raise InvalidData(
+            f"Column {name!r} holds {found}, which cannot be encoded. "
+            "Turn it into numbers or text, or ignore it (--ignore)."
+        )
+    if one is not None:
+        return CategoryColumn.fit(name, column, one)
+    if found == "dates" or (not as_category and holds_dates(column)):
+        return NumberColumn.fit(name, column)
+    if found == "numbers" and not as_category:
+        return NumberColumn.fit(name, column)
+    return CategoryColumn.fit(name, column)
+
+
+def _check_levels(coding: Coding, n: int) -> None:
+    """Refuse a column that nobody named and that tells almost everyone apart."""
+    count = len(coding.features)
+    if isinstance(coding, CategoryColumn) and count > NAMES and 2 * count > n:
+        raise InvalidData(
+            f"Column {coding.name!r} has {count} different values in {n} rows, so it looks like an "
+            "identifier. Ignore it (--ignore), or name the model's columns (model.columns)."
+        )
+
+
+def _why(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    if where == "version" and isinstance(first["input"], int) and first["input"] > 1:
+        return "it was written by a newer version. Upgrade likewise."
+    return f"{where or 'it'}: {first['msg']}."

@@ -1,0 +1,304 @@
+"""Data quality: notes that a careful analyst would make about a table, one line each."""
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int, Shaped
+
+from likewise.audit_data import AuditData, missing
+from likewise.data.columns import days, holds_dates, is_missing, kind, numbers, without_dictionary
+from likewise.data.survey import Survey
+from likewise.errors import InvalidData, ScaleWarning
+
+REPEATED = 0.01
+"""Share of repeated rows from which on they are noted."""
+
+PERFECT = 0.999
+"""Area under the ROC curve from which on a column tells the label."""
+
+FEWEST = 10
+"""Rows of either label without which no column is said to predict it."""
+
+BINS = 20
+"""Bins of a number that predicts."""
+
+MOST_NOTES = 5
+"""Notes of one kind."""
+
+REPEATS, EXPECTED = 5, 12
+"""How often a value occurs, and how often one would expect it where it does not occur at all, from
+which on that is noted: names occur less often, and chance leaves out 12 with probability 6e-6."""
+
+NAMED = 5
+"""Values that a sentence names."""
+
+
+def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return what stands out in the audited people: repeated rows, leaks, codes and gaps.
+
+    Parameters
+    ----------
+    may_matter
+        Columns in which a missing value counts as a value of its own.
+    """
+    people = survey.sample.in_columns()
+    assert people.table is not None
+    return tuple(
+        note
+        for notes in (
+            _repeated_rows(survey),
+            _perfect_predictors(people.table, people.y),
+            _missing_codes(people.table),
+            _gaps(people.table, may_matter),
+        )
+        for note in list(notes)[:MOST_NOTES]
+    )
+
+
+def _repeated_rows(survey: Survey) -> Iterator[str]:
+    count, n = survey.repeated, survey.n
+    if survey.sample.id is None and count >= max(1, REPEATED * n):
+        about = "" if len(survey.sample) == n else "About "
+        yield (
+            f"{about}{count:,} of {n:,} rows repeat another row in every column. If these are the "
+            "same people, name what identifies them (--id) or groups them (--clusters)."
+        )
+
+
+def _perfect_predictors(table: pa.Table, y: Shaped[np.ndarray, " n"]) -> Iterator[str]:
+    classes, codes = np.unique(y.astype(str), return_inverse=True)
+    if len(classes) != 2 or np.bincount(codes).min() < FEWEST:
+        return
+    for name in table.column_names:
+        area = predictive_area(table, [name], codes == 1)
+        if kind(table.schema.field(name).type) == "numbers":
+            known = ~is_missing(table[name])
+            score = numbers(name, table[name].filter(pa.array(known)))
+            ordered = _area(score, codes[known] == 1)
+            area = max(area, ordered, 1 - ordered)
+        if area >= PERFECT:
+            yield (
+                f"{name!r} predicts the label perfectly (AUC {area:.3f}). Is it known when the "
+                "decision is made?"
+            )
+
+
+def predictive_area(
+    table: pa.Table, columns: Sequence[str], positive: Bool[np.ndarray, " n"]
+) -> float:
+    """Area under the ROC curve of columns as predictors of a group, cross-validated.
+
+    The score of a value (a number's bin, a category, a combination of indicators) is the share of
+    the group among the other half of the rows: no name of one person predicts anything.
+    """
+    code = np.zeros(len(table), dtype=np.int64)
+    for name in columns:
+        values = _bins(without_dictionary(table[name]))
+        code = np.unique(code * (values.max(initial=0) + 1) + values, return_inverse=True)[1]
+    half = np.random.default_rng(0).permutation(len(code)) % 2  # rows may come in turns
+    cell, size = 2 * code + half, 2 * (int(code.max(initial=0)) + 1)
+    count = np.bincount(cell, minlength=size)
+    rate = (np.bincount(cell, positive, size) + positive.mean()) / (count + 1)
+    return max(_area(rate[2 * code + 1 - half], positive), 0.5)
+
+
+def _area(score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]) -> float:
+    """Return the probability that a score is larger in the group than outside it."""
+    from scipy.stats import rankdata
+
+    inside, outside = int(positive.sum()), int((~positive).sum())
+    if not inside or not outside:
+        return math.nan
+    return float(rankdata(score)[positive].sum() / inside - (inside + 1) / 2) / outside
+
+
+def _bins(column: Any) -> Int[np.ndarray, " n"]:
+    """Return codes of values: numbers in bins of equal size, missing values by themselves."""
+    missing = is_missing(column)
+    if kind(column.type) == "numbers":
+        values = np.where(missing, 0.0, numbers("", column.fill_null(0)))
+        known = values[~missing]
+        edges = np.unique(np.quantile(known, np.arange(1, BINS) / BINS)) if len(known) else known
+        codes = np.searchsorted(edges, values, side="left")
+    else:
+        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode().indices
+        codes = encoded.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.where(missing, codes.max(initial=0) + 1, codes)
+
+
+def _missing_codes(table: pa.Table) -> Iterator[str]:
+    """Note numbers whose largest or smallest value looks like a code for a missing one.
+
+    Such a value is made of nines (99, 999999, −9, −99), or is −1 where all else is not negative;
+    it occurs more than once, and is at least twice as far out as every other value.
+    """
+    for name in table.column_names:
+        if kind(table.schema.field(name).type) != "numbers":
+            continue
+        values = numbers(name, table[name].drop_null())
+        distinct, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+        if len(distinct) < 3:
+            continue
+        for place, rest in ((-1, distinct[:-1]), (0, distinct[1:])):
+            value, count = float(distinct[place]), int(counts[place])
+            if count > 1 and _is_code(value, rest):
+                yield (
+                    f"{name!r} is {value:.0f} in {count:,} of {len(table):,} rows: a missing-value "
+                    "code? It is read as a number."
+                )
+
+
+def _is_code(value: float, others: Float[np.ndarray, " m"]) -> bool:
+    nines = value == int(value) and set(str(abs(int(value)))) == {"9"}
+    if value < 0:
+        return bool((others >= 0).all() and (value == -1 or nines))
+    return bool(nines and value >= 99 and value >= 2 * float(np.abs(others).max()))
+
+
+def _gaps(table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
+    for name in columns:
+        if name in table.column_names and (count := int(is_missing(table[name]).sum())):
+            yield (
+                f"{name!r} is missing in {count:,} of {len(table):,} rows. Missing is a value of "
+                "its own: such people are compared with each other."
+            )
+
+
+def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return how people and pool are written otherwise: groups, categories, ranges of numbers.
+
+    A group or column in which both have nothing in common is refused: spelled in two ways, nobody
+    would be comparable, or the model would be asked about values it does not know.
+
+    Parameters
+    ----------
+    columns
+        Columns to compare: those that may matter, and those that the model reads.
+    """
+    assert people.table is not None
+    assert pool.table is not None
+    found: list[str] = []
+    for name, groups in people.protected.items():
+        found += _compare_groups(name, _counts(groups), _counts(pool.protected[name]))
+    for name in columns:
+        if name not in pool.table.column_names:
+            continue  # which is said elsewhere
+        ours = without_dictionary(people.table[name]).drop_null()
+        theirs = without_dictionary(pool.table[name]).drop_null()
+        if kind(ours.type) in ("text", "true/false"):
+            if not (holds_dates(ours) and holds_dates(theirs)):
+                found += _compare_levels(name, _counts(ours), _counts(theirs))
+        elif kind(ours.type) == "dates":
+            found += _compare_ranges(name, days(ours), days(theirs))
+        elif kind(ours.type) == "numbers":
+            found += _compare_ranges(name, numbers(name, ours), numbers(name, theirs))
+    return tuple(found)
+
+
+def _compare_groups(name: str, ours: Counter[Any], theirs: Counter[Any]) -> Iterator[str]:
+    strange = {group: count for group, count in ours.items() if group not in theirs}
+    if ours and len(strange) == len(ours):
+        raise InvalidData(
+            f"{name!r} is {_named(ours)} among the people audited and "
+            f"{_named(theirs) or 'missing'} in the pool, so nobody is comparable. Write both in "
+            "the same way, or give a pool with these groups."
+        )
+    if strange:
+        each = ", ".join(f"{group!r} {count:,}" for group, count in list(strange.items())[:NAMED])
+        yield (
+            f"{sum(strange.values()):,} of {ours.total():,} people are compared with nobody: the "
+            f"pool has nobody of their {name!r} ({each})."
+        )
+
+
+def _compare_levels(name: str, ours: Counter[Any], theirs: Counter[Any]) -> list[str]:
+    """Compare categories: values of one that the other lacks, where some would be expected."""
+    found = []
+    for some, others, whose, whom in (
+        (theirs, ours, "the pool", "nobody audited"),
+        (ours, theirs, "the people audited", "nobody of the pool"),
+    ):
+        strange = {
+            value: count
+            for value, count in some.items()
+            if value not in others
+            and count >= REPEATS
+            and count * others.total() >= EXPECTED * some.total()
+        }
+        if strange:
+            share = 100 * sum(strange.values()) / some.total()
+            found.append(
+                f"{name!r} is {_named(strange, 'or')} for {share:.2g} % of {whose} and for {whom}. "
+                "Is it spelled in two ways?"
+            )
+    if found and not ours.keys() & theirs.keys():
+        raise InvalidData(
+            f"Nobody audited has a value of {name!r} that occurs in the pool: it is {_named(ours)} "
+            f"among the people audited and {_named(theirs)} in the pool. Write both in the same "
+            "way, or give another pool."
+        )
+    return found
+
+
+def _compare_ranges(
+    name: str, ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"]
+) -> Iterator[str]:
+    """Compare numbers whose ranges have nothing in common."""
+    if len(ours) and len(theirs) and (ours.min() > theirs.max() or ours.max() < theirs.min()):
+        yield (
+            f"{name!r} lies between {theirs.min():g} and {theirs.max():g} in the pool and between "
+            f"{ours.min():g} and {ours.max():g} among the people audited. Is it in the same unit?"
+        )
+
+
+def _counts(column: Any) -> Counter[Any]:
+    """Count values that are not missing, the most frequent first."""
+    array = (
+        column[~missing(column)].tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+    )
+    return Counter(dict(Counter(array).most_common()))
+
+
+def _named(values: Mapping[Any, int], last: str = "and") -> str:
+    """Name a few values."""
+    names = [repr(value) for value in values]
+    if len(names) > NAMED:
+        names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} others"]
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def warn_about_scales(
+    x: Float[np.ndarray, "n d"], features: Sequence[str], lam: float = 50.0
+) -> None:
+    r"""Warn when the penalty :math:`\lambda d_x^2` means very different things for two columns.
+
+    A move of one standard deviation :math:`s` costs :math:`\lambda s^2`, and the paper's
+    :math:`\lambda = 50` is meant for standardised features. Warns when some s is above 30 or below
+    1/30, or two of them differ by more than a factor of 100; constant and 0/1 columns do not count.
+    """
+    if math.isnan(lam):
+        return
+    # Evenly spaced rows: scales that differ by 30 show in any ten thousand people.
+    sample = x[:: max(1, len(x) // 10_000)]
+    spread = sample.std(axis=0)
+    two_valued = ((sample == 0) | (sample == 1)).all(axis=0)
+    counted = np.flatnonzero((spread > 0) & ~two_valued)
+    order = counted[np.argsort(-spread[counted])]
+    high, low = (float(spread[j]) for j in (order[0], order[-1])) if len(order) else (1.0, 1.0)
+    if high <= 30 and low >= 1 / 30 and high <= 100 * low:
+        return
+    found = " and ".join(
+        f"{features[j]!r} (standard deviation {spread[j]:.3g}) costs {lam * spread[j] ** 2:.3g}"
+        for j in dict.fromkeys([int(order[0]), int(order[-1])])
+    )
+    warnings.warn(
+        f"The features are not on one scale: at lam = {lam:g} a move of one standard deviation "
+        f"in {found}. Standardise them with an encoder, or choose lam for these units.",
+        ScaleWarning,
+        stacklevel=2,
+    )

@@ -1,1 +1,0 @@
-"""Moves blocks of people anywhere, adds up what became of them, and writes the record."""

@@ -1,0 +1,163 @@
+"""How a run comes by its model and its people, and tells how far it is."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from likewise.audit_data import AuditData
+from likewise.data.columns import numbers
+from likewise.data.encoder import Encoder, NumberColumn
+from likewise.errors import InvalidSettings
+from likewise.models import Endpoint, as_model, open_model
+from likewise.models.adapt import FEW, Reading, TableFront, is_number
+from likewise.models.base import Model
+from likewise.run.executors import Executor
+
+
+def as_seen(model: Model, people: AuditData) -> AuditData:
+    """Return the people as this model sees them."""
+    front = model.front
+    if front is None or people.encoder is not None:
+        return people
+    x, features = front(people.x if people.table is None else people.table)
+    shown = isinstance(front, TableFront) and front.decodes
+    return dataclasses.replace(
+        people, x=x, features=tuple(features), originals=front if shown else None
+    )
+
+
+def adapt(
+    given: Any,
+    people: AuditData,
+    *,
+    traits: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    encoded: bool = True,
+    units: bool | str = False,
+    **about: Any,
+) -> tuple[Model, dict[str, Any]]:
+    """Return a model that reads these people, and what `as_model` is told of it anywhere.
+
+    Parameters
+    ----------
+    traits
+        Names of the protected columns.
+    columns
+        The columns that the model reads, if it was said.
+    encoded
+        Whether people are made features for a model that reads columns.
+    units
+        Whether a model of numbers is given them in standard deviations, so that the table's units
+        do not say who is similar; or the encoder (JSON) whose units count.
+    about
+        What else `as_model` is told: the meaning of outputs, a threshold.
+    """
+    table, encoder = people.table, people.encoder
+    if table is None:
+        about["rows"] = people.x[:FEW]
+    elif not columns and people.named_inputs:
+        columns = people.features
+    model = as_model(
+        given, table=table, encoder=encoder, columns=columns, protected=tuple(traits), **about
+    )
+    reading = model.front.reading if isinstance(model.front, TableFront) else None
+    if reading is None or table is None or encoder is not None:
+        return model, {**about, "reading": reading}
+    if reading.form == "frame" and reading.scored is None and encoded:
+        own = Encoder.of_people(table, reading.columns)
+        reading = dataclasses.replace(reading, encoder=own)
+    elif units and (reading.form == "numbers" or not model.card.differentiable):
+        reading = _in_units(reading, table, units)
+    about["reading"] = reading
+    return as_model(given, **about), about
+
+
+def _in_units(reading: Reading, table: pa.Table, units: bool | str) -> Reading:
+    """Return a reading of columns of numbers in standard deviations, if they are numbers.
+
+    A column of zeros and ones stays as it is, as one-hot features do.
+    """
+    columns = reading.columns
+    plain = all(is_number(table.schema.field(name).type) for name in columns)
+    if not plain or any(table[name].null_count for name in columns):
+        return reading
+    if isinstance(units, str):  # those of the metric, if it is of these very columns
+        encoder = Encoder.from_json(units, source="the metric")
+        if encoder.features != columns:
+            return reading
+    else:
+        encoder = Encoder(tuple(_standardised(name, table[name]) for name in columns))
+    return dataclasses.replace(reading, form="numbers", encoder=encoder)
+
+
+def _standardised(name: str, column: Any) -> NumberColumn:
+    coding = NumberColumn.fit(name, column.cast(pa.float64()))
+    two = np.isin(numbers(name, column), (0, 1)).all()
+    return coding.model_copy(update={"mean": 0.0, "scale": 1.0} if two else {})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ModelHandle:
+    """The model as it was named or handed over, and what else is known of it.
+
+    Parameters
+    ----------
+    given
+        A model, or the name of its file, which every process opens for itself.
+    trust
+        Whether code in that file may be run.
+    about
+        What `as_model` is told: output, encoder, some rows of the table.
+    ready
+        The model of this process; it does not travel.
+    """
+
+    given: Any
+    trust: bool = False
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    ready: Model | None = None
+
+    @property
+    def units(self) -> Encoder | None:
+        """What gives the model its numbers in standard deviations, if it is given them so."""
+        reading = self.about.get("reading")
+        return None if reading is None or reading.form != "numbers" else reading.encoder
+
+    def open(self) -> Model:
+        """Return the model, ready to be asked."""
+        if self.ready is not None:
+            return self.ready
+        given = self.given
+        if isinstance(given, str):
+            given = open_model(given, trust=self.trust)
+        return as_model(given, **self.about)
+
+    def bounded(self) -> tuple[Model, "ModelHandle"]:
+        """Return the model with bounded losses (`ModelCard.bounded`), and how to come by it."""
+        model = self.open().with_card(bounded=True)
+        about = {**self.about, "bounded": True}
+        return model, dataclasses.replace(self, about=about, ready=model)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "ready": None}
+
+
+def share_calls(model: Any, run: Executor) -> Any:
+    """Divide the calls that an endpoint allows between this process and the workers."""
+    if isinstance(model, str) and model.startswith(("http://", "https://")):
+        model = Endpoint(model)
+    if not isinstance(model, Endpoint):
+        return model
+    workers = getattr(run, "workers", None) if run.processes else 0
+    if workers is None:
+        raise InvalidSettings(
+            "How many workers share the calls to the endpoint? Say it with --run processes:4, say."
+        )
+    return dataclasses.replace(model, processes=workers + 1)
+
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""

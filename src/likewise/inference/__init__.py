@@ -1,1 +1,0 @@
-"""Statistics on outcomes; numpy and scipy only."""

@@ -1,1 +1,0 @@
-"""Unfair maps: where the worst similar person is."""

@@ -1,0 +1,130 @@
+"""Methods and checks: what is measured to decide, and what is asked beyond the verdict."""
+
+import abc
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from likewise.probe import Probe
+from likewise.verdict import Verdict
+
+if TYPE_CHECKING:
+    from likewise.audit_data import AuditData
+    from likewise.data.source import Source
+    from likewise.settings import Settings
+
+
+class Method(abc.ABC):
+    """How people are compared: matched pairs, gradient flow, reach, flip, or another package's.
+
+    The fields of a dataclass are its parameters: settings name them, and results note them.
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def bind(self, setup: Any) -> "BoundMethod":
+        """Fit the method to a model and people, and check that they go together."""
+
+
+class BoundMethod(abc.ABC):
+    """A method made ready for one model and one set of people.
+
+    ``kind`` is what checks ask for: ``matched_pairs``, ``perturbation``, or another package's.
+    ``model``, ``classes``, ``performance`` (or `None`), ``survey`` and the number of ``clusters``
+    (or 0) are for the record.
+    """
+
+    kind: ClassVar[str]
+    setup: Any
+    settings: "Settings"
+    source: "Source"
+    people: "AuditData"
+    model: Any
+    handle: Any
+    classes: tuple[Any, ...]
+    performance: Any
+    n: int
+    block_size: int
+
+    @property
+    @abc.abstractmethod
+    def canary(self) -> Callable[[], Any]:
+        """Asks the model about a few people: again at the end, to see whether it has changed."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Name of the method."""
+
+    @property
+    @abc.abstractmethod
+    def probes(self) -> Sequence[Probe]:
+        """What decides: the primary probe first, then whatever the verdict needs beside it."""
+
+    def follow_up(self, stats: Mapping[str, Any]) -> Iterable[Probe]:
+        """Return further probes that the verdict needs, now that these sums are known."""
+        return ()
+
+    @abc.abstractmethod
+    def judge(self, stats: Mapping[str, Any]) -> Verdict:
+        """Return the verdict from the sums of all probes."""
+
+    @abc.abstractmethod
+    def describe(self) -> list[str]:
+        """Return what would be done, line by line (``--dry-run``)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Parameters
+    ----------
+    record
+        Parts of the record by field: values of tuples and of dictionaries are added to those of
+        other checks.
+    skipped
+        What was left out, in words.
+    warnings, notes
+        Sentences that the user should see: doubts about the result, and remarks on the data.
+    """
+
+    record: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Check(abc.ABC):
+    """A question beyond the verdict: it asks for further probes and reads their sums.
+
+    It describes and never decides. ``methods`` are the kinds of method it is for (empty: all);
+    its fields are its parameters.
+    """
+
+    name: ClassVar[str]
+    methods: ClassVar[tuple[str, ...]] = ()
+    default: ClassVar[bool] = True
+    """Whether it belongs to the full checks, or runs only when it is named."""
+
+    def probes(self, method: Any) -> Iterable[Probe]:
+        """Return the probes it needs."""
+        return ()
+
+    def follow_up(self, stats: Mapping[str, Any], method: Any) -> Iterable[Probe]:
+        """Return further probes, now that these sums are known; asked until there are none."""
+        return ()
+
+    @abc.abstractmethod
+    def read(self, stats: Mapping[str, Any], method: Any, verdict: Verdict) -> Finding:
+        """Return what the sums say."""
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """Told what is being done, how much of it is done, and how much there is."""
+
+    def __call__(self, what: str, done: int, total: int, /) -> None:
+        """Show it."""
+        ...

@@ -1,0 +1,448 @@
+"""What decides among perturbation tests, and whether the metric's uncertainty counts."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import ndtr
+
+from likewise.errors import InvalidSettings, nearest
+from likewise.methods.metric import FairMetric
+from likewise.methods.perturb_probe import PerturbStats
+from likewise.models.base import ModelCard
+from likewise.outcomes import Outcomes
+from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
+from likewise.settings import Choice, Settings
+from likewise.settings.choices import METHODS, TESTS, make, note, parameters
+from likewise.stats.estimate import Bounds, Estimate, check_alpha, check_delta, hall, restored
+from likewise.stats.multiplicity import holm_adjusted
+from likewise.stats.ratio_test import Evidence, RatioTest
+from likewise.stats.sample import Sample
+from likewise.stats.simultaneous import band
+from likewise.stats.tally import Tally, groups_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """The tests of one map's people, and the one that the settings let decide.
+
+    Parameters
+    ----------
+    tests, evidence
+        The tests by name, and what the people say to each.
+    decider
+        Name of the test that decides.
+    map
+        Name of the method that people were moved by.
+    against_tolerance
+        Why the model is not found within tolerance, whatever the bounds say, in words.
+    """
+
+    tests: Mapping[str, RatioTest]
+    evidence: Mapping[str, Evidence]
+    decider: str
+    map: str
+    against_tolerance: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> dict[str, TestRecord]:
+        """The tests as they stand in the result file."""
+        return {name: self.record(name) for name in self.tests}
+
+    @property
+    def deciding(self) -> TestRecord:
+        """The test that decides."""
+        return self.record(self.decider)
+
+    @property
+    def delta_curve(self) -> DeltaCurveRecord:
+        """What the test that decides says about other tolerances."""
+        alpha = self.tests[self.decider].alpha
+        below, within = self.evidence[self.decider].turning_points(alpha)
+        return DeltaCurveRecord(evidence_below=below, within_from=within)
+
+    def record(self, name: str) -> TestRecord:
+        """Return one test as it stands in the result file."""
+        test = self.tests[name]
+        found = self.evidence[name].result(test.delta, test.alpha)
+        update: dict[str, Any] = {"method": self.map, "claim": test.claim}
+        if found.outcome == "within_tolerance" and self.against_tolerance:
+            notes = (*found.notes, *self.against_tolerance)
+            update |= {"outcome": "inconclusive", "notes": notes}
+        return found.model_copy(update=update)
+
+
+def judge(
+    tests: Mapping[str, RatioTest],
+    decider: str,
+    map: str,
+    found: PerturbStats | Tally,
+    rows: Outcomes | None = None,
+    numerical_error: float = 0.0,
+) -> Judgement:
+    """Run tests on sums; those that need the rows too get those that were kept.
+
+    Parameters
+    ----------
+    numerical_error
+        How far a mean loss ratio may be off because people were moved in steps: added to the bounds
+        that decide. The paper's interval stays as printed; decisions have none to speak of.
+    """
+    evidence = {name: evidence_of(test, found, rows) for name, test in tests.items()}
+    for name in {"loss_ratio", "mean_loss_ratio"} & set(tests):
+        if getattr(tests[name], "interval", "") != "paper":
+            evidence[name] = evidence[name].allowing(numerical_error)
+    return Judgement(tests, evidence, decider, map)
+
+
+def evidence_of(
+    test: RatioTest, found: PerturbStats | Tally, rows: Outcomes | None = None
+) -> Evidence:
+    """Return what sums say to a test; one that cannot do without rows gets those that were kept."""
+    if isinstance(found, Tally):
+        return test.evidence(found, rows)
+    if rows is None and found.rows and test.needs_rows:
+        rows = found.outcomes
+    return test.evidence(found.tally, rows)
+
+
+def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:
+    """Return the method that decides: the gradient flow, or the search for want of gradients."""
+    if choice.name != "auto":
+        return choice
+    known = {name: parameters(METHODS.find(name)) for name in ("reach", "gradient_flow")}
+    for name in choice.params:
+        if not any(name in own for own in known.values()):
+            raise InvalidSettings(f"Neither gradient_flow nor reach has a parameter {name!r}.")
+    chosen = "gradient_flow" if card.differentiable else "reach"
+    given = {name: value for name, value in choice.params.items() if name in known[chosen]}
+    return Choice.model_validate({"name": chosen, **given})
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupDecision:
+    """The verdict over everyone and every protected group together.
+
+    Parameters
+    ----------
+    outcome
+        Evidence if everyone *or* a group exceeds the limit (Holm over these); within tolerance
+        only if everyone *and* all groups are.
+    reason
+        Why nothing was decided, if groups are what it hangs on.
+    groups
+        The groups with their adjusted p-values, and whether each exceeds the limit.
+    """
+
+    outcome: VerdictName
+    reason: str
+    groups: tuple[GroupRecord, ...]
+
+
+def decide_with_groups(
+    deciding: TestRecord,
+    groups: Sequence[GroupRecord],
+    *,
+    wider: float = 1.0,
+    held_back: str = "",
+) -> GroupDecision:
+    """Decide over everyone and the groups of each attribute.
+
+    Parameters
+    ----------
+    groups
+        Groups with p-values of "at most the limit" and simultaneous intervals.
+    wider
+        By how much the metric's own uncertainty widens everyone's standard error: groups' bounds
+        are widened as much, never narrowed.
+    held_back
+        Why nothing counts as evidence, whatever the bounds say: the negative control.
+    """
+    wider = max(wider, 1.0)
+    single = [group for group in groups if "×" not in group.attribute]
+    p_values: dict[str | int, float] = {"everyone": _known(deciding.p_value)}
+    for k, group in enumerate(single):
+        p = _known(group.p_value)
+        if wider > 1 and group.std_error > 0:
+            p = max(p, float(ndtr((deciding.delta - group.estimate) / (group.std_error * wider))))
+        p_values[k] = 1.0 if group.small else p
+    adjusted = holm_adjusted(p_values)
+    above = {k: adjusted[k] <= deciding.alpha for k in adjusted}
+    rejected = {k: found and not held_back for k, found in above.items()}
+    found = {id(group): k for k, group in enumerate(single)}
+    marked = tuple(
+        group.model_copy(
+            update={
+                "p_adjusted": adjusted[found[id(group)]],
+                "rejected": rejected[found[id(group)]],
+            }
+        )
+        if id(group) in found
+        else group.model_copy(update={"rejected": False})
+        for group in groups
+    )
+    everyone = deciding.outcome
+    if everyone == "evidence" and not rejected["everyone"] and not any(rejected.values()):
+        return GroupDecision("inconclusive", "not after correction for groups", marked)
+    if any(rejected.values()):
+        return GroupDecision("evidence", "", marked)
+    if held_back and any(above.values()):
+        return GroupDecision("inconclusive", held_back, marked)
+    if everyone != "within_tolerance":
+        return GroupDecision(everyone, deciding.held_back, marked)
+    beyond = [
+        g for g in single if not g.estimate + wider * (g.upper - g.estimate) <= deciding.delta
+    ]
+    if beyond:
+        return GroupDecision("inconclusive", "groups", marked)
+    return GroupDecision("within_tolerance", "", marked)
+
+
+def _known(p_value: float) -> float:
+    return 1.0 if p_value != p_value else p_value
+
+
+def choose_tests(
+    settings: Settings, card: ModelCard, *, trust: bool = False
+) -> dict[str, RatioTest]:
+    """Return the tests to run: those named, or those for the task."""
+    run = settings.tests.run
+    names = tuple(run) if run != "auto" else _USUAL[card.task]
+    if run == "auto" and card.decisions:
+        names = ("error_rate_ratio",)
+    shared = shared_parameters(settings)
+    tests = {}
+    for name in names:
+        cls = TESTS.find(name, trust=trust)
+        knows = settings.decide.interval in cls.intervals
+        interval = {"interval": settings.decide.interval} if knows else {}
+        choice = Choice.model_validate({"name": name, **settings.tests.params(name)})
+        test = make(TESTS, choice, trust=trust, shared=shared | interval)
+        tests[test.name] = test
+    return tests
+
+
+_USUAL = {
+    "classification": ("loss_ratio", "error_rate_ratio"),
+    "regression": ("mean_loss_ratio",),
+}
+
+
+def deciding_test(
+    settings: Settings, card: ModelCard, tests: Mapping[str, RatioTest], map: str
+) -> str:
+    """Return the name of the test that decides, unless the settings said so beforehand.
+
+    Probabilities are clipped, and a clipped loss says little about people the model is sure of.
+    Where any form of a model can be asked, the error rates decide: they are the same whether it
+    gives logits or probabilities. The flow follows the loss, and so its ratio decides there.
+    """
+    for test in tests.values():
+        if test.task != card.task:
+            raise InvalidSettings(
+                f"The test {test.name!r} is not for a {card.task}: there "
+                f"{' and '.join(_USUAL[card.task])} can decide (decide.test)."
+            )
+    wanted = settings.decide.test
+    if wanted != "auto" and wanted not in tests:
+        other = [name for names in _USUAL.values() for name in names if name not in tests]
+        why = f" It is not for a {card.task}." if wanted in other else nearest(wanted, tests)
+        raise InvalidSettings(
+            f"The test {wanted!r} cannot decide (decide.test): only {', '.join(tests)} are "
+            f"run.{why}"
+        )
+    if card.decisions and wanted not in ("auto", "error_rate_ratio"):
+        raise InvalidSettings(
+            f"The {card.kind} gives decisions and no probabilities, so only its error rates can "
+            "decide (decide.test). To audit losses, wrap it in CalibratedClassifierCV."
+        )
+    if wanted != "auto":
+        return wanted
+    rates = card.output == "probabilities" or map in ("reach", "flip")
+    usual = "error_rate_ratio" if rates else "loss_ratio"
+    return usual if usual in tests else next(iter(tests))
+
+
+def note_tests(settings: Settings, tests: Mapping[str, RatioTest], task: str) -> Settings:
+    """Return the settings with the tests as they are run, and nothing left open."""
+    shared = shared_parameters(settings) | {"interval": settings.decide.interval}
+    sections = {
+        TESTS.name_of(type(test)): {
+            name: value
+            for name, value in note(TESTS, test).params.items()
+            if name not in shared or shared[name] != value
+        }
+        for test in tests.values()
+    }
+    run = "auto" if tuple(sections) == _USUAL[task] else list(sections)
+    return settings.changed(tests={"run": run, **sections})
+
+
+def shared_parameters(settings: Settings) -> dict[str, Any]:
+    """Return what the settings say to all tests that have such a parameter."""
+    return {
+        "delta": settings.delta,
+        "alpha": settings.alpha,
+        "cap": settings.cap,
+        "seed": settings.seed,
+    }
+
+
+def metric_counts(settings: Settings, metric: FairMetric) -> bool:
+    """Tell whether the verdict takes the metric's own uncertainty into account.
+
+    It does whenever the metric was learned, from whomever, unless the settings ask about this very
+    metric; the paper's procedure takes it as given.
+    """
+    if settings.decide.metric == "auto":
+        return metric.origin is not None and settings.decide.interval != "paper"
+    return settings.decide.metric == "refitted"
+
+
+FEW_ERRORS = 5
+FEW_PEOPLE = 30
+"""With fewer people than this Student's t takes the place of the normal."""
+
+MANY = 49.0
+"""Degrees of freedom from which on groups share a band."""
+
+
+def by_group(
+    tally: Tally,
+    *,
+    rng: np.random.Generator,
+    delta: float = 1.25,
+    alpha: float = 0.05,
+    interval: Literal["hall", "paper"] = "hall",
+    draws: int = 50_000,
+) -> tuple[GroupRecord, ...]:
+    r"""Return the audit value of every level of every protected attribute, and of every pair.
+
+    *Intervals* hold for all m groups together with confidence :math:`1 - \alpha`. Groups of 30 or
+    more share a sup-t band, which knows that groups of different attributes overlap and is narrower
+    than Bonferroni's. Its normal limit is not to be had with fewer people; those groups take
+    Student's t through Hall's transformation, each at :math:`\alpha/m`, and the band what is left,
+    :math:`\alpha m_\text{large}/m`: by Bonferroni's inequality the whole holds. (With 8 to 25
+    skewed ratios this covers 3 to 12 points more than a plain t interval.) Upper ends allow for one
+    more person, harmed 1.5 times as much as anybody seen: a tail shows in few samples.
+
+    *Decisions* are one-sided p-values with Holm's correction, over all groups. The people whose
+    attribute is missing are a group like any other.
+
+    Parameters
+    ----------
+    interval
+        ``hall`` corrects for skewness, ``paper`` does not.
+    rng, draws
+        Randomness of the band.
+    """
+    check_alpha(alpha)
+    check_delta(delta)
+    members = groups_of(tally.groups.cells, tally.frame)
+    groups = [Sample(tally, group) for group in members]
+    if not groups:
+        return ()
+    estimates = [_estimate(own) for own in groups]
+    ends = _intervals(tally, groups, estimates, alpha, interval, rng, draws)
+    p_values = [_bounds(estimate, interval).p_value(delta) for estimate in estimates]
+    adjusted = holm_adjusted(dict(enumerate(p_values)))
+    found = []
+    for k, (own, estimate, (lower, upper)) in enumerate(zip(groups, estimates, ends, strict=True)):
+        few_errors, rates = False, {}
+        if not tally.frame.regression:
+            few_errors, weights = own.errors.before < FEW_ERRORS, own.error_weights
+            total = float(weights.sum())
+            rates = {
+                "error_rate_before": float(weights[0] + weights[2]) / total,
+                "error_rate_after": float(weights[0] + weights[1]) / total,
+            }
+        found.append(
+            GroupRecord(
+                attribute=members[k].trait,
+                group=members[k].name,
+                n=own.n,
+                estimate=estimate.value,
+                std_error=estimate.std_error,
+                lower=max(lower, 0.0),
+                upper=upper,
+                p_value=p_values[k],
+                p_adjusted=adjusted[k],
+                rejected=adjusted[k] <= alpha,
+                small=own.n < FEW_PEOPLE or few_errors or math.isnan(estimate.value),
+                **rates,
+            )
+        )
+    return tuple(found)
+
+
+def _estimate(own: Sample) -> Estimate:
+    few = own.units - 1.0 if 1 < own.units < FEW_PEOPLE else math.inf
+    estimate = own.estimate()
+    return dataclasses.replace(estimate, degrees=min(estimate.degrees, few))
+
+
+def _bounds(estimate: Estimate, interval: str) -> Bounds:
+    if interval == "hall" or not estimate.std_error > 0:
+        return hall(estimate)
+    return estimate
+
+
+def _intervals(
+    tally: Tally,
+    groups: Sequence[Sample],
+    estimates: Sequence[Estimate],
+    alpha: float,
+    interval: Literal["hall", "paper"],
+    rng: np.random.Generator,
+    draws: int,
+) -> list[tuple[float, float]]:
+    each = alpha / len(groups)
+    more = [own.with_one_more() if interval == "hall" else None for own in groups]
+    ends = []
+    for estimate, wider in zip(estimates, more, strict=True):
+        lower, upper = _bounds(estimate, interval).interval(each)
+        if wider is not None and estimate.std_error > 0:
+            wider = dataclasses.replace(wider, degrees=estimate.degrees)
+            upper = max(upper, _bounds(wider, interval).interval(each)[1])
+        ends.append((lower, upper))
+    large = [k for k, e in enumerate(estimates) if e.std_error > 0 and e.degrees >= MANY]
+    if not large:
+        return ends
+    values = np.array([estimates[k].value for k in large])
+    if tally.clustered:
+        terms = np.stack([groups[k].terms(estimates[k].value) for k in large])
+        products = terms @ terms.T
+    else:
+        members = np.stack([groups[k].members for k in large]).astype(np.float64)
+        products = tally.groups.crossed_terms(members, values)
+    together = band(
+        [estimates[k] for k in large],
+        products,
+        rng=rng,
+        alpha=each * len(large),
+        side="both",
+        interval=interval,
+        draws=draws,
+    )
+    for k, lower, upper in zip(large, together.lower, together.upper, strict=True):
+        wider = more[k]
+        if wider is not None:
+            t = restored(-together.critical, wider.skewness)
+            upper = max(upper, wider.value - wider.std_error * t)
+        ends[k] = lower, upper
+    return ends
+
+
+def group_records(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
+    """Return the audit value of every group, with simultaneous intervals."""
+    if not tally.frame.traits:
+        return ()
+    return by_group(
+        tally,
+        rng=np.random.default_rng([settings.seed, 1]),
+        delta=settings.delta,
+        alpha=settings.alpha,
+        interval="paper" if settings.decide.interval == "paper" else "hall",
+    )

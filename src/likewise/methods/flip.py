@@ -1,0 +1,182 @@
+"""Swaps of the protected value itself, where the model sees it."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, final
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Shaped
+from typing_extensions import override
+
+from likewise.audit_data import AuditData
+from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, nearest
+from likewise.methods.metric import FairMetric, columns_of
+from likewise.methods.reach import NUMBERS, candidate_losses, worst_candidate
+from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
+from likewise.models.base import Front, Model
+
+Swap = tuple[tuple[int, ...] | str, Any]
+"""Features and rows of values to put there; or an original column and its values."""
+
+MOST = 1000
+"""Combinations of protected values that are tried for each person, at most."""
+
+QUANTILES = 11
+"""Values that stand for a numeric trait with many more: its quantiles."""
+
+NO_TABLE = "To swap a protected column of a pipeline, its table is needed."
+NOTHING_TO_SWAP = (
+    "No protected trait is an input of the model, so there is nothing to swap. Use the flow or the "
+    "reach, or compare with real people (--may-matter)."
+)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flip(UnfairMap):
+    """Everyone is served as if their protected values were others; the worst of these counts.
+
+    All classes of every trait are tried, in all combinations, and everything else about the person
+    stays. This asks less than a fair metric does: what goes along with the trait is not changed.
+
+    *Validity.* Which values are tried is fixed by the traits, not by the people audited.
+
+    Parameters
+    ----------
+    traits
+        The traits that are swapped; by default all protected ones that the model reads.
+    values
+        The values that are tried, which an audit finds among its people (`learned`): for each
+        trait its features and rows of their values, or its original column and its values.
+    """
+
+    name: ClassVar[str] = "flip"
+    asks_answers: ClassVar[bool] = True
+    claim: ClassVar[str] = (
+        "Each person's protected value is swapped for every other value, and the worst is kept."
+    )
+    goes_by_metric: ClassVar[bool] = False
+    derived: ClassVar[tuple[str, ...]] = ("values",)
+
+    traits: tuple[str, ...] | None = None
+    values: tuple[Swap, ...] | None = None
+    keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
+
+    @override
+    def learned(
+        self, people: AuditData, front: Front | None, traits: Mapping[str, Sequence[Any]]
+    ) -> "Flip":
+        if self.values is not None:
+            return self
+        names = tuple(people.protected) if self.traits is None else self.traits
+        values: list[Swap] = []
+        if front is None:
+            found = self._features(people, names, traits)
+            names = tuple(found)
+            for columns in found.values():
+                rows = np.unique(people.x[:, columns], axis=0)
+                if len(columns) == 1 and len(rows) > 2 * QUANTILES:
+                    rows = rows[np.linspace(0, len(rows) - 1, QUANTILES).round().astype(int)]
+                values.append((tuple(columns), rows))
+        elif people.table is None:
+            raise InvalidData(NO_TABLE)
+        else:
+            names = tuple(n for n in names if not front.columns or n in front.columns)
+            for name in names:
+                if name not in people.table.column_names:
+                    hint = nearest(name, people.table.column_names)
+                    raise InvalidSettings(f"The table has no column {name!r} to swap.{hint}")
+                values.append((name, sorted(traits[name], key=lambda v: (str(type(v)), v))))
+        if not values:
+            raise InvalidSettings(NOTHING_TO_SWAP)
+        total = math.prod(len(options) for _, options in values)
+        if total > MOST:
+            raise InvalidSettings(
+                f"The traits have {total} combinations of values, and at most {MOST} are tried. "
+                "Swap fewer traits at a time."
+            )
+        return Flip(names, tuple(values))
+
+    def _features(
+        self, people: AuditData, names: Sequence[str], traits: Mapping[str, Sequence[Any]]
+    ) -> dict[str, list[int]]:
+        """Return the columns of every trait that the model sees, as they are or one-hot encoded."""
+        found = {}
+        for name in names:
+            levels = sorted({str(value) for value in traits.get(name, ())})
+            columns = columns_of(people.features, name, levels)
+            if columns:
+                found[name] = columns
+            elif self.traits is not None:
+                raise InvalidSettings(
+                    f"The model does not see {name!r}, so it cannot be swapped."
+                    f"{nearest(name, people.features)}"
+                )
+        return found
+
+    @override
+    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+        if self.values is None:
+            raise InvalidSettings(
+                "Which values are swapped is learned from people: let an audit do it."
+            )
+        last = max((max(c) for c, _ in self.values if not isinstance(c, str)), default=-1)
+        if metric.quadratic and last >= metric.free.shape[1]:
+            raise InvalidMetric(
+                f"Feature {last + 1} is to be swapped, but the metric was made for "
+                f"{metric.free.shape[1]} features."
+            )
+        return BoundFlip(self.values, model)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundFlip:
+    """Swaps made ready for one model; and for some people, if it reads their original columns."""
+
+    values: tuple[Swap, ...]
+    model: Model
+    table: pa.Table | None = None
+
+    def among(self, people: AuditData) -> "BoundFlip":
+        """Return the swaps for some people, with their original columns."""
+        return dataclasses.replace(self, table=people.table)
+
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        combinations = list(itertools.product(*(options for _, options in self.values)))
+        size = max(1, NUMBERS // (x0.shape[1] * (len(combinations) + 1)))
+        parts = []
+        for rows in (slice(k, k + size) for k in range(0, max(len(x0), 1), size)):
+            swapped = [self._swapped(x0, rows, chosen) for chosen in combinations]
+            x = np.stack([x0[rows], *swapped], axis=1)
+            loss = candidate_losses(self.model, x, y[rows])
+            place, moves = worst_candidate(loss[:, 0], loss)
+            parts.append(np.where(moves[:, None], x[np.arange(len(x)), place], x0[rows]))
+        status = np.zeros(len(x0), dtype=np.int64)
+        return Moved(np.concatenate(parts), status, len(combinations) + 1)
+
+    def _swapped(
+        self, x0: Float[np.ndarray, "n d"], rows: slice, chosen: Sequence[Any]
+    ) -> Float[np.ndarray, "m d"]:
+        """Return some people with one combination of protected values."""
+        x, columns = x0[rows].copy(), {}
+        for (place, _), value in zip(self.values, chosen, strict=True):
+            if isinstance(place, str):
+                columns[place] = value
+            else:
+                x[:, list(place)] = value
+        if not columns:
+            return x
+        if self.table is None or self.model.front is None or len(self.table) != len(x0):
+            raise InvalidData(NO_TABLE)
+        table = self.table[rows]
+        for name, value in columns.items():
+            column = pa.repeat(pa.scalar(value, type=table.schema.field(name).type), len(table))
+            table = table.set_column(table.column_names.index(name), name, column)
+        found = self.model.front(table)
+        encoded = found[0] if isinstance(found, tuple) else found
+        return np.ascontiguousarray(encoded, dtype=np.float64)

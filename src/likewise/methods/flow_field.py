@@ -1,0 +1,137 @@
+"""The field of the flow, in coordinates where the penalty acts on each number by itself.
+
+The flow is computed as a displacement from the start. In these coordinates the penalty's pull is
+a rate for each of them, zero along free directions, and exponential solvers treat it exactly.
+"""
+
+import abc
+import dataclasses
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from numpy.typing import DTypeLike
+from typing_extensions import override
+
+from likewise.methods.metric import FairMetric, ProjectionMetric, QuadraticForm, QuadraticMetric
+from likewise.methods.solvers import SemilinearField
+from likewise.models.base import Model
+
+Rows = Float[np.ndarray, "n d"]
+States = Float[np.ndarray, "n r"]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Coordinates:
+    r"""A linear change of coordinates between displacements and the states of a solver.
+
+    Parameters
+    ----------
+    rates
+        How fast the penalty pulls each coordinate back: :math:`2\lambda` × its eigenvalue.
+    directions
+        Orthonormal directions, one a coordinate: all eigenvectors, or the free ones alone.
+    free
+        Where the k free coordinates stand in a state.
+    thin
+        Whether ``directions`` are the free ones of a projection, and what costs stands before
+        them as d numbers, orthogonal to them: two thin products a change, never a d × d matrix.
+    """
+
+    rates: Float[np.ndarray, " r"]
+    directions: Float[np.ndarray, "k d"]
+    free: slice
+    thin: bool = False
+
+    @classmethod
+    def free_only(cls, metric: QuadraticForm, dtype: DTypeLike) -> "Coordinates":
+        r"""Return free directions alone, where nothing pulls back (:math:`\lambda \to \infty`)."""
+        directions = metric.free.astype(dtype)
+        return cls(np.zeros(len(directions), dtype=dtype), directions, slice(None))
+
+    @classmethod
+    def from_metric(cls, metric: QuadraticForm, lam: float, dtype: DTypeLike) -> "Coordinates":
+        """Return coordinates of all directions, those that cost and those that do not."""
+        k, d = metric.free.shape
+        if isinstance(metric, ProjectionMetric):
+            rates = np.array([2 * lam] * d + [0.0] * k, dtype=dtype)
+            return cls(rates, metric.free.astype(dtype), slice(d, None), thin=True)
+        if isinstance(metric, QuadraticMetric):
+            values, vectors = metric.eigenvalues, metric.eigenvectors
+        else:
+            values, vectors = np.linalg.eigh(metric.function(lambda s: s, np.eye(d)))
+        # Eigenvalues ascend, so the free directions come first, in the order of ``metric.free``.
+        directions = np.ascontiguousarray(vectors.T, dtype=dtype)
+        return cls((2 * lam * values).astype(dtype), directions, slice(0, k))
+
+    def lower(self, v: Rows) -> States:
+        """Turn a gradient (or any row of features) into a velocity of the state."""
+        along = v @ self.directions.T
+        return np.hstack([v - along @ self.directions, along]) if self.thin else along
+
+    def lift(self, state: States) -> Rows:
+        """Turn a state into a displacement; the transpose of `lower` on states."""
+        if not self.thin:
+            return state @ self.directions
+        d = self.directions.shape[1]
+        return state[:, :d] + state[:, d:] @ self.directions
+
+
+class FlowField(SemilinearField):
+    r"""Equation (6) for a quadratic metric: :math:`\nabla\ell(f(x), y) - 2\lambda\Sigma(x - x_0)`.
+
+    A state is a displacement, in coordinates where the penalty is a rate each.
+    """
+
+    free: slice
+    """Where the k free coordinates stand in a state."""
+
+    @abc.abstractmethod
+    def start(self) -> States:
+        """Return the states of people who have not moved."""
+
+    @abc.abstractmethod
+    def displacement(self, state: States) -> Rows:
+        """Return how far from the start a state stands for."""
+
+
+@final
+class GeneralField(FlowField):
+    """The field for any model with a gradient."""
+
+    def __init__(
+        self, model: Model, coordinates: Coordinates, x0: Rows, y: Shaped[np.ndarray, " n"]
+    ) -> None:
+        self.model, self.coordinates, self.x0, self.y = model, coordinates, x0, y
+        self.rates, self.free = coordinates.rates, coordinates.free
+
+    @override
+    def start(self) -> States:
+        return np.zeros((len(self.rates), len(self.x0)), dtype=self.x0.dtype).T
+
+    @override
+    def displacement(self, state: States) -> Rows:
+        return self.coordinates.lift(state)
+
+    @override
+    def nonlinear(self, x: States, out: States) -> None:
+        gradient = self.model.loss_gradient(self.x0 + self.coordinates.lift(x), self.y)
+        np.copyto(out, self.coordinates.lower(gradient))
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class PenalisedField:
+    r"""Equation (6) for any metric: :math:`\nabla\{\ell(f(x), y) - \lambda d_x^2(x, x_0)\}`."""
+
+    model: Model
+    metric: FairMetric
+    lam: float
+    x0: Rows
+    y: Shaped[np.ndarray, " n"]
+
+    def __call__(self, x: Rows) -> Rows:
+        """Return the velocity of each row."""
+        uphill = self.model.loss_gradient(x, self.y)
+        return uphill - self.lam * self.metric.gradient(x, self.x0)

@@ -1,0 +1,340 @@
+"""The gradient flow of the paper: uphill in the loss, at a price for moving away."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, cast, final
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from typing_extensions import override
+
+from likewise.errors import InvalidModel, InvalidSettings
+from likewise.methods.flow_field import Coordinates, FlowField, GeneralField, PenalisedField
+from likewise.methods.metric import FairMetric, QuadraticForm
+from likewise.methods.network_gradient import FirstLayerCoordinates, NetworkField, PlainNetwork
+from likewise.methods.plausible_region import Ellipsoid
+from likewise.methods.solvers import (
+    RK4,
+    Euler,
+    Exponential,
+    Solver,
+    Steps,
+    integrate,
+    partition,
+    power_decay,
+    steps_until,
+)
+from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
+from likewise.models.base import Model
+from likewise.outcomes import Status
+
+SolverName = Literal["auto", "euler", "rk4", "exponential", "exponential_rk2"]
+Precision = Literal["auto", "float64", "float32"]
+
+SOLVERS: dict[str, Solver] = {
+    "euler": Euler(),
+    "rk4": RK4(),
+    "exponential": Exponential(),
+    "exponential_rk2": Exponential(multistep=False),
+}
+EXPLICIT = ("euler", "rk4")
+
+DEFAULT_STEPS = 32
+"""Steps of a solver without a stability limit, where nobody asked for an accurate number."""
+
+_PAPER_SIMULATION = power_decay(0.02, 2 / 3, 400)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class GradientFlow(UnfairMap):
+    r"""Everyone follows the gradient of their loss, less a price for leaving their like.
+
+    .. math:: \dot X(t) = \nabla_x\{\ell(f(X(t)), y_0) - \lambda d_x^2(X(t), x_0)\},
+        \quad X(0) = x_0, \quad \Phi(x_0, y_0) = X(T)
+
+    Equations (6)--(7). Free directions of the metric cost nothing, so the longer the time, the
+    farther people go along them: ``time`` is a choice, and results show others beside it.
+
+    Parameters
+    ----------
+    lam
+        Price :math:`\lambda` of a squared fair distance of one. 50 suits standardised features.
+    time
+        How long people move, :math:`T`.
+    solver
+        How the equation is solved; ``auto`` takes the exponential method where the metric is a
+        quadratic form, and ``rk4`` elsewhere. ``exponential`` follows kinks (`SlidingMode`) of
+        networks with one hidden layer; ``exponential_rk2`` neither does that nor has a memory.
+    steps
+        A number of steps, or the steps themselves (whose sum is then the time). By default
+        `likewise.methods.numerical_error` chooses a number that is accurate enough.
+    free_only
+        Move along free directions only, the limit :math:`\lambda \to \infty`.
+    bounded
+        Keep the free coordinates within the metric's reach; the flow then converges as the time
+        grows.
+    reach
+        Another reach to keep them within.
+    horizons
+        Earlier times at which people's places are kept.
+    precision
+        What the flow is computed in. By default float32 where that was seen to be enough, and
+        float64 elsewhere. Losses are always computed in float64.
+    keeps_start
+        Leave people where they are if their loss would fall. The exact flow never lowers it,
+        equation (10), so this only removes errors of the solver. By default all solvers do but
+        Euler's method, which is the paper's algorithm as it stands.
+    schedule
+        ``paper_simulation`` is the falling schedule of the paper's simulation, whose first steps
+        are longer than Euler's method bears; it is refused under any other name, but for ``given``
+        steps of the paper's test.
+    """
+
+    name: ClassVar[str] = "gradient_flow"
+    claim: ClassVar[str] = (
+        "Each person is moved along the gradient flow that raises their loss while paying for the "
+        "squared fair distance (equations (6)–(8))."
+    )
+
+    lam: float = 50.0
+    time: float = 5.0
+    solver: SolverName = "auto"
+    steps: int | Steps | None = None
+    free_only: bool = False
+    bounded: bool = False
+    reach: Ellipsoid | None = None
+    horizons: tuple[float, ...] = ()
+    precision: Precision = "auto"
+    keeps_start: bool | None = None  # type: ignore[assignment]
+    schedule: Literal["constant", "paper_simulation", "given"] = "constant"
+
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """Parameters that follow from others, or are no choice, and are not noted."""
+        bold = self.schedule == "paper_simulation"
+        return ("horizons", "steps") if bold else ("horizons",)
+
+    def __post_init__(self) -> None:
+        if self.schedule == "paper_simulation":
+            object.__setattr__(self, "solver", "euler")
+            object.__setattr__(self, "steps", _PAPER_SIMULATION)
+        if self.keeps_start is None:
+            object.__setattr__(self, "keeps_start", self.solver != "euler")
+        if isinstance(self.steps, tuple):
+            if not self.steps or not all(0 < h < math.inf for h in self.steps):
+                raise InvalidSettings("Steps must be positive numbers, at least one of them.")
+            object.__setattr__(self, "time", math.fsum(self.steps))
+        elif self.steps is not None and self.steps < 1:
+            raise InvalidSettings(f"There must be at least one step, not {self.steps}.")
+        for word, value in (("lam (λ)", self.lam), ("time", self.time)):
+            if not 0 < value < math.inf:
+                raise InvalidSettings(f"{word} must be a positive number, not {value:g}.")
+        for horizon in self.horizons:
+            if not 0 < horizon <= self.time * (1 + 1e-12):
+                raise InvalidSettings(
+                    f"Horizon {horizon:g} lies outside the flow's time (0, {self.time:g}]."
+                )
+        if self.solver not in ("auto", *SOLVERS):
+            raise InvalidSettings(
+                f"There is no solver {self.solver!r} (there are: auto, {', '.join(SOLVERS)})."
+            )
+
+    @classmethod
+    def paper(cls, lam: float = 50.0, step: float = 0.01, n_steps: int = 500) -> "GradientFlow":
+        """Return the paper's algorithm for Adult exactly: Euler's method with constant steps."""
+        return cls(lam=lam, solver="euler", steps=(step,) * n_steps)
+
+    @classmethod
+    def paper_simulation(cls) -> "GradientFlow":
+        r"""Return the algorithm of the paper's simulation: λ = 100, step :math:`0.02/k^{2/3}`."""
+        return cls(lam=100.0, keeps_start=False, schedule="paper_simulation")
+
+    @classmethod
+    def from_parameters(cls, **chosen: Any) -> "GradientFlow":
+        """Return the flow that parameters name; a schedule of the paper brings its own."""
+        if chosen.get("schedule") == "paper_simulation":
+            return cls.paper_simulation()
+        return cls(**chosen)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What it is computed in, as it stands."""
+        return np.dtype("float32" if self.precision == "float32" else "float64")
+
+    def method(self, metric: FairMetric) -> SolverName:
+        """Return the name of the solver that is used with ``metric``."""
+        if self.solver != "auto":
+            return self.solver
+        return "exponential" if metric.quadratic else "rk4"
+
+    def grid(self, metric: FairMetric) -> Steps:
+        """Return the steps that are taken with ``metric``."""
+        if isinstance(self.steps, tuple):
+            return self.steps
+        n = self.steps
+        if n is None:
+            stiff = self.method(metric) in EXPLICIT and not self.free_only
+            largest = metric.largest_eigenvalue
+            n = math.ceil(self.time * 2 * self.lam * largest) if stiff else 0
+            n = max(n, DEFAULT_STEPS)
+        return partition(self.time, n, self.horizons)
+
+    @override
+    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+        solver, steps = self.method(metric), self.grid(metric)
+        steps_until(steps, self.horizons)
+        if not model.card.differentiable:
+            raise InvalidModel(
+                f"The model ({model.card.kind}) has no gradient, which the flow needs. Use a "
+                "method that needs none (--method reach)."
+            )
+        if not metric.quadratic:
+            if self.free_only or self.bounded or self.reach is not None:
+                raise InvalidSettings("Only quadratic metrics have free directions to move along.")
+            if solver not in EXPLICIT:
+                raise InvalidSettings(f"The solver {solver!r} needs a quadratic metric. Use 'rk4'.")
+            if type(metric).gradient is FairMetric.gradient:
+                metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
+            return BoundFlow(self, model, metric, SOLVERS[solver], steps)
+        metric = cast(QuadraticForm, metric)
+        within = self._within(metric)
+        if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
+            self._refuse_unstable(metric, max(steps))
+        coordinates = (
+            Coordinates.free_only(metric, self.dtype)
+            if self.free_only
+            else Coordinates.from_metric(metric, self.lam, self.dtype)
+        )
+        network = PlainNetwork.from_model(model, self.dtype)
+        first = network and FirstLayerCoordinates.from_coordinates(network, coordinates)
+        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, first, within)
+
+    def _within(self, metric: QuadraticForm) -> Ellipsoid | None:
+        """Return where the free coordinates may go, if they are to be kept anywhere."""
+        within = self.reach if self.reach is not None or not self.bounded else metric.reach
+        if self.bounded and within is None:
+            raise InvalidSettings(
+                "method.bounded needs a metric with a reach; a learned metric has one."
+            )
+        if within is not None and len(within.mean) != len(metric.free):
+            raise InvalidSettings(
+                f"The reach has {len(within.mean)} coordinates, but the metric has "
+                f"{len(metric.free)} free directions."
+            )
+        return within
+
+    @override
+    def under(self, metric: FairMetric) -> "GradientFlow":
+        # What another reach bounded is bounded by the metric's own.
+        bounded = self.bounded or self.reach is not None
+        return dataclasses.replace(self, bounded=bounded, reach=None)
+
+    @override
+    def without(self, direction: int) -> "GradientFlow":
+        reach = None if self.reach is None else self.reach.without(direction)
+        return dataclasses.replace(self, reach=reach)
+
+    @override
+    def repriced(self, factor: float) -> "GradientFlow | None":
+        if self.free_only:
+            return None
+        # Explicit solvers would need shorter steps at a higher price.
+        return dataclasses.replace(self, lam=factor * self.lam, solver="auto", steps=None)
+
+    @override
+    def doubled(self) -> "GradientFlow":
+        steps = self.steps
+        if isinstance(steps, int):
+            steps = 2 * steps
+        elif steps is not None:
+            steps = steps + steps
+        # The simulation's steps go by their name, and Euler's method bears them only there.
+        bold = self.schedule == "paper_simulation"
+        return dataclasses.replace(
+            self,
+            time=2 * self.time,
+            steps=steps,
+            horizons=(),
+            solver="exponential" if bold else self.solver,
+            schedule="constant",
+        )
+
+    @override
+    def along_free_directions(self) -> "GradientFlow":
+        return dataclasses.replace(
+            self, free_only=True, solver="auto", steps=None, horizons=(), schedule="constant"
+        )
+
+    def _refuse_unstable(self, metric: QuadraticForm, longest: float) -> None:
+        stiffness = 2 * self.lam * metric.largest_eigenvalue * longest
+        if stiffness >= 2:
+            raise InvalidSettings(
+                f"Steps of {longest:g} are unstable: 2 × λ × the metric's largest eigenvalue × "
+                f"step = {stiffness:.3g}, which must be below 2. Take shorter steps, or an "
+                "exponential solver."
+            )
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundFlow:
+    """A gradient flow made ready for one model and one metric."""
+
+    flow: GradientFlow
+    model: Model
+    metric: FairMetric
+    solver: Solver
+    steps: Steps
+    coordinates: Coordinates | None = None
+    first: FirstLayerCoordinates | None = None
+    within: Ellipsoid | None = None
+
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        start = x0.astype(self.flow.dtype, copy=False)
+        if self.coordinates is None:
+            any_metric = PenalisedField(self.model, self.metric, self.flow.lam, start, y)
+            path = integrate(any_metric, start, self.steps, self.solver, self.flow.horizons)
+            x = path.x.astype(x0.dtype)
+            stops = {time: at.astype(x0.dtype) for time, at in path.kept.items()}
+        else:
+            field: FlowField = (
+                GeneralField(self.model, self.coordinates, start, y)
+                if self.first is None
+                else NetworkField(self.first, start, y, sliding=self.sliding)
+            )
+            confine = self._confine(start, field.free)
+            path = integrate(
+                field, field.start(), self.steps, self.solver, self.flow.horizons, confine=confine
+            )
+            x = x0 + field.displacement(path.x)
+            stops = {time: x0 + field.displacement(s) for time, s in path.kept.items()}
+        fell = None
+        if self.flow.keeps_start:
+            before = self.model.loss(self.model(x0), y)
+            for at in (*stops.values(), x):
+                fell = ~(self.model.loss(self.model(at), y) >= before)  # or is not a number
+                at[fell] = x0[fell]
+        status = np.where(path.finite, Status.MOVED.value, Status.DIVERGED.value)
+        return Moved(x, status, path.evaluations, stops, fell)
+
+    @property
+    def sliding(self) -> bool:
+        """Whether kinks are followed."""
+        follows = isinstance(self.solver, Exponential) and self.solver.multistep
+        return follows and self.first is not None and self.first.slides
+
+    def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return what keeps the free coordinates within reach after every step."""
+        reach = self.within
+        if reach is None:
+            return None
+        own = x0 @ self.metric.free.astype(x0.dtype, copy=False).T
+
+        def confine(state: np.ndarray) -> np.ndarray:
+            state[:, free] = reach.project(own + state[:, free]) - own
+            return state
+
+        return confine

@@ -1,0 +1,352 @@
+"""Delete-group jackknife: bounds that include the uncertainty of learning the metric.
+
+Groups are dealt by a hash of what is in the rows. No seed decides who is in which group, so none
+can be chosen until the result suits.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float, Int, UInt64
+from scipy.special import fdtrc, fdtri
+from typing_extensions import override
+
+from likewise.audit_data import AuditData, person_columns
+from likewise.errors import InvalidSample, InvalidSettings
+from likewise.fingerprints import row_hashes, scattered
+from likewise.methods.decide import Judgement, evidence_of, metric_counts
+from likewise.methods.metric import FairMetric
+from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.record import JackknifeRecord
+from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Unknown, quantile, upper_tail
+from likewise.stats.ratio_test import Evidence
+
+GROUPS = 20
+"""Groups of people who are left out in turn."""
+
+COARSE = 10
+"""Groups for ratios of error rates, which are step functions and jump with small groups."""
+
+SAMPLE = (10_000, 0)
+"""Size and stream of the people on whom refits of a metric from elsewhere are compared."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Jackknife:
+    """The uncertainty of the metric itself, learned anew from other people of the same kind.
+
+    A metric learned from the audited people is refitted without one group of them, who are then
+    not audited either; one learned from others carries its refits, and everyone is audited.
+    """
+
+    def probes(self, method: Any) -> Iterator[PerturbProbe]:
+        """Return everyone perturbed under every refit, where the verdict counts them."""
+        if not method.goes_by_metric or not method.metric.refits:
+            if method.settings.decide.metric == "refitted":
+                raise InvalidSettings(
+                    "decide.metric = 'refitted' needs a learned metric with refits, and a method "
+                    "that goes by it; here is none."
+                )
+        elif metric_counts(method.settings, method.metric):
+            yield from refitted_probes(method)
+
+    def follow_up(self, stats: Mapping[str, PerturbStats], method: Any) -> Iterator[PerturbProbe]:
+        """Return nothing: all refits are measured at once."""
+        return iter(())
+
+    def apply(
+        self, stats: Mapping[str, PerturbStats], method: Any, judgement: Judgement
+    ) -> tuple[Judgement, dict[str, Any], tuple[str, ...]]:
+        """Return the judgement with the metric's uncertainty, the record's part, what was left."""
+        after, records = with_refitted(judgement, stats, method)
+        if not records:
+            skipped = method.metric.origin is not None and method.goes_by_metric
+            return judgement, {}, ("jackknife over the metric's sample",) if skipped else ()
+        return after, {"jackknife": records}, ()
+
+
+def with_refitted(
+    judgement: Judgement, stats: Mapping[str, PerturbStats], method: Any
+) -> tuple[Judgement, dict[str, JackknifeRecord]]:
+    """Return a judgement with the metric's own uncertainty where that counts, and the refits."""
+    found = [stats[name] for name in stats if name.startswith(_prefix(judgement.map))]
+    if not found:
+        return judgement, {}
+    fewer = not method.same_sample and found[0].n < method.n
+    seen = f", seen on {found[0].n} people" if fewer else ""
+    evidence: dict[str, Evidence] = {}
+    records: dict[str, JackknifeRecord] = {}
+    for name, test in judgement.tests.items():
+        parts = [evidence_of(test, part) for part in found]
+        before = judgement.evidence[name]
+        after = with_jackknife(
+            before,
+            parts,
+            separate=not method.same_sample,
+            directions=len(method.metric.free),
+            root=judgement.map == "gradient_flow",
+        )
+        evidence[name] = after
+        verdict = after.result(test.delta, test.alpha)
+        records[name] = JackknifeRecord(
+            method=after.method + seen,
+            replicates=tuple(part.estimate.value for part in parts),
+            std_error_fixed=before.estimate.std_error,
+            std_error_refitted=after.estimate.std_error,
+            lower_bound=verdict.lower_bound,
+            upper_bound=verdict.upper_bound,
+            used=True,
+        )
+    return dataclasses.replace(judgement, evidence=evidence), records
+
+
+def _prefix(map: str) -> str:
+    return f"refits, {map}: "
+
+
+def refitted_probes(method: Any) -> Iterator[PerturbProbe]:
+    """Yield everyone perturbed under every refit.
+
+    If the metric was learned from these people without one group, that group is left out here too.
+    """
+    map, metric, groups = method.map, method.metric, method.groups
+    refits: Sequence[FairMetric] = metric.refits
+    if method.decider == "error_rate_ratio" and metric.coarse_refits:
+        groups = None if groups is None else coarse(groups, len(refits))
+        refits = metric.coarse_refits
+    many = method.n > len(method.people) and not method.same_sample
+    for number, refit in enumerate(refits):
+        yield method.probe(
+            f"{_prefix(map.name)}{number}",
+            map.under(refit),
+            refit,
+            subsample=SAMPLE if many else None,
+            groups=groups,
+            left_out=number,
+        )
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class JackknifeBounds(Bounds):
+    r"""Bounds from a delete-group jackknife over the sample that the metric was learned from.
+
+    Each of G replicates leaves out one group, learns metric and plausible region again from the
+    others and averages anew over them:
+    :math:`\text{se}^2 = \frac{G-1}{G} \sum (S_{(g)} - \bar S)^2`
+    is the *total* standard error, sampling of people included; compared with Student's t of G - 1
+    degrees of freedom.
+
+    The error of a learned metric is skewed, and errors in any of k free directions make the model
+    look steeper. So the lower bound allows for the worst of them, as Scheffé's:
+    :math:`L = S - \sqrt{k F_{k,G-1}(1-\alpha)}\,\text{se}` (Student's t for one); of a flow, whose
+    excess grows with the square of how far a direction is off, on the scale of
+    :math:`\sqrt{S - 1}`. The upper bound is taken on the scale of :math:`\log(S - 1)`. Scales are
+    changed only if all replicates exceed 1.
+
+    Parameters
+    ----------
+    value
+        The estimate with everybody.
+    replicates
+        The estimate without each group.
+    fixed
+        Bounds with the metric taken as given, if there are: no bound is narrower than these.
+    separate
+        Standard error under the metric as it is, to be added if the metric was learned from other
+        people than the audited ones; 0 if the replicates left out audited people too.
+    directions
+        Number of free directions k.
+    root
+        Whether the lower bound is taken on the scale of the root: for flows.
+    """
+
+    value: float
+    replicates: Float[np.ndarray, " g"]
+    fixed: Bounds | None = None
+    separate: float = 0.0
+    directions: int = 1
+    root: bool = False
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom."""
+        return len(self.replicates) - 1.0
+
+    @property
+    def std_error(self) -> float:
+        """Total standard error."""
+        return math.hypot(_spread(self.replicates), self.separate)
+
+    @override
+    def p_value(self, delta: float) -> float:
+        t = (self.value - delta) / self.std_error
+        if self.root and self._skewed:
+            gap = math.sqrt(self.value - 1) - math.sqrt(max(delta, 1.0) - 1)
+            t = gap / self._root_error
+        if self.directions < 2 or t <= 0:
+            p = upper_tail(t, self.degrees)
+        else:
+            p = float(fdtrc(self.directions, self.degrees, t**2 / self.directions))
+        return p if self.fixed is None else max(p, self.fixed.p_value(delta))
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        t = quantile(1 - alpha, self.degrees)
+        if self.directions > 1:
+            far = float(fdtri(self.directions, self.degrees, 1 - alpha))
+            t = math.sqrt(self.directions * far)
+        if self.root and self._skewed:
+            bound = 1 + max(math.sqrt(self.value - 1) - t * self._root_error, 0.0) ** 2
+        else:
+            bound = self.value - t * self.std_error
+        return bound if self.fixed is None else min(bound, self.fixed.lower_bound(alpha))
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        t = quantile(1 - alpha, self.degrees)
+        bound = self.value + t * self.std_error
+        if self._skewed:
+            excess = self.value - 1
+            on_log_scale = math.hypot(_spread(np.log(self.replicates - 1)), self.separate / excess)
+            bound = 1 + excess * math.exp(t * on_log_scale)
+        return bound if self.fixed is None else max(bound, self.fixed.upper_bound(alpha))
+
+    @property
+    def _skewed(self) -> bool:
+        return min(self.value, float(self.replicates.min())) > 1
+
+    @property
+    def _root_error(self) -> float:
+        own = self.separate / (2 * math.sqrt(self.value - 1))
+        return math.hypot(_spread(np.sqrt(self.replicates - 1)), own)
+
+
+def _spread(values: Float[np.ndarray, " g"]) -> float:
+    groups = len(values)
+    return math.sqrt((groups - 1) / groups * float(np.square(values - values.mean()).sum()))
+
+
+def with_jackknife(
+    evidence: Evidence,
+    replicates: Sequence[Evidence],
+    *,
+    separate: bool = False,
+    directions: int = 1,
+    root: bool = False,
+) -> Evidence:
+    """Return the evidence for the population's metric, of which the one used is an estimate.
+
+    Parameters
+    ----------
+    evidence
+        The evidence under the metric as it is.
+    replicates
+        The evidence of the same test without each group.
+    separate
+        Whether the metric was learned from other people than the audited ones, so that replicates
+        differ by the metric alone.
+    directions, root
+        Number of free directions of the metric, and whether people flow along them.
+    """
+    if len(replicates) < 2:
+        raise InvalidSample(f"{len(replicates)} refits of the metric are too few; 2 at least.")
+    method = f"{evidence.method}; jackknife of {len(replicates)} metric refits"
+    undefined = sum(not math.isfinite(r.estimate.value) for r in replicates)
+    if undefined or evidence.bounds is None:
+        note = f"{undefined} of {len(replicates)} refits of the metric leave the ratio undefined."
+        return dataclasses.replace(
+            evidence,
+            method=method,
+            estimate=dataclasses.replace(evidence.estimate, std_error=math.nan),
+            bounds=None,
+            capped=None,
+            notes=(*evidence.notes, note),
+        )
+
+    def refitted(
+        estimate: Estimate, parts: Sequence[Estimate | None], fixed: Bounds | None
+    ) -> JackknifeBounds:
+        values = np.array([part.value for part in parts if part is not None])
+        own = estimate.std_error if separate else 0.0
+        return JackknifeBounds(estimate.value, values, fixed, own, directions, root)
+
+    total = refitted(evidence.estimate, [r.estimate for r in replicates], evidence.bounds)
+    capped = evidence.capped_estimate
+    held = None
+    if capped is not None:
+        held = refitted(capped, [r.capped_estimate for r in replicates], evidence.capped)
+    return dataclasses.replace(
+        evidence,
+        method=method,
+        estimate=dataclasses.replace(
+            evidence.estimate,
+            std_error=max(total.std_error, evidence.estimate.std_error),
+            degrees=total.degrees,
+        ),
+        bounds=_known(total, evidence.estimate),
+        capped=held and _known(held, evidence.estimate),
+        details={**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error},
+    )
+
+
+def _known(bounds: JackknifeBounds, estimate: Estimate) -> Bounds | None:
+    """Return the bounds, unless refits differ by rounding only: nothing is known, or moved."""
+    if bounds.std_error > ROUNDING * abs(bounds.value):
+        return bounds
+    return bounds.fixed if estimate.std_error == 0 else Unknown()
+
+
+def unit_hashes(blocks: Iterable[AuditData]) -> UInt64[np.ndarray, " n"]:
+    """Return a hash of each person's cluster, or of all that is known of them without clusters.
+
+    Rows that are equal to the last value are different people, so each has its own hash: if all
+    of them went into one group, coarse tables would have groups of very different size, and if
+    they were dealt out evenly the groups would be more alike than random ones are.
+    """
+    found, clustered = [np.zeros(0, np.uint64)], False
+    for people in blocks:
+        clustered = people.cluster is not None
+        columns = {"cluster": people.cluster} if clustered else person_columns(people)
+        found.append(row_hashes(columns))
+    hashes = np.concatenate(found)
+    return hashes if clustered else _numbered(hashes)
+
+
+def _numbered(hashes: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
+    """Tell equal hashes apart by how many of them came before."""
+    order = np.argsort(hashes, kind="stable")
+    ranked = hashes[order]
+    places = np.arange(len(hashes), dtype=np.uint64)
+    first = np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)]
+    before = places - np.maximum.accumulate(np.where(first, places, np.uint64(0)))
+    numbered = np.empty_like(hashes)
+    numbered[order] = scattered(ranked + before * np.uint64(0x9E3779B97F4A7C15))
+    return numbered
+
+
+def cut_points(units: UInt64[np.ndarray, " n"], groups: int) -> UInt64[np.ndarray, " c"]:
+    """Return hashes that cut people into groups of about equal size, whole clusters in each.
+
+    There are never more groups than clusters.
+    """
+    distinct, sizes = np.unique(units, return_counts=True)
+    middles = np.cumsum(sizes) - sizes / 2
+    group = np.floor(middles * min(groups, len(distinct)) / len(units))
+    return distinct[1:][np.diff(group) > 0]
+
+
+def groups_between(
+    units: UInt64[np.ndarray, " n"], cuts: UInt64[np.ndarray, " c"]
+) -> Int[np.ndarray, " n"]:
+    """Return the group of each person; people of another sample are dealt out in proportion."""
+    return np.searchsorted(cuts, units, side="right")
+
+
+def coarse(groups: Int[np.ndarray, " n"], count: int) -> Int[np.ndarray, " n"]:
+    """Merge ``count`` groups into ten."""
+    return groups * COARSE // count

@@ -1,0 +1,703 @@
+"""Metric learning: what predicts a protected attribute costs nothing (Section 4.2).
+
+The attributes are regressed on the features by scikit-learn, to convergence: a solver that stops
+early turns the directions (10 to 16 degrees for race on Adult).
+"""
+
+import dataclasses
+import functools
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from threadpoolctl import threadpool_limits
+
+from likewise.audit_data import GAP, AuditData, missing, person_columns
+from likewise.data.source import Source
+from likewise.data.survey import Survey, SurveyJob, total
+from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, StatisticalWarning
+from likewise.fingerprints import Sketch, overlap, row_hashes
+from likewise.handle import as_seen
+from likewise.methods.jackknife import (
+    COARSE,
+    GROUPS,
+    coarse,
+    cut_points,
+    groups_between,
+    unit_hashes,
+)
+from likewise.methods.metric import (
+    AttributeOrigin,
+    FairMetric,
+    Kind,
+    Origin,
+    Prediction,
+    ProjectionMetric,
+    columns_of,
+    places_of,
+    span,
+)
+from likewise.methods.plausible_region import Ellipsoid
+from likewise.models.base import Model
+from likewise.setup import Setup
+
+PENALTY = 0.003
+"""Ridge penalty a person. It is fixed beforehand, so that permuted attributes are treated as the
+true ones are, and what is learned does not depend on how many people there are."""
+
+MOST = 200_000
+"""People that a metric is learned from; of more, a random sample is."""
+
+PLACEBOS = 39
+"""Permuted attributes for one test at the level .05: the least p-value is 1/40."""
+
+TOLERANCE = 1e-10
+"""Largest gradient left in a regression, a person."""
+
+SAME_DIRECTION = 1e-6
+"""Learned directions nearer to dependent than this are one direction: fits are not exact."""
+
+NUMBER_FROM = 10
+"""A column of numbers with more distinct values than this is a number, not a set of classes."""
+
+MOST_CLASSES = 50
+"""A column of text with more distinct values than this is a name rather than an attribute."""
+
+RECOGNISED = 10
+"""People who must have a feature's value before it counts as another name for an attribute."""
+
+FOLDS = 5
+PREDICTED = 20_000
+"""People, at most, on whom it is seen how well an attribute is predicted."""
+
+Direction = tuple[str, Float[np.ndarray, " d"]]
+Progress = Callable[[int, int], None]
+
+
+def sensitive_subspace(
+    data: AuditData,
+    *,
+    protected: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    penalty: float | None = None,
+    C: float | None = None,
+    may_matter: Sequence[str] = (),
+    groups: int = GROUPS,
+    placebos: int = PLACEBOS,
+    seed: int = 0,
+    as_read: AuditData | None = None,
+    drawn_from: int | None = None,
+    progress: Progress | None = None,
+) -> ProjectionMetric:
+    r"""Learn a metric that is blind to what predicts the protected attributes (Section 4.2, F.2).
+
+    Every attribute is regressed on the features with a ridge penalty (logistic for two classes,
+    multinomial for several, linear for numbers), to convergence. The span :math:`\mathcal{H}` of
+    the coefficients, or of their differences between classes, is free.
+
+    An attribute that is itself an input of the model (by name, or by values) is free on its own
+    coordinates, and every attribute is then regressed on the features that are left, as in
+    Appendix G.
+
+    Parameters
+    ----------
+    data
+        The sample to learn from; beyond 200,000 people a random sample of it. People whose
+        attribute is missing are left out of that attribute's fit and counted. Weights are used,
+        relative to their mean.
+    protected
+        Protected attributes to use; all of them by default.
+    kinds
+        ``classes`` or ``number`` for attributes that could be either; numbers with more than ten
+        distinct values are numbers by default.
+    penalty
+        Strength γ of the penalty a person, .003 by default.
+    C
+        Inverse strength of the penalty of the whole sample, instead: C = 1/(γ n). The paper's
+        is 1; with it, what is learned depends on how many people there are.
+    may_matter
+        Columns that may make a difference: no direction along them is free, and attributes are
+        regressed on what these columns do not explain of the others.
+    groups
+        Groups of the jackknife kept with the metric (none if 0): metric and plausible region are
+        learned again without each of them, and the spread is the uncertainty of having learned
+        from a sample. People are dealt to groups by a hash of their rows, or of their clusters.
+    placebos
+        Number of negative controls kept with it (none if 0), learned by the same rule from
+        permuted attributes. Without them there is no evidence of unfairness under this metric.
+    seed
+        Of the permutations, and of that random sample.
+    as_read
+        The people as they were read, by which they are recognised again, if a pipeline has turned
+        them into other features since.
+    drawn_from
+        Of how many people the sample was drawn already.
+    progress
+        Called with the number of metrics learned, and of all.
+    """
+    if groups < 0 or groups == 1:
+        raise InvalidSettings(f"groups must be 0 (no jackknife) or at least 2, not {groups}.")
+    if placebos < 0:
+        raise InvalidSettings(f"placebos must be 0 (none) or more, not {placebos}.")
+    read, drawn_from = data if as_read is None else as_read, drawn_from or len(data)
+    if len(data) > MOST:
+        rows = np.random.default_rng([seed, 8]).choice(len(data), MOST, replace=False)
+        data, read = data.take(np.sort(rows)), read.take(np.sort(rows))
+    if drawn_from > len(data):
+        warnings.warn(
+            f"The metric is learned from a random sample of {len(data):,} of {drawn_from:,} people "
+            f"(seed {seed}).",
+            StatisticalWarning,
+            stacklevel=2,
+        )
+    sample = Sample.of(data, protected, kinds or {}, may_matter, _strength(penalty, C))
+    units = unit_hashes([read])
+    cuts = cut_points(units, groups) if groups else np.zeros(0, np.uint64)
+    dealt, count = groups_between(units, cuts), len(cuts) + 1
+    fewer = coarse(dealt, count) if count >= 2 * COARSE else None
+    left_out = [dealt != g for g in range(count)] if count > 1 else []
+    coarsely = [] if fewer is None else [fewer != g for g in range(COARSE)]
+    done, total = 0, 1 + len(left_out) + len(coarsely) + placebos
+
+    def learned(*how: Any) -> ProjectionMetric:
+        nonlocal done
+        done += 1
+        found = sample.learn(*how)
+        if progress is not None:
+            progress(done, total)
+        return found
+
+    # Many small products: more threads would mostly wait for each other.
+    with threadpool_limits(1):
+        metric = learned()
+        folds = groups_between(units, cut_points(units, FOLDS))
+        metric = dataclasses.replace(
+            metric,
+            origin=Origin(
+                data=read.fingerprint(),
+                source=data.source,
+                n=len(data),
+                drawn_from=drawn_from,
+                penalty=None if C is not None else penalty or PENALTY,
+                C=C,
+                solver="newton-cholesky",
+                tolerance=TOLERANCE,
+                seed=seed,
+                weighted=data.weight is not None,
+                clustered=data.cluster is not None,
+                attributes=sample.origins(metric, folds),
+                may_matter=tuple(may_matter),
+            ),
+            refits=tuple(_bare(learned(kept)) for kept in left_out),
+            coarse_refits=tuple(_bare(learned(kept)) for kept in coarsely),
+            cuts=cuts if left_out else None,
+            placebos=tuple(
+                _bare(learned(None, permutation(sample, np.random.default_rng([seed, 2, b]))))
+                for b in range(placebos)
+            ),
+            sketch=Sketch.from_hashes(row_hashes(person_columns(read))).smallest,
+        )
+    if not len(metric.free):
+        warnings.warn(
+            "No feature predicts any protected attribute, so no direction is free.",
+            StatisticalWarning,
+            stacklevel=2,
+        )
+    return metric
+
+
+def _strength(penalty: float | None, C: float | None) -> Callable[[float], float]:
+    """Return C of a regression of people with a total weight."""
+    if penalty is not None and C is not None:
+        raise InvalidSettings("Give a penalty a person or C, not both: C = 1/(penalty × n).")
+    for name, value in {"penalty": penalty, "C": C}.items():
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise InvalidSettings(f"{name} must be a positive number, not {value}.")
+    return lambda total: 1 / ((penalty or PENALTY) * total) if C is None else C
+
+
+def _bare(metric: ProjectionMetric) -> ProjectionMetric:
+    return ProjectionMetric(metric.free, metric.features, reach=metric.reach)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Attribute:
+    """A protected attribute as the target of a regression.
+
+    Parameters
+    ----------
+    kind
+        ``binary``, ``classes`` or ``number``.
+    values
+        Numbers of the classes, or the number itself; not a number where it is missing.
+    classes
+        Names of the classes; empty for a number.
+    """
+
+    name: str
+    kind: Kind
+    values: Float[np.ndarray, " n"]
+    classes: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def known(self) -> Bool[np.ndarray, " n"]:
+        """Whose attribute is known."""
+        return ~np.isnan(self.values)
+
+    def features_of(self, x: Float[np.ndarray, "n d"]) -> list[int]:
+        """Return the features that are the attribute itself: one-hot columns without names.
+
+        Such a column has one value throughout each class, and two values or more that ten people
+        have; that of a number is the number itself, on any scale.
+        """
+        x, values = x[self.known], self.values[self.known]
+        if self.kind == "number":
+            fitted = np.column_stack([values, np.ones(len(values))])
+            with np.errstate(all="ignore"):
+                rest = x - fitted @ np.linalg.lstsq(fitted, x, rcond=None)[0]
+                same = np.abs(rest).max(axis=0, initial=0.0) <= 1e-9 * x.std(axis=0)
+            return np.flatnonzero(same & (np.ptp(x, axis=0) > 0)).tolist()
+        code = values.astype(np.int64)
+        own = x[np.unique(code, return_index=True)[1]]
+        count = np.bincount(code)
+        alike = (x == own[code]).all(axis=0)
+        return [
+            j
+            for j in np.flatnonzero(alike).tolist()
+            if (sizes := np.bincount(np.unique(own[:, j], return_inverse=True)[1], count)).size > 1
+            and np.sort(sizes)[-2] >= RECOGNISED
+        ]
+
+
+def read_attribute(
+    name: str, column: Shaped[np.ndarray, " n"], kind: str | None = None
+) -> Attribute:
+    """Turn a protected column into something a regression can be fitted to.
+
+    Parameters
+    ----------
+    kind
+        ``classes`` or ``number`` for a column that could be either; by default numbers with more
+        than ten distinct values are numbers, and everything else is classes.
+    """
+    known = ~missing(column)
+    values = column[known]
+    if kind not in (None, "classes", "number"):
+        raise InvalidMetric(f"An attribute's kind is 'classes' or 'number', not {kind!r}.")
+    numeric = values.dtype.kind in "iuf" or (
+        values.dtype.kind == "O"
+        and all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values)
+    )
+    if kind == "number" and not numeric:
+        raise InvalidMetric(f"The attribute {name!r} cannot be a number: it holds text.")
+    distinct = sorted(set(values.tolist()), key=lambda v: v if numeric else str(v))
+    if len(distinct) < 2:
+        what = f"is {distinct[0]!r} for everyone" if distinct else "is missing for everyone"
+        raise InvalidMetric(
+            f"The protected attribute {name!r} {what}, so no direction can be learned from it. "
+            "Leave it out, or use a sample in which it varies."
+        )
+    target = np.full(len(column), np.nan)
+    if kind == "number" or (kind is None and numeric and len(distinct) > NUMBER_FROM):
+        target[known] = values.astype(np.float64)
+        if np.isinf(target).any():
+            raise InvalidMetric(f"The protected attribute {name!r} has infinite values.")
+        return Attribute(name, "number", target)
+    if len(distinct) > MOST_CLASSES:
+        raise InvalidMetric(
+            f"The protected attribute {name!r} has {len(distinct)} different values (at most "
+            f"{MOST_CLASSES} can be compared). Group them, or say that it is a number."
+        )
+    place = {value: number for number, value in enumerate(distinct)}
+    target[known] = [place[value] for value in values.tolist()]
+    names = tuple(map(str, distinct))
+    return Attribute(name, "binary" if len(names) == 2 else "classes", target, names)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sample:
+    """People whose attributes are regressed on their features, some of them or all.
+
+    Parameters
+    ----------
+    inputs
+        Features that are an attribute itself, by attribute.
+    kept
+        Features that may matter: no direction along them is free.
+    others
+        All other features, on which attributes are regressed.
+    weight
+        Relative to their mean.
+    strength
+        C of a regression of people with a total weight.
+    """
+
+    data: AuditData
+    attributes: tuple[Attribute, ...]
+    inputs: Mapping[str, list[int]]
+    kept: list[int]
+    others: list[int]
+    weight: Float[np.ndarray, " n"]
+    strength: Callable[[float], float]
+
+    @classmethod
+    def of(
+        cls,
+        data: AuditData,
+        names: Sequence[str] | None,
+        kinds: Mapping[str, str],
+        may_matter: Sequence[str],
+        strength: Callable[[float], float],
+    ) -> "Sample":
+        """Read the attributes, and tell apart what each feature is for."""
+        if data.x.shape[1] == 0:
+            raise InvalidMetric(
+                "There are no feature columns to learn a metric from. Encode the table, or learn "
+                "in the space where the pipeline is audited."
+            )
+        names = tuple(data.protected) if names is None else tuple(dict.fromkeys(names))
+        if not names:
+            raise InvalidMetric(
+                "There is no protected attribute to learn a metric from. Name one (--protected)."
+            )
+        attributes = tuple(
+            read_attribute(name, data.trait(name), kinds.get(name)) for name in names
+        )
+        inputs = {
+            a.name: columns_of(data.features, a.name, a.classes) or a.features_of(data.x)
+            for a in attributes
+        }
+        kept = kept_features(data.features, may_matter, data.table)
+        for attribute, places in inputs.items():
+            if set(places) & set(kept):
+                raise InvalidMetric(f"{attribute!r} is protected, so it cannot be what may matter.")
+        gaps = [j for j, name in enumerate(data.features) if name.endswith(GAP)]
+        taken = {*kept, *gaps, *(j for places in inputs.values() for j in places)}
+        others = [j for j in range(data.x.shape[1]) if j not in taken]
+        weight = np.ones(len(data)) if data.weight is None else data.weight / data.weight.mean()
+        return cls(data, attributes, inputs, kept, others, weight, strength)
+
+    @functools.cached_property
+    def columns(self) -> Float[np.ndarray, "n e"]:
+        """All features, each about zero; constant ones are exactly zero."""
+        x = self.data.x
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, scale = x.mean(axis=0), x.std(axis=0)
+        if not np.isfinite(scale).all():
+            raise InvalidMetric("Some features are too large to compute with (beyond 1e150).")
+        constant = scale <= 1e-12 * np.abs(x).max(axis=0, initial=0.0)
+        return np.where(constant, 0.0, x - mean)
+
+    def design(self, rows: Any = slice(None)) -> Float[np.ndarray, "m e"]:
+        """Return the other features of some people, without what those that may matter explain."""
+        x = self.columns[rows]
+        if not self.kept:
+            return x[:, self.others]
+        known = np.column_stack([x[:, self.kept], np.ones(len(x))])
+        root = np.sqrt(self.weight[rows])[:, None]
+        slopes, *_ = np.linalg.lstsq(known * root, x[:, self.others] * root, rcond=None)
+        return x[:, self.others] - known @ slopes
+
+    def learn(
+        self,
+        rows: Bool[np.ndarray, " n"] | None = None,
+        order: Int[np.ndarray, " n"] | None = None,
+    ) -> ProjectionMetric:
+        """Learn the metric and its plausible region.
+
+        Parameters
+        ----------
+        rows
+            The people to learn from; everyone by default.
+        order
+            Whose attributes each person has; their own by default.
+        """
+        rows = np.ones(len(self.data), dtype=bool) if rows is None else rows
+        design, weight = self.design(rows), self.weight[rows]
+        found: list[Direction] = []
+        for attribute in self.attributes:
+            values = (attribute.values if order is None else attribute.values[order])[rows]
+            fit = self.fit(attribute, design, values, weight)
+            if fit is not None:
+                found.extend(fit.contrasts(attribute))
+        return self._metric(found, rows)
+
+    def fit(
+        self,
+        attribute: Attribute,
+        design: Float[np.ndarray, "m e"],
+        values: Float[np.ndarray, " m"],
+        weight: Float[np.ndarray, " m"],
+    ) -> "Fit | None":
+        """Regress an attribute on features; nothing can be learned from one that is constant."""
+        known = ~np.isnan(values)
+        values, weight = values[known], weight[known]
+        if not len(values) or np.ptp(values) == 0:
+            return None
+        strength = self.strength(float(weight.sum()))
+        try:
+            return Fit.of(attribute.kind, design[known], values, weight, strength)
+        except InvalidMetric as error:
+            raise InvalidMetric(f"Attribute {attribute.name!r}: {error}") from None
+
+    def _metric(self, found: Sequence[Direction], rows: Bool[np.ndarray, " n"]) -> ProjectionMetric:
+        d = self.data.x.shape[1]
+        directions = np.zeros((len(found), d))
+        for direction, (_, coefficients) in zip(directions, found, strict=True):
+            direction[self.others] = coefficients
+        labels = [label for label, _ in found]
+        for name, places in self.inputs.items():
+            axes = np.zeros((len(places), d))
+            axes[range(len(places)), places] = 1.0
+            directions = np.vstack([directions, axes])
+            labels.extend(f"{self.data.features[j]} (the attribute {name} itself)" for j in places)
+        free = span(directions, SAME_DIRECTION)
+        return ProjectionMetric(
+            free,
+            self.data.features,
+            directions=directions,
+            labels=tuple(labels),
+            reach=Ellipsoid.of(self.data.x[rows] @ free.T, self.weight[rows]),
+        )
+
+    def origins(
+        self, metric: ProjectionMetric, folds: Int[np.ndarray, " n"]
+    ) -> tuple[AttributeOrigin, ...]:
+        """Tell what was learned about each attribute."""
+        x, free = self.columns, metric.free
+        parts = {"before": self.design(), "after": x - (x @ free.T) @ free}
+        told = []
+        for attribute in self.attributes:
+            fit = self.fit(attribute, parts["before"], attribute.values, self.weight)
+            total = float(self.weight[attribute.known].sum())
+            told.append(
+                AttributeOrigin(
+                    name=attribute.name,
+                    kind=attribute.kind,
+                    classes=attribute.classes,
+                    n=int(attribute.known.sum()),
+                    missing=int((~attribute.known).sum()),
+                    inputs=tuple(self.data.features[j] for j in self.inputs[attribute.name]),
+                    penalty=1 / (self.strength(total) * total),
+                    gradient=math.nan if fit is None else fit.gradient,
+                    **{
+                        when: self._predicted(attribute, design, folds)
+                        for when, design in parts.items()
+                    },
+                )
+            )
+        return tuple(told)
+
+    def _predicted(
+        self,
+        attribute: Attribute,
+        design: Float[np.ndarray, "n e"],
+        folds: Int[np.ndarray, " n"],
+    ) -> Prediction:
+        """Return how well an attribute is predicted for people left out of the regression."""
+        some = np.flatnonzero(attribute.known)[:PREDICTED]
+        design, folds, weight = design[some], folds[some], self.weight[some]
+        values, found = attribute.values[some], []
+        for fold in np.unique(folds):
+            out = folds == fold
+            fit = self.fit(attribute, design[~out], values[~out], weight[~out])
+            value = None if fit is None else fit.judge(design[out], values[out], weight[out])
+            if value is not None:
+                found.append(value)
+        if len(found) < 2:
+            return Prediction()
+        name = "r2" if attribute.kind == "number" else "auc"
+        error = float(np.std(found, ddof=1)) / math.sqrt(len(found))
+        return Prediction(**{name: float(np.mean(found)), "std_error": error})
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fit:
+    """A ridge, logistic or multinomial regression, fitted to convergence by scikit-learn.
+
+    Parameters
+    ----------
+    estimator
+        The fitted estimator.
+    shares
+        Weight of each class it was fitted to.
+    gradient
+        Largest gradient left, a person, for columns with a standard deviation of one at most.
+    """
+
+    kind: Kind
+    estimator: Any
+    shares: Float[np.ndarray, " k"]
+    gradient: float
+
+    @classmethod
+    def of(
+        cls,
+        kind: Kind,
+        x: Float[np.ndarray, "n d"],
+        values: Float[np.ndarray, " n"],
+        weight: Float[np.ndarray, " n"],
+        C: float,
+    ) -> "Fit":
+        r"""Minimise :math:`C \sum_i s_i\, \ell(W x_i + b, t_i) + |W|^2 / 2`, b unpenalised."""
+        from sklearn.linear_model import LogisticRegression, Ridge
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it warns about shows in the gradient
+            if kind == "number":
+                estimator = Ridge(alpha=1 / C, solver="cholesky").fit(x, values, weight)
+                error = (estimator.predict(x) - values)[:, None]
+                shares = np.ones(1)
+            else:
+                estimator = LogisticRegression(
+                    C=C, solver="newton-cholesky", tol=TOLERANCE, max_iter=200
+                ).fit(x, values, weight)
+                member = values[:, None] == estimator.classes_
+                error = estimator.predict_proba(x) - member
+                shares = weight @ member
+        coefficients = np.atleast_2d(estimator.coef_)
+        slopes = (error * weight[:, None]).T[-len(coefficients) :] @ x + coefficients / C
+        intercepts = (error * weight[:, None]).sum(axis=0)
+        slopes /= np.maximum(x.std(axis=0), 1.0)
+        largest = max(np.abs(slopes).max(initial=0.0), np.abs(intercepts).max()) / weight.sum()
+        if not largest <= TOLERANCE * max(1.0, float(np.abs(error).max())):
+            raise InvalidMetric(
+                f"The regression did not converge (gradient {largest:.1e}, C = {C:.3g}). "
+                "Standardise the columns, drop those that repeat others, or raise the penalty."
+            )
+        return cls(kind, estimator, shares, float(largest))
+
+    def contrasts(self, attribute: Attribute) -> list[Direction]:
+        """Return its coefficients, or those of each class against the one of most weight."""
+        coefficients = np.atleast_2d(self.estimator.coef_)
+        if self.kind == "number":
+            return [(attribute.name, coefficients[0])]
+        names = [attribute.classes[int(number)] for number in self.estimator.classes_]
+        if len(names) == 2:
+            return [(f"{attribute.name}: {names[1]} against {names[0]}", coefficients[0])]
+        common = int(self.shares.argmax())
+        return [
+            (f"{attribute.name}: {name} against {names[common]}", row - coefficients[common])
+            for number, (name, row) in enumerate(zip(names, coefficients, strict=True))
+            if number != common
+        ]
+
+    def judge(
+        self,
+        x: Float[np.ndarray, "n d"],
+        values: Float[np.ndarray, " n"],
+        weight: Float[np.ndarray, " n"],
+    ) -> float | None:
+        """Return R² or the mean area under the curve of other people, if they differ."""
+        from sklearn.metrics import r2_score, roc_auc_score
+
+        if not len(values) or np.ptp(values) == 0:
+            return None
+        if self.kind == "number":
+            return float(r2_score(values, self.estimator.predict(x), sample_weight=weight))
+        chances, classes = self.estimator.predict_proba(x), self.estimator.classes_
+        areas = [
+            roc_auc_score(member, chance, sample_weight=weight)
+            for chance, number in zip(chances.T, classes, strict=True)
+            if (member := values == number).any() and not member.all()
+        ]
+        return float(np.mean(areas)) if areas else None
+
+
+def permutation(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+    """Return whose attributes each person gets; all attributes of a person stay together.
+
+    Without clusters anybody's; attributes that are the same throughout each cluster are exchanged
+    between whole clusters, others within clusters.
+    """
+    n, cluster = len(sample.data), sample.data.cluster
+    if cluster is None:
+        return rng.permutation(n)
+    place: dict[object, int] = {}
+    unit = np.array([place.setdefault(value, len(place)) for value in cluster.tolist()])
+    first = np.unique(unit, return_index=True)[1]
+    if all(
+        np.array_equal(a.values, a.values[first[unit]], equal_nan=True) for a in sample.attributes
+    ):
+        return first[rng.permutation(len(first))[unit]]
+    order = np.empty(n, dtype=np.int64)
+    order[np.argsort(unit, kind="stable")] = np.lexsort((rng.random(n), unit))
+    return order
+
+
+def kept_features(
+    features: Sequence[str], may_matter: Sequence[str], table: Any = None
+) -> list[int]:
+    """Return the places of the features that may matter; a column stands for all its features.
+
+    Parameters
+    ----------
+    table
+        Original columns, whose values are in the names of a pipeline's one-hot features.
+    """
+    return places_of(features, may_matter, "that may matter", table)
+
+
+MANY = 0.5
+"""Share of one in the other, audited or learned from, from which the two are not separate. Coarse
+tables have many equal rows: a fifth of the people of Adult's test split are in its training split
+as well, and are other people."""
+
+
+def learn_metric(setup: Setup, model: Model, people: AuditData) -> ProjectionMetric:
+    """Return the metric that is blind to what predicts the protected attributes of everyone."""
+    known, session = setup.survey, setup.session
+    if not known.traits:
+        raise InvalidData(
+            "Without a fair metric, protected attributes are needed to learn one. Name them with "
+            "protected (--protected), or give a metric (--metric)."
+        )
+    read = known.sample
+    if len(people) < known.n:  # the survey's sample is smaller than what is learned from
+        job = SurveyJob(setup.source, setup.settings.seed, MOST)
+        tasks, parts = list(job.tasks()), []
+        for _, part in session.executor.map(job, tasks):
+            parts.append(part)
+            session.tell("drawing people", len(parts), len(tasks))
+        read = total(iter(parts)).sample
+        people = as_seen(model, read)
+    return sensitive_subspace(
+        people,
+        **setup.settings.learning,
+        as_read=read,
+        drawn_from=known.n,
+        progress=lambda done, count: session.tell("learning the metric", done, count),
+    )
+
+
+def same_people(metric: FairMetric, known: Survey) -> bool:
+    """Tell whether the metric was learned from these people, in any order, or from many of them."""
+    if metric.origin is None:
+        return False
+    if metric.origin.data == known.fingerprint or metric.sketch is None:
+        return metric.origin.data == known.fingerprint
+    # Either may be a part of the other: a metric learned from a sample of very many people.
+    learned_from = Sketch(metric.sketch, metric.origin.n)
+    return max(overlap(known.sketch, learned_from), overlap(learned_from, known.sketch)) > MANY
+
+
+def groups_of(
+    metric: FairMetric, known: Survey, source: Source, block: int
+) -> Int[np.ndarray, " n"] | None:
+    """Return everyone's group of the jackknife, by position; none if others were learned from.
+
+    People who were not learned from are dealt to groups by the same rule, so that a group left out
+    leaves out its share of them too: one jackknife covers both samples, however they overlap.
+    """
+    if metric.cuts is None or not same_people(metric, known):
+        return None
+    if len(known.sample) == known.n:
+        return groups_between(unit_hashes([known.sample]), metric.cuts)
+    blocks = source.blocks(block)
+    read = (people for _, people in blocks.read(range(len(blocks))))
+    return groups_between(unit_hashes(read), metric.cuts)

@@ -1,0 +1,347 @@
+"""Matching on covariates: ranked coordinates, exact greedy pairs, and each person's nearest pairs.
+
+Distance is the root mean square over numeric columns, each by its rank in the pool scaled to a
+standard deviation of 1; categories have to be equal. Row numbers decide what random numbers a row
+gets, so that nothing depends on the blocks in which people arrive.
+"""
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
+from scipy.spatial import cKDTree
+from scipy.special import ndtri
+
+CALIPER = 0.5
+"""Largest distance between the two members of a pair."""
+
+FARTHEST = 0.8
+"""Largest median distance of a person to their pairs; those beyond are without overlap."""
+
+LEAST_NEIGHBOURS, MOST_NEIGHBOURS = 4, 20
+JITTER = 1e-3
+ROOT_TWELVE = math.sqrt(12.0)
+"""What a rank between 0 and 1 is multiplied by for a standard deviation of 1."""
+
+CELL_SPACING = 16.0
+"""Distance between cells of categories in the trees: more than two rows of one cell can have."""
+
+LEAF = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class Covariates:
+    """The columns that may matter, as numbers.
+
+    Parameters
+    ----------
+    numeric
+        Columns whose order counts; nan where a value is missing.
+    category
+        Codes of columns whose values have to be equal; a missing value has a code of its own.
+    """
+
+    numeric: Float[np.ndarray, "n p"]
+    category: Int[np.ndarray, "n c"]
+
+    def __len__(self) -> int:
+        return len(self.numeric)
+
+    def take(self, rows: Int[np.ndarray, " r"]) -> "Covariates":
+        """Return some of the rows."""
+        return Covariates(self.numeric[rows], self.category[rows])
+
+
+Key = tuple[int | str, ...]
+"""What random numbers are for: seed, attribute, two groups, purpose, number of the redraw."""
+
+
+def seed_sequence(key: Key) -> np.random.SeedSequence:
+    """Return the seed for one purpose; other attributes and purposes do not change it."""
+    words = [part if isinstance(part, int) else _as_number(part) for part in key]
+    return np.random.SeedSequence(words)
+
+
+def _as_number(text: str) -> int:
+    # A leading 1 keeps texts of different length apart.
+    return int.from_bytes(b"\1" + text.encode(), "big")
+
+
+def uniforms(key: Key, positions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Uniform random numbers by position: SplitMix64 (Steele, Lea and Flood 2014) as a counter.
+
+    The number of a row depends on the key and its position alone, whatever rows come with it.
+    """
+    with np.errstate(over="ignore"):
+        state = seed_sequence(key).generate_state(1, np.uint64)[0]
+        z: UInt64[np.ndarray, " n"] = state + positions.astype(np.uint64) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+@dataclasses.dataclass(frozen=True)
+class RankScale:
+    """Coordinates and cells of rows, by their ranks and categories in a pool.
+
+    Parameters
+    ----------
+    columns
+        The pool's values of every numeric column, in increasing order, without missing ones.
+    levels
+        The values of each step in forming cells: of every column, then of its combination with
+        the columns before it.
+    """
+
+    columns: tuple[Float[np.ndarray, " _"], ...]
+    levels: tuple[tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]], ...]
+
+    @classmethod
+    def from_pool(cls, pool: Covariates) -> "RankScale":
+        """Learn ranks and cells from the rows of a pool."""
+        columns = tuple(np.sort(column[~np.isnan(column)]) for column in pool.numeric.T)
+        levels = []
+        cell = np.zeros(len(pool), dtype=np.int64)
+        for column in _exact(pool):
+            values, code = np.unique(column, return_inverse=True)
+            combined, cell = np.unique(cell * len(values) + code, return_inverse=True)
+            levels.append((values, combined))
+        return cls(columns, tuple(levels))
+
+    def cells(self, rows: Covariates) -> Int[np.ndarray, " n"]:
+        """Return the cell of categories of each row; −1 if no row of the pool is in it."""
+        cell = np.zeros(len(rows), dtype=np.int64)
+        known = np.ones(len(rows), dtype=bool)
+        for column, (values, combined) in zip(_exact(rows), self.levels, strict=True):
+            if not len(values):
+                return np.full(len(rows), -1)
+            code, seen = _look_up(values, column)
+            cell, met = _look_up(combined, cell * len(values) + code)
+            known &= seen & met
+        return np.where(known, cell, -1)
+
+    def points(
+        self, rows: Covariates, key: Key, positions: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n d"]:
+        """Return the coordinates of rows, with a jitter that keeps ties apart."""
+        width = max(len(self.columns), 1)
+        counter = positions[:, None] * width + np.arange(width)
+        points = JITTER * ndtri(uniforms(key, counter.ravel())).reshape(-1, width)
+        for at, (column, values) in enumerate(zip(self.columns, rows.numeric.T, strict=True)):
+            below = np.searchsorted(column, values, side="left")
+            up_to = np.searchsorted(column, values, side="right")
+            rank = (below + up_to) / (2 * max(len(column), 1))
+            rank[np.isnan(values)] = 0.5
+            points[:, at] += ROOT_TWELVE * rank / math.sqrt(width)
+        return points
+
+
+def _exact(rows: Covariates) -> list[Int[np.ndarray, " n"]]:
+    """Return what has to be equal: categories, and which numbers are missing."""
+    missing = np.isnan(rows.numeric).astype(np.int64)
+    return [*rows.category.T.astype(np.int64), *missing.T]
+
+
+def _look_up(
+    values: Int[np.ndarray, " v"], wanted: Int[np.ndarray, " n"]
+) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Return the places of numbers in a sorted array, and whether they are there."""
+    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    return at, values[at] == wanted
+
+
+def _with_cells(
+    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "n e"]:
+    """Add a coordinate that keeps cells apart: differences within a cell are exactly zero."""
+    return np.column_stack([points, CELL_SPACING * cells])
+
+
+def _nearest(
+    tree: cKDTree, places: Float[np.ndarray, "n e"], count: int, bound: float
+) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, "n k"]]:
+    """Return distances to the nearest places of a tree and their numbers; infinite if too far."""
+    distance, number = tree.query(places, k=range(1, count + 1), distance_upper_bound=bound)
+    return np.asarray(distance), np.asarray(number, dtype=np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """1:1 pairs across two groups: row numbers of their members, and their distances."""
+
+    first: Int[np.ndarray, " q"]
+    second: Int[np.ndarray, " q"]
+    distance: Float[np.ndarray, " q"]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def greedy_pairs(
+    points: Float[np.ndarray, "n d"],
+    cells: Int[np.ndarray, " n"],
+    second: Bool[np.ndarray, " n"],
+    caliper: float = CALIPER,
+) -> Pairs:
+    """Pair two groups 1:1 without replacement, always the closest two that are left.
+
+    Exact over all candidates of one cell within the caliper. Two rows that are each other's nearest
+    are a pair whatever comes before, so that all such pairs are taken at once, again and again.
+
+    Parameters
+    ----------
+    points, cells
+        Coordinates and cells of the rows of both groups.
+    second
+        Which rows are of the second group.
+    """
+    places = _with_cells(points, cells)
+    groups = np.flatnonzero(~second), np.flatnonzero(second)
+    smaller = int(len(groups[1]) < len(groups[0]))
+    small, large = groups[smaller], groups[1 - smaller]
+    i, j = _mutual_nearest(places[small], places[large], np.nextafter(caliper, math.inf))
+    distance = np.linalg.norm(places[small[i]] - places[large[j]], axis=1)
+    order = np.argsort(distance, kind="stable")
+    rows = small[i[order]], large[j[order]]
+    return Pairs(rows[smaller], rows[1 - smaller], distance[order])
+
+
+def _quick_tree(places: Float[np.ndarray, "n e"]) -> cKDTree:
+    """Return a tree that is built quickly, to be asked once."""
+    return cKDTree(places, leafsize=LEAF, balanced_tree=False, compact_nodes=False)
+
+
+def _mutual_nearest(
+    small: Float[np.ndarray, "a e"], large: Float[np.ndarray, "b e"], bound: float
+) -> tuple[Int[np.ndarray, " q"], Int[np.ndarray, " q"]]:
+    """Return the numbers of the rows that are paired."""
+    left, free = np.arange(len(small)), np.arange(len(large))
+    distance, nearest = np.zeros(len(small)), np.zeros(len(small), dtype=np.int64)
+    asking = left
+    first, second = [asking[:0]], [asking[:0]]
+    while len(left) and len(free):
+        if len(asking):
+            found, at = _quick_tree(large[free]).query(small[asking], distance_upper_bound=bound)
+            distance[asking], nearest[asking] = found, np.append(free, -1)[at]
+            left = left[np.isfinite(distance[left])]
+            if not len(left):
+                break
+        wanted = np.unique(nearest[left])
+        _, at = _quick_tree(small[left]).query(large[wanted])
+        i, j = left[at], wanted
+        mutual = nearest[i] == j
+        i, j = i[mutual], j[mutual]
+        if not len(i):
+            # Only where distances are equal; the first of the closest is as good as any.
+            i = left[[int(np.argmin(distance[left]))]]
+            j = nearest[i]
+        first.append(i)
+        second.append(j)
+        left, free = np.setdiff1d(left, i, True), np.setdiff1d(free, j, True)
+        asking = left[np.isin(nearest[left], j)]
+    return np.concatenate(first), np.concatenate(second)
+
+
+def neighbour_count(pairs: int) -> int:
+    """Return through how many pairs a person is compared: a tenth of all, between 4 and 20."""
+    return min(max(pairs // 10, LEAST_NEIGHBOURS), MOST_NEIGHBOURS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbours:
+    """The nearest pairs of people, by distance to the midpoint.
+
+    Parameters
+    ----------
+    pair
+        Numbers of pairs, nearest first; meaningless where ``distance`` is infinite.
+    distance
+        Infinite where a person's cell has fewer pairs.
+    """
+
+    pair: Int[np.ndarray, "n m"]
+    distance: Float[np.ndarray, "n m"]
+
+    @property
+    def count(self) -> Int[np.ndarray, " n"]:
+        """How many pairs each person has."""
+        return np.isfinite(self.distance).sum(axis=1)
+
+    @property
+    def enough(self) -> Bool[np.ndarray, " n"]:
+        """Who has at least four pairs."""
+        return self.count >= LEAST_NEIGHBOURS
+
+    @property
+    def overlap(self) -> Bool[np.ndarray, " n"]:
+        """Who has at least four pairs, at a median distance within the limit."""
+        count, enough = self.count, self.enough
+        people = np.arange(len(count))
+        upper = np.where(enough, count // 2, 0)
+        lower = np.where(enough, (count - 1) // 2, 0)
+        median = (self.distance[people, lower] + self.distance[people, upper]) / 2
+        return enough & (median <= FARTHEST)
+
+
+@dataclasses.dataclass(frozen=True)
+class PairIndex:
+    """Pairs and where their midpoints are, to find the pairs nearest to people.
+
+    Parameters
+    ----------
+    pairs
+        Members are rows of the pool.
+    midpoints
+        With the coordinate that keeps cells apart.
+    """
+
+    pairs: Pairs
+    midpoints: Float[np.ndarray, "q e"]
+
+    @classmethod
+    def from_points(
+        cls, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], pairs: Pairs
+    ) -> "PairIndex":
+        """Return the index of pairs of rows with these coordinates."""
+        middle = (points[pairs.first] + points[pairs.second]) / 2
+        return cls(pairs, _with_cells(middle, cells[pairs.first]))
+
+    @functools.cached_property
+    def _tree(self) -> cKDTree:
+        return cKDTree(self.midpoints, leafsize=LEAF)
+
+    def nearest(
+        self, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], count: int
+    ) -> Neighbours:
+        """Return the nearest pairs of the same cell."""
+        if not len(self.pairs) or not len(points):
+            shape = (len(points), count)
+            return Neighbours(np.zeros(shape, dtype=np.int64), np.full(shape, math.inf))
+        found = _nearest(self._tree, _with_cells(points, cells), count, CELL_SPACING / 2)
+        return Neighbours(found[1], found[0])
+
+
+def nearest_others(
+    points: Float[np.ndarray, "n d"],
+    cells: Int[np.ndarray, " n"],
+    asking: Int[np.ndarray, " a"],
+    clusters: Int[np.ndarray, " n"] | None = None,
+) -> Int[np.ndarray, " a"]:
+    """Return the nearest other row of the same cell, and of another cluster; −1 if none is near."""
+    count = 2 if clusters is None else 32
+    if not len(asking):
+        return np.zeros(0, dtype=np.int64)
+    places = _with_cells(points, cells)
+    tree = cKDTree(places, leafsize=LEAF)
+    distance, at = _nearest(tree, places[asking], count, CELL_SPACING / 2)
+    units = np.arange(len(points)) if clusters is None else clusters
+    found = np.isfinite(distance)
+    at[~found] = 0
+    other = found & (units[at] != units[asking][:, None])
+    first = at[np.arange(len(asking)), other.argmax(axis=1)]
+    return np.where(other.any(axis=1), first, -1)

@@ -1,0 +1,894 @@
+"""Fair metrics: which people count as alike.
+
+A metric is a matrix, a few directions or columns that cost nothing, or any function
+:math:`d_x^2(x, x_0)`; `as_metric` takes all of these.
+"""
+
+import abc
+import copy
+import dataclasses
+import functools
+import html
+import importlib
+import math
+import operator
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, final, overload
+
+import numpy as np
+from jaxtyping import Float, UInt64
+from pydantic import ConfigDict
+from typing_extensions import override
+
+from likewise.errors import CostWarning, InvalidMetric, in_short, nearest
+from likewise.methods.plausible_region import Ellipsoid
+
+RANK_TOLERANCE = 1e-10
+"""Relative size below which a singular value or an eigenvalue counts as zero."""
+
+DENSE_LIMIT = 3000
+"""Number of features above which a dense eigendecomposition is worth a warning."""
+
+Rows = Float[np.ndarray, "n d"]
+Kind = Literal["binary", "classes", "number"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """How well an attribute is predicted by cross-validation, in people left out.
+
+    Parameters
+    ----------
+    auc
+        Area under the curve, .5 if nothing predicts; the mean over classes if there are several.
+    r2
+        Share of the variance explained, for a number.
+    std_error
+        Of either, from the spread over folds.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    auc: float | None = None
+    r2: float | None = None
+    std_error: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Where it is with a confidence of about 95 %."""
+        value = self.r2 if self.auc is None else self.auc
+        if value is None or self.std_error is None:
+            return None
+        return value - 2 * self.std_error, value + 2 * self.std_error
+
+    @property
+    def hardly(self) -> bool:
+        """Whether nothing may predict the attribute at all."""
+        nothing = 0.0 if self.auc is None else 0.5
+        return self.interval is None or self.interval[0] <= nothing
+
+    def __str__(self) -> str:
+        value, name = (self.r2, "R²") if self.auc is None else (self.auc, "AUC")
+        if self.interval is None or value is None:
+            return "nobody knows how well: too few people"
+        low, high = self.interval
+        return f"{name} {value:.2f} ({low:.2f} to {high:.2f})"
+
+
+@dataclasses.dataclass(frozen=True)
+class AttributeOrigin:
+    """What was learned about one protected attribute.
+
+    Parameters
+    ----------
+    kind
+        ``binary`` (logistic), ``classes`` (multinomial) or ``number`` (ridge regression).
+    n, missing
+        People it was learned from, and people left out because their attribute is missing.
+    inputs
+        Features that are the attribute itself. They are free on their own, and left out of the
+        regressions.
+    penalty
+        Ridge penalty of the regression a person, γ; its C is 1/(γ n).
+    gradient
+        Largest gradient left at the solution.
+    before, after
+        How well it is predicted from the features, and from what is left of them when the free
+        directions are taken out.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    name: str
+    kind: Kind
+    classes: tuple[str, ...]
+    n: int
+    missing: int
+    inputs: tuple[str, ...]
+    penalty: float
+    gradient: float
+    before: Prediction
+    after: Prediction
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where a learned metric came from: enough to repeat and to judge it.
+
+    Parameters
+    ----------
+    data
+        Fingerprint of the sample (`AuditData.fingerprint`).
+    source, n
+        The sample in words, and its size.
+    drawn_from
+        Number of people of whom the sample was drawn at random; the same as ``n`` if it is all.
+    penalty, C
+        Ridge penalty of the regressions a person, or of the whole sample (C = 1/(penalty n)).
+    solver, tolerance
+        How they were fitted, and the largest gradient that was accepted.
+    seed
+        Of the permuted attributes; groups and folds go by the content of rows.
+    weighted, clustered
+        Whether sampling weights were used, and whole clusters kept together.
+    attributes
+        What was learned about each protected attribute.
+    may_matter
+        Columns along which no direction is free.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    data: str
+    source: str
+    n: int
+    drawn_from: int
+    penalty: float | None
+    C: float | None
+    solver: str
+    tolerance: float
+    seed: int
+    weighted: bool
+    clustered: bool
+    attributes: tuple[AttributeOrigin, ...]
+    may_matter: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        drawn = f", drawn at random from {self.drawn_from:,}" if self.drawn_from > self.n else ""
+        strength = f"C = {self.C:g}" if self.C is not None else f"penalty {self.penalty:g} a person"
+        lines = [f"Learned from {self.n:,} people ({self.source}){drawn}; {strength}"]
+        if self.may_matter:
+            lines.append(f"  fixed, since they may matter: {', '.join(self.may_matter)}")
+        for one in self.attributes:
+            missing = f"; {one.missing:,} missing" if one.missing else ""
+            lines.append(f"  {one.name} is predicted with {one.before}{missing};")
+            lines.append(f"    without the free directions with {one.after}")
+            if one.before.hardly:
+                lines.append(f"    {one.name} can hardly be predicted: its directions may be")
+                lines.append("    chance, and whatever is found along them too.")
+        return "\n".join(lines)
+
+
+class FairMetric(abc.ABC):
+    r"""A fair metric :math:`d_x`: two people at distance zero must be treated alike.
+
+    Subclasses give the *squared* distance; everything in the paper uses the square. The fields of
+    a dataclass are its parameters: settings name them, and results note them. What else is known
+    of a metric, where it came from, say, has defaults that say so.
+    """
+
+    quadratic: ClassVar[bool] = False
+    """Whether the squared distance is a quadratic form, which solvers can treat exactly."""
+
+    features: tuple[str, ...]
+    """Names of the features it was made for; empty if it does not say."""
+
+    free: Float[np.ndarray, "k d"]
+    """Orthonormal rows that span the free directions, if there are any."""
+
+    origin: Origin | None
+    """Where a learned metric came from."""
+
+    reach: Ellipsoid | None
+    """The plausible region, in the coordinates along ``free``."""
+
+    refits: "tuple[FairMetric, ...]"
+    """Jackknife replicates: the same metric learned without one group of its sample each."""
+
+    coarse_refits: "tuple[FairMetric, ...]"
+    """The same with fewer and larger groups, for error rates; empty if ``refits`` are few."""
+
+    cuts: UInt64[np.ndarray, " c"] | None
+    """Hashes between which the groups lie (`likewise.methods.jackknife.groups_between`)."""
+
+    placebos: "tuple[FairMetric, ...]"
+    """Negative controls: metrics learned in the same way from permuted attributes."""
+
+    sketch: UInt64[np.ndarray, " s"] | None
+    """By which the people it was learned from are recognised (`likewise.fingerprints.Sketch`)."""
+
+    attached: Mapping[str, str]
+    """Texts saved in the same file, by name."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Not attributes of the class: they would be defaults of a subclass's fields.
+        try:
+            return _UNKNOWN[name]
+        except KeyError:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}") from None
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """How stiff its penalty is at most, compared with the ordinary distance."""
+        return 1.0
+
+    def without(self, direction: int) -> "FairMetric | None":
+        """Return the metric with one free direction less, if it can be had."""
+        return None
+
+    def turned(
+        self, direction: int, towards: Float[np.ndarray, " d"], angle: float
+    ) -> "FairMetric | None":
+        """Return the metric with a free direction turned towards another, if it can be."""
+        return None
+
+    @abc.abstractmethod
+    def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
+        r"""Return :math:`d_x^2(x, x_0)`, row by row."""
+
+    def gradient(self, x: Rows, x0: Rows) -> Rows:
+        r"""Return :math:`\nabla_x d_x^2(x, x_0)`, row by row."""
+        raise InvalidMetric(
+            f"A {type(self).__name__} has no gradient, which the flow needs. Write one, or write "
+            "the distance as a function (likewise.metric)."
+        )
+
+
+_UNKNOWN: Mapping[str, Any] = {
+    "features": (),
+    "free": np.zeros((0, 1)),
+    "origin": None,
+    "reach": None,
+    "refits": (),
+    "coarse_refits": (),
+    "cuts": None,
+    "placebos": (),
+    "sketch": None,
+    "attached": {},
+}
+"""What a metric has that says nothing of it."""
+
+
+class QuadraticForm(FairMetric):
+    r"""A Mahalanobis distance, :math:`d_x^2 = v^\top \Sigma v` with :math:`v = x - x_0`.
+
+    Its penalty has a linear gradient, which solvers can treat exactly, and its kernel is the
+    space of *free directions*: moving along them costs nothing.
+    """
+
+    quadratic: ClassVar[bool] = True
+
+    @property
+    @abc.abstractmethod
+    def largest_eigenvalue(self) -> float:
+        r"""The largest eigenvalue of :math:`\Sigma`; Euler's stability depends on it."""
+
+    @abc.abstractmethod
+    def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
+        r"""Return :math:`f(\Sigma)\,v`, row by row, for a function ``f`` of the eigenvalues."""
+
+    @override
+    def gradient(self, x: Rows, x0: Rows) -> Rows:
+        return 2 * self.function(lambda eigenvalues: eigenvalues, x - x0)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class QuadraticMetric(QuadraticForm):
+    r"""Mahalanobis distance of a positive semi-definite matrix: :math:`d_x^2 = v^\top \Sigma v`.
+
+    Parameters
+    ----------
+    sigma
+        The matrix :math:`\Sigma`. Directions in its kernel are free: two people who differ only
+        along them are at distance zero. Its scale is read together with the penalty λ.
+    features
+        Names of the features, where known.
+    """
+
+    sigma: Float[np.ndarray, "d e"]  # square, which __post_init__ says in a sentence
+    features: tuple[str, ...] = ()
+    free: Float[np.ndarray, "k d"] = dataclasses.field(init=False)
+    eigenvalues: Float[np.ndarray, " d"] = dataclasses.field(init=False)
+    eigenvectors: Float[np.ndarray, "d d"] = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        sigma = _matrix(self.sigma, "sigma")
+        d = len(sigma)
+        if sigma.shape != (d, d):
+            raise InvalidMetric(f"sigma must be square, not {d} × {sigma.shape[1]}.")
+        _check_names(self.features, d)
+        size = float(np.abs(sigma).max())
+        asymmetry = float(np.abs(sigma - sigma.T).max())
+        if asymmetry > 1e-8 * size:
+            raise InvalidMetric(
+                f"sigma is not symmetric (entries differ by up to {asymmetry:.3g}), so it is not "
+                "a metric. Pass (sigma + sigma.T) / 2 if that is what you mean."
+            )
+        if d > DENSE_LIMIT:
+            warnings.warn(
+                f"sigma has {d} columns, and its eigendecomposition holds "
+                f"{8 * d * d / 1e6:.0f} MB. If only a few directions are free, "
+                "ignoring(directions) never forms such a matrix.",
+                CostWarning,
+                stacklevel=3,
+            )
+        values, vectors = np.linalg.eigh((sigma + sigma.T) / 2)
+        if values[0] < -1e-8 * size:
+            raise InvalidMetric(
+                f"sigma has a negative eigenvalue ({values[0]:.3g}), so it is not a "
+                "metric. Pass a positive semi-definite matrix."
+            )
+        zero = values <= RANK_TOLERANCE * abs(values[-1])
+        for name, value in {
+            "sigma": sigma,
+            "eigenvalues": np.where(zero, 0.0, values),
+            "eigenvectors": vectors,
+            "free": np.ascontiguousarray(vectors[:, zero].T),
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @override
+    def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
+        v = x - x0
+        along = v @ self.eigenvectors.astype(v.dtype, copy=False)
+        return (np.square(along) * self.eigenvalues.astype(v.dtype, copy=False)).sum(axis=1)
+
+    @property
+    @override
+    def largest_eigenvalue(self) -> float:
+        return float(self.eigenvalues[-1])
+
+    @override
+    def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
+        vectors = self.eigenvectors.astype(v.dtype, copy=False)
+        return ((v @ vectors) * f(self.eigenvalues.astype(v.dtype, copy=False))) @ vectors.T
+
+    def __repr__(self) -> str:
+        return describe("Quadratic fair metric", len(self.free), self.free, self.features)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ProjectionMetric(QuadraticForm):
+    r"""Distance off a subspace that costs nothing: :math:`d_x^2 = |v - Q^\top Q v|^2`.
+
+    Two thin products; no d × d matrix is ever formed.
+
+    Parameters
+    ----------
+    free
+        Orthonormal rows :math:`Q`. People who differ only along them are at distance zero.
+        `ignoring` makes them from any directions.
+    features
+        Names of the features, where known.
+    directions, labels
+        The directions that ``free`` is the span of, as they were learned or given, and what each
+        is; for those who read the metric.
+    origin, reach, refits, coarse_refits, cuts, placebos, sketch, attached
+        What a learned metric brings along (see `FairMetric`).
+    """
+
+    free: Float[np.ndarray, "k d"]
+    features: tuple[str, ...] = ()
+    _: dataclasses.KW_ONLY
+    directions: Float[np.ndarray, "m d"] | None = None
+    labels: tuple[str, ...] = ()
+    origin: Origin | None = None
+    reach: Ellipsoid | None = None
+    refits: tuple["ProjectionMetric", ...] = ()
+    coarse_refits: tuple["ProjectionMetric", ...] = ()
+    cuts: UInt64[np.ndarray, " c"] | None = None
+    placebos: tuple["ProjectionMetric", ...] = ()
+    sketch: UInt64[np.ndarray, " s"] | None = None
+    attached: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        free = _matrix(self.free, "free")
+        k, d = free.shape
+        if self.reach is not None and len(self.reach.mean) != k:
+            raise InvalidMetric(
+                f"The plausible region has {len(self.reach.mean)} coordinates for {k} free "
+                "directions."
+            )
+        _check_names(self.features, d)
+        slip = float(np.abs(free @ free.T - np.eye(k)).max(initial=0.0))
+        if slip > 1e-8:
+            raise InvalidMetric(
+                f"The free directions are not orthonormal (off by {slip:.3g}). "
+                "ignoring(directions) takes any directions and makes them so."
+            )
+        object.__setattr__(self, "free", free)
+
+    @override
+    def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
+        # Not |v|² − |Qv|²: that cancels, even below zero, after a long move along Q.
+        return np.square(self._priced(x - x0)).sum(axis=1)
+
+    @property
+    @override
+    def largest_eigenvalue(self) -> float:
+        k, d = self.free.shape
+        return float(d > k)
+
+    @override
+    def function(self, f: Callable[[np.ndarray], np.ndarray], v: Rows) -> Rows:
+        at_zero, at_one = f(np.array([0.0, 1.0], dtype=v.dtype))
+        return at_one * v + (at_zero - at_one) * (v - self._priced(v))
+
+    def _priced(self, v: Rows) -> Rows:
+        free = self.free.astype(v.dtype, copy=False)
+        return v - (v @ free.T) @ free
+
+    @override
+    def without(self, direction: int) -> "ProjectionMetric":
+        rest = np.delete(self.free, direction, axis=0)
+        reach = None if self.reach is None else self.reach.without(direction)
+        return ProjectionMetric(rest, self.features, reach=reach)
+
+    @override
+    def turned(
+        self, direction: int, towards: Float[np.ndarray, " d"], angle: float
+    ) -> "ProjectionMetric":
+        free = self.free.copy()
+        free[direction] = math.cos(angle) * free[direction] + math.sin(angle) * towards
+        return ProjectionMetric(free, self.features, reach=self.reach)
+
+    def with_reach(
+        self, x: Rows, weight: Float[np.ndarray, " n"] | None = None
+    ) -> "ProjectionMetric":
+        """Return the same metric with the plausible region of a sample, which holds 99 % of it.
+
+        For metrics that were given rather than learned.
+        """
+        reach = Ellipsoid.of(x @ self.free.T, weight)
+        return ProjectionMetric(
+            self.free, self.features, directions=self.directions, labels=self.labels, reach=reach
+        )
+
+    def __repr__(self) -> str:
+        told = (self.free, ()) if self.directions is None else (self.directions, self.labels)
+        lines = [describe("Fair metric", len(self.free), told[0], self.features, told[1])]
+        if self.origin is not None:
+            lines.append(str(self.origin))
+        if self.reach is not None:
+            share = f"{self.reach.coverage:.0%}"
+            lines.append(f"Plausible region: the ellipsoid that holds {share} of its sample")
+        if self.refits:
+            lines.append(f"Jackknife: {len(self.refits)} groups of its sample, each left out once")
+        if self.placebos:
+            lines.append(f"Negative control: {len(self.placebos)} times with permuted attributes")
+        return "\n".join(lines)
+
+
+def ignoring(directions: Any, features: Sequence[str] = ()) -> ProjectionMetric:
+    r"""Metric blind to the span :math:`\mathcal{H}` of ``directions`` (Appendix F.2).
+
+    Parameters
+    ----------
+    directions
+        One direction, or one a row. They need be neither orthogonal nor independent, nor of one
+        scale; duplicates and zeros add nothing.
+    features
+        Names of the features, where known.
+
+    Examples
+    --------
+    >>> abs(ignoring([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]).free)
+    array([[1., 0., 0.]])
+    """
+    return ProjectionMetric(span(_matrix(directions, "directions")), tuple(features))
+
+
+def span(
+    directions: Float[np.ndarray, "m d"], tolerance: float = RANK_TOLERANCE
+) -> Float[np.ndarray, "k d"]:
+    """Orthonormal rows that span ``directions``; each counts by its direction, not its length."""
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    some = lengths[:, 0] > 0
+    units = directions[some] / lengths[some]
+    if not len(units):
+        return units
+    _, singular, basis = np.linalg.svd(units, full_matrices=False)
+    return basis[singular > tolerance * singular[0]]
+
+
+def free_columns(features: Sequence[str], names: Sequence[str] | str) -> ProjectionMetric:
+    """Metric that lets some columns vary freely: people who differ only in them are alike.
+
+    Parameters
+    ----------
+    features
+        Names of all features, in the order of the columns.
+    names
+        Columns that cost nothing. The name of a column that was one-hot encoded
+        (``workclass``) stands for all its features (``workclass=Private``, …).
+    """
+    places = places_of(features, [names] if isinstance(names, str) else names, "to set free")
+    return ProjectionMetric(_axes(places, len(features)), tuple(features))
+
+
+def _axes(places: Sequence[int], d: int) -> Float[np.ndarray, "k d"]:
+    axes = np.zeros((len(places), d))
+    axes[np.arange(len(places)), places] = 1.0
+    return axes
+
+
+def columns_of(features: Sequence[str], name: str, levels: Sequence[str] = ()) -> list[int]:
+    """Places of the feature called ``name``, or of the one-hot features made from it.
+
+    Known are the names our encoder gives (``sex=Male``) and those of scikit-learn's pipelines
+    (``cat__sex_Male``, ``num__age``).
+
+    Parameters
+    ----------
+    levels
+        Values of the column, which tell ``sex_Male`` from ``sex_offences``.
+    """
+    spelled = {name, *(f"{name}_{level}" for level in levels)}
+    whole = [j for j, feature in enumerate(features) if feature == name]
+    return whole or [
+        j
+        for j, feature in enumerate(features)
+        if feature.startswith(f"{name}=") or feature.rpartition("__")[2] in spelled
+    ]
+
+
+def places_of(
+    features: Sequence[str], names: Sequence[str], wanted: str, table: Any = None
+) -> list[int]:
+    """Places of all features that columns became; a column without any is refused.
+
+    Parameters
+    ----------
+    table
+        The original columns, if there are: their values tell features of a pipeline apart.
+    """
+    known = () if table is None else table.column_names
+    places: set[int] = set()
+    for name in names:
+        levels = map(str, table[name].unique().to_pylist()) if name in known else ()
+        found = columns_of(features, name, tuple(levels))
+        if not found:
+            originals = {feature.partition("=")[0] for feature in features}
+            hint = nearest(name, {*features, *originals})
+            raise InvalidMetric(f"There is no feature {name!r} {wanted}.{hint}")
+        places.update(found)
+    return sorted(places)
+
+
+Function = Callable[[Any, Any], Any]
+"""Returns one squared distance a row of its two arguments: NumPy arrays, or torch tensors."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class FunctionMetric(FairMetric):
+    r"""A metric given by any function :math:`d_x^2(x, x_0)`; `likewise.metric` makes it.
+
+    Parameters
+    ----------
+    function
+        Returns the squared distance of each row of ``x`` from the same row of ``x0``. It is
+        called with NumPy arrays, or with torch tensors if it cannot do with arrays.
+    slope
+        Returns its gradient with respect to ``x``, for a function of arrays. Without it the
+        gradient is found by torch, or by central differences.
+    """
+
+    function: Function
+    slope: Function | None = None
+    _: dataclasses.KW_ONLY
+    free: Float[np.ndarray, "k d"] = dataclasses.field(default_factory=lambda: np.zeros((0, 1)))
+    features: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Where the function is: ``package.module:name``."""
+        function: Any = self.function
+        qualified = getattr(function, "__qualname__", type(function).__qualname__)
+        return f"{getattr(function, '__module__', '?')}:{qualified}"
+
+    def __call__(self, x: Any, x0: Any) -> Any:
+        """Call the function."""
+        return self.function(x, x0)
+
+    @override
+    def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, "..."]:
+        found = self._call(x, x0)
+        return np.asarray(found.detach() if hasattr(found, "detach") else found, dtype=x.dtype)
+
+    def _call(self, x: Rows, x0: Rows) -> Any:
+        try:
+            return self.function(x, x0)
+        except (TypeError, AttributeError) as error:
+            try:
+                import torch
+
+                with torch.no_grad():
+                    return self.function(*(torch.tensor(np.ascontiguousarray(r)) for r in (x, x0)))
+            except (ImportError, TypeError, AttributeError, RuntimeError):
+                raise InvalidMetric(
+                    f"The metric {self.name!r} fails on rows of people: {in_short(error)}."
+                ) from None
+
+    @override
+    def gradient(self, x: Rows, x0: Rows) -> Rows:
+        if self.slope is not None:
+            return np.asarray(self.slope(x, x0), dtype=x.dtype)
+        if hasattr(self._call(x[:1], x0[:1]), "detach"):
+            import torch
+
+            at, start = (torch.tensor(np.ascontiguousarray(rows)) for rows in (x, x0))
+            at.requires_grad_()
+            with torch.enable_grad():
+                # Sum, never mean: a row's path must not depend on who shares its block.
+                (slope,) = torch.autograd.grad(self.function(at, start).sum(), at)
+            return np.asarray(slope)
+        return self._differences(x, x0)
+
+    def _differences(self, x: Rows, x0: Rows) -> Rows:
+        found = np.empty_like(x)
+        for j in range(x.shape[1]):
+            ahead, behind = x.copy(), x.copy()
+            step = np.cbrt(np.finfo(x.dtype).eps) * np.maximum(np.abs(x[:, j] - x0[:, j]), 1.0)
+            ahead[:, j] += step
+            behind[:, j] -= step
+            rise = self.squared_distance(ahead, x0) - self.squared_distance(behind, x0)
+            found[:, j] = rise / (ahead[:, j] - behind[:, j])
+        return found
+
+    def __reduce__(self) -> Any:
+        # A decorated function's own name stands for the metric: pickle would look for it in vain.
+        module, _, name = self.name.partition(":")
+        try:
+            found = operator.attrgetter(name)(sys.modules[module])
+        except (KeyError, AttributeError):
+            found = None
+        if isinstance(found, FunctionMetric) and found.function is self.function:
+            return _found_again, (module, name, self.free, self.features)
+        again = functools.partial(FunctionMetric, free=self.free, features=self.features)
+        return again, (self.function, self.slope)
+
+    def __repr__(self) -> str:
+        columns = [self.features[j] for j in np.flatnonzero(self.free.any(axis=0))]
+        free = f"; columns that cost nothing: {', '.join(columns)}" if columns else ""
+        return f"Fair metric given by the function {self.name}{free}"
+
+
+def _found_again(module: str, name: str, *said: Any) -> FunctionMetric:
+    found: FunctionMetric = operator.attrgetter(name)(importlib.import_module(module))
+    return dataclasses.replace(found, free=said[0], features=said[1])
+
+
+@overload
+def metric(function: Function, *, gradient: Function | None = None) -> FunctionMetric: ...
+
+
+@overload
+def metric(
+    function: None = None, *, gradient: Function | None = None
+) -> Callable[[Function], FunctionMetric]: ...
+
+
+def metric(
+    function: Function | None = None, *, gradient: Function | None = None
+) -> FunctionMetric | Callable[[Function], FunctionMetric]:
+    r"""Make a fair metric of a function :math:`d_x^2(x, x_0)`, as a decorator or by a call.
+
+    Parameters
+    ----------
+    function
+        Returns the squared distance of each row of ``x`` from the same row of ``x0``; of NumPy
+        arrays or of torch tensors.
+    gradient
+        Its gradient with respect to ``x``, if you have it. Otherwise it is found by torch where
+        the function is written in torch, and by central differences where it is not.
+
+    Examples
+    --------
+    >>> @metric
+    ... def city_blocks(x, x0):
+    ...     return np.abs(x - x0).sum(axis=1) ** 2
+    >>> city_blocks.squared_distance(np.array([[3.0, 0.0]]), np.array([[0.0, 1.0]]))
+    array([16.])
+    """
+    if function is None:
+        return functools.partial(metric, gradient=gradient)
+    return FunctionMetric(function, gradient)
+
+
+def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
+    """Return a fair metric from whatever describes one, checked on some people.
+
+    Parameters
+    ----------
+    given
+        A metric; a function :math:`d_x^2(x, x_0)`; a square matrix; directions that cost nothing,
+        one a row; or names of columns that cost nothing.
+    x
+        People as the model sees them.
+    features
+        Names of their columns.
+    """
+    names = tuple(features) or tuple(f"x{j}" for j in range(x.shape[1]))
+    if isinstance(given, str) or (
+        isinstance(given, Sequence) and given and all(isinstance(part, str) for part in given)
+    ):
+        return free_columns(names, given)
+    if not isinstance(given, FairMetric) and callable(given):
+        given = metric(given)
+    if not isinstance(given, FairMetric):
+        matrix = _matrix(given, "The metric")
+        if np.ndim(given) == 1 or matrix.shape[1] != len(names):
+            raise InvalidMetric(
+                f"A metric given as numbers is a {len(names)} × {len(names)} matrix, or one row of "
+                f"{len(names)} for each direction that costs nothing, not "
+                f"{' × '.join(map(str, np.shape(given)))}. For weights, give a diagonal matrix."
+            )
+        square = len(matrix) == len(names) and np.allclose(matrix, matrix.T)
+        return QuadraticMetric(matrix, names) if square else ignoring(matrix, names)
+    if given.quadratic:
+        return given
+    some = np.ascontiguousarray(x[np.linspace(0, len(x) - 1, min(len(x), 64)).astype(int)])
+    others = np.roll(some, 1, axis=0)
+    _check_rows(given, some, others)
+    if isinstance(given, FunctionMetric):
+        sigma = _quadratic_form(given, some, others)
+        if sigma is not None:
+            return QuadraticMetric(sigma, names)
+        _check_gradient(given, some[:10], others[:10])
+    if len(given.free):
+        return given
+    said = copy.copy(given)
+    object.__setattr__(said, "free", _axes(_costless(given, some, others), x.shape[1]))
+    object.__setattr__(said, "features", names)
+    return said
+
+
+def _check_rows(given: FairMetric, x: Rows, x0: Rows) -> None:
+    """Refuse what is no squared distance of rows."""
+    name = getattr(given, "name", type(given).__name__)
+    found = np.asarray(given.squared_distance(x, x0))
+    problem = ""
+    if found.shape != (len(x),):
+        shape = " × ".join(map(str, found.shape)) or "one number"
+        problem = f"gives {shape} for {len(x)} people; it must give one number a person"
+    elif not np.isfinite(found).all():
+        bad = int((~np.isfinite(found)).sum())
+        problem = f"is not a finite number for {bad} of {len(x)} people"
+    elif found.min(initial=0.0) < 0:
+        problem = f"is negative ({found.min():.3g}); give the squared distance"
+    elif np.abs(np.asarray(given.squared_distance(x, x))).max(initial=0.0) > 1e-9:
+        problem = "is not zero between a person and the same person"
+    else:
+        half = len(x) // 2
+        apart = [given.squared_distance(x[p], x0[p]) for p in (slice(half), slice(half, None))]
+        if not np.allclose(np.concatenate(apart), found, rtol=1e-9, atol=1e-12):
+            problem = "depends on who else is in the same call; it must treat each row by itself"
+    if problem:
+        raise InvalidMetric(f"The metric {name!r} {problem}.")
+
+
+def _check_gradient(given: FunctionMetric, x: Rows, x0: Rows) -> None:
+    """Refuse a gradient that does not belong to the distance."""
+    found = np.asarray(given.gradient(x, x0))
+    expected = given._differences(x, x0)
+    size = max(float(np.abs(expected).max(initial=0.0)), 1e-12)
+    # Kinks between the points of a difference quotient may spoil a few entries.
+    if found.shape != x.shape or np.median(np.abs(found - expected)) > 1e-4 * size:
+        raise InvalidMetric(
+            f"The gradient of the metric {given.name!r} is not that of its distance. Leave it out, "
+            "and it is found by differences."
+        )
+
+
+def _quadratic_form(given: FairMetric, x: Rows, x0: Rows) -> Float[np.ndarray, "d d"] | None:
+    """Return the matrix of a function that is a quadratic form, found by polarisation."""
+    d = x.shape[1]
+    if d > 200:
+        return None
+    scale = np.maximum(x.std(axis=0), 1e-6)
+    j, k = np.triu_indices(d)
+    base = np.repeat(x.mean(axis=0, keepdims=True), len(j), axis=0)
+    moved = base.copy()
+    rows = np.arange(len(j))
+    moved[rows, j] += scale[j]
+    moved[rows, k] += np.where(j == k, 0.0, scale[k])
+    values = given.squared_distance(moved, base)
+    sigma = np.zeros((d, d))
+    sigma[j, k] = sigma[k, j] = values
+    own = np.diag(sigma).copy()
+    sigma = np.where(np.eye(d) > 0, sigma, (sigma - own[:, None] - own[None, :]) / 2)
+    sigma = np.where(np.abs(sigma) <= 1e-12 * own.max(initial=0.0), 0.0, sigma)
+    sigma /= np.multiply.outer(scale, scale)
+    expected = np.einsum("nd,de,ne->n", x - x0, sigma, x - x0)
+    found = given.squared_distance(x, x0)
+    size = float(np.abs(found).max(initial=0.0))
+    return sigma if np.allclose(found, expected, rtol=1e-9, atol=1e-10 * size) else None
+
+
+def _costless(given: FairMetric, x: Rows, x0: Rows) -> list[int]:
+    """Return the columns that the distance does not depend on: a weight of zero is free."""
+    found = given.squared_distance(x, x0)
+    places = []
+    for j, scale in enumerate(np.maximum(x.std(axis=0), 1e-6)):
+        moved = x.copy()
+        moved[:, j] += scale
+        if np.array_equal(given.squared_distance(moved, x0), found):
+            places.append(j)
+    return places
+
+
+def _matrix(values: Any, what: str) -> Float[np.ndarray, "m d"]:
+    """Return a finite float64 matrix, or say what is wrong with ``values``."""
+    try:
+        # A torch tensor that keeps its history says no to NumPy.
+        plain = values.detach().cpu() if hasattr(values, "detach") else values
+        matrix = np.asarray(plain, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidMetric(f"{what} is not a matrix of numbers: {error}.") from None
+    matrix = matrix[None, :] if matrix.ndim == 1 else matrix
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        shape = " × ".join(map(str, matrix.shape))
+        raise InvalidMetric(f"{what} must be a matrix with a column for each feature, not {shape}.")
+    if not np.isfinite(matrix).all():
+        bad = int((~np.isfinite(matrix)).sum())
+        raise InvalidMetric(f"{what} has {bad} entries that are not finite numbers.")
+    return matrix
+
+
+def _check_names(features: tuple[str, ...], d: int) -> None:
+    if features and len(features) != d:
+        raise InvalidMetric(f"There are {len(features)} feature names for {d} columns.")
+
+
+SHOWN = 12
+"""Directions printed before the rest is only counted."""
+
+
+def describe(
+    title: str,
+    dimension: int,
+    directions: Float[np.ndarray, "m d"],
+    features: Sequence[str],
+    labels: Sequence[str] = (),
+) -> str:
+    """Return a title and one line a direction with its angles to the nearest coordinate axes."""
+    m, d = directions.shape
+    names = features or [f"x{j}" for j in range(d)]
+    labels = labels or [f"direction {i + 1}" for i in range(m)]
+    count = "1 direction" if dimension == 1 else f"{dimension} directions"
+    lines = [f"{title}: {count} of {d} free (angles to the axes)"]
+    for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True):
+        length = np.linalg.norm(direction)
+        angles = np.degrees(np.arccos(np.minimum(np.abs(direction / (length or 1.0)), 1.0)))
+        nearest_axes = [f"{names[j]} {angles[j]:.0f}°" for j in np.argsort(angles, kind="stable")]
+        told = ", ".join(nearest_axes[:4]) if length else "no direction: nothing predicts it"
+        lines.append(
+            textwrap.fill(
+                f"{label}: {told}",
+                width=80,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+            )
+        )
+    return "\n".join([*lines, *([f"  … and {m - SHOWN} more"] if m > SHOWN else [])])

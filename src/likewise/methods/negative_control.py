@@ -1,0 +1,202 @@
+r"""Negative control of a learned metric: people are perturbed under permuted attributes too.
+
+The attributes are permuted B times, and the audit is repeated each time. If rows of attributes are
+exchangeable given features, labels and model, the true estimate is one of B + 1 that are equally
+likely to be the largest, so :math:`p = (1 + \#\{S_b \ge S\}) / (B + 1)` is a p-value at any sample
+size. Stopping as soon as h permutations are at least as large keeps it one: then :math:`p = h / b`
+after b of them (Besag and Clifford 1991, "Sequential Monte Carlo p-values").
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+from likewise.methods.decide import Judgement, evidence_of, group_records, judge
+from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.probe import PRIMARY
+from likewise.record import ControlRecord
+from likewise.stats.ratio_test import RatioTest
+
+ENOUGH = 8
+"""Permutations at least as large as the estimate after which no more are needed."""
+
+STREAM = 12
+"""Of the people on whom the true metric and permuted ones are compared."""
+
+WAVE = 8
+"""Permutations that are tried at once, before it is asked whether they are enough."""
+
+REAL = "control: attributes as they are"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class ControlComparison:
+    """An estimate among those of permuted attributes.
+
+    Parameters
+    ----------
+    estimate
+        With the attributes as they are.
+    drawn
+        With the attributes permuted, in fixed order, as far as they are known.
+    planned
+        How many permutations there are to be.
+    enough
+        How many at least as large as the estimate end the comparison.
+    """
+
+    estimate: float
+    drawn: tuple[float, ...]
+    planned: int
+    enough: int = ENOUGH
+
+    @functools.cached_property
+    def needed(self) -> tuple[float, ...]:
+        """The permutations that count: those up to the one that was enough."""
+        hits = [i for i, value in enumerate(self.drawn, start=1) if self._at_least(value)]
+        return self.drawn[: hits[self.enough - 1]] if len(hits) >= self.enough else self.drawn
+
+    @property
+    def complete(self) -> bool:
+        """Whether no further permutation is needed."""
+        return len(self.drawn) >= self.planned or self._hits >= self.enough
+
+    @property
+    def p_value(self) -> float:
+        """How often a permuted attribute does at least as much."""
+        if self._hits >= self.enough and len(self.needed) < self.planned:
+            return self.enough / len(self.needed)
+        return (1 + self._hits) / (len(self.needed) + 1)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest permuted estimate."""
+        return min(self.needed, default=math.nan), max(self.needed, default=math.nan)
+
+    @functools.cached_property
+    def _hits(self) -> int:
+        return sum(map(self._at_least, self.needed))
+
+    def _at_least(self, value: float) -> bool:
+        # What is not finite is no smaller; an estimate that is not finite is never remarkable.
+        return not (math.isfinite(value) and value < self.estimate)
+
+    def __str__(self) -> str:
+        low, high = self.range
+        span = f"{low:.3g} to {high:.3g}, p = {self.p_value:.2g}"
+        return f"random attributes give ratios as large ({span}; as they are {self.estimate:.3g})"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class NegativeControl:
+    """Whether the model is more sensitive to the attributes than to permuted ones.
+
+    A learned metric gives evidence only if it is: the share of permutations that do at least as
+    much must be small. The paper's own procedure shows it and decides without it. Searches look at
+    fewer places here, with the true attributes as with permuted ones: any rule that treats all of
+    them alike gives a p-value.
+
+    Parameters
+    ----------
+    people
+        How many people are perturbed, the same under every metric.
+    enough
+        Permutations that do at least as much after which no more are tried.
+    """
+
+    people: int = 2000
+    enough: int = ENOUGH
+
+    def probes(self, method: Any) -> Iterator[PerturbProbe]:
+        """Return nothing: permutations are tried once it is known that they matter."""
+        return iter(())
+
+    def follow_up(self, stats: Mapping[str, PerturbStats], method: Any) -> Iterator[PerturbProbe]:
+        """Yield the next permutations, unless there were enough or none is needed."""
+        metric, map = method.metric, method.map
+        if not (_learned(method) and metric.placebos and self._wanted(stats, method)):
+            return
+        rough, some = map.rough(metric), (self.people, STREAM)
+        if self._apart(method) and REAL not in stats:
+            yield method.probe(REAL, rough, metric, subsample=some)
+        known = self.compared(stats, method, method.tests[method.decider])
+        if known is not None and known.complete:
+            return
+        drawn = len(_permuted(stats))
+        for number, other in enumerate(metric.placebos[drawn : drawn + WAVE], start=drawn):
+            yield method.probe(f"control: {number}", rough.under(other), other, subsample=some)
+
+    def apply(
+        self, stats: Mapping[str, PerturbStats], method: Any, judgement: Judgement
+    ) -> tuple[Judgement, dict[str, Any], tuple[str, ...]]:
+        """Return the judgement held back where permuted attributes do as much."""
+        if not _learned(method):
+            return judgement, {}, ()
+        decides = method.settings.decide.interval != "paper"
+        evidence, records = dict(judgement.evidence), {}
+        for name, test in judgement.tests.items():
+            found = self.compared(stats, method, test)
+            if found is not None:
+                reason = "" if found.p_value <= test.alpha else str(found)
+                records[name] = ControlRecord(
+                    estimate=found.estimate,
+                    permuted=found.needed,
+                    p_value=found.p_value,
+                    planned=found.planned,
+                    n=_permuted(stats)[0].n,
+                    used=decides,
+                )
+            elif method.metric.placebos:
+                reason = "no permuted attribute was tried"
+            else:
+                reason = (
+                    "how sensitive the model is to a random attribute is not known: this metric "
+                    "was learned without permuted attributes (learn it again with likewise metric)"
+                )
+            if decides:
+                evidence[name] = dataclasses.replace(evidence[name], held_back=reason)
+        skipped = () if records or not method.metric.placebos else ("negative control",)
+        after = dataclasses.replace(judgement, evidence=evidence)
+        return after, {"control": records} if records else {}, skipped
+
+    def _wanted(self, stats: Mapping[str, PerturbStats], method: Any) -> bool:
+        """Tell whether it can decide: there may be evidence to hold back; or is shown anyway."""
+        if method.settings.checks.run != "core":
+            return True
+        found = judge(method.tests, method.decider, method.map.name, stats[PRIMARY])
+        groups = group_records(stats[PRIMARY].tally, method.settings)
+        return found.deciding.rejected or any(group.rejected for group in groups)
+
+    def _apart(self, method: Any) -> bool:
+        """Tell whether the whole audit has other people than the control, or looks closer."""
+        closer = method.map.rough(method.metric) != method.map
+        return closer or method.n > self.people
+
+    def compared(
+        self, stats: Mapping[str, PerturbStats], method: Any, test: RatioTest
+    ) -> ControlComparison | None:
+        """Return what is known so far, in the order of the permutations."""
+        permuted, real = _permuted(stats), REAL if self._apart(method) else PRIMARY
+        if not permuted or real not in stats:
+            return None
+        real_value, *values = (
+            evidence_of(test, found).estimate.value for found in (stats[real], *permuted)
+        )
+        planned = len(method.metric.placebos)
+        return ControlComparison(real_value, tuple(values), planned, self.enough)
+
+
+def _learned(method: Any) -> bool:
+    """Tell whether the method goes by a metric that was learned."""
+    return method.metric.origin is not None and method.goes_by_metric
+
+
+def _permuted(stats: Mapping[str, PerturbStats]) -> list[PerturbStats]:
+    """Return the sums of the permutations that were tried, in their order."""
+    names = (f"control: {number}" for number in itertools.count())
+    return [stats[name] for name in itertools.takewhile(stats.__contains__, names)]

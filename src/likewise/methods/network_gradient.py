@@ -1,0 +1,357 @@
+"""Backpropagation of plain networks, written out in place, in first-layer coordinates.
+
+A chain of linear layers and simple activations is what most audited networks are. Its gradient is
+a few matrix products, and people enter it only through the first layer, :math:`h = Wx + b`: if a
+state s displaces them by a linear map, it displaces h by one too, and the gradient with respect to
+s is that map's transpose times the gradient with respect to h. No n × d matrix is touched on the
+way. Arrays are laid out features × people, which suits the matrix products best.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float, Shaped
+from numpy.typing import DTypeLike
+from typing_extensions import override
+
+from likewise.loss import Loss
+from likewise.methods.flow_field import Coordinates, FlowField
+from likewise.models.base import Affine, Model
+
+STEEP = 1e30
+"""How fast a unit that pushes itself on is fully on, above zero."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class PlainNetwork:
+    """A chain of layers and the loss of its outputs, in some precision.
+
+    Parameters
+    ----------
+    layers
+        In their order. Two logits are kept as one, their difference: the loss sees no more.
+    loss
+        The loss of the outputs.
+    """
+
+    layers: tuple[Affine, ...]
+    loss: Loss
+
+    @classmethod
+    def from_model(cls, model: Model, dtype: DTypeLike) -> "PlainNetwork | None":
+        """Read a model as a plain network; ``None`` if it, or its loss, is anything else."""
+        network = model.network
+        if network is None or type(model.loss) is not Loss or model.card.output == "probabilities":
+            return None
+        *before, last = network.layers
+        if model.loss.name == "cross_entropy" and len(last.bias) == 2:
+            weight, bias = last.weight[1:] - last.weight[:1], last.bias[1:] - last.bias[:1]
+            last = Affine(last.activation, weight, bias)
+        cast = (
+            Affine(
+                layer.activation,
+                np.ascontiguousarray(layer.weight, dtype=dtype),
+                layer.bias.astype(dtype),
+            )
+            for layer in (*before, last)
+        )
+        return cls(tuple(cast), model.loss)
+
+    @property
+    def factor(self) -> Float[np.ndarray, " m"]:
+        """The weights of a second layer with one output: `InplaceBackprop` leaves them out."""
+        if len(self.layers) == 2 and len(self.layers[1].bias) == 1:
+            return self.layers[1].weight[0]
+        return np.ones(len(self.layers[0].bias), dtype=self.layers[0].weight.dtype)
+
+    def first_layer(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m n"]:
+        """Return what the first layer makes of people."""
+        first = self.layers[0]
+        return first.weight @ x.T + first.bias
+
+
+@final
+class InplaceBackprop:
+    """The gradient of some people's loss at the first layer, in memory used again and again.
+
+    Memory fresh from the system for every product would cost more than the arithmetic.
+    ``entry`` is where the first layer's output is to be put (it is used up), and ``slope`` where
+    the loss's slope at the outputs stands after `forward`. The weights of a second layer with one
+    output are left out of gradients: callers take them elsewhere (`PlainNetwork.factor`).
+    """
+
+    def __init__(self, network: PlainNetwork, y: Shaped[np.ndarray, " n"]) -> None:
+        layers, dtype = network.layers, network.layers[0].weight.dtype
+        # A row of ones below the values of each layer: the next product then adds the bias too.
+        extended = [np.ones((len(layer.bias) + 1, len(y)), dtype) for layer in layers]
+        values = [array[:-1] for array in extended]
+        calls: list[Callable[[], Any]] = []
+        for i, layer in enumerate(layers[1:]):
+            calls += _activate(layer.activation, values[i])
+            weight = np.hstack([layer.weight, layer.bias])
+            calls.append(partial(np.matmul, weight, extended[i], out=values[i + 1]))
+        calls += _loss_slope(network.loss, values[-1], y)
+        self.entry, self.slope = values[0], values[-1]
+        slope = values[-1]
+        self._last = _undo("", slope, slope)
+        weights = [layer.weight for layer in layers]
+        if len(slope) == 1 and len(weights) > 2:  # the only weights of an output join those before
+            weights[-2] = weights[-2] * weights[-1].T
+        for i in reversed(range(1, len(layers))):
+            active, back = values[i - 1], slope
+            if i + 1 < len(layers) or len(slope) > 1:
+                back = np.empty_like(active)
+                calls.append(partial(np.matmul, weights[i].T, slope, out=back))
+            self._last = _undo(layers[i].activation, back, active)
+            if i > 1:
+                calls.append(partial(self._last, active))
+            slope = active
+        self._calls = calls
+
+    def forward(self) -> None:
+        """Do all but the last step of the gradient."""
+        for call in self._calls:
+            call()
+
+    def gradient(self, out: Float[np.ndarray, "m n"]) -> None:
+        r"""Write :math:`\nabla_h \ell`, the gradient at the first layer's output, to ``out``."""
+        self.forward()
+        self._last(out)
+
+
+def _loss_slope(
+    loss: Loss, out: Float[np.ndarray, "k n"], y: Shaped[np.ndarray, " n"]
+) -> list[Callable[[], Any]]:
+    """Return what turns outputs into the loss's gradient, in their place."""
+    if loss.name in ("squared", "absolute"):
+        away = partial(np.subtract, out, y.astype(out.dtype), out=out)
+        if loss.name == "squared":
+            return [away, partial(np.multiply, out, 2, out=out)]
+        return [away, partial(np.sign, out, out=out)]
+    if len(out) == 1:
+        # −s / (1 + exp(s × out)), where s = ±1 is the label: a small slope keeps all its digits.
+        sign = (2 * y[None] - 1).astype(out.dtype)
+        return [
+            partial(np.multiply, out, sign, out=out),
+            partial(np.exp, out, out=out),
+            partial(np.add, out, 1, out=out),
+            partial(np.divide, -sign, out, out=out),
+        ]
+    return [partial(_softmax_slope, out, y)]
+
+
+def _softmax_slope(out: Float[np.ndarray, "k n"], y: Shaped[np.ndarray, " n"]) -> None:
+    out -= out.max(axis=0)
+    np.exp(out, out=out)
+    out /= out.sum(axis=0)
+    out[y, np.arange(len(y))] -= 1
+
+
+def _activate(name: str, h: Float[np.ndarray, "m n"]) -> list[Callable[[], Any]]:
+    """Return what applies an activation in place."""
+    if name == "relu":  # with an array of zeros, which NumPy compares twice as fast as with one
+        return [partial(np.maximum, h, np.zeros_like(h), out=h)]
+    if name == "tanh":
+        return [partial(np.tanh, h, out=h)]
+    if name == "sigmoid":  # σ(h) = (1 + tanh(h/2)) / 2: tanh is several times faster than expit
+        half = partial(np.multiply, h, 0.5, out=h)
+        return [half, partial(np.tanh, h, out=h), partial(np.add, h, 1, out=h), half]
+    return []
+
+
+def _undo(
+    name: str, slope: Float[np.ndarray, "k n"], active: Float[np.ndarray, "m n"]
+) -> Callable[[np.ndarray], Any]:
+    """Return what writes the gradient in front of an activation, given that behind it."""
+    if name == "relu":
+        mask = np.empty(active.shape, dtype=bool)
+
+        def undo_relu(out: np.ndarray) -> None:
+            np.greater(active, 0, out=mask)
+            np.multiply(slope, mask, out=out)
+
+        return undo_relu
+    if name in ("tanh", "sigmoid"):
+        square = np.empty_like(active)
+
+        def undo_smooth(out: np.ndarray) -> None:
+            np.multiply(active, active, out=square)  # 1 − v² for tanh, v − v² for the sigmoid
+            np.subtract(1 if name == "tanh" else active, square, out=square)
+            np.multiply(slope, square, out=out)
+
+        return undo_smooth
+    return lambda out: np.copyto(out, slope)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class FirstLayerCoordinates:
+    r"""How the states of a solver enter a network, :math:`h = h_0 + Ds`, and what they mean.
+
+    What costs can be kept as a displacement v, or as weights a of the rows of the first layer:
+    :math:`v = a^\top W P`, with the projection P away from the free directions. The second is as
+    exact, and shorter where a layer is narrower than twice its input; it needs a metric with one
+    price, so that the penalty pulls on all weights alike. Kinks can be followed only so
+    (`SlidingMode`), which is worth it for a layer up to four times as wide as its input.
+
+    Parameters
+    ----------
+    rates, free
+        As in `Coordinates`, for these states.
+    into
+        The matrix :math:`D`.
+    back
+        Its transpose, from gradients at the first layer to velocities of the state. If the state
+        holds those gradients themselves, only its last rows, for the free coordinates.
+    coordinates
+        What the states mean, unless ``rows`` say so.
+    rows
+        Displacements that the numbers of a state stand for, if it holds gradients: the rows of the
+        first layer without their free part, and the free directions.
+    """
+
+    network: PlainNetwork
+    rates: Float[np.ndarray, " r"]
+    free: slice
+    into: Float[np.ndarray, "m r"]
+    back: Float[np.ndarray, "q m"]
+    coordinates: Coordinates
+    rows: Float[np.ndarray, "r d"] | None = None
+
+    @classmethod
+    def from_coordinates(
+        cls, network: PlainNetwork, coordinates: Coordinates
+    ) -> "FirstLayerCoordinates":
+        """Return how states in ``coordinates`` enter ``network``, by the shorter of two ways."""
+        (m, d), factor = network.layers[0].weight.shape, network.factor
+        into = coordinates.lower(network.layers[0].weight)
+        if not coordinates.thin or m >= (4 if _has_kinks(network) else 2) * d:
+            back = np.ascontiguousarray(into.T * factor)
+            return cls(network, coordinates.rates, coordinates.free, into, back, coordinates)
+        costly, along = into[:, :d], into[:, d:]
+        return cls(
+            network,
+            rates=np.concatenate([np.repeat(coordinates.rates[:1], m), coordinates.rates[d:]]),
+            free=slice(m, None),
+            into=np.hstack([costly @ costly.T * factor, along]),
+            back=along.T * factor,
+            coordinates=coordinates,
+            rows=np.concatenate([costly * factor[:, None], coordinates.directions]),
+        )
+
+    @property
+    def slides(self) -> bool:
+        """Whether kinks of the first layer can be followed by `SlidingMode`."""
+        return self.rows is not None and _has_kinks(self.network)
+
+    def lift(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
+        """Turn a state into a displacement."""
+        return self.coordinates.lift(state) if self.rows is None else state @ self.rows
+
+
+def _has_kinks(network: PlainNetwork) -> bool:
+    """Tell whether one hidden layer of ReLUs leads to one output, the logit of two classes."""
+    layers, two_classes = network.layers, network.loss.name == "cross_entropy"
+    relu = len(layers) == 2 and layers[1].activation == "relu"
+    return relu and two_classes and len(layers[1].bias) == 1
+
+
+@final
+class SlidingMode:
+    r"""Kinks of a hidden layer that are followed, without stepping to and fro over them.
+
+    Where a ReLU comes alive and its own push takes it back, people follow the kink: the unit is on
+    for a share :math:`\theta` of the time, which solvers find by stepping across, to first order
+    in the step. But the penalty is fast, so the share settles at once. The unit's entry is
+    :math:`h = b + \kappa a`, where a is the weight of its own row in people's displacement, and
+    :math:`\dot a = \theta g - 2\lambda a` for the slope g of the loss. So h stays at zero for
+    :math:`\theta g = -2\lambda b/\kappa`, as long as that is between 0 and g: what all others
+    push a unit to, b, says for which share it is on, and the field does not jump there. It still
+    does at units that push themselves on. The error is of the order :math:`1/\lambda`, however
+    short the steps.
+
+    Parameters
+    ----------
+    own
+        What a weight of each unit's own row adds to its entry.
+    rate
+        The rate at which the penalty pulls people back.
+    y
+        Labels, 0 and 1.
+    """
+
+    def __init__(
+        self,
+        backprop: InplaceBackprop,
+        own: Float[np.ndarray, " m"],
+        rate: float,
+        y: Shaped[np.ndarray, " n"],
+    ) -> None:
+        self.backprop = backprop
+        # The slope of the loss has one sign wherever people go: that of the other class.
+        sign = np.array([1, -1], dtype=own.dtype)
+        held = own[:, None] * sign < 0
+        settling = rate / np.maximum(np.abs(own), rate / STEEP)
+        steepness = sign * np.where(held, settling[:, None], STEEP)
+        self.own = np.where(held, own[:, None], 0).astype(own.dtype).take(y, axis=1)
+        self.steepness = steepness.astype(own.dtype).take(y, axis=1)
+        self.share = np.empty_like(backprop.entry)
+
+    def gradient(self, weights: Float[np.ndarray, "m n"], out: Float[np.ndarray, "m n"]) -> None:
+        """Write the gradient at the first layer's output to ``out``, given the weights of rows."""
+        share, slope = self.share, self.backprop.slope
+        np.subtract(self.backprop.entry, np.multiply(self.own, weights, out=share), out=share)
+        np.multiply(share, self.steepness, out=share)
+        self.backprop.forward()
+        np.maximum(share, np.minimum(slope, 0), out=share)
+        np.minimum(share, np.maximum(slope, 0), out=out)
+
+
+@final
+class NetworkField(FlowField):
+    """The field for a plain network; ``sliding`` if the kinks of its first layer are followed."""
+
+    def __init__(
+        self,
+        first: FirstLayerCoordinates,
+        x0: Float[np.ndarray, "n d"],
+        y: Shaped[np.ndarray, " n"],
+        *,
+        sliding: bool = False,
+    ) -> None:
+        self.first, self.rates, self.free = first, first.rates, first.free
+        self.h0 = first.network.first_layer(x0)
+        self.backprop = InplaceBackprop(first.network, y)
+        self.slope = np.empty_like(self.h0) if first.rows is None else None
+        self.sliding: SlidingMode | None = None
+        if sliding:
+            own = np.diagonal(first.into[:, : len(self.h0)])
+            self.sliding = SlidingMode(self.backprop, own, float(first.rates[0]), y)
+
+    @override
+    def start(self) -> Float[np.ndarray, "n r"]:
+        return np.zeros((len(self.rates), self.h0.shape[1]), dtype=self.rates.dtype).T
+
+    @override
+    def displacement(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
+        return self.first.lift(state)
+
+    @override
+    def nonlinear(self, x: Float[np.ndarray, "n r"], out: Float[np.ndarray, "n r"]) -> None:
+        velocity, slope, entry = out.T, self.slope, self.backprop.entry
+        np.add(np.matmul(self.first.into, x.T, out=entry), self.h0, out=entry)
+        if slope is not None:
+            self.backprop.gradient(slope)
+            np.matmul(self.first.back, slope, out=velocity)
+            return
+        width = len(self.h0)
+        slope, along = velocity[:width], velocity[width:]
+        if self.sliding is None:
+            self.backprop.gradient(slope)
+        else:
+            self.sliding.gradient(x.T[:width], slope)
+        np.matmul(self.first.back, slope, out=along)

@@ -1,0 +1,103 @@
+"""What became of people: losses and decisions before and after a map, as outcomes."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from likewise.loss import decide, probabilities, true_probability
+from likewise.methods.metric import FairMetric
+from likewise.methods.unfair_map import BoundMap, Moved
+from likewise.models.base import Model
+from likewise.outcomes import AtHorizon, Outcomes, Status
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """How the model serves some people where they are."""
+
+    loss: Float[np.ndarray, " n"]
+    decision: Shaped[np.ndarray, " n"]
+    probability: Float[np.ndarray, " n"]
+
+    def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Seen":
+        """Return some of the people."""
+        return Seen(self.loss[rows], self.decision[rows], self.probability[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class Observed:
+    """A block of people: what was seen of them, and where they went."""
+
+    outcomes: Outcomes
+    moved: Moved
+
+    @property
+    def below_one(self) -> int:
+        """How many people's loss fell on the way, whether or not they were then left in place."""
+        fell = self.outcomes.loss_after < self.outcomes.loss_before
+        return self.moved.below_one + int(fell.sum())
+
+
+@np.errstate(over="ignore", invalid="ignore")  # who is nowhere is marked
+def observe(
+    model: Model,
+    bound: BoundMap,
+    metric: FairMetric,
+    x0: Float[np.ndarray, "m d"],
+    y: Shaped[np.ndarray, " m"],
+    *,
+    n: int | None = None,
+    before: Seen | None = None,
+) -> Observed:
+    """Move a block of people, and compare how the model serves them before and after.
+
+    Parameters
+    ----------
+    n
+        How many of the rows are people; what follows only fills the block. By default all.
+    before
+        How these people are served where they are, if that is known.
+    """
+    people = slice(0, len(x0) if n is None else n)
+    moved = bound(x0, y)
+    before = see(model, x0, y).take(people) if before is None else before
+    after = see(model, moved.x, y).take(people)
+    stops = {time: see(model, x, y).take(people) for time, x in moved.horizons.items()}
+    moved = moved.take(people)
+    outcomes = Outcomes(
+        row=np.arange(len(moved.x)),
+        y=y[people],
+        loss_before=before.loss,
+        loss_after=after.loss,
+        decision_before=before.decision,
+        decision_after=after.decision,
+        probability_before=before.probability,
+        probability_after=after.probability,
+        fair_distance=metric.squared_distance(moved.x, x0[people]),
+        status=moved.status,
+        horizons={time: AtHorizon(seen.loss, seen.decision) for time, seen in stops.items()},
+    )
+    lost = ~np.isfinite(moved.x).all(axis=1)
+    status = _status(outcomes, lost, ratios=model.card.task == "classification")
+    return Observed(dataclasses.replace(outcomes, status=status), moved)
+
+
+def see(model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Seen:
+    """Return how the model serves people at ``x``."""
+    out = model(x).astype(np.float64, copy=False)
+    loss = model.loss(out, y)
+    if model.card.task == "regression":
+        return Seen(loss, out[:, 0], np.full(len(x), np.nan))
+    probability = true_probability(probabilities(out, model.card.output), y)
+    return Seen(loss, decide(out, model.card.output, model.card.threshold), probability)
+
+
+def _status(
+    outcomes: Outcomes, lost: Bool[np.ndarray, " n"], *, ratios: bool
+) -> Int[np.ndarray, " n"]:
+    """Mark people who are nowhere, or have no ratio, and are not marked already."""
+    lost = lost | ~(np.isfinite(outcomes.loss_before) & np.isfinite(outcomes.loss_after))
+    undefined = ~np.isfinite(outcomes.ratio) if ratios else np.zeros(len(outcomes), dtype=bool)
+    found = np.select([lost, undefined], [Status.DIVERGED, Status.UNDEFINED], Status.MOVED)
+    return np.where(outcomes.status == Status.MOVED, found, outcomes.status)

@@ -1,0 +1,937 @@
+"""Matched pairs: what is compared for a block of people, and its sums, which add up.
+
+A `PairDesign` holds two groups of a pool, made ready for pairing. Its probes, the comparison
+itself and each redrawn attribute, find the pairs nearest to the people of a block, ask the model
+about each person with the remaining columns of both members, and return sums. Sums of ``own`` and
+``other`` are kept apart: the ratio under test, the correction and the bias enter at the end.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from likewise.methods.matching import (
+    CALIPER,
+    MOST_NEIGHBOURS,
+    Covariates,
+    Key,
+    PairIndex,
+    RankScale,
+    greedy_pairs,
+    nearest_others,
+    neighbour_count,
+    seed_sequence,
+)
+from likewise.methods.redraws import (
+    FOLDS,
+    MOST_REDRAWN_PEOPLE,
+    REDRAWS,
+    Propensity,
+    clipped,
+    fit_propensity,
+    is_clipped,
+    redrawn_attribute,
+    sampled,
+)
+from likewise.stats.decision import LEAST_PAIRS, Compared, Reason
+from likewise.stats.sums import Additive
+from likewise.stats.two_way import EvenPowers, TwoWay, even_moments
+
+Ask = Callable[[Int[np.ndarray, " q"], Int[np.ndarray, " q"]], Float[np.ndarray, "q k"]]
+"""Measures for people (rows of the block) with the remaining columns of rows of the pool."""
+
+MOST_CLIPPED = 0.05
+LEAST_REDRAWN_PEOPLE = 5
+MOST_UNEXPLAINED, UNEXPLAINED_DEVIATIONS = 0.1, 4.0
+"""Largest excess correlation of neighbours that the propensity may leave, and its significance."""
+
+MOST_NEIGHBOURS_CHECKED = 20_000
+PARTS: Final = 4
+"""Sums are kept for both directions, with and without people whose propensity is clipped."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PeopleBlock:
+    """Some people, as matched pairs see them.
+
+    Parameters
+    ----------
+    positions
+        Of each person among all people; with two halves, the row of the table.
+    covariates
+        The columns that may matter.
+    group
+        Code of the attribute.
+    weight, cluster
+        If people are weighted; the numbers of their clusters.
+    """
+
+    positions: Int[np.ndarray, " n"]
+    covariates: Covariates
+    group: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None = None
+    cluster: Int[np.ndarray, " n"] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class LocatedPeople:
+    """The people of a block who are of either group: where they are, and their propensity.
+
+    Parameters
+    ----------
+    rows
+        Their rows in the block; everything else is in this order.
+    second
+        Who is of the second group.
+    propensity
+        Clipped; ``clipped`` says whose was.
+    index
+        With two halves, their place in the design.
+    """
+
+    rows: Int[np.ndarray, " p"]
+    positions: Int[np.ndarray, " p"]
+    second: Bool[np.ndarray, " p"]
+    propensity: Float[np.ndarray, " p"]
+    clipped: Bool[np.ndarray, " p"]
+    points: Float[np.ndarray, "p d"]
+    cells: Int[np.ndarray, " p"]
+    weight: Float[np.ndarray, " p"] | None
+    cluster: Int[np.ndarray, " p"] | None
+    index: Int[np.ndarray, " p"] | None
+
+    def take(self, chosen: Bool[np.ndarray, " p"]) -> "LocatedPeople":
+        """Return some of them."""
+        parts = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
+        some: dict[str, Any] = {name: None if v is None else v[chosen] for name, v in parts}
+        return LocatedPeople(**some)
+
+
+def random_halves(
+    seed: int, n: int, clusters: Int[np.ndarray, " n"] | None = None
+) -> Bool[np.ndarray, " n"]:
+    """Divide rows, or whole clusters, into two random halves; `True` is the second."""
+    units = np.arange(n)
+    if clusters is not None:
+        units = np.unique(clusters, return_inverse=True)[1]
+    count = int(units.max(initial=-1)) + 1
+    order = np.random.default_rng(seed_sequence((seed, "halves"))).permutation(count)
+    return order[units] >= (count + 1) // 2
+
+
+def constant_in_clusters(values: Int[np.ndarray, " n"], clusters: Int[np.ndarray, " n"]) -> bool:
+    """Whether all rows of a cluster have the same value."""
+    together = np.unique(np.column_stack([clusters, values]), axis=0)
+    return len(together) == len(np.unique(clusters))
+
+
+@dataclasses.dataclass(frozen=True)
+class PairDesign:
+    """Two groups of a pool, ready for pairing.
+
+    Parameters
+    ----------
+    key
+        Seed, attribute and names of the two groups: all random numbers follow from it.
+    groups
+        Codes of the first and the second group.
+    people
+        Number of people of either group, from which follow the samples of redraws.
+    rows
+        Rows of the pool that are of either group; everything else is in this order.
+    second
+        Which are of the second group.
+    scale, points, cells
+        Coordinates and cells of categories.
+    propensity
+        Of the second group, clipped.
+    fitted
+        What the propensities of people come from.
+    clusters
+        Numbers of the pool's clusters, from 0 without gaps.
+    clusters_redrawn
+        Whether the pool's clusters have one attribute, and get one draw.
+    people_clusters
+        Propensities of the clusters of people, if these have one attribute each: see
+        `ClusterPropensity`.
+    halves
+        Without a pool: who is in the second half. Each half is the other's pool.
+    most_neighbours
+        Pairs that a person is compared through, at most.
+    """
+
+    key: Key
+    groups: tuple[int, int]
+    people: tuple[int, int]
+    rows: Int[np.ndarray, " r"]
+    second: Bool[np.ndarray, " r"]
+    scale: RankScale
+    points: Float[np.ndarray, "r d"]
+    cells: Int[np.ndarray, " r"]
+    propensity: Float[np.ndarray, " r"]
+    fitted: Propensity
+    clusters: Int[np.ndarray, " r"] | None = None
+    clusters_redrawn: bool = False
+    people_clusters: "ClusterPropensity | None" = None
+    halves: Bool[np.ndarray, " r"] | None = None
+    most_neighbours: int = MOST_NEIGHBOURS
+
+    @classmethod
+    def from_pool(
+        cls,
+        pool: Covariates,
+        group: Int[np.ndarray, " n"],
+        groups: tuple[int, int],
+        key: Key,
+        *,
+        people: tuple[int, int] | None = None,
+        clusters: Int[np.ndarray, " n"] | None = None,
+        halves: Bool[np.ndarray, " n"] | None = None,
+        most_neighbours: int = MOST_NEIGHBOURS,
+    ) -> "PairDesign":
+        """Make two groups of a pool ready; `undecided` says if they cannot be compared.
+
+        Parameters
+        ----------
+        pool, group, clusters
+            All rows of the pool, or of the table if it is divided into ``halves``.
+        groups
+            Codes of the two groups.
+        key
+            Seed, attribute, and names of the two groups.
+        people
+            Number of people of either group; of the table's rows if there are halves.
+        """
+        rows = np.flatnonzero(np.isin(group, groups))
+        second = group[rows] == groups[1]
+        part = pool.take(rows)
+        scale = RankScale.from_pool(part)
+        numbers = None
+        redrawn = False
+        if clusters is not None:
+            numbers = np.unique(clusters[rows], return_inverse=True)[1]
+            known = group >= 0
+            redrawn = constant_in_clusters(group[known], clusters[known])
+        if _least_units(second, numbers) < FOLDS:
+            fitted = Propensity.unknown(len(rows))
+        else:
+            fitted = fit_propensity(part, second, key, numbers, for_people=halves is None)
+        if people is None:
+            people = int((~second).sum()), int(second.sum())
+        return cls(
+            key=key,
+            groups=groups,
+            people=people,
+            rows=rows,
+            second=second,
+            scale=scale,
+            points=scale.points(part, (*key, "jitter pool"), rows),
+            cells=scale.cells(part),
+            propensity=clipped(fitted.pool),
+            fitted=fitted,
+            clusters=numbers,
+            clusters_redrawn=redrawn,
+            halves=None if halves is None else halves[rows],
+            most_neighbours=most_neighbours,
+        )
+
+    def locate(self, block: PeopleBlock) -> LocatedPeople:
+        """Return coordinates and propensities of a block's people; all probes share them."""
+        rows = np.flatnonzero(np.isin(block.group, self.groups))
+        positions = block.positions[rows]
+        index = None
+        if self.halves is None:
+            some = block.covariates.take(rows)
+            e = self.fitted.of_people(some)
+            points = self.scale.points(some, (*self.key, "jitter people"), positions)
+            cells = self.scale.cells(some)
+            cluster = None if block.cluster is None else block.cluster[rows]
+        else:
+            index = np.searchsorted(self.rows, positions)
+            e, points, cells = self.fitted.pool[index], self.points[index], self.cells[index]
+            cluster = None if self.clusters is None else self.clusters[index]
+        return LocatedPeople(
+            rows=rows,
+            positions=positions,
+            second=block.group[rows] == self.groups[1],
+            propensity=clipped(e),
+            clipped=is_clipped(e),
+            points=points,
+            cells=cells,
+            weight=None if block.weight is None else block.weight[rows],
+            cluster=cluster,
+            index=index,
+        )
+
+    def comparison(self, measures: int = 1) -> "PairProbe":
+        """Return the probe that decides; ``measures`` is how many ``ask`` returns."""
+        return PairProbe(self, None, measures)
+
+    def redraws(self, measures: int = 1, count: int = REDRAWS) -> list["PairProbe"]:
+        """Return the probes with redrawn attributes."""
+        return [PairProbe(self, number, measures) for number in range(count)]
+
+    def redrawn_pool(self, redraw: int) -> Bool[np.ndarray, " r"]:
+        """Return who of the pool is of the second group after one redraw."""
+        if self.clusters is None or not self.clusters_redrawn:
+            return redrawn_attribute(self.key, redraw, "pool", self.propensity, self.rows)
+        mean = np.bincount(self.clusters, self.propensity) / np.bincount(self.clusters)
+        e = mean[self.clusters]
+        return redrawn_attribute(self.key, redraw, "pool", e, self.clusters)
+
+    def redrawn_people(self, redraw: int, people: LocatedPeople) -> Bool[np.ndarray, " p"]:
+        """Return who of the people is of the second group after one redraw."""
+        if people.cluster is None or self.people_clusters is None:
+            e, units = people.propensity, people.positions
+        else:
+            e, units = self.people_clusters.mean(people.cluster), people.cluster
+        return redrawn_attribute(self.key, redraw, "people", e, units)
+
+    @functools.cached_property
+    def unexplained(self) -> tuple[float, float]:
+        """How much more alike neighbours in the pool are than with redrawn attributes.
+
+        If the propensity is right, the real attribute is one of the redrawn ones. An attribute
+        that follows L in a pattern too fine for the propensity (a chessboard), or rows that are
+        repeated, make neighbours agree more often; then redraws do not show what matching leaves.
+
+        Returns
+        -------
+        :
+            The excess correlation of nearest neighbours, and in standard deviations of the
+            redraws.
+        """
+        asking = np.arange(0, len(self.rows), 1 + len(self.rows) // MOST_NEIGHBOURS_CHECKED)
+        nearest = nearest_others(self.points, self.cells, asking, self.clusters)
+        asking, nearest = asking[nearest >= 0], nearest[nearest >= 0]
+        share = float(self.second.mean()) if len(asking) else 0.0
+        if not 0 < share < 1:
+            return 0.0, 0.0
+
+        def alike(second: Bool[np.ndarray, " r"]) -> float:
+            return float((second[asking] == second[nearest]).mean()) / (2 * share * (1 - share))
+
+        redrawn = np.array([alike(self.redrawn_pool(number)) for number in range(REDRAWS)])
+        excess = alike(self.second) - float(redrawn.mean())
+        return excess, excess / max(float(redrawn.std(ddof=1)), 1e-12)
+
+    @property
+    def undecided(self) -> tuple[Reason, dict[str, float]] | None:
+        """Why nothing can be decided with these two groups, before anyone is compared."""
+        least = _least_units(self.second, self.clusters)
+        if least < FOLDS:
+            return "group", {"rows": least, "needed": FOLDS}
+        excess, deviations = self.unexplained
+        if excess > MOST_UNEXPLAINED and deviations > UNEXPLAINED_DEVIATIONS:
+            return "pattern", {"excess": excess, "largest": MOST_UNEXPLAINED}
+        return None
+
+
+def _least_units(second: Bool[np.ndarray, " n"], clusters: Int[np.ndarray, " n"] | None) -> int:
+    """Return the number of rows, or of clusters, of the smaller group."""
+    units = np.arange(len(second)) if clusters is None else clusters
+    return min(len(np.unique(units[second == side])) for side in (False, True))
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseSums:
+    """Sums by number, for the numbers that occur: index, and one row of values each."""
+
+    index: Int[np.ndarray, " r"]
+    values: Float[np.ndarray, "r c"]
+
+    @classmethod
+    def from_terms(
+        cls, numbers: Int[np.ndarray, " q"], *terms: Float[np.ndarray, " q"]
+    ) -> "SparseSums":
+        """Add up terms that have the same number."""
+        index, at = np.unique(numbers, return_inverse=True)
+        values = np.zeros((len(index), len(terms)))
+        for column, term in enumerate(terms):
+            values[:, column] = np.bincount(at, term, len(index))
+        return cls(index, values)
+
+    @classmethod
+    def empty(cls, columns: int) -> "SparseSums":
+        """Return sums over nothing."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, columns)))
+
+    def __add__(self, other: "SparseSums") -> "SparseSums":
+        size = 1 + max(self.index.max(initial=-1), other.index.max(initial=-1))
+        place = np.full(size, -1, dtype=np.int32)
+        place[self.index] = np.arange(len(self.index), dtype=np.int32)
+        index, values = self.index, self.values
+        if (place[other.index] < 0).any():
+            place[other.index] = 0
+            index = np.flatnonzero(place >= 0)
+            place[index] = np.arange(len(index), dtype=np.int32)
+            values = np.zeros((len(index), self.values.shape[1]))
+            values[place[self.index]] = self.values
+        else:
+            # After some blocks nearly all numbers have occurred, and nothing has to be moved.
+            values = values.copy()
+        values[place[other.index]] += other.values
+        return SparseSums(index, values)
+
+    def parts(self, wanted: Sequence[int]) -> "SparseSums":
+        """Return the sums of some parts together, by what they are of."""
+        number, part = np.divmod(self.index, PARTS)
+        chosen = np.isin(part, wanted)
+        columns = self.values[chosen].T
+        return SparseSums.from_terms(number[chosen], *columns)
+
+    def dense(self, size: int) -> Float[np.ndarray, "u c"]:
+        """Return a row for every number."""
+        rows = np.zeros((size, self.values.shape[1]))
+        rows[self.index] = self.values
+        return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparisons:
+    """Whom the model is to be asked about: people with members of their nearest pairs.
+
+    Parameters
+    ----------
+    people
+        Rows of those with overlap in the block, in this order below.
+    part
+        Direction and whether the propensity is clipped: ``2 * second + clipped``.
+    start
+        Of each person's comparisons.
+    person, pair
+        Row in the block and number of the pair, one a comparison.
+    own, other
+        Rows of the pool: the pair's member of the person's own, and of the other group.
+    group_size, group_clipped
+        All people of either group, and those with a clipped propensity.
+    """
+
+    people: Int[np.ndarray, " p"]
+    part: Int[np.ndarray, " p"]
+    weight: Float[np.ndarray, " p"]
+    unit: Int[np.ndarray, " p"] | None
+    start: Int[np.ndarray, " p"]
+    count: Int[np.ndarray, " p"]
+    person: Int[np.ndarray, " q"]
+    pair: Int[np.ndarray, " q"]
+    own: Int[np.ndarray, " q"]
+    other: Int[np.ndarray, " q"]
+    own_cluster: Int[np.ndarray, " q"] | None
+    other_cluster: Int[np.ndarray, " q"] | None
+    contrast: Float[np.ndarray, " q"]
+    group_size: Int[np.ndarray, " 2"]
+    group_clipped: Int[np.ndarray, " 2"]
+
+    def __len__(self) -> int:
+        return len(self.person)
+
+    def take(self, chosen: Bool[np.ndarray, " p"]) -> "Comparisons":
+        """Return the comparisons of some of the people; group sizes stay those of all."""
+        rows = np.repeat(chosen, self.count)
+        count = self.count[chosen]
+        by_person = ("people", "part", "weight", "unit")
+        of_rows = ("person", "pair", "own", "other", "own_cluster", "other_cluster")
+        some: dict[str, Any] = {
+            name: None if getattr(self, name) is None else getattr(self, name)[which]
+            for names, which in ((by_person, chosen), ((*of_rows, "contrast"), rows))
+            for name in names
+        }
+        return dataclasses.replace(self, start=np.cumsum(count) - count, count=count, **some)
+
+    def answers(
+        self, ask: Ask, measures: int
+    ) -> tuple[Float[np.ndarray, "q k"], Float[np.ndarray, "q k"]]:
+        """Ask about all comparisons at once: with the columns of own, and of other members."""
+        if not len(self):
+            return np.zeros((0, measures)), np.zeros((0, measures))
+        rows = np.concatenate([self.own, self.other])
+        own, other = np.split(ask(np.tile(self.person, 2), rows), 2)
+        return own, other
+
+    def mean(self, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "p k"]:
+        """Return each person's mean over comparisons."""
+        if not len(self.people):
+            return np.zeros((0, values.shape[1]))
+        return np.add.reduceat(values, self.start, axis=0) / self.count[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class PairSums(Additive):
+    """Sums of the comparison that decides, for both directions and all measures.
+
+    The first axis of arrays is the part, ``2 * direction + clipped``; numbers of sparse sums are
+    multiplied by 4 and the part is added.
+
+    Parameters
+    ----------
+    group_size, group_clipped
+        People of either group, and those with a clipped propensity.
+    kept
+        People with overlap.
+    pairs
+        Number of pairs; of the smaller half, if there are halves.
+    weighted, halves
+        Whether people are weighted; whether people and pool are halves of one table.
+    units
+        Number of units that people and pairs are counted in, if there are halves.
+    first, second, fourth
+        Powers of (w, w other, w own), summed over people: `EvenPowers`.
+    contrast
+        Sum of w times the mean difference in propensity within pairs: kappa.
+    spread
+        Sum of w times the effective number of clusters among a person's members.
+    by_pair
+        By pair: sum of w/m, then for every measure A, B and the sum of w (other − own)/m.
+    by_member
+        By cluster of the pool's members: A and B for every measure.
+    by_person
+        By cluster of people, or unit of the halves: w, then w other and w own for every measure.
+    """
+
+    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs", "weighted", "halves", "units")
+
+    group_size: Int[np.ndarray, " 2"]
+    group_clipped: Int[np.ndarray, " 2"]
+    kept: Int[np.ndarray, " 4"]
+    pairs: int
+    weighted: bool
+    halves: bool
+    units: int
+    first: Float[np.ndarray, "4 k 3"]
+    second: Float[np.ndarray, "4 k 3 3"]
+    fourth: Float[np.ndarray, "4 k 6 6"]
+    contrast: Float[np.ndarray, " 4"]
+    spread: Float[np.ndarray, " 4"]
+    by_pair: SparseSums
+    by_member: SparseSums
+    by_person: SparseSums
+
+    @property
+    def n(self) -> int:
+        """Number of people of the two groups."""
+        return int(self.group_size.sum())
+
+    @property
+    def dropped(self) -> bool:
+        """Whether people with a clipped propensity are left out, being more than 5 %."""
+        return bool(self.group_clipped.sum() > MOST_CLIPPED * self.group_size.sum())
+
+    def parts(self, direction: int) -> list[int]:
+        """Return the parts that count for people of the first (0) or second (1) group."""
+        return [2 * direction] if self.dropped else [2 * direction, 2 * direction + 1]
+
+    def compared(
+        self,
+        direction: int,
+        measure: int,
+        redraws: "Sequence[RedrawSums]",
+        *,
+        unit_interval: bool = True,
+        undecided: tuple[Reason, dict[str, float]] | None = None,
+    ) -> Compared:
+        """Return the statistic of one direction and measure, with what its limits depend on.
+
+        Parameters
+        ----------
+        direction
+            0: people of the first group with columns of the second; 1: the other way round.
+        redraws
+            Sums with redrawn attributes.
+        unit_interval
+            Whether the measure lies between 0 and 1.
+        undecided
+            If the design already forbids a decision.
+        """
+        parts = self.parts(direction)
+        kept = int(self.kept[parts].sum())
+        people = int(self.group_size[direction])
+        if not kept:
+            return Compared(None, people, 0, self.pairs, 0.0, undecided)
+        first = self.first[parts, measure].sum(axis=0)
+        total = float(first[0])
+        use = self.by_pair.parts(parts).values[:, 0] / total
+        found = (sums.difference(parts, measure) for sums in redraws)
+        estimate = TwoWay(
+            own=float(first[2]) / total,
+            other=float(first[1]) / total,
+            kappa=float(self.contrast[parts].sum()) / total,
+            redrawn=np.array([d for d in found if d is not None]),
+            n=total**2 / float(self.second[parts, measure, 0, 0].sum()) if self.weighted else kept,
+            total=total,
+            people=self._people(parts, measure, kept),
+            pairs=None if self.halves else EvenPowers.from_rows(self._pairs(parts, measure)),
+            exact_degrees=not (self.weighted or self.halves or len(self.by_person.index)),
+            unit_interval=unit_interval,
+        )
+        return Compared(estimate, people, kept, self.pairs, float(1 / (use @ use)), undecided)
+
+    def _people(self, parts: list[int], measure: int, kept: int) -> EvenPowers:
+        if not self.halves and not len(self.by_person.index):
+            second = self.second[parts, measure].sum(axis=0)
+            return EvenPowers(kept, second, self.fourth[parts, measure].sum(axis=0))
+        columns = [0, 1 + 2 * measure, 2 + 2 * measure]
+        by_person = self.by_person.parts(parts)
+        if not self.halves:
+            return EvenPowers.from_rows(by_person.values[:, columns])
+        rows = by_person.dense(self.units)[:, columns]
+        pairs = self._pairs(parts, measure)
+        rows[: len(pairs), 1:] += pairs
+        return EvenPowers.from_rows(rows)
+
+    def _pairs(self, parts: list[int], measure: int) -> Float[np.ndarray, "u 2"]:
+        """Return A and B by pair, or by cluster of members."""
+        if len(self.by_member.index):
+            sums = self.by_member.parts(parts)
+            columns = [2 * measure, 1 + 2 * measure]
+            mean = float(self.spread[parts].sum() / self.first[parts, measure, 0].sum())
+            factor = mean / max(mean - 1, 1e-6)
+        else:
+            sums = self.by_pair.parts(parts)
+            columns = [1 + 3 * measure, 2 + 3 * measure]
+            factor = 1.0
+        size = int(sums.index.max(initial=-1)) + 1
+        return factor * sums.dense(size)[:, columns]
+
+    def pair_differences(self, direction: int, measure: int) -> Float[np.ndarray, " q"]:
+        """Return w_q, the share of each pair in the difference D."""
+        parts = self.parts(direction)
+        column = 3 + 3 * measure
+        total = self.first[parts, measure, 0].sum()
+        return self.by_pair.parts(parts).values[:, column] / total
+
+
+@dataclasses.dataclass(frozen=True)
+class RedrawSums(Additive):
+    """Sums of one redrawn attribute: people with overlap, and Σw, Σw other, Σw own by part."""
+
+    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs",)
+
+    kept: Int[np.ndarray, " 4"]
+    pairs: int
+    first: Float[np.ndarray, "4 k 3"]
+
+    @property
+    def n(self) -> int:
+        """Number of people compared."""
+        return int(self.kept.sum())
+
+    def difference(self, parts: list[int], measure: int) -> float | None:
+        """Return D_b; nothing if there are too few people or pairs."""
+        if self.kept[parts].sum() < LEAST_REDRAWN_PEOPLE or self.pairs < LEAST_PAIRS:
+            return None
+        w, other, own = self.first[parts, measure].sum(axis=0)
+        return float((other - own) / w)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterPropensity(Additive):
+    """Sums of propensities by cluster of people: rows, propensity, and rows of the second group.
+
+    Needed before the redraws where people are clustered; `constant` says whether clusters have
+    one attribute each, and so whether to give them to `PairDesign.people_clusters`.
+    """
+
+    sums: SparseSums
+
+    @property
+    def n(self) -> int:
+        """Number of people of the two groups."""
+        return int(self.sums.values[:, 0].sum())
+
+    @classmethod
+    def from_people(cls, people: LocatedPeople) -> "ClusterPropensity":
+        """Sum over the people of a block."""
+        assert people.cluster is not None
+        one = np.ones(len(people.rows))
+        second = people.second.astype(np.float64)
+        return cls(SparseSums.from_terms(people.cluster, one, people.propensity, second))
+
+    @property
+    def constant(self) -> bool:
+        """Whether every cluster is of one group."""
+        rows, _, second = self.sums.values.T
+        return bool(((second == 0) | (second == rows)).all())
+
+    def mean(self, clusters: Int[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+        """Return the mean propensity of clusters."""
+        at = np.searchsorted(self.sums.index, clusters)
+        return self.sums.values[at, 1] / self.sums.values[at, 0]
+
+
+@dataclasses.dataclass(frozen=True)
+class PairProbe:
+    """One comparison of people through pairs: with the real attribute, or a redrawn one.
+
+    Parameters
+    ----------
+    design
+        The two groups.
+    redraw
+        Number of the redraw; `None` for the real attribute.
+    measures
+        Number of measures that ``ask`` returns.
+    """
+
+    design: PairDesign
+    redraw: int | None
+    measures: int
+
+    @property
+    def count(self) -> int:
+        """Through how many pairs a person is compared at most."""
+        return min(neighbour_count(self.pairs), self.design.most_neighbours)
+
+    @functools.cached_property
+    def _second(self) -> Bool[np.ndarray, " r"]:
+        """Who of the pool is of the second group."""
+        if self.redraw is None:
+            return self.design.second
+        return self.design.redrawn_pool(self.redraw)
+
+    @functools.cached_property
+    def pairing(self) -> tuple[PairIndex, ...]:
+        """The pairs, found once; they travel with the probe if they are known."""
+        return self.find_pairs()
+
+    def find_pairs(self) -> tuple[PairIndex, ...]:
+        """Find the pairs of the pool, or of either half."""
+        design, second = self.design, self._second
+        if design.halves is None:
+            parts = [np.arange(len(second))]
+        else:
+            parts = [np.flatnonzero(~design.halves), np.flatnonzero(design.halves)]
+        found = []
+        for part in parts:
+            points, cells = design.points[part], design.cells[part]
+            pairs = greedy_pairs(points, cells, second[part], CALIPER)
+            members = dataclasses.replace(pairs, first=part[pairs.first], second=part[pairs.second])
+            found.append(PairIndex.from_points(design.points, design.cells, members))
+        return tuple(found)
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs; of the smaller half, if there are halves."""
+        return min(len(index.pairs) for index in self.pairing)
+
+    @functools.cached_property
+    def _members(self) -> tuple[Int[np.ndarray, " q"], Int[np.ndarray, " q"]]:
+        """Members of all pairs, those of the second half after those of the first."""
+        first = np.concatenate([index.pairs.first for index in self.pairing])
+        return first, np.concatenate([index.pairs.second for index in self.pairing])
+
+    @functools.cached_property
+    def _units(self) -> Int[np.ndarray, " r"]:
+        """With halves: the unit of each row, its cluster, or its pair, or itself if unmatched."""
+        if self.design.clusters is not None:
+            return self.design.clusters
+        first, second = self._members
+        units = len(first) + np.arange(len(self.design.rows))
+        units[first] = units[second] = np.arange(len(first))
+        return units
+
+    def plan(self, people: LocatedPeople) -> Comparisons:
+        """Find who is compared, and through which pairs."""
+        design, redraw = self.design, self.redraw
+        second = people.second
+        chosen = np.ones(len(second), dtype=bool)
+        if redraw is not None:
+            if people.index is None:
+                second = design.redrawn_people(redraw, people)
+            else:
+                second = self._second[people.index]
+            share = self._shares[second.astype(np.int64)]
+            if (share < 1).any():
+                chosen = sampled(design.key, redraw, people.positions, share)
+        selected = np.flatnonzero(chosen)
+        count = self.count
+        pair = np.zeros((len(selected), count), dtype=np.int64)
+        distance = np.full((len(selected), count), np.inf)
+        kept = np.zeros(len(selected), dtype=bool)
+        offset = 0
+        for number, index in enumerate(self.pairing):
+            asking = np.arange(len(selected))
+            if design.halves is not None:
+                assert people.index is not None
+                # The pairs of one half are for the people of the other.
+                asking = np.flatnonzero(design.halves[people.index[selected]] == (number == 0))
+            at = selected[asking]
+            found = index.nearest(people.points[at], people.cells[at], count)
+            pair[asking], distance[asking] = found.pair + offset, found.distance
+            kept[asking] = found.overlap
+            offset += len(index.pairs)
+        selected, pair, distance = selected[kept], pair[kept], distance[kept]
+        near = np.isfinite(distance)
+        counts = near.sum(axis=1)
+        return self._comparisons(people, second[selected], selected, pair[near], counts)
+
+    @property
+    def _shares(self) -> Float[np.ndarray, " 2"]:
+        """Probability that a person is compared in a redraw, by redrawn group."""
+        return np.minimum(MOST_REDRAWN_PEOPLE / np.maximum(self.design.people, 1), 1.0)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether all people are compared, and not a sample of them."""
+        return self.redraw is None or bool((self._shares >= 1).all())
+
+    def _comparisons(
+        self,
+        people: LocatedPeople,
+        second: Bool[np.ndarray, " p"],
+        selected: Int[np.ndarray, " p"],
+        pair: Int[np.ndarray, " q"],
+        counts: Int[np.ndarray, " p"],
+    ) -> Comparisons:
+        design = self.design
+        members = self._members
+        swapped = np.repeat(second, counts)
+        first_member, second_member = members[0][pair], members[1][pair]
+        own = np.where(swapped, second_member, first_member)
+        other = np.where(swapped, first_member, second_member)
+        unit = None if people.cluster is None else people.cluster[selected]
+        if people.index is not None:
+            unit = self._units[people.index[selected]]
+        e = design.propensity
+        clusters = design.clusters
+        weight = np.ones(len(selected)) if people.weight is None else people.weight[selected]
+        sizes = [np.bincount(people.second[who], minlength=2) for who in (..., people.clipped)]
+        return Comparisons(
+            people=people.rows[selected],
+            part=2 * second.astype(np.int64) + people.clipped[selected],
+            weight=weight,
+            unit=unit,
+            start=np.cumsum(counts) - counts,
+            count=counts,
+            person=np.repeat(people.rows[selected], counts),
+            pair=pair,
+            own=design.rows[own],
+            other=design.rows[other],
+            own_cluster=None if clusters is None else clusters[own],
+            other_cluster=None if clusters is None else clusters[other],
+            contrast=e[second_member] - e[first_member],
+            group_size=sizes[0],
+            group_clipped=sizes[1],
+        )
+
+    def measure(self, ask: Ask, people: LocatedPeople) -> "PairSums | RedrawSums":
+        """Ask the model about all comparisons of a block at once, and sum."""
+        plan = self.plan(people)
+        own, other = plan.answers(ask, self.measures)
+        if self.redraw is not None:
+            return self.redraw_sums(plan, own, other)
+        return self.sums(plan, own, other, weighted=people.weight is not None)
+
+    def redraw_sums(
+        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+    ) -> RedrawSums:
+        """Sum what the model answered with a redrawn attribute."""
+        values = self._values(plan, own, other)
+        return RedrawSums(
+            kept=np.bincount(plan.part, minlength=PARTS),
+            pairs=self.pairs,
+            first=_by_part(plan.part, values),
+        )
+
+    def _values(
+        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+    ) -> Float[np.ndarray, "p k 3"]:
+        """Return w, w other and w own of every person and measure."""
+        w = np.broadcast_to(plan.weight[:, None], (len(plan.people), own.shape[1]))
+        return np.stack([w, w * plan.mean(other), w * plan.mean(own)], axis=2)
+
+    def sums(
+        self,
+        plan: Comparisons,
+        own: Float[np.ndarray, "q k"],
+        other: Float[np.ndarray, "q k"],
+        *,
+        weighted: bool = False,
+    ) -> PairSums:
+        """Sum what the model answered about the comparisons of a block."""
+        values = self._values(plan, own, other)
+        measures = own.shape[1]
+        second = np.zeros((PARTS, measures, 3, 3))
+        fourth = np.zeros((PARTS, measures, 6, 6))
+        for part in range(PARTS):
+            some = values[plan.part == part]
+            for k in range(measures):
+                second[part, k], fourth[part, k] = even_moments(some[:, k])
+        pairs = sum(len(index.pairs) for index in self.pairing)
+        units = 0
+        if self.design.halves is not None:
+            units = pairs + len(self.design.rows)
+        by_person = SparseSums.empty(1 + 2 * measures)
+        if plan.unit is not None:
+            columns = values[:, :, 1:].reshape(len(values), 2 * measures).T
+            by_person = SparseSums.from_terms(plan.unit * PARTS + plan.part, plan.weight, *columns)
+        contrast = plan.mean(plan.contrast[:, None]) * plan.weight[:, None]
+        return PairSums(
+            group_size=plan.group_size,
+            group_clipped=plan.group_clipped,
+            kept=np.bincount(plan.part, minlength=PARTS),
+            pairs=self.pairs,
+            weighted=weighted,
+            halves=self.design.halves is not None,
+            units=units,
+            first=_by_part(plan.part, values),
+            second=second,
+            fourth=fourth,
+            contrast=_by_part(plan.part, contrast)[:, 0],
+            spread=_by_part(plan.part, _effective_clusters(plan) * plan.weight),
+            by_pair=_by_pair(plan, own, other),
+            by_member=_by_member(plan, own, other),
+            by_person=by_person,
+        )
+
+
+def _by_part(part: Int[np.ndarray, " p"], values: np.ndarray) -> np.ndarray:
+    return np.stack([values[part == number].sum(axis=0) for number in range(PARTS)])
+
+
+def _deviations(plan: Comparisons, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "q k"]:
+    """Return values minus each person's mean."""
+    return values - np.repeat(plan.mean(values), plan.count, axis=0)
+
+
+def _by_pair(
+    plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+) -> SparseSums:
+    part, share = np.repeat(plan.part, plan.count), np.repeat(plan.weight / plan.count, plan.count)
+    # Means were taken off within each person: m - 1 for m, so that variances are not too small.
+    free = np.repeat(plan.weight / (plan.count - 1), plan.count)[:, None]
+    terms = [free * _deviations(plan, other), free * _deviations(plan, own)]
+    terms.append(share[:, None] * (other - own))
+    columns = np.stack(terms, axis=2).reshape(len(share), 3 * own.shape[1]).T
+    return SparseSums.from_terms(plan.pair * PARTS + part, share, *columns)
+
+
+def _by_member(
+    plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+) -> SparseSums:
+    measures = own.shape[1]
+    if plan.own_cluster is None or plan.other_cluster is None:
+        return SparseSums.empty(2 * measures)
+    part = np.repeat(plan.part, plan.count)
+    share = np.repeat(plan.weight / plan.count, plan.count)[:, None]
+    terms = np.zeros((2, len(part), measures, 2))
+    terms[0, :, :, 0] = share * _deviations(plan, other)
+    terms[1, :, :, 1] = share * _deviations(plan, own)
+    numbers = np.concatenate([plan.other_cluster, plan.own_cluster]) * PARTS + np.tile(part, 2)
+    return SparseSums.from_terms(numbers, *terms.reshape(2 * len(part), 2 * measures).T)
+
+
+def _effective_clusters(plan: Comparisons) -> Float[np.ndarray, " p"]:
+    """Return 1/Σ share² over the clusters among the members of each person's pairs."""
+    if plan.own_cluster is None or plan.other_cluster is None or not len(plan):
+        return np.zeros(len(plan.people))
+    person = np.repeat(np.arange(len(plan.people)), plan.count)
+    size = 1 + max(int(plan.own_cluster.max()), int(plan.other_cluster.max()))
+    members = np.concatenate([person * size + plan.own_cluster, person * size + plan.other_cluster])
+    names, counts = np.unique(members, return_counts=True)
+    squares = np.bincount(names // size, counts.astype(np.float64) ** 2, len(plan.people))
+    return (2 * plan.count) ** 2 / squares

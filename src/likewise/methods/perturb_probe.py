@@ -1,0 +1,491 @@
+"""Perturbation probes: people moved by a map under a metric, and what becomes of them, summed."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float, Int, Shaped
+
+from likewise.audit_data import AuditData
+from likewise.handle import as_seen
+from likewise.methods.metric import FairMetric
+from likewise.methods.observe import Observed, Seen, observe, see
+from likewise.methods.unfair_map import UnfairMap, among
+from likewise.models import check_conversion
+from likewise.models.base import Model, targets
+from likewise.outcomes import Outcomes
+from likewise.probe import PRIMARY, Block, Measured, Subsample
+from likewise.record import PerturbedPerson
+from likewise.stats.frame import Frame, TraitLevels
+from likewise.stats.sums import Additive, Mean
+from likewise.stats.tally import Tally
+
+FEWEST = 64
+"""Blocks are filled up to a power of two, at least this many rows."""
+
+KEPT = 100
+"""People kept with their place before and after: enough for any list of worst cases."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PerturbContext:
+    """What all probes of one audit share.
+
+    Parameters
+    ----------
+    classes
+        Label values in the order of the model's outputs.
+    levels
+        The levels of each protected attribute.
+    ranges
+        The smallest and the largest value of every feature that was observed.
+    output
+        Of the model: logits, probabilities or values.
+    frame
+        The terms in which everyone's outcomes are added up.
+    """
+
+    classes: tuple[Any, ...]
+    levels: Mapping[str, TraitLevels]
+    ranges: Float[np.ndarray, "2 d"]
+    output: str
+    frame: Frame
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PerturbProbe:
+    """People moved in one way: as decided, or with one choice made otherwise.
+
+    Parameters
+    ----------
+    name
+        By which its sums are found.
+    map, metric
+        How people are moved.
+    n
+        How many people there are in all.
+    subsample
+        Whom it measures; everyone without one.
+    groups, left_out
+        Everyone's group of a jackknife, by position, and the group that is not measured.
+    detailed
+        Whether tables by group, most affected people and shifts are wanted too.
+    keeps_rows
+        Whether outcomes are kept row by row, for comparisons of the same people.
+    """
+
+    name: str
+    map: UnfairMap
+    metric: FairMetric
+    context: PerturbContext
+    n: int
+    subsample: Subsample | None = None
+    groups: Int[np.ndarray, " n"] | None = None
+    left_out: int = -1
+    detailed: bool = False
+    keeps_rows: bool = False
+    frame: Frame = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        kept = self.n if self.groups is None else int((self.groups != self.left_out).sum())
+        frame = dataclasses.replace(
+            self.context.frame,
+            n=kept,
+            monotone=bool(self.about["monotone"]),
+            traits=self.context.levels if self.detailed else {},
+            horizons=tuple(sorted(self.map.horizons)) if self.detailed else (),
+        )
+        object.__setattr__(self, "frame", frame)
+
+    @property
+    def common(self) -> Mapping[str, Any]:
+        """The terms in which outcomes are added up."""
+        return {self.name: self.frame}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What outcomes say about themselves."""
+        context, task = self.context, self.context.frame.task
+        binary = task == "classification" and len(context.classes) == 2
+        return {
+            "map": self.map.name,
+            "task": task,
+            "output": context.output,
+            "classes": [str(value) for value in context.classes],
+            "monotone": self.map.keeps_start and binary,
+        }
+
+    def measure(self, model: Model, block: Block) -> Measured | None:
+        """Move the people of a block, and add up what became of them."""
+        seen = block.once("seen", lambda: self._seen(model, block))
+        rows = np.arange(len(seen.x))
+        if self.groups is not None:
+            rows = np.flatnonzero(self.groups[block.positions] != self.left_out)
+        if not len(rows):
+            return None
+        people, filled_up = seen.people, filled(rows, model)
+        found = observe(
+            model,
+            among(self.map.bind(model, self.metric), people, filled_up),
+            self.metric,
+            seen.x[filled_up],
+            seen.y[filled_up],
+            n=len(rows),
+            before=seen.before if len(rows) == len(seen.x) else seen.before.take(rows),
+        )
+        outcomes = dataclasses.replace(
+            found.outcomes,
+            row=people.row[rows],
+            weight=None if people.weight is None else people.weight[rows],
+            cluster=None if people.cluster is None else people.cluster[rows],
+            about=self.about,
+        )
+        levels = {name: codes[rows] for name, codes in seen.levels.items()}
+        stats = PerturbStats.from_block(
+            dataclasses.replace(found, outcomes=outcomes), seen.x[rows], self, levels
+        )
+        return Measured(stats, self._table(outcomes, levels) if self.name == PRIMARY else None)
+
+    def _seen(self, model: Model, block: Block) -> "SeenBlock":
+        people = as_seen(model, block.people)
+        if model.reference is not None:
+            check_conversion(model, people.x)
+        x = np.ascontiguousarray(people.x, dtype=np.float64)
+        y = targets(block.people.y, self.context.classes)
+        levels = {
+            name: _codes(known, block.people.protected[name])
+            for name, known in self.context.levels.items()
+        }
+        rows = filled(np.arange(len(x)), model)
+        before = see(model, x[rows], y[rows]).take(slice(0, len(x)))
+        return SeenBlock(people, x, y, levels, before)
+
+    def _table(self, outcomes: Outcomes, levels: Mapping[str, Int[np.ndarray, " n"]]) -> pa.Table:
+        """Return the rows of a block as they are kept, with the names of their groups."""
+        table = outcomes.to_arrow()
+        for name, codes in levels.items():
+            column = self.context.levels[name].named(codes)
+            table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
+        return table
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SeenBlock:
+    """People as the model sees them, with its answers before they are moved."""
+
+    people: AuditData
+    x: Float[np.ndarray, "n d"]
+    y: Shaped[np.ndarray, " n"]
+    levels: Mapping[str, Int[np.ndarray, " n"]]
+    before: Seen
+
+
+@dataclasses.dataclass(frozen=True)
+class MostAffected:
+    """The people harmed most, worst first, ties by row number: so grouping does not matter."""
+
+    harm: Float[np.ndarray, " m"]
+    outcomes: Outcomes
+    before: Float[np.ndarray, "m d"]
+    after: Float[np.ndarray, "m d"]
+
+    @classmethod
+    def of(
+        cls,
+        outcomes: Outcomes,
+        before: Float[np.ndarray, "n d"],
+        after: Float[np.ndarray, "n d"],
+        frame: Frame,
+        levels: Mapping[str, np.ndarray],
+    ) -> "MostAffected":
+        """Keep the people of a block who are harmed most."""
+        harm = _harm(outcomes)
+        order = np.lexsort((outcomes.row, -harm))[:KEPT]
+        groups = {
+            name: known.named(levels[name][order]).to_numpy(zero_copy_only=False)
+            for name, known in frame.traits.items()
+        }
+        plain = dataclasses.replace(outcomes, horizons={}).take(order)
+        few = dataclasses.replace(plain, groups=groups)
+        return cls(harm[order], few, before[order], after[order])
+
+    def __add__(self, other: "MostAffected") -> "MostAffected":
+        return MostAffected(
+            np.concatenate([self.harm, other.harm]),
+            Outcomes.concat([self.outcomes, other.outcomes]),
+            np.concatenate([self.before, other.before]),
+            np.concatenate([self.after, other.after]),
+        )._first()
+
+    def again(self, outcomes: Outcomes, after: Float[np.ndarray, "m d"]) -> "MostAffected":
+        """Return the same people when they were moved in another way."""
+        return MostAffected(_harm(outcomes), outcomes, self.before, after)._first()
+
+    def _first(self) -> "MostAffected":
+        order = np.lexsort((self.outcomes.row, -self.harm))[:KEPT]
+        few = self.outcomes.take(order)
+        return MostAffected(self.harm[order], few, self.before[order], self.after[order])
+
+
+def _harm(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
+    rise = outcomes.loss_after - outcomes.loss_before
+    harm = rise if outcomes.about.get("task") == "regression" else outcomes.ratio
+    return np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shifts(Additive):
+    """How far each feature is pushed: the mean move, and the mean of its size."""
+
+    signed: Mean
+    absolute: Mean
+
+
+@dataclasses.dataclass(frozen=True)
+class PerturbStats:
+    """All that is known of one variant's people, of any number of blocks.
+
+    Parameters
+    ----------
+    tally
+        What tests and tables need.
+    below_one
+        People whose loss fell, before any rule that keeps them where they were.
+    outside
+        People moved to where a feature is beyond all that were observed (for detailed variants).
+    trace
+        Sums of the loss found after so many model calls a person (for maps that search).
+    worst, shifts
+        For detailed variants.
+    rows
+        Outcomes, where a variant keeps its rows; in the order of blocks.
+    """
+
+    tally: Tally
+    below_one: int
+    outside: int
+    trace: Mapping[int, float]
+    worst: MostAffected | None = None
+    shifts: Shifts | None = None
+    rows: tuple[Outcomes, ...] = ()
+
+    @classmethod
+    def from_block(
+        cls,
+        seen: Observed,
+        before: Float[np.ndarray, "n d"],
+        probe: PerturbProbe,
+        levels: Mapping[str, np.ndarray],
+    ) -> "PerturbStats":
+        """Summarise a block of people."""
+        outcomes, moved, detailed = seen.outcomes, seen.moved, probe.detailed
+        found = cls(
+            tally=Tally.of(outcomes, probe.frame, levels if detailed else {}),
+            below_one=seen.below_one,
+            outside=0,
+            trace={calls: float(loss.sum()) for calls, loss in moved.trace.items()},
+            rows=(outcomes,) if probe.keeps_rows else (),
+        )
+        if not detailed:
+            return found
+        shift = moved.x - before
+        return dataclasses.replace(
+            found,
+            outside=int(beyond(moved.x, before, probe.context.ranges).any(axis=1).sum()),
+            worst=MostAffected.of(outcomes, before, moved.x, probe.frame, levels),
+            shifts=Shifts(Mean.of(shift), Mean.of(np.abs(shift))),
+        )
+
+    def __add__(self, other: "PerturbStats") -> "PerturbStats":
+        return PerturbStats(
+            tally=self.tally + other.tally,
+            below_one=self.below_one + other.below_one,
+            outside=self.outside + other.outside,
+            trace={
+                calls: total + other.trace[calls]
+                for calls, total in self.trace.items()
+                if calls in other.trace
+            },
+            worst=None if self.worst is None or other.worst is None else self.worst + other.worst,
+            shifts=None
+            if self.shifts is None or other.shifts is None
+            else self.shifts + other.shifts,
+            rows=self.rows + other.rows,
+        )
+
+    @property
+    def n(self) -> int:
+        """How many people were moved."""
+        return self.tally.n
+
+    @property
+    def search(self) -> dict[int, float]:
+        """The mean loss found by the number of model calls spent on each person."""
+        return {calls: total / self.n for calls, total in self.trace.items()}
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """The outcomes of a variant that keeps its rows."""
+        return Outcomes.concat(self.rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class LossSums:
+    """Sums of weights and of losses before anybody is moved."""
+
+    n: int
+    weight: float
+    loss: float
+
+    def __add__(self, other: "LossSums") -> "LossSums":
+        return LossSums(
+            self.n + other.n, self.weight + other.weight, math.fsum((self.loss, other.loss))
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LossProbe:
+    """The mean loss as people are: a regression's losses are capped at a multiple of it."""
+
+    classes: tuple[Any, ...]
+    name: str = "mean loss"
+    subsample: Subsample | None = None
+    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def measure(self, model: Model, block: Block) -> Measured:
+        """Add up the losses of a block."""
+        people = block.people
+        x = np.ascontiguousarray(as_seen(model, people).x, dtype=np.float64)
+        loss = model.loss(model(x), targets(people.y, self.classes))
+        weight = np.ones(len(x)) if people.weight is None else people.weight
+        return Measured(LossSums(len(x), float(weight.sum()), float(weight @ loss)))
+
+
+def filled(rows: Int[np.ndarray, " n"], model: Model) -> Int[np.ndarray, " m"]:
+    """Repeat the last row until a block has a usual size, so that its products round alike.
+
+    Models without gradients answer row by row, and every call may be dear: theirs stay as they are.
+    """
+    if not model.card.differentiable:
+        return rows
+    power = 1 << (len(rows) - 1).bit_length()
+    # A whole block has 65 times a power of two (`block_size`): that is usual, too.
+    size = max(FEWEST, min(s for s in (65 * power // 128, power) if s >= len(rows)))
+    return np.concatenate([rows, np.full(size - len(rows), rows[-1])])
+
+
+def _codes(known: TraitLevels, column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return the code of everyone's level."""
+    try:
+        return known.codes(pa.chunked_array([pa.array(column, from_pandas=True)]))
+    except pa.ArrowException:  # values of several types
+        return np.array([known.code.get(value, -1) for value in column.tolist()], dtype=np.int64)
+
+
+def observed_ranges(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "2 d"]:
+    """Return the smallest and the largest value of every feature; indicators have no range.
+
+    Somebody between two categories is not beyond anything.
+    """
+    ranges = np.stack([np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)])
+    two = ((x == ranges[0]) | (x == ranges[1]) | np.isnan(x)).all(axis=0)
+    return np.where(two, [[-np.inf], [np.inf]], ranges)
+
+
+def beyond(
+    after: Float[np.ndarray, "n d"],
+    before: Float[np.ndarray, "n d"],
+    ranges: Float[np.ndarray, "2 d"],
+) -> Bool[np.ndarray, "n d"]:
+    """Tell which features a move takes beyond the smallest or the largest that was observed."""
+    low, high = ranges
+    slack = 1e-9 * (1 + np.abs(before))  # of rounding
+    return ((after < low - slack) | (after > high + slack)) & (after != before)
+
+
+def perturbed_people(
+    worst: MostAffected | None, people: AuditData, n: int
+) -> tuple[PerturbedPerson, ...]:
+    """Return the people whose loss grows most, before and after the move, with a real neighbour."""
+    if worst is None or not len(worst.harm):
+        return ()
+    outcomes, row_numbers = worst.outcomes, worst.outcomes.row[:n].tolist()
+    before, after = (_columns(people, x[:n]) for x in (worst.before, worst.after))
+    places = {int(row): i for i, row in enumerate(people.row)}
+    classes = outcomes.about.get("classes") or []
+    left = beyond(worst.after[:n], worst.before[:n], observed_ranges(people.x))
+    originals = [name.partition("=")[0] for name in people.features]
+    real = nearest_people(people, worst.after[:n], row_numbers)
+    values = ("ratio", "loss_before", "loss_after", "probability_before", "probability_after")
+
+    def words(decision: Any) -> str:
+        return classes[int(decision)] if classes else f"{float(decision):.6g}"
+
+    found = []
+    for i, row in enumerate(row_numbers):
+        own = {}
+        if people.originals is not None and row in places:
+            own = _in_table(people, places[row])
+        if own:  # what steps do not keep of a person is in the table
+            same = {k: _alike(before[i][k], after[i][k]) for k in after[i]}
+            after[i] = {k: own.get(k) if same[k] else v for k, v in after[i].items()}
+            before[i] = {k: own[k] for k in before[i]}
+        neighbour = _in_table(people, real[i])
+        if not all(name in neighbour for name in after[i]):
+            neighbour = _columns(people, people.x[real[i] : real[i] + 1])[0]
+        found.append(
+            PerturbedPerson.model_validate(
+                {
+                    "row": row,
+                    "label": words(outcomes.y[i]),
+                    "decision_before": words(outcomes.decision_before[i]),
+                    "decision_after": words(outcomes.decision_after[i]),
+                    "fair_distance": float(outcomes.fair_distance[i]),
+                    "groups": {name: group[i] for name, group in outcomes.groups.items()},
+                    "before": before[i],
+                    "after": after[i],
+                    "nearest_row": int(people.row[real[i]]),
+                    "nearest": {name: neighbour[name] for name in after[i]},
+                    "outside": tuple(dict.fromkeys(originals[j] for j in np.flatnonzero(left[i]))),
+                    **{name: float(getattr(outcomes, name)[i]) for name in values},
+                }
+            )
+        )
+    return tuple(found)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return bool(np.isclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True))
+    return bool(one == other)
+
+
+def nearest_people(
+    people: AuditData, after: Float[np.ndarray, "n d"], rows: Sequence[int]
+) -> list[int]:
+    """Return who else is nearest to each place, in spreads of the features, by place among them."""
+    spread = people.x.std(axis=0)
+    scaled = people.x / np.where(spread > 0, spread, 1)
+    found = []
+    for place, row in zip(after / np.where(spread > 0, spread, 1), rows, strict=True):
+        far = np.square(np.nan_to_num(scaled - place)).sum(axis=1)
+        far[people.row == row] = np.inf
+        found.append(int(far.argmin()))
+    return found
+
+
+def _in_table(people: AuditData, place: int) -> dict[str, Any]:
+    """Return a person's own columns as they were read, if they were."""
+    return {} if people.table is None else people.table.slice(place, 1).to_pylist()[0]
+
+
+def _columns(people: AuditData, x: np.ndarray) -> list[dict[str, Any]]:
+    """Return rows in original columns where they can be decoded, else by feature name."""
+    decoder = people.originals if people.encoder is None else people.encoder
+    if decoder is not None:
+        rows: list[dict[str, Any]] = decoder.decode(x).to_pylist()
+        return rows
+    return [dict(zip(people.features, map(float, row), strict=True)) for row in x]

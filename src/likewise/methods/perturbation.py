@@ -1,0 +1,595 @@
+"""Methods that perturb people: gradient flow, reach and flip, bound to a model and a metric."""
+
+import dataclasses
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int, Shaped
+from typing_extensions import override
+
+from likewise.audit_data import AuditData
+from likewise.data.notes import warn_about_scales
+from likewise.data.source import Source
+from likewise.data.survey import Survey, drawn_rows
+from likewise.errors import InvalidSettings, StatisticalWarning
+from likewise.handle import ModelHandle, as_seen
+from likewise.loss import CustomLoss
+from likewise.method import BoundMethod
+from likewise.methods.decide import (
+    Judgement,
+    choose_tests,
+    decide_with_groups,
+    deciding_map,
+    deciding_test,
+    group_records,
+    judge,
+    note_tests,
+)
+from likewise.methods.jackknife import Jackknife
+from likewise.methods.learn_metric import groups_of, kept_features, learn_metric, same_people
+from likewise.methods.metric import FairMetric, FunctionMetric, as_metric
+from likewise.methods.metric import metric as function_metric
+from likewise.methods.metric_file import check_belongs, metric_fingerprint
+from likewise.methods.negative_control import NegativeControl
+from likewise.methods.numerical_error import solve_accurately
+from likewise.methods.perturb_probe import (
+    LossProbe,
+    PerturbContext,
+    PerturbProbe,
+    PerturbStats,
+    observed_ranges,
+    perturbed_people,
+)
+from likewise.methods.unfair_map import UnfairMap, among
+from likewise.models import check
+from likewise.models.base import Model, targets
+from likewise.models.behaviour import answers_about_some
+from likewise.models.performance import Performance, performance_of
+from likewise.outcomes import Outcomes, troubles
+from likewise.probe import PRIMARY, Probe, Subsample
+from likewise.record import (
+    DecidedBy,
+    FeatureShift,
+    MetricRecord,
+    NumericalErrorRecord,
+)
+from likewise.run.executors import Executor, Threads, block_size, processors
+from likewise.settings import Choice, Settings
+from likewise.settings.choices import METHODS, METRICS, make, note
+from likewise.setup import Setup
+from likewise.stats.frame import Frame, TraitLevels
+from likewise.stats.ratio_test import RatioTest
+from likewise.stats.sums import QuantileSketch
+from likewise.verdict import Verdict
+
+MANY_FREE = 4
+"""Free directions from which on they are compared with their number of all."""
+
+MOST_ROWS = 200_000
+"""People whose outcomes are held in memory together; above it, resampling adds nothing to sums."""
+
+TRIED = 20
+"""People on whom it is seen whether a method goes by the metric."""
+
+SHOWN_PEOPLE = 10
+SHOWN_SHIFTS = 30
+SHOWN_LOADINGS = 10
+BINS = 40
+SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+OUTSIDE = "outside_observed_ranges"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundPerturbation(BoundMethod):
+    """Model, people, metric, map and tests that go together.
+
+    Parameters
+    ----------
+    model, handle
+        The model of this process, and how workers come by theirs.
+    source, survey
+        Where the people are, and what is known of all of them.
+    people
+        The survey's sample of the people, as the model sees them; everyone if there are few.
+    classes
+        Label values in the order of the model's outputs; empty for a regression.
+    metric, map
+        Who counts as alike, and how the adversarial example is found.
+    tests, decider
+        By name, and the name of the test that decides.
+    same_sample
+        Whether the metric was learned from these people, or from many of them.
+    gates
+        What the verdict needs beside the primary probe, where the metric was learned: jackknife
+        and negative control.
+    """
+
+    setup: Setup
+    model: Model
+    handle: ModelHandle
+    people: AuditData
+    classes: tuple[Any, ...]
+    metric: FairMetric
+    map: UnfairMap
+    tests: Mapping[str, RatioTest]
+    decider: str
+    same_sample: bool
+    settings: Settings
+    performance: Performance
+    limit: float
+    gates: tuple[Any, ...] = ()
+    numerical_error: NumericalErrorRecord | None = None
+
+    kind: ClassVar[str] = "perturbation"
+
+    @property
+    @override
+    def name(self) -> str:
+        return self.map.name
+
+    @property
+    def source(self) -> Source:  # type: ignore[override]
+        """Where the people are."""
+        return self.setup.source
+
+    @property
+    def survey(self) -> Survey:
+        """What is known of all people."""
+        return self.setup.survey
+
+    @property
+    def run(self) -> Executor:
+        """Where blocks are measured."""
+        return self.setup.session.executor
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """How many people there are."""
+        return self.survey.n
+
+    @property
+    def task(self) -> str:
+        """What the model does: classification or regression."""
+        return self.model.card.task
+
+    @property
+    def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
+        """Asks the model about a few people; again when all is done."""
+        return lambda: answers_about_some(self.model, self.x)
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters the people of the sample are in; 0 without any."""
+        return 0 if self.people.cluster is None else len(set(self.people.cluster.tolist()))
+
+    @functools.cached_property
+    def levels(self) -> dict[str, TraitLevels]:
+        """The levels of every protected attribute."""
+        return {name: TraitLevels.of(counts) for name, counts in self.survey.traits.items()}
+
+    @functools.cached_property
+    def x(self) -> Float[np.ndarray, "m d"]:
+        """Features of the sample."""
+        return np.ascontiguousarray(self.people.x, dtype=np.float64)
+
+    @functools.cached_property
+    def y(self) -> Shaped[np.ndarray, " m"]:
+        """Labels of the sample, as the loss wants them."""
+        return targets(self.people.y, self.classes)
+
+    @property
+    def block_size(self) -> int:  # type: ignore[override]
+        """People of a block."""
+        return block_size(self.x.shape[1])
+
+    @property
+    def threads(self) -> int:
+        """Threads that this process may use itself."""
+        return self.run.workers or processors() if isinstance(self.run, Threads) else 1
+
+    def drawn(self, size: int, stream: int) -> Int[np.ndarray, " m"]:
+        """Return places in the sample of people drawn at random."""
+        return self.setup.drawn(size, stream)
+
+    def sample(self, size: int, stream: int) -> AuditData:
+        """Return people drawn at random, as they were read."""
+        return self.setup.sample(size, stream)
+
+    @functools.cached_property
+    def context(self) -> PerturbContext:
+        """What all probes share."""
+        card = self.model.card
+        return PerturbContext(
+            classes=self.classes,
+            levels=self.levels,
+            ranges=observed_ranges(self.x),
+            output=card.output,
+            frame=Frame(
+                n=self.n,
+                task=self.task,
+                classes=max(2, len(self.classes)),
+                monotone=False,
+                weighted=self.survey.weighted,
+                clustered=self.people.cluster is not None,
+                cap=self.settings.cap,
+                limit=self.limit,
+                traits={},
+                horizons=(),
+            ),
+        )
+
+    def probe(
+        self,
+        name: str,
+        map: UnfairMap,
+        metric: FairMetric | None = None,
+        *,
+        subsample: tuple[int, int] | None = None,
+        keeps_rows: bool = False,
+        **details: Any,
+    ) -> PerturbProbe:
+        """Return people moved by a map under a metric (by default the one that decides)."""
+        keeps_rows |= any(test.needs_rows for test in self.tests.values())
+        some = None if subsample is None else Subsample(*subsample)
+        n = self.n if some is None else min(some.size, len(self.people))
+        metric = self.metric if metric is None else metric
+        return PerturbProbe(
+            name, map, metric, self.context, n, some, keeps_rows=keeps_rows, **details
+        )
+
+    @functools.cached_property
+    def groups(self) -> Int[np.ndarray, " n"] | None:
+        """Everyone's group of the metric's sample; none if the metric was learned elsewhere."""
+        return groups_of(self.metric, self.survey, self.source, self.block_size)
+
+    @functools.cached_property
+    def goes_by_metric(self) -> bool:
+        """Whether another metric moves people elsewhere: tried on a few people, where it matters.
+
+        A method of another package that ignores the metric has no use for refits and controls.
+        """
+        others = (*self.metric.placebos, *self.metric.refits)[:1]
+        if not others or METHODS.name_of(type(self.map)) in METHODS.built_in:
+            return self.map.goes_by_metric
+        places = []
+        for metric in (self.metric, *others):
+            bound = self.map.under(metric).bind(self.model, metric)
+            rows = np.arange(min(TRIED, len(self.x)))
+            places.append(among(bound, self.people, rows)(self.x[rows], self.y[rows]).x)
+        return not np.array_equal(places[0], places[1], equal_nan=True)
+
+    @functools.cached_property
+    def primary(self) -> PerturbProbe:
+        """The probe that decides."""
+        return self.probe(PRIMARY, self.map, detailed=True)
+
+    @property
+    @override
+    def probes(self) -> Sequence[Probe]:
+        return [self.primary, *(p for gate in self.gates for p in gate.probes(self))]
+
+    @override
+    def follow_up(self, stats: Mapping[str, Any]) -> Iterable[Probe]:
+        return [p for gate in self.gates for p in gate.follow_up(stats, self)]
+
+    @functools.cached_property
+    def rows(self) -> Any:
+        """Reads everyone's outcomes, once they have been measured, unless they are too many."""
+        if self.n > MOST_ROWS:
+            return None
+        tables = self.setup.session.rows
+        return functools.cache(lambda: Outcomes.from_arrow(pa.concat_tables(tables())))
+
+    @override
+    def judge(self, stats: Mapping[str, Any]) -> Verdict:
+        found: PerturbStats = stats[PRIMARY]
+        judgement = self.judge_everyone(found)
+        parts: dict[str, Any] = {}
+        skipped: tuple[str, ...] = ()
+        for gate in self.gates:
+            judgement, part, left = gate.apply(stats, self, judgement)
+            parts |= part
+            skipped += left
+        causes = (*_numerical_causes(self), *troubles(found.tally.status.counts()))
+        deciding = judgement.deciding
+        refitted = any(one.used for one in parts.get("jackknife", {}).values())
+        counts = found.tally.status.counts()
+        record = {
+            **parts,
+            "parameters": {
+                name: float(value)
+                for name in ("lam", "time", "budget")
+                if (value := getattr(self.map, name, None)) is not None
+            },
+            "tests": judgement.records,
+            "decided_by": DecidedBy(
+                test=deciding.test,
+                interval=deciding.interval_method.partition(",")[0],
+                metric="refitted" if refitted else "fixed",
+                claim=self.map.claim,
+            ),
+            "rows": {"n": found.n, **counts, "below_one": found.below_one, OUTSIDE: found.outside},
+            "numerical_error": self.numerical_error,
+            "search": found.search,
+            "distribution": distribution(found.tally.spread),
+            "delta_curve": judgement.delta_curve,
+            "perturbed": perturbed_people(found.worst, self.people, SHOWN_PEOPLE),
+            "shifts": shifts(found, self.people.features),
+            "metric": metric_record(self),
+            "diagnostics": {"mean_fair_distance": float(found.tally.fair_distance.value[0])},
+            "skipped": skipped,
+        }
+        groups = group_records(found.tally, self.settings)
+        outcome, reason = deciding.outcome, deciding.held_back
+        if not self.settings.paper and groups:
+            decided = decide_with_groups(
+                deciding,
+                groups,
+                wider=_wider(parts, self.decider),
+                held_back=judgement.evidence[self.decider].held_back,
+            )
+            outcome, reason, groups = decided.outcome, decided.reason, decided.groups
+        record["groups"] = groups
+        return Verdict(outcome, reason, record=record, detail=judgement).refused(*causes)
+
+    def judge_everyone(self, found: PerturbStats) -> Judgement:
+        """Run the tests on everyone."""
+        if found.n != self.primary.frame.n:
+            raise InvalidSettings(
+                f"{found.n} people were measured, but there are {self.primary.frame.n}. Begin "
+                "again."
+            )
+        rows = None
+        if any(test.needs_rows for test in self.tests.values()):
+            if self.rows is None:
+                raise InvalidSettings(
+                    f"A test needs every person's outcome, which is meant for up to {MOST_ROWS} "
+                    f"people (here {self.n})."
+                )
+            rows = self.rows()
+        off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
+        judgement = judge(self.tests, self.decider, self.map.name, found, rows, off)
+        against: tuple[str, ...] = ()
+        if not self.settings.decide.certify:
+            against = ("The settings said that nothing is to be found within tolerance.",)
+        unmoved = judgement.evidence[self.decider].unmoved
+        alone = self.numerical_error is not None and not len(self.metric.free)
+        if alone and unmoved and np.ptp(self.model(self.x), 0).any():
+            against += ("No gradient moves anybody, but outputs that jump have none either.",)
+        return dataclasses.replace(judgement, against_tolerance=against)
+
+    def _explicit(self) -> list[str]:
+        """Say what a metric without a quadratic form costs."""
+        if self.metric.quadratic or self.numerical_error is None:
+            return []
+        return [
+            f"This metric is not a quadratic form: an explicit solver takes about "
+            f"{self.numerical_error.evaluations:,} gradients a person."
+        ]
+
+    @override
+    def describe(self) -> list[str]:
+        classes = ", ".join(str(value) for value in self.classes) or "none"
+        return [
+            f"Model: {self.model.card.kind}, {self.x.shape[1]} features, classes {classes}",
+            f"People: {self.n:,} from {self.source.name}",
+            str(self.metric),
+            *self._explicit(),
+            f"Method: {self.map.name}; settings {self.settings.hash[:12]}",
+        ]
+
+
+def _wider(parts: Mapping[str, Any], test: str) -> float:
+    """Return by how much the metric's uncertainty widens the standard error of everyone."""
+    found = parts.get("jackknife", {}).get(test)
+    if found is None or not (found.used and found.std_error_fixed > 0):
+        return 1.0
+    return float(found.std_error_refitted / found.std_error_fixed)
+
+
+def bind_perturbation(setup: Setup) -> BoundPerturbation:
+    """Check model, people, metric, map and tests against each other; learn what is missing."""
+    settings, session, trust = setup.settings, setup.session, setup.trust
+    survey = setup.survey
+    metric, settings = _choose_metric(setup.metric, settings, trust=trust)
+    map: UnfairMap | None = setup.method
+    wrapped, handle = setup.adapt()
+    name = settings.method.name if map is None else map.name
+    search = name == "reach" or (name == "auto" and not wrapped.card.differentiable)
+    units = search if metric is None else getattr(metric, "attached", {}).get("encoder", False)
+    if units:
+        wrapped, handle = setup.adapt(units=units)
+    people = as_seen(wrapped, survey.sample)
+    classes = setup.classes(wrapped)
+    setup.favourable_place(wrapped.card.task, classes)
+    check(wrapped, people.x, features=people.features, classes=classes)
+    if isinstance(wrapped.loss, CustomLoss):
+        wrapped.loss.check(wrapped(people.x[:10]), targets(people.y[:10], classes))
+    performance = performance_of(wrapped, people.x, targets(people.y, classes))
+    if metric is None:
+        metric = session.once("learned metric", lambda: learn_metric(setup, wrapped, people))
+        if handle.units is not None:
+            attached = {"encoder": handle.units.to_json()}
+            metric = dataclasses.replace(metric, attached=attached)
+    else:
+        metric = as_metric(metric, people.x, people.features)
+    check_belongs(metric, people.features)
+    _check_held(metric, people, settings)
+    _warn_of_freedom(metric)
+    same_sample = same_people(metric, survey)
+    tests = choose_tests(settings, wrapped.card, trust=trust)
+    settings = note_tests(settings, tests, wrapped.card.task)
+    if map is None:
+        map = make(METHODS, deciding_map(settings.method, wrapped.card, metric), trust=trust)
+    if map.asks_answers:
+        wrapped, handle = handle.bounded()
+    decider = deciding_test(settings, wrapped.card, tests, map.name)
+    settings = settings.changed(method=note(METHODS, map).model_dump())
+    if people.originals is None and people.encoder is None:
+        warn_about_scales(people.x, people.features, getattr(map, "lam", math.nan))
+    map = map.learned(people, wrapped.front, _trait_values(survey))
+    map.bind(wrapped, metric)
+    bound = BoundPerturbation(
+        setup=dataclasses.replace(setup, settings=settings),
+        model=wrapped,
+        handle=handle,
+        people=people,
+        classes=classes,
+        metric=metric,
+        map=map,
+        tests=tests,
+        decider=decider,
+        same_sample=same_sample,
+        settings=settings,
+        performance=performance,
+        limit=math.inf,
+        gates=(Jackknife(), NegativeControl()),
+    )
+    if wrapped.card.task == "regression":
+        probe = LossProbe(classes)
+        sums = session.measure(bound, [probe])[probe.name]
+        bound = dataclasses.replace(bound, limit=settings.cap * sums.loss / sums.weight)
+    return _with_numerical_error(bound)
+
+
+def _with_numerical_error(bound: BoundPerturbation) -> BoundPerturbation:
+    """Return the method with a map that is solved accurately enough, and its error bound."""
+    # In pieces only these are known: the same people, so that the steps are the same.
+    survey = bound.survey
+    rows = np.isin(survey.places, drawn_rows(bound.source.n_rows, bound.settings.seed))
+    weight = bound.people.weight
+    map, error = solve_accurately(
+        bound.map,
+        bound.model,
+        bound.metric,
+        bound.x[rows],
+        bound.y[rows],
+        n=bound.n,
+        weight=None if weight is None else weight[rows],
+        seed=bound.settings.seed,
+        threads=bound.threads,
+    )
+    return dataclasses.replace(bound, map=map, numerical_error=error)
+
+
+def _trait_values(survey: Survey) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each protected attribute that occur among all people."""
+    table = survey.sample.table
+    values = {}
+    for name, counts in survey.traits.items():
+        whole = False
+        if table is not None and name in table.column_names:
+            whole = pa.types.is_integer(table.schema.field(name).type)
+        # Whole numbers are read as floats where one of their block is missing.
+        values[name] = tuple(int(value) if whole else value for value in counts)
+    return values
+
+
+def _choose_metric(given: Any, settings: Settings, *, trust: bool) -> tuple[Any, Settings]:
+    """Return the metric that was handed over or named, noted if it is of another package."""
+    name = settings.metric.name
+    if given is None and name != "auto":
+        given = METRICS.find(name, trust=trust)
+        if isinstance(given, type):
+            choice = Choice.model_validate({"name": name, **settings.metric.params})
+            given = make(METRICS, choice, trust=trust)
+    if callable(given) and not isinstance(given, FairMetric):
+        given = function_metric(given)
+    noted: dict[str, Any] = {}
+    if isinstance(given, FunctionMetric):
+        noted = {"name": given.name}
+    elif isinstance(given, FairMetric) and METRICS.name_of(type(given)) not in METRICS.built_in:
+        noted = note(METRICS, given).model_dump()
+    if noted:
+        own = settings.metric.model_dump(exclude={"name", *settings.metric.params})
+        settings = settings.changed(metric={**own, **noted})
+    return given, settings
+
+
+def _check_held(metric: FairMetric, people: AuditData, settings: Settings) -> None:
+    """Refuse a metric along whose free directions something changes that may matter."""
+    features = people.features
+    for j in kept_features(features, settings.columns.may_matter, people.table):
+        if len(metric.free) and np.abs(metric.free[:, j]).max() > 1e-9:
+            raise InvalidSettings(
+                f"Under this metric people who differ in {features[j]!r} are alike, but that may "
+                "matter (columns.may_matter). Learn the metric with --may-matter."
+            )
+
+
+def _warn_of_freedom(metric: FairMetric) -> None:
+    """Warn if more than half of all directions are free: then almost everyone is alike."""
+    if len(metric.free) < MANY_FREE:
+        return
+    k, d = metric.free.shape
+    if 2 * k > d:
+        warnings.warn(
+            f"{k} of {d} directions are free under this metric, more than half: people who have "
+            "little in common count as alike. Name fewer protected attributes, or the columns "
+            "that may matter (--may-matter).",
+            StatisticalWarning,
+            stacklevel=2,
+        )
+
+
+def _numerical_causes(bound: BoundPerturbation) -> tuple[str, ...]:
+    """Return why the numerical error of the flow makes the result invalid, if it does."""
+    error = bound.numerical_error
+    remedy = "shorten its time, or bound it by the plausible region (method.bounded)"
+    if error is not None and not math.isfinite(error.error_bound):
+        return (f"the numerical error of the flow could not be bounded; {remedy}",)
+    if error is None or not error.cap_reached:
+        return ()
+    return (
+        f"after {error.evaluations} gradients a person the flow may still be off by "
+        f"{error.error_in_se:.2g} standard errors; {remedy}",
+    )
+
+
+def metric_record(bound: BoundPerturbation) -> MetricRecord:
+    """Describe the fair metric."""
+    metric, features = bound.metric, bound.people.features
+    return MetricRecord(
+        kind=type(metric).__name__,
+        learned=metric.origin is not None,
+        dimension=len(features),
+        directions=tuple(_loadings(row, features) for row in metric.free),
+        origin={} if metric.origin is None else dataclasses.asdict(metric.origin),
+        same_sample=bound.same_sample,
+        sha256=metric_fingerprint(metric),
+    )
+
+
+def _loadings(direction: np.ndarray, features: Sequence[str]) -> dict[str, float]:
+    order = np.argsort(-np.abs(direction), kind="stable")[:SHOWN_LOADINGS]
+    return {features[j]: float(direction[j]) for j in order}
+
+
+def distribution(spread: QuantileSketch) -> dict[str, tuple[float, ...]]:
+    """Return quantiles of the loss ratios (to one per cent), and their histogram on a log scale."""
+    if not spread.n:
+        return {}
+    edges, counts = spread.histogram(BINS)
+    return {
+        "shares": SHARES,
+        "quantiles": tuple(spread.quantile(share) for share in SHARES),
+        "edges": tuple(map(float, edges)),
+        "counts": tuple(map(float, counts)),
+    }
+
+
+def shifts(found: PerturbStats, features: Sequence[str]) -> tuple[FeatureShift, ...]:
+    """Return the features that are perturbed most."""
+    if found.shifts is None:
+        return ()
+    mean, absolute = found.shifts.signed.value, found.shifts.absolute.value
+    order = np.argsort(-absolute, kind="stable")[:SHOWN_SHIFTS]
+    return tuple(
+        FeatureShift(feature=features[j], mean_absolute=float(absolute[j]), mean=float(mean[j]))
+        for j in order
+    )

@@ -1,0 +1,142 @@
+"""The plausible region: the ellipsoid that holds nearly everyone of a sample.
+
+Free directions cost nothing, so nothing but such a region keeps an adversarial example among
+people who could exist.
+"""
+
+import dataclasses
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from likewise.errors import InvalidMetric
+
+DEGENERATE = 1e-12
+"""Variance, relative to the largest, below which the sample does not vary in a direction."""
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    r"""Confidence ellipsoid in the k coordinates :math:`c = Qx` along the free directions.
+
+    The points with :math:`(c - \mu)^\top S^{-1} (c - \mu) \le r^2`. Unlike a box, it does not
+    depend on the basis chosen for the free directions. Where the sample does not vary, nobody can
+    move: coordinates there are left as they are.
+
+    Parameters
+    ----------
+    mean, covariance
+        Of the metric's own sample in the free coordinates.
+    radius
+        Chosen so that the ellipsoid holds the share ``coverage`` of that sample.
+    coverage
+        That share.
+    """
+
+    mean: Float[np.ndarray, " k"]
+    covariance: Float[np.ndarray, "k k"]
+    radius: float
+    coverage: float = 0.99
+    axes: Float[np.ndarray, "r k"] = dataclasses.field(init=False, repr=False)
+    """Half axes, longest first: the ellipsoid is μ + u·axes for all u in the unit ball."""
+    inverse: Float[np.ndarray, "k r"] = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        finite = np.isfinite(self.mean).all() and np.isfinite(self.covariance).all()
+        if not (finite and 0 <= self.radius < float("inf") and 0 < self.coverage <= 1):
+            raise InvalidMetric(
+                "A plausible region needs a finite mean and covariance, a radius ≥ 0 (here "
+                f"{self.radius:g}) and a coverage within (0, 1] (here {self.coverage:g})."
+            )
+        values, vectors = np.linalg.eigh((self.covariance + self.covariance.T) / 2)
+        largest = float(np.abs(values).max(initial=0.0))
+        if len(values) and values[0] < -1e-8 * largest:
+            raise InvalidMetric(
+                f"The covariance of a plausible region has a negative eigenvalue ({values[0]:.3g})."
+            )
+        varies = (values > DEGENERATE * largest) & (self.radius > 0)
+        lengths = self.radius * np.sqrt(values[varies])[::-1]
+        units = vectors[:, varies][:, ::-1]
+        object.__setattr__(self, "axes", units.T * lengths[:, None])
+        object.__setattr__(self, "inverse", units / lengths)
+
+    @classmethod
+    def of(
+        cls,
+        coordinates: Float[np.ndarray, "n k"],
+        weight: Float[np.ndarray, " n"] | None = None,
+        coverage: float = 0.99,
+    ) -> "Ellipsoid":
+        """Ellipsoid that holds the share ``coverage`` of a sample, by weight."""
+        weight = np.ones(len(coordinates)) if weight is None else weight
+        share = weight / weight.sum()
+        mean = share @ coordinates
+        centred = coordinates - mean
+        covariance = np.atleast_2d((centred * share[:, None]).T @ centred)
+        shape = cls(mean, covariance, 1.0)
+        distance = shape.distance(coordinates)
+        order = np.argsort(distance, kind="stable")
+        # The smallest radius that holds the share; rounding must not ask for one person more.
+        held = np.cumsum(share[order]) >= coverage - 1e-12
+        return cls(shape.mean, shape.covariance, float(distance[order][held][0]), coverage)
+
+    def without(self, coordinate: int) -> "Ellipsoid":
+        """Return the region without one of its coordinates."""
+        left = np.delete(np.arange(len(self.mean)), coordinate)
+        return dataclasses.replace(
+            self, mean=self.mean[left], covariance=self.covariance[np.ix_(left, left)]
+        )
+
+    def whiten(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n r"]:
+        """Coordinates in which the ellipsoid is the unit ball around zero."""
+        return _times(c - self.mean.astype(c.dtype), self.inverse.astype(c.dtype))
+
+    def colour(
+        self, u: Float[np.ndarray, "n r"], c0: Float[np.ndarray, "n k"]
+    ) -> Float[np.ndarray, "n k"]:
+        """Undo `whiten` for people at ``c0``, who keep what the sample does not vary in."""
+        return c0 + _times(u - self.whiten(c0), self.axes.astype(c0.dtype))
+
+    def distance(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+        """Distance from the centre as a share of the way to the rim: 1 at most inside."""
+        return lengths(self.whiten(c))[:, 0]
+
+    def project(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        r"""Bring those outside to the nearest point of the ellipsoid, by the ordinary distance.
+
+        The nearest point has whitened coordinates :math:`u_j = a_j^2 w_j / (a_j^2 + t)`, where
+        :math:`a_j` are the half axes, :math:`w` the point itself and :math:`t \ge 0` the root of
+        :math:`|u| = 1`. That equation is convex and falling in t: Newton from the left end rises to
+        its root and never passes it.
+        """
+        w = self.whiten(c)
+        square = np.square(self.axes.astype(c.dtype)).sum(axis=1)
+        tiny = np.finfo(c.dtype).tiny
+        t = np.zeros((len(c), 1), dtype=c.dtype)
+        for _ in range(60):
+            u = w * square / (square + t)
+            length = lengths(u)
+            # |u|⁻¹ is nearly linear in t, so Newton on it takes a handful of steps.
+            slope = -(u * u / (square + t)).sum(axis=1, keepdims=True) / np.maximum(length, tiny)
+            step = (length - 1) * length / -np.minimum(slope, -tiny)
+            # Each row stops by itself, so that its result does not depend on the others.
+            t = t + np.where(length > 1 + 1e-15, step, 0)
+            if (length <= 1 + 1e-15).all():
+                break
+        u = w * square / (square + t)
+        outside = lengths(w) > 1
+        return np.where(outside, self.colour(u, c), c)
+
+
+def lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
+    """Length of each row."""
+    return np.sqrt(np.einsum("nr,nr->n", u, u))[:, None]
+
+
+def _times(
+    rows: Float[np.ndarray, "n k"], matrix: Float[np.ndarray, "k r"]
+) -> Float[np.ndarray, "n r"]:
+    """Matrix product whose rows depend, to the last bit, on no other row."""
+    return np.einsum("nk,kr->nr", rows, matrix)

@@ -1,0 +1,384 @@
+"""The worst similar person of the plausible region, found by a search without gradients."""
+
+import dataclasses
+import itertools
+import math
+from typing import ClassVar, cast, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from typing_extensions import override
+
+from likewise.errors import InvalidMetric, InvalidModel, InvalidSettings
+from likewise.methods.metric import FairMetric, QuadraticForm
+from likewise.methods.plausible_region import Ellipsoid
+from likewise.methods.unfair_map import Moved, UnfairMap
+from likewise.models.base import Model
+
+GAIN = 1e-9
+"""A relative gain of loss below this is rounding, and moves nobody."""
+
+NUMBERS = 4_000_000
+"""Numbers in one array of candidates (32 MB): large enough for any model to be at its fastest."""
+
+EXACT = 5
+"""Dimensions up to which a design fills the ball; beyond, directions are sampled."""
+
+ROUGH, FEWEST = 5, 12
+"""Where many metrics are compared, one in so many of the places is looked at; at least twelve."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Reach(UnfairMap):
+    r"""Everyone becomes the worst-served of those who differ along free directions, within reach.
+
+    The free coordinates stay inside the ellipsoid that holds 99 % of the metric's own sample; a
+    person's own place always counts as within reach. A fixed design in the ellipsoid is followed
+    by a local search around the worst point.
+
+    *Validity.* The theorems ask one thing of a map: that it is fixed before the audited people are
+    seen. This one is: the design, the budget and the rules of the search are constants, and metric
+    and reach come from their own sample. A search need not find the very worst person: what it
+    misses lowers the ratio, so that a rejection stands. (A metric learned from the audited people
+    themselves makes this approximate, as for any map.)
+
+    Parameters
+    ----------
+    budget
+        Places looked at for each person, at most. By default 60, and 30 more for every free
+        direction after the second.
+    within
+        How far people may go; by default the reach that the metric was learned with.
+    """
+
+    name: ClassVar[str] = "reach"
+    asks_answers: ClassVar[bool] = True
+    claim: ClassVar[str] = (
+        "For each person, similar people within reach are searched without gradients, and the "
+        "worst is kept."
+    )
+
+    budget: int | None = None
+    within: Ellipsoid | None = None
+    keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and self.budget < 1:
+            raise InvalidSettings(f"The budget must be at least one model call, not {self.budget}.")
+
+    @override
+    def under(self, metric: FairMetric) -> "Reach":
+        # A reach stands in the coordinates of one metric's free directions: another has its own.
+        return self if metric.reach is None else dataclasses.replace(self, within=None)
+
+    @override
+    def rough(self, metric: FairMetric) -> "Reach":
+        places = self._places(cast(QuadraticForm, metric))
+        return dataclasses.replace(self, budget=max(places // ROUGH, min(places, FEWEST)))
+
+    @override
+    def without(self, direction: int) -> "Reach":
+        within = None if self.within is None else self.within.without(direction)
+        return dataclasses.replace(self, within=within)
+
+    def _places(self, metric: QuadraticForm) -> int:
+        return self.budget or 60 + 30 * max(len(metric.free) - 2, 0)
+
+    @override
+    def bind(self, model: Model, metric: FairMetric) -> "BoundReach":
+        if not isinstance(metric, QuadraticForm):
+            raise InvalidMetric("Only quadratic metrics have free directions to search.")
+        within = self.within or metric.reach
+        if within is None:
+            raise InvalidMetric(
+                "This metric does not say how far a similar person may be. Learn it from data "
+                "(sensitive_subspace), or give it the reach of a sample: metric.with_reach(x)."
+            )
+        if len(within.mean) != len(metric.free):
+            raise InvalidMetric(
+                f"The reach has {len(within.mean)} coordinates for {len(metric.free)} free "
+                "directions."
+            )
+        return BoundReach(model, metric, within, self._places(metric))
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class BoundReach:
+    """A search made ready for one model and one metric."""
+
+    model: Model
+    metric: QuadraticForm
+    within: Ellipsoid
+    budget: int
+
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        # People who agree in everything are searched for once.
+        _, once, back = np.unique(
+            np.column_stack([x0, y]), axis=0, return_index=True, return_inverse=True
+        )
+        # About half of the budget is looked at in one call.
+        size = max(1, 2 * NUMBERS // (x0.shape[1] * self.budget))
+        parts = []
+        for start in range(0, max(len(once), 1), size):
+            rows = once[start : start + size]
+            parts.append(SearchDomain.around(self, x0[rows], y[rows]).search(self.budget))
+        back = back.reshape(-1)
+        return Moved(
+            x=np.concatenate([part.x for part in parts])[back],
+            status=np.zeros(len(x0), dtype=np.int64),
+            evaluations=parts[0].calls,
+            trace={
+                calls: np.concatenate([part.trace[calls] for part in parts])[back]
+                for calls in parts[0].trace
+            },
+        )
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Best:
+    """The worst place found so far for each person, and what it took to find it."""
+
+    u: Float[np.ndarray, "n r"]
+    x: Float[np.ndarray, "n d"]
+    loss: Float[np.ndarray, " n"]
+    calls: int
+    trace: dict[int, Float[np.ndarray, " n"]]
+
+    def after(
+        self,
+        calls: int,
+        moves: Bool[np.ndarray, " n"],
+        u: Float[np.ndarray, "n r"],
+        loss: Float[np.ndarray, " n"],
+    ) -> "Best":
+        """Return the best places after ``calls`` more model calls, which move some people."""
+        now = np.where(moves, loss, self.loss)
+        calls += self.calls
+        u = np.where(moves[:, None], u, self.u)
+        return Best(u, self.x, now, calls, {**self.trace, calls: now})
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class SearchDomain:
+    r"""The ellipsoid around each person of a block, searched as a unit ball.
+
+    Parameters
+    ----------
+    model, x0, y
+        The model, where people are, and their labels.
+    u0
+        Where they are in the ball; outside it for people beyond the ellipsoid.
+    axes
+        Half axes of the ellipsoid among the features: a place ``u`` is
+        :math:`x_0 + (u - u_0) \cdot \text{axes}`.
+    """
+
+    model: Model
+    x0: Float[np.ndarray, "n d"]
+    y: Shaped[np.ndarray, " n"]
+    u0: Float[np.ndarray, "n r"]
+    axes: Float[np.ndarray, "r d"]
+
+    @classmethod
+    def around(
+        cls, bound: BoundReach, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    ) -> "SearchDomain":
+        """Return what is within reach of a block of people."""
+        free = bound.metric.free
+        axes = bound.within.axes @ free
+        # Axes have no direction of their own: give them one that any basis of the subspace gives.
+        sign = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1))
+        return cls(bound.model, x0, y, bound.within.whiten(x0 @ free.T) * sign.T, sign * axes)
+
+    def search(self, budget: int) -> Best:
+        """Find everyone's worst place.
+
+        With three directions or more the loss may have several maxima within reach: half of the
+        calls begin again, from the other half of the places first looked at.
+        """
+        loss = candidate_losses(self.model, self.x0[:, None], self.y)[:, 0]
+        best = own = Best(self.u0, self.x0, loss, 1, {1: loss})
+        r = len(self.axes)
+        starts = 0 if r == 0 else 1 if r < 3 else 2
+        for number in range(starts):
+            calls = 1 + (budget - 1) // starts
+            if r <= EXACT:
+                # More calls look at more places and look closer, in the same proportion.
+                most = budget - 1 if budget < 60 else (33 if r < 3 else 20) * budget // 60
+                places = ball_design(r, most)
+            else:
+                places = directions(r, 2 * (calls - 1) // 3)
+            places = places[number::starts][: calls - 1]
+            found, _ = self._consider(own, np.broadcast_to(places, (len(loss), *places.shape)))
+            found = self._look_closer(found, calls, first_step(r))
+            if number == 0:
+                best = found
+            else:
+                more = found.loss > best.loss
+                best = best.after(found.calls - own.calls, more, found.u, found.loss)
+        return dataclasses.replace(best, x=self.x0 + (best.u - self.u0) @ self.axes)
+
+    def _consider(
+        self, best: Best, u: Float[np.ndarray, "n m r"]
+    ) -> tuple[Best, Bool[np.ndarray, " n"]]:
+        """Move people to the worst of m places each, where it is worse; and tell who moved."""
+        n, m, _ = u.shape
+        if m == 0:
+            return best, np.zeros(n, dtype=bool)
+        x = self.x0[:, None] + (u - self.u0[:, None]) @ self.axes
+        loss = candidate_losses(self.model, x, self.y)
+        place, moves = worst_candidate(best.loss, loss)
+        row = np.arange(n)
+        return best.after(m, moves, u[row, place], loss[row, place]), moves
+
+    def _look_closer(self, best: Best, budget: int, step: float) -> Best:
+        """Try both ways along the rim and across it in turn, ever closer to the best place.
+
+        Parameters
+        ----------
+        step
+            Length of the first step along the rim; the one across it is a quarter radius.
+        """
+        r = best.u.shape[1]
+        along = np.full_like(best.u[:, :1], step)
+        across = np.full_like(along, 0.25)
+        # Along the rim twice for every step across: the worst place is mostly on it.
+        turns = [*range(1, r), *range(1, r), 0]
+        turn, in_vain = 0, np.zeros_like(along)
+        while best.calls + 2 <= budget:
+            axis = turns[turn % len(turns)]
+            best, moved = self._consider(best, both_ways(best.u, axis, along if axis else across))
+            if axis:  # a step is too long when it leads nowhere along all axes
+                in_vain = np.where(moved[:, None], 0, in_vain + 1)
+                along = np.where(in_vain == r - 1, along / 2, along)
+                in_vain %= r - 1
+            else:
+                across[~moved] /= 2
+            turn += 1
+        return best
+
+
+def candidate_losses(
+    model: Model, x: Float[np.ndarray, "n m d"], y: Shaped[np.ndarray, " n"]
+) -> Float[np.ndarray, "n m"]:
+    """Loss of each person at each of m places, from one call of the model."""
+    n, m, d = x.shape
+    out = model(x.reshape(n * m, d)).astype(np.float64, copy=False)
+    loss = model.loss(out, np.repeat(y, m)).reshape(n, m)
+    if not np.isfinite(loss).all():
+        bad = int((~np.isfinite(loss)).any(axis=1).sum())
+        raise InvalidModel(
+            f"The model returns NaN or infinity for people similar to {bad} of {n} in a block, "
+            "so it cannot be searched."
+        )
+    return loss
+
+
+def worst_candidate(
+    now: Float[np.ndarray, " n"], candidates: Float[np.ndarray, "n m"]
+) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Return the candidate with the largest loss, and whether it is worse than ``now``.
+
+    Of several that differ by rounding the first is taken, so that the choice does not depend on
+    how rows were put together.
+    """
+    top = candidates.max(axis=1)
+    below = candidates < (top - GAIN * np.abs(top))[:, None]
+    return np.argmin(below, axis=1), top > now * (1 + GAIN)
+
+
+def ball_design(r: int, most: int = 33) -> Float[np.ndarray, "m r"]:
+    """Return points of the unit ball for a first look around: rim, half way to it, and centre.
+
+    In two dimensions 24 points on the rim, 8 at half radius and the centre. In more, the axes and
+    the corners (in three, the edges too) of a cube, brought to the rim, and the axes at half
+    radius.
+
+    Parameters
+    ----------
+    most
+        How many points to use; more than 33 make a finer design of the same kind.
+    """
+    if r == 1:
+        return np.linspace(1, -1, min(most, 17 + max(most - 33, 0)))[:, None]
+    if r == 2:
+        fine = max(most // 33, 1)
+        return thinned(
+            np.concatenate([circle(24 * fine), circle(8 * fine) / 2, np.zeros((1, 2))]), most
+        )
+    axes = np.concatenate([np.eye(r), -np.eye(r)])
+    corners = np.array(list(itertools.product([1.0, -1.0], repeat=r)))
+    if r == 3:
+        edges = [p for p in itertools.product([1.0, 0.0, -1.0], repeat=3) if p.count(0.0) == 1]
+        corners = np.concatenate([corners, edges])
+    if r == 5:  # every second corner; all 32 would leave no calls to look closer
+        corners = corners[corners.prod(axis=1) > 0]
+    rim = corners / np.linalg.norm(corners, axis=1, keepdims=True)
+    inner = axes[: 0 if r == 5 else None] / 2
+    points = np.concatenate([axes, rim, inner, np.zeros((1, r))])
+    return np.concatenate([thinned(points, most), directions(r, most - len(points))])
+
+
+def circle(m: int) -> Float[np.ndarray, "m 2"]:
+    """Equally spaced points of the unit circle, the first on the first axis."""
+    angle = np.arange(m) * (2 * math.pi / m)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def directions(r: int, m: int) -> Float[np.ndarray, "m r"]:
+    """Return m unit vectors spread evenly over all directions, each beside its opposite."""
+    from scipy.stats import qmc  # late: it takes long to import
+
+    sequence = qmc.MultivariateNormalQMC(np.zeros(r), seed=np.random.default_rng(0))
+    # Such sequences are balanced at powers of two.
+    drawn = sequence.random(2 ** max(m, 1).bit_length())
+    units = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return np.stack([units, -units], axis=1).reshape(-1, r)[: max(m, 0)]
+
+
+def thinned(points: Float[np.ndarray, "m r"], most: int) -> Float[np.ndarray, "q r"]:
+    """Return at most ``most`` of the points, evenly taken."""
+    if len(points) <= most:
+        return points
+    return points[np.linspace(0, len(points) - 1, max(most, 0)).astype(int)]
+
+
+def first_step(r: int) -> float:
+    """Half the way to the next point of the design, along the rim."""
+    return 0.13 if r == 2 else 0.4
+
+
+def both_ways(
+    u: Float[np.ndarray, "n r"], axis: int, h: Float[np.ndarray, "n 1"]
+) -> Float[np.ndarray, "n 2 r"]:
+    """Places at a distance ``h`` on either side: across the rim (axis 0), or along it.
+
+    The directions are the columns of the reflection that takes the first axis to ``u``: the
+    first points outwards, the others along the rim.
+    """
+    length = np.linalg.norm(u, axis=1, keepdims=True)
+    first = np.eye(1, u.shape[1])
+    outward = np.where(length > 1e-9, u / np.maximum(length, 1e-9), first)
+    if axis == 0:
+        return np.stack([_into_ball(u + h * outward), _into_ball(u - h * outward)], axis=1)
+    mirror = outward + np.where(outward[:, :1] < 0, -first, first)
+    along = -2 * mirror * mirror[:, [axis]] / np.square(mirror).sum(axis=1, keepdims=True)
+    along[:, axis] += 1.0
+    sides = []
+    for sign in (1, -1):
+        side = _into_ball(u + sign * h * along)
+        # Keep the distance from the centre, or the step would lead off the rim.
+        far = np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-9)
+        scaled = _into_ball(side * np.minimum(length / far, 1e9))
+        sides.append(np.where(length > h, scaled, side))
+    return np.stack(sides, axis=1)
+
+
+def _into_ball(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
+    """Bring points outside the unit ball to its rim."""
+    return u / np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1)

@@ -1,0 +1,243 @@
+"""The reference sample of matched pairs: its rows, its covariates, and how balanced pairs are."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float, Int, Shaped
+
+from likewise.audit_data import AuditData
+from likewise.data.columns import days, holds_dates, kind, without_dictionary
+from likewise.errors import InvalidData, nearest
+from likewise.methods.matching import Covariates
+
+MOST_LEVELS = 12
+"""Groups of one attribute that are compared with each other; more have to be merged first."""
+
+FEWEST = 2
+"""Values up to which a numeric column is a category."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ReferenceSample:
+    """People among whom comparable pairs are found.
+
+    Parameters
+    ----------
+    people
+        In original columns, with their protected attributes and clusters.
+    given
+        Whether they were handed over; else they are audited people themselves.
+    positions
+        For people drawn from the audited: their positions, who are then not audited themselves.
+    """
+
+    people: AuditData
+    given: bool
+    positions: Int[np.ndarray, " n"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    @functools.cached_property
+    def table(self) -> pa.Table:
+        """Their original columns, categories written out."""
+        assert self.people.table is not None
+        return plain(self.people.table)
+
+    @property
+    def name(self) -> str:
+        """Where they come from, in words."""
+        return self.people.source
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Return a table whose categories are written out, so that equal values are equal."""
+    columns = {name: without_dictionary(table[name]) for name in table.column_names}
+    return pa.table(columns).combine_chunks()
+
+
+def check_columns(
+    may_matter: Sequence[str], attributes: Sequence[str], people: pa.Table, pool: pa.Table
+) -> None:
+    """Refuse columns that people or reference sample lack, or that are named for two things."""
+    if not attributes:
+        raise InvalidData(
+            "Which people are compared? Name a protected attribute (protected, --protected)."
+        )
+    for name in (part for whole in attributes for part in whole.split("×")):
+        if name in may_matter:
+            raise InvalidData(
+                f"{name!r} is a protected attribute, so it cannot be among the columns that may "
+                "matter."
+            )
+    for table, whose in ((people, "The people audited have"), (pool, "The reference sample has")):
+        for name in may_matter:
+            if name not in table.column_names:
+                known = list(table.column_names)
+                listed = f" Its columns: {', '.join(known)}." if len(known) <= 20 else ""
+                raise InvalidData(f"{whose} no column {name!r}.{nearest(name, known)}{listed}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CovariateCoding:
+    """How the columns that may matter become numbers and categories.
+
+    Strings, booleans and numeric columns with at most two values are categories; a missing value is
+    a category of its own. Dates count in days.
+
+    Parameters
+    ----------
+    numeric
+        Columns whose order counts.
+    levels
+        By category column, the code of every value of the reference sample.
+    """
+
+    numeric: tuple[str, ...]
+    levels: Mapping[str, Mapping[Any, int]]
+
+    @classmethod
+    def fit(cls, columns: Sequence[str], pool: pa.Table, people: pa.Table) -> "CovariateCoding":
+        """Learn from the reference sample, and from some of the people, what kind columns are."""
+        numeric, levels = [], {}
+        for name in columns:
+            both = [without_dictionary(table[name]) for table in (pool, people)]
+            number = kind(both[0].type) == "numbers" or holds_dates(both[0])
+            if number:
+                found = {v for column in both for v in _few(column)}
+                number = len(found) > FEWEST
+            if number:
+                numeric.append(name)
+                continue
+            values = pc.unique(both[0].combine_chunks()).to_pylist()
+            levels[name] = {value: code for code, value in enumerate(values) if value is not None}
+        return cls(tuple(numeric), levels)
+
+    def covariates(self, table: pa.Table) -> Covariates:
+        """Return the columns that may matter of a table's rows."""
+        n = table.num_rows
+        numeric = np.empty((n, len(self.numeric)))
+        for j, name in enumerate(self.numeric):
+            numeric[:, j] = _numbers(table[name])
+        category = np.empty((n, len(self.levels)), dtype=np.int64)
+        for j, (name, codes) in enumerate(self.levels.items()):
+            category[:, j] = _codes(table[name], codes)
+        return Covariates(numeric, category)
+
+
+def _few(column: Any) -> list[Any]:
+    """Return the first values of a column that differ, without missing ones."""
+    values = pc.unique(column.slice(0, 10_000).combine_chunks()).to_pylist()
+    if len(values) <= FEWEST + 1 and len(column) > 10_000:
+        values = pc.unique(column.combine_chunks()).to_pylist()
+    return [value for value in values if value is not None and value == value]
+
+
+def _numbers(column: Any) -> Float[np.ndarray, " n"]:
+    column = without_dictionary(column)
+    if kind(column.type) != "numbers":
+        return days(column)
+    return column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def _codes(column: Any, codes: Mapping[Any, int]) -> Int[np.ndarray, " n"]:
+    """Return the code of every value; what the reference sample lacks has one, missing another."""
+    encoded = without_dictionary(column).combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    unseen, gap = len(codes), len(codes) + 1
+    known = [codes.get(value, unseen) for value in encoded.dictionary.to_pylist()]
+    return np.array([*known, gap], dtype=np.int64)[
+        encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    ]
+
+
+def group_codes(names: Sequence[str], column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return the code of everyone's group; −1 where the attribute is missing or not compared."""
+    place = {name: code for code, name in enumerate(names)}
+    encoded = pa.array(column.tolist(), from_pandas=True).dictionary_encode()
+    known = [place.get(group_name(value), -1) for value in encoded.dictionary.to_pylist()]
+    return np.array([*known, -1], dtype=np.int64)[
+        encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    ]
+
+
+def group_name(value: Any) -> str:
+    """Return the name of a group: whole numbers without a decimal point."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def groups_of(attribute: str, counts: Mapping[Any, int]) -> tuple[str, ...]:
+    """Return the names of an attribute's groups, in order; refuse a continuous attribute."""
+    names = dict.fromkeys(group_name(value) for value in counts)
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts)
+    if numbers and len(names) > MOST_LEVELS:
+        middle = sorted(counts)[len(counts) // 2]
+        raise InvalidData(
+            f"{attribute!r} has {len(names)} different numbers, so it makes no groups. Say where "
+            f"to cut it: bins={{{attribute!r}: [{middle:g}]}} (--bins {attribute}={middle:g})."
+        )
+    if len(names) > MOST_LEVELS:
+        raise InvalidData(
+            f"{attribute!r} has {len(names)} values, and at most {MOST_LEVELS} groups can be "
+            "compared with each other. Merge values into fewer groups."
+        )
+    if len(names) < 2:
+        only = next(iter(names), "nothing")
+        raise InvalidData(
+            f"{attribute!r} is {only!r} for everyone, so there is no other group to compare with."
+        )
+    return tuple(sorted(names))
+
+
+def standardised_differences(
+    columns: Sequence[str],
+    table: pa.Table,
+    coding: CovariateCoding,
+    first: Int[np.ndarray, " a"],
+    second: Int[np.ndarray, " b"],
+    weights: tuple[Float[np.ndarray, " a"], Float[np.ndarray, " b"]] | None = None,
+    units: tuple[Int[np.ndarray, " c"], Int[np.ndarray, " d"]] | None = None,
+) -> dict[str, float]:
+    """Standardised mean difference of every column between two sets of rows, second minus first.
+
+    Means are divided by the pooled standard deviation of ``units``, the two groups before matching,
+    so that differences before and after are in the same unit. For a category it is the largest
+    difference of its levels.
+    """
+    base = units or (first, second)
+    found = {}
+    for name in columns:
+        if name in coding.numeric:
+            values = _numbers(table[name])[:, None]
+        else:
+            codes = _codes(table[name], coding.levels[name])
+            values = (codes[:, None] == np.unique(codes)[None, :]).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            spread = np.sqrt(
+                (np.nanvar(values[base[0]], axis=0) + np.nanvar(values[base[1]], axis=0)) / 2
+            )
+            means = [
+                _mean(values[rows], None if weights is None else weights[side])
+                for side, rows in enumerate((first, second))
+            ]
+            gap = np.where(spread > 0, (means[1] - means[0]) / np.where(spread > 0, spread, 1), 0.0)
+        found[name] = float(gap[np.nanargmax(np.abs(gap))]) if len(gap) else 0.0
+    return found
+
+
+def _mean(
+    values: Float[np.ndarray, "n c"], weight: Float[np.ndarray, " n"] | None
+) -> Float[np.ndarray, " c"]:
+    w = np.ones(len(values)) if weight is None else weight
+    there = ~np.isnan(values)
+    return (w[:, None] * np.where(there, values, 0.0)).sum(0) / np.maximum(
+        (w[:, None] * there).sum(0), 1e-300
+    )

@@ -1,0 +1,177 @@
+"""Unfair maps: where the worst similar person is."""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from likewise.audit_data import AuditData
+from likewise.methods.metric import FairMetric
+from likewise.models.base import Front, Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Moved:
+    r"""Where a block of people was moved to.
+
+    Parameters
+    ----------
+    x
+        :math:`\Phi(x_0, y)`, one row a person.
+    status
+        One `likewise.outcomes.Status` a person.
+    evaluations
+        Gradient (or model) evaluations spent on each person.
+    horizons
+        Places on the way, by time, where the map was asked for them.
+    fell
+        Whose loss had fallen, so that they were left where they were instead; nobody's, if none.
+    trace
+        The largest loss found for each person, by the number of model calls spent until then:
+        what more calls bought (for maps that search).
+    """
+
+    x: Float[np.ndarray, "n d"]
+    status: Int[np.ndarray, " n"]
+    evaluations: int
+    horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
+    fell: Bool[np.ndarray, " n"] | None = None
+    trace: Mapping[int, Float[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def below_one(self) -> int:
+        """How many people's loss had fallen, and were left where they were instead."""
+        return 0 if self.fell is None else int(self.fell.sum())
+
+    def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Moved":
+        """Return some of the people."""
+        return dataclasses.replace(
+            self,
+            x=self.x[rows],
+            status=self.status[rows],
+            horizons={time: x[rows] for time, x in self.horizons.items()},
+            fell=None if self.fell is None else self.fell[rows],
+            trace={calls: loss[rows] for calls, loss in self.trace.items()},
+        )
+
+
+@runtime_checkable
+class BoundMap(Protocol):
+    """A map made ready for one model and one metric: a pure function of the rows it is given."""
+
+    def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
+        """Move a block of people. A row's result depends on that row alone."""
+        ...
+
+
+class UnfairMap(abc.ABC):
+    r"""A rule :math:`\Phi(x, y)` that moves each person to a similar one who is served worse.
+
+    The tests are valid for any rule that is fixed before the audit data are seen: rules differ in
+    power, not in validity. Configuration goes in the constructor, data in the call. The fields of
+    a dataclass are its parameters: settings name them, and results note them.
+
+    Only `bind` has to be written; the other methods say what checks may do with the map.
+    """
+
+    name: ClassVar[str]
+    """What results call it; by default the name of its class."""
+
+    claim: ClassVar[str] = "Each person is moved to a similar one."
+    """What is done to people, in a sentence."""
+
+    goes_by_metric: ClassVar[bool] = True
+    """Whether another metric would move people elsewhere."""
+
+    asks_answers: ClassVar[bool] = False
+    """Whether answers are all that it asks for. Losses are then bounded, so that one model has the
+    same whether it is handed over with logits or with probabilities."""
+
+    keeps_start: bool
+    """Whether a person stays put when the loss would fall, so that wrong never turns right."""
+
+    lam: float
+    time: float
+    """Its price of leaving one's like, and its time, if it has them."""
+
+    horizons: tuple[float, ...]
+    """Earlier times at which people's places are kept."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Not attributes of the class: they would be defaults of a subclass's fields.
+        try:
+            return _UNKNOWN[name]
+        except KeyError:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}") from None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    @abc.abstractmethod
+    def bind(self, model: Model, metric: FairMetric) -> BoundMap:
+        """Check that this model and metric go with the map, and return the map for them."""
+
+    def learned(
+        self, people: AuditData, front: Front | None, traits: Mapping[str, Sequence[Any]]
+    ) -> "UnfairMap":
+        """Return the map with what it is to learn from the people it is about.
+
+        Parameters
+        ----------
+        people
+            Some of them at random, as the model sees them; everyone if there are few.
+        front
+            What turns original columns into features, for a pipeline.
+        traits
+            The values of each protected trait that occur among all.
+        """
+        return self
+
+    def under(self, metric: FairMetric) -> "UnfairMap":
+        """Return the same map for another metric, a refit of the first, say."""
+        return self
+
+    def rough(self, metric: FairMetric) -> "UnfairMap":
+        """Return a map that asks the same at less cost, to compare many metrics by."""
+        return self
+
+    def without(self, direction: int) -> "UnfairMap":
+        """Return the map for a metric that has one free direction less."""
+        return self
+
+    def repriced(self, factor: float) -> "UnfairMap | None":
+        """Return the map with another price of leaving one's like; nothing if it has no price."""
+        return None
+
+    def doubled(self) -> "UnfairMap | None":
+        """Return the map for twice the time; nothing if it has no time."""
+        return None
+
+    def along_free_directions(self) -> "UnfairMap | None":
+        """Return the map in the limit of an infinite price; nothing if it has no price."""
+        return None
+
+
+_UNKNOWN: Mapping[str, Any] = {
+    "keeps_start": False,
+    "lam": math.nan,
+    "time": math.nan,
+    "horizons": (),
+}
+"""What a map has that does not say."""
+
+
+def among(bound: BoundMap, people: AuditData, rows: Int[np.ndarray, " m"]) -> BoundMap:
+    """Return a bound map for some people, if it needs more of them than their features.
+
+    Such a map has a method ``among``, which is given the people, original columns and all.
+    """
+    known = getattr(bound, "among", None)
+    return bound if known is None else known(people.take(rows))

@@ -1,1 +1,0 @@
-"""Fair metrics: which people count as alike."""

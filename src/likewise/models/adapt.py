@@ -1,0 +1,1017 @@
+"""Adapts whatever people have to an audit: what a model is, and how it reads a table.
+
+A model reads the columns whose names it was fitted with, the features of a given encoder, or the
+columns that the setting ``model.columns`` names; nothing is guessed from its losses. A function
+that says nothing is tried with a data frame, an array and a tensor, on eight rows.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import types
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float, Int, Shaped
+from typing_extensions import override
+
+from likewise.audit_data import GAP, AuditData
+from likewise.errors import (
+    InvalidData,
+    InvalidModel,
+    InvalidSettings,
+    LikewiseError,
+    in_short,
+    nearest,
+    need,
+)
+from likewise.loss import CustomLoss, Output, as_loss
+from likewise.models import boosted, endpoint, layers, sklearn
+from likewise.models.base import (
+    Affine,
+    Encoder,
+    Front,
+    Model,
+    ModelCard,
+    Network,
+    Opened,
+    Pullback,
+    Reference,
+    listed,
+)
+from likewise.models.behaviour import check_answers, compare, spread
+from likewise.models.black_box import (
+    BlackBox,
+    ColumnAnswer,
+    asked,
+    checked_outputs,
+    from_callable,
+    from_predictor,
+    scores_by_class,
+)
+from likewise.models.scored import REFUSAL, ScoredRows, ScoredTable
+
+FEW = 8
+"""Rows that a function is tried with."""
+
+NUMBERS = 2**22
+"""Values in the rows that a model is asked about at a time (32 MB as float64)."""
+
+NOT_ARRAYS = (
+    "The model reads original columns: give a data frame or a file with them (likewise.read with "
+    "raw=True), not arrays."
+)
+NO_COLUMNS: Mapping[str, Int[np.ndarray, " m"]] = types.MappingProxyType({})
+
+
+# What a model is
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recognised:
+    """A model that people have, before anyone knows which table it reads.
+
+    Parameters
+    ----------
+    card
+        What is known of it.
+    model
+        The model as a function of rows of numbers, if it is one.
+    answer
+        Its answer to typed columns, if it can be asked with them.
+    typed
+        Whether it must be: it reads categories.
+    pipeline
+        The pipeline that it is.
+    function
+        Somebody's code, of which nobody knows whether it takes data frames, arrays or tensors.
+    scored
+        Answers that stand in the table already.
+    """
+
+    card: ModelCard
+    model: Model | None = None
+    answer: ColumnAnswer | None = None
+    typed: bool = False
+    pipeline: Any = None
+    function: Callable[[Any], Any] | None = None
+    scored: ScoredTable | None = None
+
+
+def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
+    """Tell what somebody's model is; the object itself is never changed."""
+    file = given if isinstance(given, Opened) else Opened(given)
+    try:
+        inner, threshold = sklearn.looked_through(file.content)
+        found = _recognised(inner, output or file.output, classes or file.classes)
+    except LikewiseError:
+        raise
+    except Exception as error:
+        if file is not given:
+            raise
+        # an estimator whose numbers do not go together
+        raise InvalidModel(f"The model is damaged: {in_short(error)}.") from None
+    card = found.card
+    threshold = card.threshold if threshold is None else threshold
+    print_ = file.fingerprint or card.fingerprint
+    card = dataclasses.replace(card, threshold=threshold, fingerprint=print_)
+    return dataclasses.replace(found, card=card)
+
+
+def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
+    if isinstance(given, ScoredTable):
+        card = ModelCard("scored table", "classification", "probabilities")
+        return Recognised(card, scored=given)
+    if isinstance(given, type):
+        raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
+    if getattr(given, "__name__", "") == "forward" and is_torch(getattr(given, "__self__", None)):
+        given = given.__self__  # the module can be copied, and be put in evaluation mode
+    if isinstance(given, endpoint.Endpoint):
+        box = given.model(classes)
+        return Recognised(box.card, box, given)
+    model: Model | None = None
+    if isinstance(given, Model):
+        model = given
+    elif isinstance(given, layers.Chain):
+        model = layers.from_chain(given, output=output, classes=classes)
+    elif is_torch(given):
+        model = _torch().from_module(given, output=output, classes=classes)
+    elif hasattr(given, "to_torch"):
+        model = _trained(given, output)
+    if model is not None:
+        return Recognised(model.card, model)
+    given = boosted.from_booster(given) or given
+    if isinstance(given, boosted.NativeModel):
+        return _native(given, classes)
+    if hasattr(given, "predict_proba") or sklearn.is_scikit(given):
+        return _estimator(given)
+    if callable(given):
+        box = from_callable(given, output=output or "probabilities", classes=classes)
+        return Recognised(box.card, box, function=given)
+    raise InvalidModel(f"A {type(given).__name__} is not a model.")
+
+
+def _trained(estimator: Any, output: Output | None) -> Model:
+    """Convert an estimator that knows its torch module; ``output_`` says what that returns."""
+    output = output or getattr(estimator, "output_", "logits")
+    module, classes = estimator.to_torch(), sklearn.classes_of(estimator)
+    found: Any = _torch().from_module(module, output=output, classes=classes)
+    kind, features = type(estimator).__name__, sklearn.features_of(estimator)
+    answers = hasattr(estimator, "predict_proba") or output == "values"
+    reference = sklearn.TableAnswer.from_estimator(estimator).matrix if answers else None
+    card = dataclasses.replace(found.card, kind=kind, features=features)
+    return dataclasses.replace(found, card=card, reference=reference)
+
+
+def _native(given: boosted.NativeModel, classes: tuple[Any, ...]) -> Recognised:
+    """Read what a native file says."""
+    answer, known = given.answer, given.classes or classes
+    box = from_callable(answer.matrix, output=given.output, classes=known, kind=given.kind)
+    card = dataclasses.replace(box.card, n_features=given.width, features=answer.columns)
+    dtype = np.dtype(np.float64 if given.exact else np.float32)
+    model = dataclasses.replace(box, card=card, dtype=dtype, declared=given.declared)
+    return Recognised(card, model, answer, bool(answer.levels))
+
+
+def _estimator(estimator: Any) -> Recognised:
+    last = sklearn.cut(estimator)[1] if sklearn.is_pipeline(estimator) else None
+    box, frames = from_predictor(estimator), sklearn.TableAnswer.from_estimator(estimator)
+    if last is not None:
+        card = dataclasses.replace(box.card, threshold=sklearn.looked_through(last)[1])
+        return Recognised(card, box, frames, pipeline=estimator)
+    model = (sklearn.convert(estimator) if sklearn.is_scikit(estimator) else None) or box
+    answer = boosted.table_answer(estimator)
+    if answer is not None:
+        return Recognised(model.card, model, answer, bool(answer.levels))
+    if not sklearn.is_scikit(estimator) and not box.card.features:
+        return Recognised(box.card, box, function=frames.method)
+    return Recognised(model.card, model, frames)
+
+
+def is_torch(given: Any) -> bool:
+    """Tell whether an object is a torch module, without importing torch."""
+    base = ("torch.nn.modules.module", "Module")
+    return any((kind.__module__, kind.__qualname__) == base for kind in type(given).__mro__)
+
+
+def _torch() -> Any:
+    return need("likewise.models.torch", "torch", "A function of tensors")
+
+
+def wants_columns(given: Any, output: Output | None = None) -> bool:
+    """Tell whether a model can be asked with original columns, text and gaps included."""
+    known = recognise(given, output, ())
+    return known.typed or (known.pipeline or known.function or known.scored) is not None
+
+
+def takes_gaps(given: Any) -> bool:
+    """Tell whether a model reads missing values itself."""
+    known = recognise(given, None, ())
+    if isinstance(known.answer, sklearn.TableAnswer):
+        inner = getattr(known.answer.method, "__self__", None)
+        return known.answer.native or _holds_pipeline(inner)
+    return False
+
+
+def _holds_pipeline(estimator: Any) -> bool:
+    """Tell whether a vote, a calibration or the like is around pipelines, which may fill gaps."""
+    parts = [getattr(estimator, name, None) for name in ("estimator", "regressor_")]
+    parts += list(getattr(estimator, "estimators_", ()))
+    inside = any(part is not None and _holds_pipeline(part) for part in parts)
+    return inside or hasattr(estimator, "steps")
+
+
+def answers_gaps(given: Any, people: AuditData) -> bool:
+    """Tell whether a pipeline answers for people with gaps in what it reads; there must be some."""
+    known, table = recognise(given, None, ()), people.table
+    if table is None or known.pipeline is None:
+        return False
+    try:
+        reading = settle(known, table, None, (), tuple(people.protected))
+        columns = table.select(list(reading.columns))
+        rows = _few(columns.filter(_gaps(columns)))
+        return len(rows) > 0 and len(_answers(known, reading, rows)) > 0
+    except LikewiseError:  # it does not: rows with gaps are left out
+        return False
+
+
+def as_model(
+    model: Any,
+    *,
+    output: Output | None = None,
+    classes: Sequence[Any] | None = None,
+    table: pa.Table | None = None,
+    rows: Float[np.ndarray, "n d"] | None = None,
+    encoder: Encoder | None = None,
+    columns: Sequence[str] = (),
+    protected: Sequence[str] = (),
+    reading: "Reading | None" = None,
+    loss: Any = None,
+    threshold: float | None = None,
+    bounded: bool = False,
+    trust: bool = False,
+) -> Model:
+    """Turn whatever the user has into a model; the user's own object is never changed.
+
+    Parameters
+    ----------
+    model
+        A torch module; a fitted scikit-learn estimator or pipeline; boosted trees; an estimator
+        with ``to_torch()`` or ``predict_proba``; what `open_model` returned; a function of data
+        frames, arrays or tensors.
+    output
+        What the numbers are: ``logits`` (the default for torch), ``probabilities`` or ``values``.
+    classes
+        Label values in the order of the outputs, if the model does not know them.
+    table, rows
+        Some of the people, by original columns or as an array: they say how the model reads them.
+    encoder
+        What makes the features of the audit. A model with the names of original columns is given
+        these, decoded; any other the features.
+    columns
+        The original columns that the model reads, in its order, if it does not know their names.
+    protected
+        Columns that a model without names does not read.
+    reading
+        How the model reads a table, if that is settled.
+    loss
+        For regressions ``squared`` (the default) or ``absolute``; or one's own (`as_loss`).
+    threshold
+        Probability above which class 1 of two is decided, if that is not the model's own.
+    bounded
+        Whether losses of logits are kept within those of probabilities in [0.001, 0.999].
+    trust
+        Whether a loss that is named may be imported.
+    """
+    known = recognise(model, output, tuple(classes or ()))
+    if reading is None and (table is not None or encoder is not None):
+        reading = settle(known, table, encoder, columns, protected, output)
+    if known.function is not None and reading is None and rows is not None and len(rows):
+        known_rows = pa.table({f"x{j}": column for j, column in enumerate(rows.T)})
+        found = _built(known, _tried(known, known_rows, (), (), output), output)
+        found = found.with_front(None).with_card(features=())
+    else:
+        found = _built(known, reading, output)
+    found = _checked(found, output, tuple(classes or ()))
+    if bounded:
+        found = found.with_card(bounded=True)
+    if threshold is not None and found.card.task == "classification":
+        found = found.with_card(threshold=threshold)
+    if loss is None:
+        return found
+    chosen = as_loss(loss, trust=trust)
+    usual = (chosen == "cross_entropy") == (found.card.task == "classification")
+    if not (usual or isinstance(chosen, CustomLoss)):
+        raise InvalidSettings(f"A {found.card.task} is not judged by the {loss} loss.")
+    return found.with_card(loss=chosen)
+
+
+def _checked(found: Model, output: Output | None, classes: tuple[Any, ...]) -> Model:
+    """Give a model the classes and the meaning of outputs that someone named, if they fit."""
+    known = found.card.classes
+    if classes and known != classes:
+        if known and known != tuple(range(len(classes))):  # which are codes for something
+            raise InvalidModel(
+                f"The model's classes are {listed(known)}; others cannot be given to it."
+            )
+        found = found.with_card(classes=classes)
+    returned = getattr(found, "says", None) or found.card.output
+    if output is None or returned == output:
+        return found
+    if found.declared:
+        raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
+    task = "regression" if output == "values" else "classification"
+    found = found.with_card(output=output, task=task)
+    return dataclasses.replace(found, declared=True)  # type: ignore[type-var]
+
+
+# How it reads a table
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reading:
+    """How a model reads a table: settled once, and told to every worker.
+
+    Parameters
+    ----------
+    form
+        What the model is given: ``numbers``, a matrix of columns; ``features``, the matrix that an
+        encoder makes of them; ``frame``, the columns with their types; ``steps``, columns for a
+        pipeline that is cut in front of its last step.
+    columns
+        The original columns that it reads, in its order.
+    encoder
+        What makes the features that the audit runs in, if these are not the model's own inputs.
+    named
+        Whether frames carry names; without, they are matrices.
+    tensor
+        Whether a function takes tensors rather than arrays.
+    scores
+        Classes by which a function gives its scores, if it names them.
+    scored
+        What a scored table holds.
+    types, levels
+        Of the columns: Arrow types, and the levels of categories in their order.
+    """
+
+    form: Literal["numbers", "features", "frame", "steps"]
+    columns: tuple[str, ...]
+    encoder: Encoder | None = None
+    named: bool = True
+    tensor: bool = False
+    scores: tuple[str, ...] = ()
+    scored: ScoredRows | None = None
+    types: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)
+    levels: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_table(
+        cls, form: Any, table: pa.Table, columns: Sequence[str], **more: Any
+    ) -> "Reading":
+        """Return a reading of the columns of a table, with their types."""
+        types = {name: table.schema.field(name).type for name in columns}
+        levels = {
+            name: table[name].unify_dictionaries().chunk(0).dictionary.to_pylist()
+            for name, kind in types.items()
+            if pa.types.is_dictionary(kind) and table[name].num_chunks
+        }
+        return cls(form, tuple(columns), types=types, levels=levels, **more)
+
+
+def settle(
+    known: Recognised,
+    table: pa.Table | None,
+    encoder: Encoder | None,
+    columns: Sequence[str],
+    protected: Sequence[str],
+    output: Output | None = None,
+) -> Reading:
+    """Tell how a model reads a table: by its names, by an encoder, or by the columns named."""
+    if known.scored is not None and table is not None:
+        scored = known.scored.read(table)
+        return Reading.from_table("frame", table, (scored.column,), scored=scored)
+    names = tuple(columns) or known.card.features
+    if encoder is not None:
+        return _with_encoder(known, encoder, names)
+    assert table is not None
+    _selected(table, names)
+    if known.function is not None:
+        return _tried(known, table, names, protected, output)
+    names = names or _by_position(known, table, protected)
+    named = bool(known.card.features)
+    if known.pipeline is not None:
+        return _of_pipeline(known, table, names, named)
+    text = [name for name in names if not is_number(table.schema.field(name).type)]
+    gaps = any(table[name].null_count for name in names)
+    if known.answer is not None and (known.typed or text or gaps):
+        return _of_frame(known, table, names, named)
+    if text:
+        raise InvalidData(
+            f"Column {text[0]!r} holds text, which the {known.card.kind} can read only through the "
+            "encoder it was trained with (--encoder)."
+        )
+    return Reading.from_table("numbers", table, names)
+
+
+def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -> Reading:
+    card, there = known.card, (*encoder.columns, *encoder.features)
+    if names and set(names) <= set(encoder.columns):
+        numbers = known.model is not None and known.pipeline is None and not known.typed
+        if numbers and set(names) <= set(encoder.plain_columns):
+            return Reading("numbers", names, encoder)
+        if known.answer is not None:
+            return Reading("frame", names, encoder, named=bool(card.features))
+        raise InvalidModel(
+            f"The {card.kind} reads numbers, and not all of its columns are: {listed(names)}."
+        )
+    if names and (known.model is None or set(names) != set(encoder.features)):
+        stranger = next((name for name in names if name not in there), names[0])
+        raise InvalidModel(
+            f"The {card.kind} reads {stranger!r}, which is neither a column nor a feature of the "
+            f"encoder.{nearest(stranger, there)} Fit the encoder, and the metric, on all columns "
+            f"that it reads: --set model.columns={','.join(names[:8])}"
+            f"{',…' if len(names) > 8 else ''}."
+        )
+    if known.model is None:
+        return Reading("frame", encoder.columns, encoder)
+    if card.n_features not in (None, len(encoder.features)):
+        raise InvalidModel(
+            f"The {card.kind} takes {card.n_features} inputs, and the encoder makes "
+            f"{len(encoder.features)} features of {len(encoder.columns)} columns. If it was fitted "
+            "on original columns, name them in its order: --set model.columns=a,b."
+        )
+    return Reading("features", encoder.columns, encoder)
+
+
+def _by_position(known: Recognised, table: pa.Table, protected: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that a model without names reads: all that are not protected.
+
+    If it reads numbers alone, or takes as many inputs as there are columns of numbers: these.
+    """
+    every = [name for name in table.column_names if name not in protected]
+    numbers = [name for name in every if is_number(table.schema.field(name).type)]
+    width = known.card.n_features
+    for names in (every, numbers) if known.answer is not None else (numbers,):
+        if width in (None, len(names)) and names:
+            return tuple(names)
+    raise InvalidModel(
+        f"The {known.card.kind} takes {width} inputs and does not know their names, and the table "
+        f"has {len(numbers)} columns of numbers that are not protected ({', '.join(numbers[:8])}"
+        f"{', …' if len(numbers) > 8 else ''}). Name its inputs, in its order, with model.columns "
+        f"(--set model.columns={','.join(table.column_names[:12])}), or give the encoder it was "
+        "trained with (--encoder)."
+    )
+
+
+def _of_frame(known: Recognised, table: pa.Table, names: Sequence[str], named: bool) -> Reading:
+    """Return a reading of typed columns: text as text, or as categories if that fails."""
+    plain = Reading.from_table("frame", table, names, named=named)
+    texts = [n for n in names if pa.types.is_large_string(plain.types[n])]
+    if texts and not getattr(_typed_answer(known, plain), "native", True):
+        levels = {n: sorted(pc.unique(table[n].drop_null()).to_pylist()) for n in texts}
+        for reading in (plain, dataclasses.replace(plain, levels=levels)):
+            with contextlib.suppress(LikewiseError):
+                _answers(known, reading, table.slice(0, FEW).select(list(names)))
+                return reading
+    return plain
+
+
+def _of_pipeline(
+    known: Recognised, table: pa.Table, names: tuple[str, ...], named: bool
+) -> Reading:
+    """Cut a pipeline in front of its last step if it then answers as it does whole.
+
+    Not if the steps pass gaps on to the last, and that answers; and some models take zeros that a
+    sparse matrix leaves out for missing.
+    """
+    cut = Reading.from_table("steps", table, names, named=named)
+    whole = _of_frame(known, table, names, named)
+    columns = table.select(list(names))
+    some = pa.concat_tables([_few(columns), _few(columns.filter(_gaps(columns)))])
+    model = _built(known, cut)
+    with contextlib.suppress(LikewiseError):
+        x = model.front(some)[0]  # type: ignore[misc]
+        finite = np.isfinite(x).all(axis=1)
+        theirs = _answers(known, whole, some.filter(pa.array(finite)))
+        compare(model, model(x[finite]), theirs, "cut as it should be")
+        if finite.all():
+            return cut
+    with contextlib.suppress(LikewiseError):
+        _answers(known, whole, some)
+        return whole
+    return cut  # which says what is wrong
+
+
+def _answers(known: Recognised, reading: Reading, rows: pa.Table) -> Float[np.ndarray, "n k"]:
+    answer = _typed_answer(known, reading)
+    with warnings.catch_warnings():  # this is a trial
+        warnings.simplefilter("ignore")
+        return asked(lambda table: answer.ask(answer.prepare(table)), rows, len(rows), known.card)
+
+
+def _gaps(table: pa.Table) -> Any:
+    """Tell which rows have a missing value."""
+    return functools.reduce(pc.or_, [pc.is_null(c, nan_is_null=True) for c in table.columns])
+
+
+def _few(table: pa.Table) -> pa.Table:
+    return table.take(pa.array(spread(len(table)))) if len(table) else table
+
+
+def _tried(
+    known: Recognised,
+    table: pa.Table,
+    names: tuple[str, ...],
+    protected: Sequence[str],
+    output: Output | None,
+) -> Reading:
+    """Try a function with a data frame, an array and a tensor, on eight rows."""
+    every = names or tuple(name for name in table.column_names if name not in protected)
+    numbers = tuple(n for n in every if is_number(table.schema.field(n).type))
+    frame = _of_frame(known, table, every, True)
+    array, tensor = (Reading.from_table("numbers", table, numbers, tensor=t) for t in (False, True))
+    # What outputs are is said of tensors.
+    choices = [frame, array, tensor] if output is None else [tensor, frame, array]
+    if not numbers or (names and numbers != names):
+        choices = [frame]
+    found: list[tuple[Reading, Float[np.ndarray, "n k"]]] = []
+    problems = []
+    for reading in choices:
+        if found and tensor in (reading, found[0][0]):
+            break
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.append(_asked_once(known, reading, table.slice(0, FEW)))
+        except Exception as error:  # it is someone else's code
+            problems.append(in_short(error))
+    if len(found) == 1:
+        return found[0][0]
+    advice = (
+        "Name the columns it reads, in its order, with model.columns (--set model.columns=a,b)."
+    )
+    if not found:
+        raise InvalidModel(
+            f"The {known.card.kind} answers neither to a data frame of {len(every)} columns nor to "
+            f"an array or a tensor of the {len(numbers)} that are numbers "
+            f"({'; '.join(dict.fromkeys(problems))}). {advice}"
+        )
+    (as_frame, one), (as_array, other) = found
+    if one.shape == other.shape and np.abs(one - other).max() <= 1e-6:
+        return as_array if every == numbers else as_frame  # numbers alone are faster
+    raise InvalidModel(
+        f"The {known.card.kind} answers to a data frame of {len(every)} columns and, in another "
+        f"way, to an array of the {len(numbers)} that are numbers. {advice}"
+    )
+
+
+def _asked_once(
+    known: Recognised, reading: Reading, table: pa.Table
+) -> tuple[Reading, Float[np.ndarray, "n k"]]:
+    """Ask a function about a few rows; return how it was asked, and its outputs."""
+    assert known.function is not None
+    if reading.tensor:
+        model = _torch().from_function(known.function, output=known.card.output)
+        out, pullback = model.outputs_and_pullback(_matrix(table, reading.columns))
+        pullback(np.ones_like(out))  # refuses what has no gradient
+        return reading, out
+    if reading.form == "frame":
+        answer = _typed_answer(known, reading)
+        raw = answer.ask(answer.prepare(table.select(list(reading.columns))))
+    else:
+        raw = known.function(_matrix(table, reading.columns))
+    scores = scores_by_class(raw)
+    out = checked_outputs(raw, len(table), dataclasses.replace(known.card, classes=scores))
+    return dataclasses.replace(reading, scores=scores), out
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Tell whether a column holds numbers or true/false."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+# The model that reads it so
+
+
+def _typed_answer(known: Recognised, reading: Reading) -> ColumnAnswer:
+    if reading.scored is not None:
+        return reading.scored
+    answer = known.answer if known.function is None else sklearn.TableAnswer(known.function)
+    if isinstance(answer, sklearn.TableAnswer) and not answer.native:
+        return dataclasses.replace(answer, named=reading.named, levels=reading.levels)
+    assert answer is not None
+    return answer
+
+
+def _built(known: Recognised, reading: Reading | None, output: Output | None = None) -> Model:
+    """Return a model that reads tables as was settled, or arrays."""
+    card, names = known.card, known.card.features
+    if reading is None:
+        if known.scored is not None:
+            return BlackBox(card, known.scored.looked_up)
+        if known.pipeline is not None:
+            reading = Reading("steps", names, named=bool(names))
+        elif known.model is None or known.typed:
+            reading = Reading("frame", names)
+        else:
+            return _carded(known, known.function is not None and output is not None, output)
+    if reading.scores:
+        known = dataclasses.replace(known, card=dataclasses.replace(card, classes=reading.scores))
+    encoder = reading.encoder
+    if reading.form == "steps":
+        steps, last = sklearn.cut(known.pipeline)
+        inner = as_model(last)
+        inner = inner.with_card(
+            kind=f"Pipeline ending in {inner.card.kind}",
+            features=sklearn.names_out(steps, inner.card.n_features or 0),
+            threshold=card.threshold,
+            fingerprint=card.fingerprint,
+        )
+        whole = _Pipeline(steps, inner, reading.named, reading.levels)
+        return inner.with_front(TableFront(reading, whole))
+    if reading.form == "frame":
+        typed = _typed_answer(known, reading)
+        features = () if encoder is None else encoder.features
+        card = known.card if reading.scored is None else reading.scored.card
+        width = len(features) or None
+        card = dataclasses.replace(card, differentiable=False, n_features=width, features=features)
+        return BlackBox(card, Decoding(typed, reading), front=TableFront(reading, typed))
+    inner = _carded(known, reading.tensor, output)
+    if reading.form == "features":
+        return inner.with_front(TableFront(reading, _Inputs(inner, encoder)))
+    front = TableFront(reading, _Inputs(inner))
+    if encoder is None:
+        return inner.with_card(features=reading.columns).with_front(front)
+    features = encoder.features
+    encoded = dataclasses.replace(inner.card, n_features=len(features), features=features)
+    if not inner.card.differentiable:
+        return BlackBox(encoded, Decoding(front.answer, reading), inner.dtype, front=front)
+    gaps = {n: features.index(n + GAP) for n in reading.columns if n + GAP in features}
+    matrix, offset = encoder.line(reading.columns)
+    return AffineInputs(encoded, inner, matrix, offset, gaps, inner.declared, front)
+
+
+def _carded(known: Recognised, tensor: bool, output: Output | None) -> Model:
+    """Return the model of numbers, or of tensors, with what was found out about it since."""
+    card, model = known.card, known.model
+    if tensor:
+        model = _torch().from_function(known.function, output=output, classes=card.classes)
+    assert model is not None
+    about = ("classes", "threshold", "fingerprint")
+    changes = {n: getattr(card, n) for n in about if getattr(card, n) != getattr(model.card, n)}
+    return model.with_card(**changes) if changes else model
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Inputs:
+    """What a model of numbers, or of an encoder's features, answers to columns."""
+
+    model: Model
+    encoder: Encoder | None = None
+
+    def prepare(self, table: pa.Table) -> dict[str, Any]:
+        """Return columns of numbers, gaps not-a-number; or the features each column became."""
+        if self.encoder is None:
+            return {name: _matrix(table, [name]) for name in table.column_names}
+        x = self.encoder.encode(table)
+        return {n: x[:, span.start : span.stop] for n, span in self.encoder.spans.items()}
+
+    def ask(self, columns: Mapping[str, Any]) -> Any:
+        """Return the model's outputs."""
+        return self.model(np.hstack(list(columns.values())))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Pipeline:
+    """What the last step of a pipeline answers to what the others make of columns."""
+
+    steps: Any
+    last: Model
+    named: bool
+    levels: Mapping[str, Sequence[Any]]
+
+    def prepare(self, table: pa.Table) -> dict[str, Any]:
+        """Return the columns as arrays of pandas' types."""
+        return sklearn.frame_columns(table, self.levels)
+
+    def ask(self, columns: Mapping[str, Any]) -> Any:
+        """Return the last step's outputs."""
+        return self.last(self.inputs(columns))
+
+    def inputs(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n d"]:
+        """Return what the last step is given."""
+        rows = sklearn.as_rows(columns, named=self.named)
+        try:
+            return sklearn.dense(rows if self.steps is None else self.steps.transform(rows))
+        except LikewiseError:
+            raise
+        except Exception as error:  # anyone may write a transformer
+            raise sklearn.unreadable(rows, error) from None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Decoding:
+    """A model of typed columns as a function of an encoder's features, by decoding them."""
+
+    answer: ColumnAnswer
+    reading: Reading
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Any:
+        """Return what the model answers to the nearest people who could exist."""
+        if self.reading.encoder is None:
+            raise InvalidModel(NOT_ARRAYS)
+        table = self.reading.encoder.decode(x).select(list(self.reading.columns))
+        return self.answer.ask(self.answer.prepare(table))
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class AffineInputs(Model):
+    r"""A model of original numbers with gradients, as a function of an encoder's features.
+
+    It is fed :math:`A x + b`, which is the original row wherever ``x`` is the features of one;
+    ``gaps`` holds, by column, the place of the feature that says where it is missing.
+    """
+
+    card: ModelCard
+    inner: Model
+    matrix: Float[np.ndarray, "c d"]
+    offset: Float[np.ndarray, " c"]
+    gaps: Mapping[str, int]
+    declared: bool = True
+    front: Front | None = None
+
+    @property
+    @override
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        return self.inner.dtype
+
+    @property
+    @override
+    def reference(self) -> Reference | None:  # type: ignore[override]
+        own = self.inner.reference
+        return None if own is None else lambda x: own(self.rows(x))
+
+    def rows(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n c"]:
+        """Return what the model is fed for rows of features."""
+        for name, place in self.gaps.items():
+            if (x[:, place] > 0.5).any():
+                raise InvalidModel(
+                    f"The {self.card.kind} reads numbers, and {name!r} is missing for some "
+                    "people. Leave them out with drop_missing (--drop-missing), or audit the "
+                    "pipeline that fills the gaps."
+                )
+        return x @ self.matrix.T + self.offset
+
+    @override
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        return self.inner(self.rows(x))
+
+    @override
+    def outputs_and_pullback(
+        self, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+        out, pullback = self.inner.outputs_and_pullback(self.rows(x))
+        return out, lambda gradient: pullback(gradient) @ self.matrix
+
+    @functools.cached_property
+    @override
+    def network(self) -> Network | None:
+        own = self.inner.network
+        if own is None or own.layers[0].activation:
+            return None
+        first = own.layers[0]
+        bias = first.bias + first.weight @ self.offset[:, None]
+        return Network((Affine("", first.weight @ self.matrix, bias), *own.layers[1:]))
+
+
+# The model as a function of a table
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """Rows of a table as a model is asked about them.
+
+    Parameters
+    ----------
+    columns
+        By original column, an array of the type that the model takes (NumPy, pandas or Arrow), or
+        the features that an encoder made of it.
+    n
+        How many rows there are.
+    """
+
+    columns: Mapping[str, Any]
+    n: int
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def width(self) -> int:
+        """Number of values in a row."""
+        return sum(c.shape[1] if np.ndim(c) == 2 else 1 for c in self.columns.values())
+
+    def __getitem__(self, rows: Any) -> "PreparedRows":
+        index = np.arange(self.n)[rows]
+        return PreparedRows({n: _taken(c, index) for n, c in self.columns.items()}, len(index))
+
+
+def _taken(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
+    return column.take(rows) if isinstance(column, pa.Array) else column[rows]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableFront:
+    """How a table's original columns become a model's inputs, and the features of an audit."""
+
+    reading: Reading
+    answer: ColumnAnswer
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The original columns that the model reads, in its order."""
+        return self.reading.columns
+
+    def __call__(
+        self, rows: pa.Table | Shaped[np.ndarray, "n c"]
+    ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
+        """Return the features that the audit runs in, and their names."""
+        reading, answer = self.reading, self.answer
+        if isinstance(answer, _Pipeline):
+            if not isinstance(rows, pa.Table):
+                rows = pa.table({n: rows[:, j] for j, n in enumerate(self._names(rows.shape[1]))})
+            x = answer.inputs(self.prepare(rows).columns)
+            plain = answer.steps is None and self.columns
+            return x, self.columns if plain else sklearn.names_out(answer.steps, x.shape[1])
+        if reading.scored is not None:
+            raise InvalidModel(REFUSAL)
+        if not isinstance(rows, pa.Table) or (reading.form == "frame" and reading.encoder is None):
+            raise InvalidData(NOT_ARRAYS)
+        if reading.encoder is not None:
+            return reading.encoder.encode(rows), reading.encoder.features
+        return _matrix(rows, self.columns), self.columns
+
+    def prepare(self, table: pa.Table) -> PreparedRows:
+        """Return the rows of a table in the form that the model is asked with."""
+        table = _selected(table, self.columns or table.column_names)
+        return PreparedRows(self.answer.prepare(table), len(table))
+
+    @property
+    def decodes(self) -> bool:
+        """Whether features are other than the original columns."""
+        return self.reading.encoder is not None or self.reading.form == "steps"
+
+    def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
+        """Return original columns nearest to rows of features: those that can be told."""
+        names, reading = self._names(x.shape[1]), self.reading
+        found: Any = {name: x[:, j] for j, name in enumerate(names)}
+        if reading.encoder is not None:
+            table = reading.encoder.decode(x)
+            found = dict(zip(table.column_names, table.columns, strict=True))
+        elif isinstance(self.answer, _Pipeline) and self.answer.steps is not None:
+            found = sklearn.inverted(self.answer.steps, x, self.columns)
+        there = [name for name in names if name in found]
+        return pa.table({n: _as_typed(found[n], reading.types.get(n)) for n in there})
+
+    def _names(self, width: int) -> tuple[str, ...]:
+        return self.columns or tuple(f"x{j}" for j in range(width))
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableModel:
+    """A model that is asked about rows of a table, with gaps and categories as they are.
+
+    A table is prepared once (`prepare`): encoded, or given the types that the model was fitted
+    with. Composed rows (`substitute`) are then gathered from what was prepared.
+    """
+
+    model: Model
+    front: TableFront
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The original columns that the model reads, in its order."""
+        return self.front.columns
+
+    @property
+    def card(self) -> ModelCard:
+        """What is known of the model: what its outputs mean, its classes, its threshold."""
+        return self.model.card
+
+    def __call__(self, table: pa.Table) -> Float[np.ndarray, "n k"]:
+        """Return outputs, as `Model` does, one row a person."""
+        return self.outputs(self.prepare(table))
+
+    def prepare(self, table: pa.Table) -> PreparedRows:
+        """Return the rows of a table in the form that the model is asked with."""
+        return self.front.prepare(table)
+
+    def outputs(self, rows: PreparedRows) -> Float[np.ndarray, "n k"]:
+        """Return outputs for prepared rows."""
+        return asked(self.front.answer.ask, rows.columns, len(rows), self.card)
+
+    def check(self, table: pa.Table, classes: tuple[Any, ...] = ()) -> None:
+        """Refuse a model that cannot be audited on such rows, and say why."""
+        few = self.prepare(_few(table))
+        check_answers(lambda rows: self.outputs(few[rows]), len(few), self.model, classes)
+
+    def substitute(
+        self,
+        people: PreparedRows,
+        i: Int[np.ndarray, " m"],
+        pool: PreparedRows,
+        j: Int[np.ndarray, " m"],
+        keep: Collection[str],
+        by_column: Mapping[str, Int[np.ndarray, " m"]] = NO_COLUMNS,
+    ) -> Float[np.ndarray, "m k"]:
+        """Return outputs for counterfactual rows: people with some columns of the pool's members.
+
+        Parameters
+        ----------
+        people, pool
+            Prepared rows of two tables.
+        i, j
+            Which person, and which member of the pool, each row is composed of.
+        keep
+            The columns that stay the person's own; all others are the member's.
+        by_column
+            For some of these others, the members that they are of instead of ``j``.
+        """
+        if not len(i):  # how many outputs there are, the model says
+            return self.outputs(people[:1])[:0]
+        size = max(1, NUMBERS // max(1, people.width))
+        parts = []
+        for start in range(0, len(i), size):
+            at = slice(start, start + size)
+            rows = {
+                name: _taken(column, i[at])
+                if name in keep
+                else _taken(pool.columns[name], by_column.get(name, j)[at])
+                for name, column in people.columns.items()
+            }
+            parts.append(self.outputs(PreparedRows(rows, len(i[at]))))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def table_model(model: Model, people: AuditData) -> TableModel:
+    """Return a model as a function of original columns.
+
+    Parameters
+    ----------
+    people
+        Some people as the model sees them: their features are its columns if nothing else is said.
+    """
+    if isinstance(model.front, TableFront):
+        return TableModel(model, model.front)
+    encoder = people.encoder
+    reading = Reading("numbers", people.features)
+    if encoder is not None:
+        reading = Reading("features", encoder.columns, encoder)
+    return TableModel(model, TableFront(reading, _Inputs(model, encoder)))
+
+
+def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    for name in columns:
+        if name not in table.column_names:
+            raise InvalidData(
+                f"The model reads a column {name!r}, which the table does not have."
+                f"{nearest(name, table.column_names)}"
+            )
+    return table.select(list(columns))
+
+
+def _matrix(table: pa.Table, columns: Sequence[str]) -> Float[np.ndarray, "n d"]:
+    """Return columns of numbers as a matrix; gaps are not-a-number."""
+    table, x = _selected(table, columns), np.empty((len(table), len(columns)))
+    for j, name in enumerate(columns):
+        try:
+            x[:, j] = table[name].cast(pa.float64()).to_numpy()
+        except pa.ArrowException as error:
+            raise InvalidData(
+                f"Column {name!r} cannot be read as numbers ({in_short(error)})."
+            ) from None
+    return x
+
+
+def _as_typed(column: Any, kind: pa.DataType | None) -> Any:
+    """Return decoded values as a column of the table's type where they can be."""
+    if isinstance(column, np.ndarray):
+        column = pa.array([None if v is None or v != v else v for v in column.tolist()])
+    if kind is not None and pa.types.is_integer(kind) and pa.types.is_floating(column.type):
+        # What was moved may lie between whole numbers; standardised there and back, it is near.
+        whole = pc.round(column)
+        near = pc.all(pc.less(pc.abs(pc.subtract(column, whole)), 1e-6)).as_py()
+        column = whole if near else column
+    with contextlib.suppress(pa.ArrowException):
+        if kind is not None and not pa.types.is_dictionary(kind):
+            return column.cast(kind)
+    return column

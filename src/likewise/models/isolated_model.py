@@ -1,0 +1,191 @@
+"""Model files of strangers in a process of their own: ONNX, XGBoost, LightGBM, CatBoost.
+
+Opening one runs no code that is in it, but the libraries that read it can be brought down by it.
+A network of known layers comes back as its weights, and is run here.
+"""
+
+import dataclasses
+import importlib.abc
+import importlib.util
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+from typing_extensions import override
+
+from likewise.errors import InvalidFile, MissingExtra
+from likewise.models.boosted import NativeModel
+from likewise.models.layers import LayeredModel, chain_from, describe, from_chain
+from likewise.models.sklearn import TableAnswer, as_rows, installed
+from likewise.run.isolated import ROWS, TYPES, About, IsolatedProcess, Message
+
+TARGET = f"{__name__}:open_file"
+
+LIBRARIES = {
+    ".onnx": ("onnx", ("onnx", "onnxruntime")),
+    **dict.fromkeys((".ubj", ".xgb", ".json"), ("boosted", ("xgboost",))),
+    **dict.fromkeys((".lgb", ".txt"), ("boosted", ("lightgbm",))),
+    ".cbm": ("boosted", ("catboost",)),
+}
+"""By the end of a file's name: the extra of likewise, and the libraries, that read it."""
+
+_processes: weakref.WeakValueDictionary[tuple[str, bytes], IsolatedProcess]
+_processes = weakref.WeakValueDictionary()
+"""Those that run: one audit opens its model more than once."""
+
+
+def read_bytes(content: bytes, source: str, suffix: str) -> NativeModel | LayeredModel:
+    """Open the bytes of a file in a process of its own."""
+    extra, libraries = LIBRARIES[suffix]
+    for library in libraries:
+        if not installed(library):
+            raise MissingExtra(
+                f"{source!r} needs {library}, which is not installed: pip install "
+                f"'likewise[{extra}]'."
+            )
+    process = _processes.get((source, content))
+    if process is None:
+        process = IsolatedProcess(TARGET, content, source, {"suffix": suffix, "source": source})
+        _processes[source, content] = process
+    about, arrays = process.open()
+    try:
+        return _network(about, arrays) if "layers" in about else _native(about, process)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = str(error).removesuffix(".") if isinstance(error, InvalidFile) else "no such model"
+        raise InvalidFile(f"{source!r} is damaged ({why}).") from None
+
+
+def _native(about: About, process: IsolatedProcess) -> NativeModel:
+    known = {**about, "classes": tuple(about["classes"])}
+    columns, text = tuple(known.pop("columns")), known.pop("text")
+    levels = dict(known.pop("levels"))
+    answer = IsolatedAnswer(process, columns, levels, bool(columns), native=True, text=text)
+    return NativeModel(answer=answer, **known)
+
+
+def _network(about: About, arrays: list[np.ndarray]) -> LayeredModel:
+    chain, _ = chain_from(about["layers"], dict(zip(about["names"], arrays, strict=True)))
+    known = {"output": about["output"], "classes": tuple(about["classes"]), "kind": about["kind"]}
+    found = from_chain(chain, **known)
+    return dataclasses.replace(found, declared=about["declared"], says=about["says"])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IsolatedAnswer(TableAnswer):
+    """What a model in a process of its own answers; ``method`` is that process."""
+
+    @override
+    def ask(self, columns: Mapping[str, Any]) -> Any:
+        if not self.named:
+            return self.matrix(as_rows(columns, named=False))
+        parts = [_packed(column) for column in columns.values()]
+        about = {"names": list(columns), "levels": [levels for levels, _ in parts]}
+        return self._in_parts(about, [array for _, array in parts], len(parts))
+
+    @override
+    def matrix(self, x: Float[np.ndarray, "n d"]) -> Any:
+        if self.named:
+            return self.ask({name: x[:, j] for j, name in enumerate(self.columns)})
+        return self._in_parts({}, [np.asarray(x, dtype=np.float64)], x.shape[1])
+
+    def _in_parts(self, about: About, arrays: list[np.ndarray], width: int) -> np.ndarray:
+        n, size = len(arrays[0]), max(1, ROWS // max(1, width))
+        parts = []
+        for start in range(0, max(n, 1), size):
+            rows = [array[start : start + size] for array in arrays]
+            parts.append(self.method.ask(about, rows, len(rows[0])))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _packed(column: Any) -> tuple[Any, np.ndarray]:
+    """Return a column as levels and codes, or as none and its numbers."""
+    if hasattr(column, "codes"):
+        levels = [_plain(value) for value in column.categories]
+        return {"categories": levels}, np.asarray(column.codes, dtype=np.int32)
+    array = np.asarray(column)
+    if array.dtype != np.object_:
+        return None, array if array.dtype.str in TYPES else array.astype(np.float64)
+    found = pa.array(array, from_pandas=False).dictionary_encode()
+    codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return {"values": found.dictionary.to_pylist()}, codes.astype(np.int32)
+
+
+def _unpacked(levels: Any, array: np.ndarray) -> Any:
+    if levels is None:
+        return array
+    if "categories" in levels:
+        import pandas
+
+        return pandas.Categorical.from_codes(array, categories=levels["categories"])
+    values = np.empty(len(levels["values"]) + 1, dtype=object)
+    values[:-1] = levels["values"]  # and none at the end, for the code -1
+    return values[array]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# In the process of its own
+
+
+@dataclasses.dataclass(frozen=True)
+class _Without(importlib.abc.MetaPathFinder):
+    """Lets a package look as if it were not installed."""
+
+    package: str
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        if name.partition(".")[0] == self.package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callable[..., Any]]:
+    """Open a file in the process of its own; return what it is, and what answers for it."""
+    model: NativeModel | LayeredModel
+    if suffix == ".onnx":
+        from likewise.models import onnx
+
+        model = onnx.read_bytes(content, source)
+    else:
+        # The libraries import it if it is there, which takes longer than all the rest.
+        sys.meta_path.insert(0, _Without("sklearn"))
+        from likewise.models import boosted
+
+        model = boosted.read_bytes(content, source, suffix)
+    if isinstance(model, LayeredModel):
+        card = model.card
+        layers, tensors = describe(model.chain.layers)
+        about: About = {
+            "kind": card.kind,
+            "output": card.output,
+            "classes": [_plain(value) for value in card.classes],
+            "declared": model.declared,
+            "says": model.says,
+            "layers": layers,
+            "names": list(tensors),
+        }
+        return (about, list(tensors.values())), lambda _, given: model(*given)
+    answer = model.answer
+    known = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
+    del known["answer"]
+    levels = {n: v and [_plain(value) for value in v] for n, v in answer.levels.items()}
+    about = {
+        **known,
+        "classes": [_plain(value) for value in model.classes],
+        "columns": answer.columns,
+        "levels": list(levels.items()),
+        "text": answer.text,
+    }
+
+    def ask(question: About, arrays: list[np.ndarray]) -> Any:
+        if "names" not in question:
+            return answer.method(*arrays)
+        given = zip(question["names"], question["levels"], arrays, strict=True)
+        return answer.ask({name: _unpacked(levels, array) for name, levels, array in given})
+
+    return (about, []), ask

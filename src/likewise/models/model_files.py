@@ -1,0 +1,354 @@
+"""Saved models: what is safe opens at once, what can run code needs the user's word.
+
+Safe are safetensors files, which hold weights and a closed list of layers, skops files of reviewed
+types, and native files, which are opened in a process of their own.
+"""
+
+import hashlib
+import importlib
+import inspect
+import io
+import json
+import math
+import pickle
+import re
+import sys
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import (
+    InvalidFile,
+    InvalidModel,
+    MissingExtra,
+    TrustRequired,
+    in_short,
+    nearest,
+    need,
+)
+from likewise.files import read_whole, write_whole
+from likewise.loss import Output
+from likewise.models import boosted, endpoint, isolated_model, onnx
+from likewise.models.adapt import as_model
+from likewise.models.base import Opened
+from likewise.models.layers import Chain, chain_from, describe, probe_rows
+from likewise.settings.choices import MODELS
+from likewise.tensors import read_tensors
+
+FORMAT = 1
+KEY = "likewise.model"
+MOST_METADATA = 1_000_000
+"""Characters of metadata that are read; a thousand layers need a tenth of it."""
+
+
+def save_model(
+    model: Any, path: str | Path, *, classes: Sequence[Any] = (), output: Output | None = None
+) -> None:
+    """Write a network to a file that opens without running any code.
+
+    Parameters
+    ----------
+    model
+        A network that runs layers of the closed list in turn, or an estimator that becomes one
+        (logistic regressions, scikit-learn's networks, the estimators of `likewise.training`).
+    path
+        Where to; by custom it ends in ``.safetensors``.
+    classes
+        Label values in the order of the outputs.
+    output
+        What the outputs are, unless logits or known from the estimator.
+    """
+    from safetensors.numpy import save
+
+    converted = as_model(model, output=output, classes=classes)
+    if converted.front is not None:
+        raise InvalidModel("A pipeline cannot be saved as layers. Save its last step alone.")
+    chain: Any = getattr(converted, "chain", None)
+    if chain is None:
+        raise InvalidModel(f"A {converted.card.kind} has no layers that could be saved.")
+    layers, tensors = describe((chain if isinstance(chain, Chain) else chain()).layers)
+    about = {
+        "format": FORMAT,
+        "output": converted.card.output,
+        "classes": [_plain(value) for value in converted.card.classes],
+        "layers": layers,
+    }
+    content = save(tensors, {KEY: json.dumps(about, allow_nan=False)})
+    again, x = read_network(content, str(path)).content, probe_rows(converted.card.n_features or 1)
+    if not np.allclose(again(x), converted(x), rtol=1e-12, atol=1e-12):
+        raise InvalidModel("The model does something that its layers alone do not say.")
+    write_whole(path, content)
+
+
+def read_network(content: bytes, source: str) -> Opened:
+    """Rebuild the network from the bytes of a file, believing nothing in it."""
+    tensors, written = read_tensors(content, source)
+    if KEY not in written:
+        raise InvalidFile(
+            f"{source!r} holds weights, but not the layers they belong to. Write it with "
+            "likewise.save_model(module, path)."
+        )
+    try:
+        about = _about(written[KEY])
+        chain, width = chain_from(about["layers"], tensors)
+        classes = _classes(about["classes"], about["output"], width)
+    except (InvalidFile, InvalidModel) as error:
+        problem = str(error).removesuffix(".")
+        raise InvalidFile(
+            f"{source!r} is damaged or was not written by likewise: {problem}."
+        ) from None
+    return Opened(
+        chain,
+        classes=classes,
+        output=about["output"],
+        fingerprint=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _about(text: str) -> dict[str, Any]:
+    if len(text) > MOST_METADATA:
+        raise InvalidFile(f"its description has {len(text)} characters")
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidFile("its description is not JSON") from None
+    known = isinstance(about, dict) and set(about) == {"format", "output", "classes", "layers"}
+    if not known or about["format"] != FORMAT:
+        raise InvalidFile(f"its description is not of format {FORMAT}")
+    if about["output"] not in ("logits", "probabilities", "values"):
+        raise InvalidFile("its output is neither logits nor probabilities nor values")
+    return about
+
+
+def _classes(labels: Any, output: Output, width: int) -> tuple[Any, ...]:
+    if not isinstance(labels, list) or not all(isinstance(v, str | int | float) for v in labels):
+        raise InvalidFile("its classes are not a list of values")
+    if len(set(labels)) < len(labels):
+        raise InvalidFile("it names a class twice")
+    expected = {0} if output == "values" else {0, 2 if width == 1 else width}
+    if len(labels) not in expected:
+        raise InvalidFile(f"it names {len(labels)} classes for {width} outputs")
+    return tuple(labels)
+
+
+def _plain(label: Any) -> str | int | float:
+    value = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(value, str | int | float):
+        raise InvalidModel(f"The class {label!r} is neither text nor a number.")
+    return value
+
+
+REVIEWED = frozenset(
+    {
+        "numpy.dtype",
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.metrics._scorer._PassthroughScorer",
+        "sklearn.model_selection._split.StratifiedKFold",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+        "sklearn.utils._bunch.Bunch",
+    }
+)
+"""Types that skops does not know, and that we read: they hold numbers and estimators only.
+
+Trees are not among them. Their node tables index memory unchecked, so that a forged one can bring
+the process down; nearest neighbours keep such tables too.
+"""
+
+MOST_UNPACKED = 1_000_000_000
+"""A file that unpacks to more bytes than this, and than a hundred times its size, is refused."""
+
+
+def read_skops(content: bytes, source: str, trust: bool) -> Opened:
+    """Open the bytes of a skops file, if its types are known or the user trusts it."""
+    try:
+        from skops import io as skops
+    except ImportError:
+        raise MissingExtra(
+            f"{source!r} needs skops, which is not installed: pip install 'likewise[skops]'."
+        ) from None
+    try:
+        size = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(content)).infolist())
+        if size > max(MOST_UNPACKED, 100 * len(content)):
+            raise InvalidFile(f"it unpacks to {size:.3g} bytes")
+        _check_arrays(content)
+        unknown = skops.get_untrusted_types(data=content)
+        strange = sorted(set(unknown) - REVIEWED)
+        if strange and not trust:
+            more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+            raise TrustRequired(
+                f"{source!r} holds types that can do more than hold numbers "
+                f"({', '.join(strange[:3])}{more}). If you trust where it is from, say so with "
+                "--trust (trust=True)."
+            )
+        found = skops.loads(content, trusted=unknown)
+    except TrustRequired:
+        raise
+    except Exception as error:  # a damaged file can fail in any way
+        raise InvalidFile(f"{source!r} is damaged or no skops file ({in_short(error)}).") from None
+    return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
+
+
+def _check_arrays(content: bytes) -> None:
+    """Refuse an array that claims to be larger than what is there, before room is made for it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for part in archive.infolist():
+            if not part.filename.endswith(".npy"):
+                continue
+            with archive.open(part) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0
+                read = read if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+            if math.prod(shape) * dtype.itemsize > part.file_size and not dtype.hasobject:
+                raise InvalidFile(f"an array of shape {shape} has {part.file_size} bytes")
+
+
+def read_pickle(content: bytes, source: str, suffix: str) -> Opened:
+    """Unpickle a file, whatever that does."""
+    try:
+        found = PICKLES[suffix](content)
+    except MissingExtra:
+        raise
+    except ModuleNotFoundError as error:
+        raise InvalidFile(
+            f"{source!r} needs the package {error.name!r}, which is not installed."
+        ) from None
+    except (Exception, SystemExit) as error:  # a damaged pickle can fail in any way
+        raise InvalidFile(
+            f"{source!r} is damaged or not what it says ({in_short(error)})."
+        ) from None
+    if isinstance(found, dict):
+        raise InvalidModel(
+            f"{source!r} holds a dictionary, not a model. Weights alone do not say what the "
+            "network is: load them into it, and write it with likewise.save_model."
+        )
+    return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
+
+
+def import_attribute(spec: str) -> Opened:
+    """Import what ``package.module:attribute`` names, also from the folder one works in.
+
+    A function is known by the file it stands in.
+    """
+    module, _, attribute = spec.partition(":")
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)  # as `python -m` does
+    try:
+        found: Any = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        raise InvalidModel(f"{module!r} cannot be imported: {in_short(error)}.") from None
+    finally:
+        sys.path.remove(folder)
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise InvalidModel(f"{module!r} has no {attribute!r}.{nearest(name, dir(found))}")
+        found = getattr(found, name)
+    code = inspect.getsourcefile(found) if inspect.isfunction(found) else None
+    known = hashlib.sha256(Path(code).read_bytes()).hexdigest() if code else ""
+    return Opened(found, fingerprint=known)
+
+
+def _joblib(content: bytes) -> Any:
+    import joblib
+
+    return joblib.load(io.BytesIO(content))
+
+
+def _torch(content: bytes) -> Any:
+    torch = need("torch", "torch", "A file written by torch")
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
+
+
+def _export(content: bytes) -> Any:
+    torch = need("torch", "torch", "A file written by torch")
+    return torch.export.load(io.BytesIO(content)).module()
+
+
+PICKLES: dict[str, Callable[[bytes], Any]] = {
+    ".pt2": _export,
+    ".joblib": _joblib,
+    ".pkl": _joblib,  # which reads plain pickles too
+    ".pickle": pickle.loads,
+    ".pt": _torch,
+    ".pth": _torch,
+}
+
+
+ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+MOST_FILE = 4_000_000_000
+"""Bytes of a model file that are read."""
+
+SUFFIXES = (".safetensors", ".onnx", ".skops", *PICKLES, *boosted.SUFFIXES)
+
+
+def open_model(spec: str, *, trust: bool = False) -> Opened:
+    """Open a model from a file, an address or a name, ready for `as_model`.
+
+    Parameters
+    ----------
+    spec
+        Without trust: a ``.safetensors`` file written by `save_model`, an ``.onnx`` file, a
+        ``.skops`` file of reviewed types, the native files of XGBoost, LightGBM and CatBoost, an
+        ``http://`` address.
+        With trust: also a ``.pt2`` archive, a ``.joblib``, ``.pkl``, ``.pickle``, ``.pt`` or
+        ``.pth`` file, or ``package.module:attribute``.
+    trust
+        Whether code that comes with the model may be run. Opening a pickle runs whatever its
+        author put in it. ONNX files and those of XGBoost, LightGBM and CatBoost are opened in a
+        process of their own, within limits of memory and time, unless they are trusted.
+    """
+    if spec.startswith(("http://", "https://")):
+        return Opened(endpoint.Endpoint(spec))
+    path = Path(spec)
+    if path.is_dir():
+        raise InvalidFile(f"{spec!r} is a folder. Name the model file in it.")
+    if not path.exists():
+        if ATTRIBUTE.fullmatch(spec):
+            _ask(f"Importing {spec!r} can run code that comes with it", trust)
+            return import_attribute(spec)
+        raise InvalidFile(f"There is no model file {spec!r}.{_beside(path)}")
+    suffix = path.suffix.lower()
+    known = (*SUFFIXES, *MODELS.installed)
+    if suffix not in known:
+        raise InvalidFile(f"{spec!r} is no model file: it must end in one of {', '.join(known)}.")
+    if suffix in PICKLES:
+        _ask(f"Opening {spec!r} can run code that comes with it", trust)
+    content = read_whole(path, most=MOST_FILE)
+    if not content:
+        raise InvalidFile(f"{spec!r} is empty.")
+    if suffix in MODELS.installed:
+        return Opened(MODELS.find(suffix)(content, spec), hashlib.sha256(content).hexdigest())
+    if suffix in PICKLES:
+        return read_pickle(content, spec, suffix)
+    if suffix == ".skops":
+        return read_skops(content, spec, trust)
+    if suffix == ".safetensors":
+        return read_network(content, spec)
+    found: Any
+    if not trust:
+        found = isolated_model.read_bytes(content, spec, suffix)
+    elif suffix == ".onnx":
+        found = onnx.read_bytes(content, spec)
+    else:
+        found = boosted.read_bytes(content, spec, suffix)
+    return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
+
+
+def _ask(why: str, trust: bool) -> None:
+    if not trust:
+        raise TrustRequired(
+            f"{why}. If you trust where it is from, say so with --trust (trust=True)."
+        )
+
+
+def _beside(path: Path) -> str:
+    """Name the file in the same folder whose name comes closest."""
+    if not path.parent.is_dir():
+        return f" There is no folder {str(path.parent)!r} either."
+    return nearest(path.name, (entry.name for entry in path.parent.iterdir()))

@@ -1,0 +1,140 @@
+"""Scored tables: decisions or scores that stand beside the people, looked up row by row."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, nearest
+from likewise.models.base import ModelCard, listed
+
+REFUSAL = (
+    "A scored table answers for its own rows alone, so nobody can be perturbed: compare real "
+    "people instead, by naming the columns that may matter (--may-matter)."
+)
+
+MOST_DECISIONS = 20
+"""Different decisions in a column; more are an identifier or a score."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class ScoredTable:
+    """A model whose answers stand in a column of the table: it cannot be asked about other rows.
+
+    ``decision`` is the column with the decision; or ``score`` that with the score, a probability or
+    a number in any unit, and ``threshold`` the score above which class 1 is decided.
+    """
+
+    decision: str | None = None
+    score: str | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.decision is None) == (self.score is None):
+            raise InvalidSettings(
+                "There is no model, so name the column with the decision (decision, --decision) or "
+                "the one with the score (score, --score), and not both."
+            )
+
+    @property
+    def column(self) -> str:
+        """The column that is looked up."""
+        return self.decision or self.score or ""
+
+    def looked_up(self, x: Any) -> Any:
+        """Refuse rows that are no table."""
+        raise InvalidModel(REFUSAL)
+
+    def read(self, table: pa.Table) -> "ScoredRows":
+        """Return what the column holds, judging by some of the people."""
+        name = self.column
+        if name not in table.column_names:
+            raise InvalidData(
+                f"The scored table has no column {name!r}.{nearest(name, table.column_names)}"
+            )
+        column = _complete(name, table[name])
+        if self.decision is not None:
+            found = sorted(pc.unique(column).to_pylist(), key=lambda v: (str(type(v)), v))
+            if not 2 <= len(found) <= MOST_DECISIONS:
+                raise InvalidData(
+                    f"The column {name!r} holds {len(found)} different decisions "
+                    f"({listed(found)}); it must hold 2 to {MOST_DECISIONS}. A score is named with "
+                    "--score."
+                )
+            card = _card("probabilities", tuple(found))
+            return ScoredRows(name, dataclasses.replace(card, decisions=True))
+        numbers = _numbers(name, column)
+        if numbers.min() >= 0 and numbers.max() <= 1:
+            return ScoredRows(name, _card("probabilities", ()))
+        if self.threshold is not None:
+            card = dataclasses.replace(_card("probabilities", (0, 1)), decisions=True)
+            return ScoredRows(name, card, self.threshold)
+        return ScoredRows(name, _card("values", ()))
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """The answers of a scored table to its own rows.
+
+    ``column`` is looked up; ``card`` says what it holds: decisions by name, probabilities, or
+    numbers; ``above`` is the number above which class 1 is decided, if scores are no probabilities.
+    """
+
+    column: str
+    card: ModelCard
+    above: float | None = None
+
+    def prepare(self, table: pa.Table) -> dict[str, Any]:
+        """Return the answers: numbers, or the places of decisions among the classes."""
+        column = _complete(self.column, table[self.column])
+        if self.card.decisions and self.above is None:
+            known = pa.array(self.card.classes)
+            places = pc.index_in(column.cast(known.type), value_set=known)
+            if places.null_count:
+                other = column.filter(pc.is_null(places))[0].as_py()
+                raise InvalidData(
+                    f"The column {self.column!r} holds {other!r}, which is not among the decisions "
+                    f"seen before ({listed(self.card.classes)})."
+                )
+            return {self.column: places.to_numpy()}
+        return {self.column: _numbers(self.column, column)}
+
+    def ask(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n k"]:
+        """Return the answers as outputs of a model."""
+        found = columns[self.column]
+        if self.above is not None:
+            found = (found > self.above).astype(np.int64)
+        if self.card.decisions:
+            return np.eye(len(self.card.classes))[found]
+        return found[:, None]
+
+
+def _card(output: Any, classes: tuple[Any, ...]) -> ModelCard:
+    task: Any = "regression" if output == "values" else "classification"
+    return ModelCard("scored table", task, output, classes, differentiable=False)
+
+
+def _complete(name: str, column: Any) -> Any:
+    if column.null_count:
+        raise InvalidData(
+            f"The column {name!r} is missing in {column.null_count} of {len(column)} rows. Leave "
+            "them out: without a decision nobody can be compared."
+        )
+    dictionary = pa.types.is_dictionary(column.type)
+    return column.cast(column.type.value_type) if dictionary else column
+
+
+def _numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
+    try:
+        found = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowException:
+        raise InvalidData(f"The score {name!r} holds something that is not a number.") from None
+    if not np.isfinite(found).all():
+        raise InvalidData(f"The score {name!r} is NaN or infinite in some rows.")
+    return found

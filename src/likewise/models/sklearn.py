@@ -1,0 +1,414 @@
+"""Scikit-learn's estimators: linear models and networks as layers, pipelines cut in two."""
+
+import contextlib
+import dataclasses
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+from scipy.special import expit
+
+from likewise.errors import InvalidData, InvalidModel, in_short
+from likewise.loss import Output
+from likewise.models.layers import Chain, Layer, LayeredModel, from_chain, linear
+
+_ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid"}
+
+
+def is_scikit(model: Any) -> bool:
+    """Tell whether an object is made of scikit-learn's classes, without importing them."""
+    return any(kind.__module__.partition(".")[0] == "sklearn" for kind in type(model).__mro__)
+
+
+def convert(estimator: Any) -> LayeredModel | None:
+    """Read a fitted estimator as layers; None if its kind is not known."""
+    from sklearn import linear_model, neural_network
+
+    linear_regressors = (
+        linear_model.LinearRegression,
+        linear_model.Ridge,
+        linear_model.RidgeCV,
+        linear_model.ElasticNet,  # and Lasso, which is one
+        linear_model.ElasticNetCV,
+        linear_model.LassoCV,
+    )
+    networks = (neural_network.MLPClassifier, neural_network.MLPRegressor)
+    layers: list[Layer] = []
+    if isinstance(estimator, linear_model.LogisticRegression):
+        layers = _logistic(estimator)
+    elif isinstance(estimator, linear_regressors):
+        layers = _line(estimator)
+    elif isinstance(estimator, networks):
+        layers = _network(estimator)
+    if not layers:
+        return None
+    output: Output = "logits" if hasattr(estimator, "predict_proba") else "values"
+    classes, kind = classes_of(estimator), type(estimator).__name__
+    model = from_chain(Chain(tuple(layers)), output=output, classes=classes, kind=kind)
+    card = dataclasses.replace(model.card, features=features_of(estimator))
+    return dataclasses.replace(
+        model, card=card, reference=TableAnswer.from_estimator(estimator).matrix
+    )
+
+
+def predict_method(estimator: Any) -> Any:
+    """Return what gives the probabilities of a classifier, or the predictions of a regressor."""
+    method = getattr(estimator, "predict_proba", None)
+    if method is None and not hasattr(estimator, "predict"):
+        raise InvalidModel(
+            f"A {type(estimator).__name__} predicts nothing. Give a fitted classifier or "
+            "regressor, or a function that returns probabilities."
+        )
+    if method is None:
+        method = Decisions(estimator) if hasattr(estimator, "classes_") else estimator.predict
+    return method
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableAnswer:
+    """What an estimator, trees or a function answer to columns of a table.
+
+    Parameters
+    ----------
+    method
+        From a data frame, a matrix without names, or columns by name if it has ``by_column``, to
+        probabilities or values.
+    columns
+        Names of its inputs, in its order, if it has any.
+    levels
+        By categorical column, the levels in the order of the training data; None where nobody
+        knows them.
+    named
+        Whether it is given data frames.
+    native
+        Whether it reads gaps and categories itself; the levels are then its own.
+    text
+        Whether categories are given as text, gaps included.
+    """
+
+    method: Any
+    columns: tuple[str, ...] = ()
+    levels: Mapping[str, Sequence[Any] | None] = dataclasses.field(default_factory=dict)
+    named: bool = True
+    native: bool = False
+    text: bool = False
+
+    @classmethod
+    def from_estimator(cls, estimator: Any) -> "TableAnswer":
+        """Return what a fitted estimator answers, given the names that it was fitted with."""
+        return cls(predict_method(estimator), features_of(estimator))
+
+    def prepare(self, table: pa.Table) -> dict[str, Any]:
+        """Return the columns as arrays of pandas' types, or Arrow's without pandas."""
+        return frame_columns(table, self.levels, text=self.text)
+
+    def ask(self, columns: Mapping[str, Any]) -> Any:
+        """Return the answer to rows given by such columns."""
+        by_column = getattr(self.method, "by_column", False)
+        return self.method(columns if by_column else as_rows(columns, named=self.named))
+
+    def matrix(self, x: Float[np.ndarray, "n d"]) -> Any:
+        """Return the answer to a plain matrix; most remark on one without their names."""
+        if len(self.columns) != x.shape[1] or not (
+            _frame_class() or hasattr(self.method, "by_column")
+        ):
+            return self.method(x)
+        return self.ask({name: x[:, j] for j, name in enumerate(self.columns)})
+
+
+NO_CATEGORY = "nan"
+"""What is given for a missing category as text, as from ``astype(str)``."""
+
+
+def frame_columns(
+    table: pa.Table, levels: Mapping[str, Sequence[Any] | None], *, text: bool = False
+) -> dict[str, Any]:
+    """Return the columns of a table as arrays of pandas' types, or Arrow's without pandas."""
+    found: dict[str, Any] = {}
+    for name in table.column_names:
+        column = table[name]
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if name in levels and text:
+            values = column.to_pylist()
+            if column.null_count or not pa.types.is_integer(column.type):
+                values = [NO_CATEGORY if v is None else str(v) for v in values]
+            found[name] = np.array(values, dtype=object)
+        elif not installed("pandas"):
+            found[name] = column.combine_chunks()
+        elif name in levels:
+            found[name] = _categorical(column, list(levels[name] or ()))
+        else:
+            series = column.to_pandas()
+            if series.dtype == object:  # imputers look for nan, not for None
+                series = series.where(series.notna(), np.nan)
+            plain = isinstance(series.dtype, np.dtype)
+            found[name] = series.to_numpy() if plain else series.array
+    return found
+
+
+def _categorical(column: Any, levels: list[Any]) -> Any:
+    import pandas
+
+    if levels and isinstance(levels[0], str) and pa.types.is_primitive(column.type):
+        column = column.cast(pa.large_string())  # a file may hold 1 where the model says '1'
+    # What the model does with a level that it does not know is its own business.
+    others = sorted(set(pc.unique(column.drop_null()).to_pylist()) - set(levels))
+    return pandas.Categorical(column.to_pylist(), categories=levels + others)
+
+
+def as_rows(columns: Mapping[str, Any], *, named: bool) -> Any:
+    """Give typed columns the form scikit-learn reads: a data frame, or a matrix without names."""
+    if not named:
+        arrays = [np.asarray(column) for column in columns.values()]
+        text = any(array.dtype.kind not in "biuf" for array in arrays)
+        return np.column_stack([a.astype(object) for a in arrays] if text else arrays)
+    frame = _frame_class()
+    if frame is None:
+        raise InvalidModel(
+            "The model reads named columns, which needs pandas or polars: pip install pandas."
+        )
+    return frame(dict(columns))
+
+
+def _frame_class() -> Any:
+    """Return the data frames of pandas or polars, whichever is installed."""
+    for library in ("pandas", "polars"):
+        if installed(library):
+            return importlib.import_module(library).DataFrame
+    return None
+
+
+def installed(library: str) -> bool:
+    """Tell whether a library can be imported, without importing it."""
+    with contextlib.suppress(ImportError, ValueError):
+        return importlib.util.find_spec(library) is not None
+    return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Decisions:
+    """The decisions of a classifier without probabilities, as probabilities of 0 and 1.
+
+    Of two classes the score is kept, as if it were log odds: a search sees where it leads.
+    """
+
+    estimator: Any
+
+    def __call__(self, x: Any) -> Float[np.ndarray, "n k"]:
+        """Return one row a person, one column a class."""
+        classes = self.estimator.classes_
+        if len(classes) == 2 and hasattr(self.estimator, "decision_function"):
+            score = np.asarray(self.estimator.decision_function(x), dtype=np.float64)
+            return np.column_stack([expit(-score), expit(score)])
+        return (np.asarray(self.estimator.predict(x))[:, None] == classes).astype(np.float64)
+
+
+def looked_through(estimator: Any) -> tuple[Any, float | None]:
+    """Return the estimator that a finished search or a threshold was put around, and the latter.
+
+    It is the probability of class 1 above which that is decided; None where it is one half.
+    """
+    threshold = None
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif type(estimator).__name__ in _THRESHOLDED and is_scikit(estimator):
+            fitted(estimator)
+            threshold = _threshold(estimator) if threshold is None else threshold
+            estimator = estimator.estimator_
+        else:
+            return estimator, threshold
+
+
+_THRESHOLDED = ("TunedThresholdClassifierCV", "FixedThresholdClassifier")
+
+
+def _threshold(estimator: Any) -> float:
+    inner, how = estimator.estimator_, estimator.response_method
+    scores = how == "decision_function" or not hasattr(inner, "predict_proba")
+    if scores and hasattr(inner, "predict_proba"):
+        raise InvalidModel(
+            f"The {type(estimator).__name__} decides by scores, though its model has "
+            "probabilities. Fit it with response_method='predict_proba'."
+        )
+    limit = getattr(estimator, "best_threshold_", None)
+    if limit is None:
+        limit = estimator.threshold
+    if limit == "auto":
+        return 0.5
+    limit = float(expit(limit) if scores else limit)
+    scorer = getattr(estimator, "_curve_scorer", None)
+    label = estimator.pos_label if scorer is None else scorer._get_pos_label()
+    if label is not None and label == estimator.classes_[0]:
+        limit = 1 - limit
+    return float(np.nextafter(limit, 0))  # scikit-learn decides for class 1 at the threshold, too
+
+
+def fitted(estimator: Any) -> None:
+    """Refuse an estimator that has not been fitted."""
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        raise InvalidModel(f"The {type(estimator).__name__} has not been fitted.") from None
+
+
+def classes_of(estimator: Any) -> tuple[Any, ...]:
+    """Return the label values of a classifier, as Python values."""
+    classes = getattr(estimator, "classes_", ())
+    return tuple(classes.tolist() if isinstance(classes, np.ndarray) else classes)
+
+
+def features_of(estimator: Any) -> tuple[str, ...]:
+    """Return the names of the columns an estimator was fitted with, if it had names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None and type(estimator).__module__.startswith("catboost"):
+        names = estimator.feature_names_
+        numbered = names == [str(j) for j in range(len(names))]
+        names = () if numbered else names
+    return tuple(str(name) for name in (() if names is None else names))
+
+
+def width_of(estimator: Any) -> int | None:
+    """Return how many inputs an estimator was fitted with, if it says."""
+    if type(estimator).__module__.startswith("catboost"):
+        return len(estimator.feature_names_)  # what it calls n_features_in_ is lost in a file
+    width = getattr(estimator, "n_features_in_", None)
+    return None if width is None else int(width)
+
+
+def _line(estimator: Any) -> list[Layer]:
+    if np.ndim(estimator.coef_) == 2 and len(estimator.coef_) > 1:
+        raise InvalidModel(
+            f"The {type(estimator).__name__} predicts {len(estimator.coef_)} numbers a person; "
+            "an audit needs one."
+        )
+    return [linear(estimator.coef_, estimator.intercept_)]
+
+
+def _logistic(estimator: Any) -> list[Layer]:
+    # scikit-learn before 1.8 had two more readings of the same coefficients.
+    kind = getattr(estimator, "multi_class", "auto")
+    if len(estimator.classes_) == 2:
+        factor = 2 if kind == "multinomial" else 1  # softmax of (-d, d)
+        return [linear(factor * estimator.coef_, factor * estimator.intercept_)]
+    # One against the rest: probabilities are sigmoids divided by their sum.
+    if kind == "ovr" or (kind != "multinomial" and estimator.solver == "liblinear"):
+        return []
+    return [linear(estimator.coef_, estimator.intercept_)]
+
+
+def _network(estimator: Any) -> list[Layer]:
+    several = not hasattr(estimator, "classes_") or estimator.out_activation_ == "logistic"
+    if several and estimator.n_outputs_ > 1:
+        raise InvalidModel(
+            f"The {type(estimator).__name__} predicts {estimator.n_outputs_} things a person; an "
+            "audit needs one."
+        )
+    if estimator.out_activation_ == "exp":  # the inverse of the log link, for counts
+        return []
+    layers: list[Layer] = []
+    for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True):
+        if layers and estimator.activation in _ACTIVATIONS:
+            layers.append(Layer(_ACTIVATIONS[estimator.activation]))
+        layers.append(linear(weight.T, bias))
+    return layers
+
+
+def is_pipeline(model: Any) -> bool:
+    """Tell whether an object is a scikit-learn pipeline (or an heir of it)."""
+    if not is_scikit(model):
+        return False
+    from sklearn.pipeline import Pipeline
+
+    return isinstance(model, Pipeline)
+
+
+def cut(pipeline: Any) -> tuple[Any, Any]:
+    """Cut a fitted pipeline in front of its last step; without others, the first part is None."""
+    steps = list(pipeline.steps)
+    while is_pipeline(steps[-1][1]):  # a pipeline that ends in a pipeline is one
+        name, inner = steps.pop()
+        steps += [(f"{name}-{step}", part) for step, part in inner.steps]
+    last = steps[-1][1]
+    if last is None or last == "passthrough":
+        raise InvalidModel("The pipeline's last step is no model.")
+    fitted(last)
+    flat = pipeline if len(steps) == len(pipeline.steps) else type(pipeline)(steps)
+    return flat[:-1] if len(steps) > 1 else None, last
+
+
+def dense(out: Any) -> Float[np.ndarray, "n d"]:
+    """Return what a pipeline's steps made as a matrix of numbers."""
+    out = out.toarray() if hasattr(out, "toarray") else out
+    try:
+        return np.asarray(out).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidModel(
+            f"What the pipeline's last step is given cannot be read as numbers ({in_short(error)})."
+        ) from None
+
+
+def unreadable(rows: Any, error: Exception) -> InvalidData:
+    """Say that steps cannot read rows, and which column holds what they cannot."""
+    found, where = re.search(r"convert string to float: (['\"])(.*)\1", str(error)), ""
+    for name in rows.columns if found and hasattr(rows, "columns") else ():
+        if found and found[2] in map(str, rows[name]):
+            where = f" in {name!r}, which it takes for numbers"
+    return InvalidData(f"The pipeline cannot read the data{where}: {in_short(error)}.")
+
+
+def names_out(steps: Any, width: int) -> tuple[str, ...]:
+    """Return the names that a pipeline's steps give to what comes out, or numbers."""
+    with contextlib.suppress(Exception):  # not every transformer can say
+        names = tuple(str(name) for name in steps.get_feature_names_out())
+        if len(names) == width:
+            return names
+    return tuple(f"x{j}" for j in range(width))
+
+
+def inverted(step: Any, x: Any, columns: Sequence[str]) -> dict[str, Any]:
+    """Return what a transformer was given, by column, as far as it can be inverted."""
+    first, *others = [part for _, part in getattr(step, "steps", (("", step),))]
+    for part in reversed(others):
+        x = _inverse(part, x)
+    if hasattr(first, "steps"):
+        return inverted(first, x, columns)
+    if not hasattr(first, "transformers_"):
+        back = _inverse(first, x)
+        fits = back is not None and back.shape[1] == len(columns)
+        return {name: back[:, j] for j, name in enumerate(columns)} if fits else {}
+    found: dict[str, Any] = {}
+    seen = np.array(getattr(first, "feature_names_in_", columns), dtype=object)
+    for name, part, chosen in first.transformers_ if x is not None else ():
+        if part == "drop":
+            continue
+        chosen = [chosen] if isinstance(chosen, str | int) else chosen
+        by_name = not isinstance(chosen, slice) and all(isinstance(c, str) for c in chosen)
+        names = list(chosen if by_name else seen[chosen])
+        found |= inverted(part, x[:, first.output_indices_[name]], names)
+    return found
+
+
+def _inverse(part: Any, x: Any) -> Any:
+    """Return what a transformer was given, or None if it cannot say."""
+    # A filled gap is shown as it was filled.
+    if part in (None, "passthrough") or type(part).__name__ == "SimpleImputer" or x is None:
+        return x
+    try:
+        if type(part).__name__ == "OneHotEncoder" and part.drop_idx_ is not None:
+            x = np.rint(x)  # no level is the one that was dropped
+        elif type(part).__name__ == "OrdinalEncoder":
+            x = np.clip(np.rint(x), 0, [len(levels) - 1 for levels in part.categories_])
+        back = part.inverse_transform(x)
+    except Exception:  # anyone may write a transformer
+        return None
+    return back.toarray() if hasattr(back, "toarray") else np.asarray(back)

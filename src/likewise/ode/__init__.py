@@ -1,1 +1,0 @@
-"""Initial value problems, with no fairness in them."""

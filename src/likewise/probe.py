@@ -1,0 +1,123 @@
+"""Probes: one measurement of every block of people, as sums that add up."""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int
+
+from likewise.audit_data import AuditData
+
+PRIMARY = "primary"
+"""Name of the probe that decides, and whose rows are kept person by person."""
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+@runtime_checkable
+class Stats(Protocol):
+    """Sums over some people: a frozen dataclass of numbers and arrays.
+
+    Sums of two sets of people add up to the sums of both. They travel between processes and into
+    the journal as arrays, field by field; nothing else of them is kept.
+    """
+
+    @property
+    def n(self) -> int:
+        """How many people were measured."""
+        ...
+
+    def __add__(self: S, other: S) -> S:
+        """Return the sums of both."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Subsample:
+    """A seeded random sample of the people that a probe measures instead of everyone.
+
+    Parameters
+    ----------
+    size
+        How many; everyone, if there are fewer.
+    stream
+        Keeps samples for different purposes apart; probes with the same size and stream measure
+        the same people.
+    """
+
+    size: int
+    stream: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive people, the unit in which everything is measured.
+
+    Parameters
+    ----------
+    number
+        Of the block among all.
+    people
+        As they were read.
+    positions
+        Of each person among all people audited; rows that were left out are not counted.
+    """
+
+    number: int
+    people: AuditData
+    positions: Int[np.ndarray, " n"]
+    _known: dict[Hashable, Any] = dataclasses.field(default_factory=dict)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returns; it is called once a block and key, for all probes."""
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+
+@runtime_checkable
+class Probe(Protocol):
+    """One measurement: of everyone as decided, or with one choice made otherwise.
+
+    A probe is fixed before the people are measured, can be pickled, and measures every block by
+    itself. ``subsample`` is `None` for everyone.
+    """
+
+    @property
+    def name(self) -> str:
+        """By which its sums are found; the same probe has the same name in a resumed audit."""
+        ...
+
+    @property
+    def subsample(self) -> Subsample | None:
+        """Whom it measures."""
+        ...
+
+    @property
+    def common(self) -> Mapping[str, Any]:
+        """Objects that sums refer to and that are not written with them."""
+        ...
+
+    def measure(self, model: Any, block: Block) -> "Measured | None":
+        """Measure the people of a block; nothing if none of them is concerned."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Measured:
+    """What a probe found in a block.
+
+    Parameters
+    ----------
+    stats
+        The sums.
+    rows
+        One row a person, kept for the primary probe alone.
+    """
+
+    stats: Any
+    rows: pa.Table | None = None

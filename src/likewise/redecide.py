@@ -1,0 +1,94 @@
+"""Another limit on the same evidence: what a record says about it, without model or data."""
+
+import math
+
+from likewise.errors import InvalidSettings
+from likewise.record import MatchedPairsRecord, RateComparison, Record
+from likewise.stats.multiplicity import holm_adjusted
+
+
+def at_limit(record: Record, delta: float) -> Record:
+    """Return the record as it would be at another limit on the ratio.
+
+    Comparisons are decided by the same intervals, which do not depend on the limit, and by the
+    p-values that the record holds (those at the next larger limit, which are no smaller), adjusted
+    anew. Tests of perturbations are decided by the two bounds of the record.
+    """
+    from likewise.report.text import sentence
+
+    if not 1 <= delta < math.inf:
+        raise InvalidSettings(f"The limit on a ratio is at least 1 (--delta, got {delta:g}).")
+    if record.verdict == "invalid":
+        return record
+    if record.matched_pairs is not None:
+        part = _pairs(record.matched_pairs, delta)
+        verdicts = {row.verdict for row in part.comparisons}
+        verdict = "inconclusive"
+        if "evidence" in verdicts:
+            verdict = "evidence"
+        elif verdicts == {"within_tolerance"}:
+            verdict = "within_tolerance"
+        reason = part.leading.reason if verdict == "inconclusive" else ""
+        update = {"matched_pairs": part, "verdict": verdict, "reason": reason}
+    else:
+        curve, test = record.delta_curve, record.deciding
+        if curve is None or test is None:
+            raise InvalidSettings("The record does not hold what another limit needs. Audit again.")
+        above = delta < curve.evidence_below and not test.held_back
+        within = delta >= curve.within_from and not record.paper
+        verdict = "evidence" if above else "within_tolerance" if within else "inconclusive"
+        tests = {
+            **record.tests,
+            test.test: test.model_copy(
+                update={"delta": delta, "outcome": verdict, "rejected": above}
+            ),
+        }
+        update = {"tests": tests, "verdict": verdict}
+    settings = record.settings.changed(delta=delta, cap=max(record.settings.cap, 2 * delta))
+    changed = record.model_copy(
+        update={
+            **update,
+            "delta": delta,
+            "settings": settings,
+            "settings_hash": settings.hash,
+            "notes": (
+                *record.notes,
+                f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}.",
+            ),
+        }
+    )
+    return changed.model_copy(update={"sentence": sentence(changed)})
+
+
+def _pairs(part: MatchedPairsRecord, delta: float) -> MatchedPairsRecord:
+    p_values = {k: _p_value(row, delta) for k, row in enumerate(part.comparisons)}
+    adjusted = holm_adjusted(p_values)
+    rows = tuple(
+        _row(row, delta, p_values[k], adjusted[k], part.alpha)
+        for k, row in enumerate(part.comparisons)
+    )
+    return part.model_copy(update={"comparisons": rows, "delta": delta})
+
+
+def _p_value(row: RateComparison, delta: float) -> float:
+    return next((p for limit, p in row.p_by_limit if limit >= delta - 1e-12), 1.0)
+
+
+def _row(
+    row: RateComparison, delta: float, p_value: float, adjusted: float, alpha: float
+) -> RateComparison:
+    """Decide one comparison again."""
+    low, high = row.interval
+    undecided = row.reason not in ("", "too_few", "holm", "events", "matching")
+    if row.measure == "prediction" or undecided or math.isnan(low):
+        return row
+    if low > delta or high < 1 / delta:
+        sure = adjusted <= alpha
+        verdict, reason = ("evidence", "") if sure else ("inconclusive", "holm")
+    elif 1 / delta <= low and high <= delta:
+        enough = not row.events < 10
+        verdict, reason = ("within_tolerance", "") if enough else ("inconclusive", "events")
+    else:
+        verdict, reason = "inconclusive", "too_few"
+    update = {"verdict": verdict, "reason": reason, "p_value": p_value, "p_adjusted": adjusted}
+    return row.model_copy(update={**update, "people_needed": None})

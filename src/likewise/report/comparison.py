@@ -1,0 +1,114 @@
+"""Models compared, as text and as a page: differences on the same people, and every ratio."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from likewise.record import RateComparison
+from likewise.report.escaping import cut, for_terminal
+from likewise.report.formats import (
+    Names,
+    interval,
+    level,
+    limit,
+    number,
+    p_value,
+    percent,
+    points,
+    wrap,
+)
+from likewise.report.html import ratio_plot, render, render_part
+from likewise.report.terminal import layout
+from likewise.report.text import arrows, comparison_line, limits, result, sentence
+
+MOST_ROWS = 40
+
+# What `likewise.compare` returns is known here by its fields alone: it stands above reports.
+
+
+def comparison_text(comparison: Any, width: int = 80) -> str:
+    """Return a comparison of models as text: what is shown first, then every ratio."""
+    lines = ["MODELS COMPARED", ""]
+    for said in claims(comparison):
+        lines += wrap(said, "  ", width)
+    rows = []
+    for what, several in _by_comparison(comparison):
+        rows.append([what, "", "", "", ""])
+        for name, row in several:
+            line = comparison_line(comparison.records[name], row, f"  {cut(name, 24)}")
+            rates, said = " → ".join(line.facts), result(comparison.records[name], row.verdict)
+            rows.append([line.label, rates, number(line.value), interval(line.ends), said])
+    head = ["", "own → other", "ratio", f"{level(comparison.alpha)} CI", "result"]
+    lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1, drop=(1,)), ""]
+    for name, record in comparison.records.items():
+        lines += wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
+    return for_terminal("\n".join(lines))
+
+
+def claims(comparison: Any) -> Iterator[str]:
+    """Yield what is shown about each model beside the first, one sentence each."""
+    for pair in comparison.pairs:
+        first, second = cut(pair.first, 24), cut(pair.second, 24)
+        names = Names.from_record(comparison.records[pair.first])
+        for one in pair.deviations:
+            about = arrows(one, names)
+            said = {
+                "lower": f"{second} differs less than {first} for {about}",
+                "higher": f"{second} differs more than {first} for {about}",
+            }.get(one.claim(pair.alpha), f"No difference shown for {about}")
+            change = f"|log ratio| {number(one.first)} → {number(one.second)}"
+            yield f"{said}: {change} ({_sure(one, pair.alpha, number)})."
+        for one in pair.performance:
+            write, gap = (percent, points) if one.what == "error rate" else (number, number)
+            said = {
+                "lower": f"{second} has a lower {one.what} than {first}",
+                "higher": f"{second} has a higher {one.what} than {first}",
+            }.get(one.claim(pair.alpha), f"No difference shown in {one.what}")
+            change = f"{write(one.first)} → {write(one.second)}"
+            yield f"{said}: {change} ({_sure(one, pair.alpha, gap)})."
+
+
+def _sure(one: Any, alpha: float, write: Callable[[float], str]) -> str:
+    low, high = map(write, one.interval)
+    p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
+    return f"difference {write(one.value)}, {level(alpha)} CI {low} to {high}, p {p_value(p)}"
+
+
+def _by_comparison(comparison: Any) -> list[tuple[str, list[tuple[str, RateComparison]]]]:
+    """Return every comparison of groups, and its result under each model."""
+    found: dict[str, list[tuple[str, RateComparison]]] = {}
+    for name, record in comparison.records.items():
+        names = Names.from_record(record)
+        for row in () if record.matched_pairs is None else record.matched_pairs.comparisons:
+            what = f"{names.column(row.attribute)}: {arrows(row, names)}"
+            found.setdefault(what, []).append((name, row))
+    return list(found.items())
+
+
+def comparison_page(comparison: Any) -> str:
+    """Return a comparison of models as the text of one HTML file."""
+    values = _values(comparison)
+    return render("compare.html.j2", comparison=comparison, sentence=sentence, **values)
+
+
+def comparison_card(comparison: Any) -> str:
+    """Return what a notebook shows of a comparison."""
+    values = _values(comparison)
+    said = " ".join(values.pop("claims"))
+    title = "Models compared"
+    return render_part(
+        "card.html.j2", verdict="", title=title, about="", said=said, controls=None, **values
+    )
+
+
+def _values(comparison: Any) -> dict[str, Any]:
+    """Return what the templates are filled with: the claims, and every ratio on one axis."""
+    records = comparison.records
+    sections = [
+        (what, "", [comparison_line(records[name], row, cut(name, 40)) for name, row in several])
+        for what, several in _by_comparison(comparison)[:MOST_ROWS]
+    ]
+    first = next(iter(records.values()))
+    plot = ratio_plot(first, sections, "Every comparison by model", "Model")
+    band = " to ".join(map(limit, limits(first.matched_pairs)))
+    return {"claims": list(claims(comparison)), "forest": plot, "band": band, "steps": ()}

@@ -1,0 +1,209 @@
+"""File formats of a result: JSON, CSV of groups, Markdown, JUnit XML, and the JSON Schema."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from likewise.errors import InvalidSettings
+from likewise.files import write_whole
+from likewise.record import Record
+from likewise.report.comparators import to_comparators
+from likewise.report.escaping import for_csv, for_markdown, for_xml
+from likewise.report.formats import Names, interval, level, limit, number, p_value
+from likewise.report.html import to_html
+from likewise.report.terminal import summary
+from likewise.report.text import (
+    effect,
+    estimates,
+    exploratory,
+    headline,
+    next_steps,
+    quantities,
+    result,
+    sentence,
+    step_words,
+)
+
+SIGNS = {"evidence": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡", "invalid": "⚠️"}
+MOST_ROWS = 40
+COLUMNS = (
+    *("attribute", "group", "other", "measure", "outcome", "people", "own", "swapped"),
+    *("difference", "ratio", "lower", "upper", "p_adjusted", "result"),
+    *("selection_rate", "impact_ratio", "error_rate", "settings_hash"),
+)
+
+
+def write_outputs(record: Record, outputs: Mapping[str, str | Path | None]) -> None:
+    """Write the record in every form that was asked for: by format, the file's name.
+
+    Formats are ``html``, ``json``, ``csv`` (one line a group), ``comparators`` (people beside
+    comparable people), ``markdown`` and ``junit``.
+    """
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        if name not in WRITERS:
+            raise InvalidSettings(f"There is no format {name!r} (there are: {', '.join(WRITERS)}).")
+        # A lone surrogate in a column name has no place in a file.
+        write_whole(Path(path), WRITERS[name](record).encode("utf-8", errors="replace"))
+
+
+KINDS = {
+    ".json": "json",
+    ".html": "html",
+    ".md": "markdown",
+    ".csv": "csv",
+    ".xml": "junit",
+    ".parquet": "rows",
+}
+"""What is written to a file, by the end of its name."""
+
+
+def kind_of(path: str | Path, *, rows: bool = True) -> str:
+    """Return what a file's name asks for: by its end, or ``comparators.csv``.
+
+    ``rows`` is whether there are people's rows to write (Parquet).
+    """
+    known = {end: kind for end, kind in KINDS.items() if rows or kind != "rows"}
+    kind = known.get(Path(path).suffix.lower())
+    if kind is None:
+        raise InvalidSettings(
+            f"What is to be written to {str(path)!r}? Its name must end in {', '.join(known)}."
+        )
+    return "comparators" if Path(path).name.lower() == "comparators.csv" else kind
+
+
+def to_csv(record: Record) -> str:
+    """Return every comparison or group as comma-separated values, safe to open in a spreadsheet.
+
+    Numbers stand in full, unknown ones are empty. The last column names the settings, so that a
+    table on its own can be traced to its audit.
+    """
+    text = io.StringIO()
+    # Quoted text keeps its commas; numbers stay numbers.
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(COLUMNS)
+    for row in _rows(record):
+        known = {**row, "settings_hash": record.settings_hash}
+        writer.writerow([for_csv(known.get(name, "")) for name in COLUMNS])
+    return text.getvalue()
+
+
+def _rows(record: Record) -> Iterator[dict[str, Any]]:
+    raw = {(m.attribute, m.group, m.name): m.value for m in record.measures}
+
+    def measures(attribute: str, group: str) -> dict[str, float]:
+        names = ("selection_rate", "impact_ratio", "error_rate")
+        found = ((name, raw.get((attribute, group, name))) for name in names)
+        return {name: value for name, value in found if value is not None}
+
+    if record.matched_pairs is None:
+        for g in record.groups:
+            yield {
+                **g.model_dump(include={"attribute", "group", "lower", "upper", "p_adjusted"}),
+                "measure": record.decided_by.test if record.decided_by is not None else "",
+                "people": g.n,
+                "ratio": g.estimate,
+                "result": "evidence" if g.rejected else "",
+                **measures(g.attribute, g.group),
+            }
+        return
+    for row in record.matched_pairs.comparisons:
+        _, _, (lower, upper) = effect(row)
+        yield {
+            **{name: getattr(row, name) for name in COLUMNS if hasattr(row, name)},
+            "lower": lower,
+            "upper": upper,
+            "result": result(record, row.verdict),
+            **measures(row.attribute, row.group),
+        }
+
+
+def to_markdown(record: Record) -> str:
+    """Return a comment on a pull request; names from the data are shown as they are."""
+    names = Names.from_record(record)
+    verdict, by, about = headline(record)
+    title = f"{verdict} {by}".strip() + (f": {about}" if about else "")
+    lines = [
+        f"### {SIGNS[record.verdict]} {for_markdown(title)}",
+        "",
+        for_markdown(sentence(record)),
+    ]
+    lines += ["", *(f"- Next: {for_markdown(step_words(step))}" for step in next_steps(record)[:2])]
+    lines += [f"- Exploratory: {for_markdown(note)}" for note in [exploratory(record)] if note]
+    lines += ["", "<details><summary>All comparisons</summary>", ""]
+    first, second, quantity = quantities(record)
+    head = f"| {first} | {second} | {quantity} | {level(record.alpha)} CI | result |"
+    lines += [f"| compared {head}", "|---|--:|--:|--:|--:|---|"]
+    cells = []
+    for line in estimates(record):
+        title = f"{names.column(line.attribute)}: " * bool(line.attribute)
+        label = for_markdown(f"{title}{line.label}")
+        cells.append((label, *line.facts, number(line.value), interval(line.ends), line.words))
+    lines += [f"| {' | '.join(row)} |" for row in cells[:MOST_ROWS]]
+    lines += [f"\nand {len(cells) - MOST_ROWS} more"] * (len(cells) > MOST_ROWS)
+    lines += ["", "</details>"]
+    lines += [f"\n**Warning:** {for_markdown(warning)}" for warning in record.warnings]
+    model = for_markdown(record.model.name or record.model.kind)
+    lines += [
+        "",
+        f"<sub>{model}, {record.data.n:,} people, limit {limit(record.delta)}, α = "
+        f"{record.alpha:g}, settings `{record.settings_hash[:12]}`, likewise "
+        f"{for_markdown(record.likewise_version)}</sub>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_junit(record: Record) -> str:
+    """Return JUnit XML: evidence fails, inconclusive is skipped, an invalid result is an error."""
+    suite = ElementTree.Element("testsuite", name="likewise", timestamp=record.created[:19])
+    _case(suite, "likewise", "verdict", record.verdict, sentence(record))
+    for line in estimates(record):
+        if line.attribute:
+            said = f"{number(line.value)} ({interval(line.ends)}), p {p_value(line.p_value)}"
+            outcome = line.verdict if record.verdict != "invalid" else "invalid"
+            _case(suite, f"likewise.{line.attribute}", line.label, outcome, said)
+    cases = suite.findall("testcase")
+    for name, mark in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(name, str(sum(case.find(mark) is not None for case in cases)))
+    suite.set("tests", str(len(cases)))
+    suite.set("time", f"{record.seconds.get('total', 0.0):.3f}")
+    ElementTree.SubElement(suite, "system-out").text = for_xml(summary(record))
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    text = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _case(suite: ElementTree.Element, place: str, name: str, outcome: str, said: str) -> None:
+    case = ElementTree.SubElement(
+        suite, "testcase", classname=for_xml(place), name=for_xml(name), time="0"
+    )
+    mark = {"evidence": "failure", "inconclusive": "skipped", "invalid": "error"}.get(outcome)
+    if mark is not None:
+        ElementTree.SubElement(case, mark, message=for_xml(said), type=outcome)
+
+
+def result_schema() -> str:
+    """Return the JSON Schema of the result file, as text."""
+    schema = Record.model_json_schema(mode="serialization")
+    described = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Result of an audit by likewise",
+    }
+    return json.dumps(schema | described, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+WRITERS: dict[str, Callable[[Record], str]] = {
+    "html": to_html,
+    "json": Record.to_json,
+    "csv": to_csv,
+    "markdown": to_markdown,
+    "junit": to_junit,
+    "comparators": to_comparators,
+}

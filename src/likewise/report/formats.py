@@ -1,0 +1,177 @@
+"""Number formats and display names: every number and name as all outputs write it."""
+
+import dataclasses
+import math
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from likewise.record import Record
+from likewise.report.escaping import cut
+
+NOT_KNOWN = "—"
+LONGEST_NAME = 40
+"""Characters of a name or value that are shown; the rest is cut."""
+
+_WORDS_WITHOUT_A_SUBJECT = {"yes", "no", "true", "false", "none", "missing", "unknown", "other"}
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number to three significant digits, with separators and a minus sign.
+
+    Examples
+    --------
+    >>> number(2.2136), number(0.5), number(-12345.6), number(1e-7)
+    ('2.21', '0.500', '−12,346', '1.00e−7')
+    """
+    if math.isnan(value):
+        return NOT_KNOWN
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if value and (size >= 1e9 or size < 1e-4):
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa}e{int(power)}".replace("-", "−")
+    whole = math.floor(math.log10(size)) + 1 if size else 1
+    # Rounding may add a digit in front: 9.996 is 10.0.
+    if size and round(size, max(digits - whole, 0)) >= 10**whole:
+        whole += 1
+    return f"{value:,.{max(digits - whole, 0)}f}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, to three significant digits, with at most two decimals."""
+    if not math.isfinite(share):
+        return number(share)
+    value = 100 * share
+    decimals = 0 if abs(value) >= 99.95 or value == 0 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:.{decimals}f} %".replace("-", "−")
+
+
+def points(difference: float) -> str:
+    """Return a difference of shares in percentage points."""
+    if not math.isfinite(difference):
+        return number(difference)
+    return f"{100 * difference:.1f} points".replace("-", "−")
+
+
+def level(alpha: float) -> str:
+    """Return the confidence level that belongs to ``alpha``: ``95 %``."""
+    return f"{100 * (1 - alpha):.4g} %"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value to two significant digits; below one in ten thousand only that is said."""
+    if math.isnan(value):
+        return NOT_KNOWN
+    return "<0.0001" if value < 1e-4 else f"{value:.2g}" if value < 0.995 else "1.0"
+
+
+def interval(ends: tuple[float, float], between: str = " – ") -> str:
+    """Return the two ends of an interval."""
+    return f"{number(ends[0])}{between}{number(ends[1])}"
+
+
+def limit(delta: float) -> str:
+    """Return a limit as it was given, or its inverse: ``1.25``, ``0.8``."""
+    return f"{delta:.4g}".replace("-", "−")
+
+
+def sentence_case(text: str) -> str:
+    """Return text with a capital first letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def capital(text: str) -> str:
+    """Return a sentence with a capital letter, unless a group's name stands first."""
+    return text if "→" in text.split(".")[0][:80] else text[:1].upper() + text[1:]
+
+
+def listed(names: Sequence[str], *, most: int = 0, last: str = "and") -> str:
+    """Return names as a sentence lists them; beyond ``most`` they are counted."""
+    names = list(names)
+    if most and len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def wrap(text: str, indent: str = "", width: int = 80, hanging: str | None = None) -> list[str]:
+    """Break text at the width of the page; ``hanging`` indents what follows the first line."""
+    # A number keeps its per cent sign; only spaces are broken at.
+    kept = text.strip().replace(" %", "\u00a0%")
+    after = indent if hanging is None else hanging
+    wrapper = textwrap.TextWrapper(width, indent, after, break_on_hyphens=False)
+    return [line.replace("\u00a0%", " %") for line in wrapper.wrap(kept)]
+
+
+def shown(value: Any, most: int = LONGEST_NAME) -> str:
+    """Return a person's value as text of a card or table."""
+    if value is None:
+        return "missing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.5g}".replace("-", "−")
+    return cut(
+        f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value), most
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """Display names of columns, groups and decisions.
+
+    A value that says nothing without its column (yes, 0, 25–45) is written with it.
+
+    Parameters
+    ----------
+    labels
+        Display names from the settings: by column, or by ``column = value``.
+    label
+        The column of the true outcome, of which decisions are values.
+    """
+
+    labels: Mapping[str, str]
+    label: str = ""
+
+    @classmethod
+    def from_record(cls, record: Record) -> "Names":
+        """Return the names that a record's settings give."""
+        return cls(record.settings.labels, record.data.label)
+
+    def column(self, name: str) -> str:
+        """Return the name of a column."""
+        return cut(self.labels.get(name, name), LONGEST_NAME)
+
+    def columns(self, names: Sequence[str], most: int = 0, last: str = "and") -> str:
+        """Return names of columns as a sentence lists them."""
+        return listed([self.column(name) for name in names], most=most, last=last)
+
+    def group(self, attribute: str, value: str) -> str:
+        """Return the name of a group, for a table: ``Female``, ``black = yes``."""
+        given = self.labels.get(f"{attribute} = {value}")
+        if given is not None:
+            return cut(given, LONGEST_NAME)
+        return cut(
+            f"{self.column(attribute)} = {value}" if _needs_column(value) else value, LONGEST_NAME
+        )
+
+    def people(self, attribute: str, value: str) -> str:
+        """Return the name of a group, for a sentence: ``Female``, ``people with black = yes``."""
+        given = f"{attribute} = {value}" in self.labels
+        with_column = not given and _needs_column(value)
+        return f"{'people with ' * with_column}{self.group(attribute, value)}"
+
+    def decision(self, value: str) -> str:
+        """Return the name of a decision in quotes: ``'>50K'``, ``'deny = no'``."""
+        given = self.labels.get(f"{self.label} = {value}")
+        if given is None and self.label and _needs_column(value):
+            given = f"{self.column(self.label)} = {value}"
+        return f"'{cut(given or value, LONGEST_NAME)}'"
+
+
+def _needs_column(value: str) -> bool:
+    word = value.strip().lower()
+    bare = len(word) < 2 or not re.search(r"[^\W\d_]", word)
+    return bare or word in _WORDS_WITHOUT_A_SUBJECT

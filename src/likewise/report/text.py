@@ -1,0 +1,635 @@
+"""The verdict in words: headline, sentence, next steps, method and limits.
+
+Every output takes its words from here, so that a claim reads the same everywhere.
+"""
+
+import dataclasses
+import math
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from likewise.record import (
+    ColumnBalance,
+    ControlRecord,
+    MatchedPairsRecord,
+    Measure,
+    PerturbedPerson,
+    RateComparison,
+    Record,
+    ShownMeasure,
+    TestRecord,
+)
+from likewise.report.escaping import cut
+from likewise.report.formats import Names, interval, level, limit, listed, number, p_value, percent
+
+HEADLINES = {
+    "evidence": "Evidence of unfairness",
+    "within_tolerance": "Within tolerance",
+    "inconclusive": "Inconclusive",
+    "invalid": "Invalid",
+}
+TESTS = {
+    "loss_ratio": ("loss ratio", "raises the loss {}-fold on average"),
+    "error_rate_ratio": ("error-rate ratio", "raises the error rate {}-fold"),
+    "mean_loss_ratio": ("ratio of mean losses", "raises the mean loss {}-fold"),
+}
+METHODS = {
+    "flow": "gradient flow",
+    "gradient_flow": "gradient flow",
+    "reach": "search of the plausible region",
+    "flip": "changed attribute",
+}
+MEASURES = {
+    "decision": "rate",
+    "score": "mean probability",
+    "prediction": "mean prediction",
+    "error": "error rate",
+    "loss": "mean loss",
+}
+GROUP_MEASURES = {
+    "selection_rate": "Selection rate",
+    "impact_ratio": "Impact ratio",
+    "error_rate": "Error rate",
+    "false_positive_rate": "False positive rate",
+    "false_negative_rate": "False negative rate",
+    "true_positive_rate": "True positive rate",
+}
+DIAGNOSTICS = {
+    "mean_fair_distance": "Mean fair distance",
+    "free_only": "Loss ratio along free directions only (λ → ∞)",
+    "theorem_a1_bound": "Theorem A.1: bound on the effect of the metric's error, of use if small",
+}
+LIMITS = (
+    "Association, not cause: it does not say why, nor that anyone intended it.",
+    "Averages over a group: single people can be treated differently in both directions.",
+    "Other columns that may matter ask another question, and can give another answer.",
+    "It covers these attributes, people like these, and this model. It is no legal opinion.",
+)
+LONGEST_IN_TABLES = 28
+"""Characters of a group's name where two stand side by side."""
+NOT_FAIR = "This does not show that the model is fair."
+LARGER_SAMPLE = "Use a larger reference sample (--pool), or fewer columns that may matter."
+UNITS = ("prediction", "loss")
+"""Measures that are no shares."""
+
+Ends = tuple[float, float]
+Step = tuple[str, str]
+"""What to do next, and the command for it, if there is one."""
+
+
+def test_name(name: str) -> str:
+    """Return what a test is called."""
+    return TESTS.get(name, (name.replace("_", " "), ""))[0]
+
+
+def result(record: Record, verdict: str) -> str:
+    """Return the result of one comparison in words; nothing counts in an invalid record."""
+    return (verdict if record.verdict != "invalid" else "invalid").replace("_", " ")
+
+
+def arrows(row: Any, names: Names) -> str:
+    """Return the direction of whatever has an attribute, a group and another: ``A → B``."""
+    ends = (names.group(row.attribute, value) for value in (row.group, row.other))
+    return " → ".join(cut(end, LONGEST_IN_TABLES) for end in ends)
+
+
+def compared(row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
+    """Return the direction, with the decision whose rates are compared if it is not always one."""
+    one = len({other.outcome for other in part.comparisons}) == 1
+    return arrows(row, names) if one else f"{names.decision(row.outcome)}: {arrows(row, names)}"
+
+
+def rate(value: float, measure: str) -> str:
+    """Return a rate in per cent, a mean prediction or loss in its units."""
+    if measure in UNITS or math.isnan(value):
+        return number(value)
+    # A rate corrected for what matching leaves may lie beyond its range.
+    return percent(min(max(value, 0.0), 1.0))
+
+
+def effect(row: RateComparison) -> tuple[str, float, Ends]:
+    """Return what the verdict is read from: the ratio of rates, or the difference of means."""
+    if row.measure == "prediction":
+        return "difference", row.difference, row.difference_interval
+    return "ratio", row.ratio, row.interval
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One estimate as every output shows it: a comparison, a test, or a group.
+
+    ``facts`` are what stands before it: the two rates, or people and p-value. ``verdict`` is empty
+    where nothing is decided.
+    """
+
+    attribute: str
+    label: str
+    facts: tuple[str, str]
+    value: float
+    ends: Ends
+    p_value: float
+    verdict: str
+    words: str
+    note: str = ""
+
+
+def estimates(record: Record) -> list[Line]:
+    """Return every comparison, or test and group, the deciding one first."""
+    names, part = Names.from_record(record), record.matched_pairs
+    if part is not None:
+        return [comparison_line(record, r, compared(r, part, names)) for r in part.comparisons]
+    found, decided = [], ""
+    for t in sorted(record.tests.values(), key=lambda test: test is not record.deciding):
+        words = result(record, t.outcome) if t is record.deciding else "secondary"
+        ends = max(t.interval[0], 0.0), t.interval[1]
+        facts = f"{t.n:,}", p_value(t.p_value)
+        note = f"lower bound {number(max(t.lower_bound, 0.0))}"
+        decided = t.outcome if words not in ("secondary", "invalid") else ""
+        name, p = test_name(t.test), t.p_value
+        found.append(Line("", name, facts, t.estimate, ends, p, decided, words, note))
+    for g in record.groups:
+        words = "evidence" * g.rejected or "few people" * g.small
+        decided = "evidence" * g.rejected or "inconclusive" * g.small
+        decided = decided if record.verdict != "invalid" else ""
+        facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
+        ends, p = (g.lower, g.upper), g.p_adjusted
+        found.append(Line(g.attribute, label, facts, g.estimate, ends, p, decided, words))
+    return found
+
+
+def comparison_line(record: Record, row: RateComparison, label: str) -> Line:
+    """Return one comparison as every output shows it."""
+    facts = rate(row.own, row.measure), rate(row.swapped, row.measure)
+    _, value, ends = effect(row)
+    words = result(record, row.verdict) + " (mirror)" * (row.mirror and row.verdict == "evidence")
+    verdict = row.verdict if record.verdict != "invalid" else ""
+    return Line(row.attribute, label, facts, value, ends, row.p_adjusted, verdict, words)
+
+
+def quantities(record: Record) -> tuple[str, str, str]:
+    """Return what the facts of every estimate are, and what is estimated."""
+    part = record.matched_pairs
+    if part is None:
+        return "people", "p", "ratio"
+    return "own", "other", "difference" if part.measure == "prediction" else "ratio"
+
+
+def limits(part: MatchedPairsRecord) -> Ends:
+    """Return between which values a comparison is within tolerance."""
+    if part.measure == "prediction":
+        return -part.limit, part.limit
+    return 1 / part.delta, part.delta
+
+
+def leading(record: Record) -> RateComparison | None:
+    """Return the comparison that decided: of the record's verdict, the largest deviation."""
+    part = record.matched_pairs
+    if part is None:
+        return None
+    rows = tuple(row for row in part.comparisons if row.verdict == record.verdict)
+    return part.model_copy(update={"comparisons": rows or part.comparisons}).leading
+
+
+def attributes(record: Record) -> list[str]:
+    """Return the attributes that the verdict is about; with evidence, those it was found by."""
+    if record.matched_pairs is None:
+        learned = record.metric is not None and record.metric.learned
+        return list(record.data.protected) if learned or record.method == "flip" else []
+    rows = record.matched_pairs.comparisons
+    wanted = ("evidence",) if record.verdict == "evidence" else tuple(HEADLINES)
+    return list(dict.fromkeys(row.attribute for row in rows if row.verdict in wanted))
+
+
+def headline(record: Record) -> tuple[str, str, str]:
+    """Return the verdict, by which attributes, and what it says about whom."""
+    names = Names.from_record(record)
+    decided = record.matched_pairs is not None and record.verdict != "invalid"
+    by = f"by {names.columns(attributes(record), most=2)}" if decided else ""
+    about = _who(record, names) if record.verdict == "evidence" else ""
+    return HEADLINES[record.verdict], by, about
+
+
+def _who(record: Record, names: Names) -> str:
+    """Name who is disadvantaged, then compared with whom."""
+    part, row = record.matched_pairs, leading(record)
+    if part is None or row is None:
+        return _sensitive(record, names)
+    here, there = (names.people(row.attribute, value) for value in (row.group, row.other))
+    worse = disadvantaged(row)
+    if row.measure == "prediction":
+        way = "lower" if row.difference > 0 else "higher"
+        return f"predictions for {here} are {way} than for comparable {there}"
+    if worse is None:
+        less = "less" if row.difference > 0 else "more"
+        return f"{here} get {names.decision(row.outcome)} {less} often than comparable {there}"
+    back = (row.attribute, row.other, row.group, row.outcome, "evidence")
+    mirrored = (
+        disadvantaged(r)
+        for r in part.comparisons
+        if (r.attribute, r.group, r.other, r.outcome, r.verdict) == back
+    )
+    if worse and any(mirrored):
+        return f"{here} and {there} would each do better with the other's columns"
+    better, worse_off = (there, here) if worse else (here, there)
+    return f"the model favours {better} over comparable {worse_off}"
+
+
+def disadvantaged(row: RateComparison) -> bool | None:
+    """Tell whether the group would do better with the other's columns.
+
+    None if no favourable decision is named.
+    """
+    gain = row.favourable_swapped - row.favourable_own
+    return None if math.isnan(gain) else gain > 0
+
+
+def _sensitive(record: Record, names: Names) -> str:
+    by = names.columns(attributes(record), most=3)
+    return f"sensitive to {by}" if by else "sensitive along the metric's free directions"
+
+
+def sentence(record: Record) -> str:
+    """Return the verdict in one to four sentences: rates first, then the ratio, then the limit."""
+    return ": ".join(part for part in claim(record) if part)
+
+
+def claim(record: Record) -> tuple[str, str]:
+    """Return the sentence in two parts: the verdict (or nothing), and what it rests on."""
+    names, part, row = Names.from_record(record), record.matched_pairs, leading(record)
+    if record.verdict == "invalid":
+        # A cause is written "what is wrong; how to fix it".
+        cause, _, fix = (record.causes or ("a check failed",))[0].partition("; ")
+        action = f" Fix: {fix.rstrip('.')}." if fix else ""
+        return "", f"Do not use this result: {cause.rstrip('.')}.{action}"
+    if part is None or row is None:
+        return _of_perturbation(record, names)
+    reads = "".join(f" {said}" for said in attributes_read(part, names))
+    if record.verdict == "evidence":
+        found, said = _evidence(row, part, names)
+        return found, said + reads
+    if record.verdict == "inconclusive":
+        return "Inconclusive", _why(row, part, names) + reads
+    _, value, ends = effect(row)
+    by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
+    share = row.changed_up + row.changed_down
+    who = names.people(row.attribute, row.group)
+    changed = f" {percent(share)} of {who} would get another decision." * (share == share)
+    largest = f"{arrows(row, names)}, {number(value)} (CI {interval(ends, '–')})"
+    said = f"No difference above {bound} on average, by {by}. Largest: {largest}.{changed} "
+    return "", said + NOT_FAIR + reads
+
+
+def attributes_read(part: MatchedPairsRecord, names: Names) -> Iterator[str]:
+    """Say which protected columns the model reads, and what flipping each alone does."""
+    for use in part.reads:
+        share = (
+            f"{percent(use.changed)} of decisions ({percent(use.lower)} to {percent(use.upper)})"
+        )
+        changes = f": changing it alone changes {share}" if use.n else ""
+        yield f"The model reads {names.column(use.attribute)}{changes}."
+
+
+def _evidence(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tuple[str, str]:
+    here, there = (names.people(row.attribute, value) for value in (row.group, row.other))
+    columns = f"the {len(part.remaining)} remaining columns"
+    if len(part.remaining) <= 3:
+        columns = f"the {names.columns(part.remaining) or 'attribute'}"
+    own, other = (rate(value, row.measure) for value in (row.own, row.swapped))
+    got = {
+        "decision": f"get {names.decision(row.outcome)} {own} of the time",
+        "score": f"have a mean probability of {names.decision(row.outcome)} of {own}",
+    }.get(row.measure, f"have a {MEASURES.get(row.measure, row.measure)} of {own}")
+    name, value, ends = effect(row)
+    ratio = f"{name.capitalize()} {number(value)} ({level(part.alpha)} CI {interval(ends, '–')})"
+    low, high = limits(part)
+    below = value < (0 if name == "difference" else 1)
+    said = f"{here[:1].upper()}{here[1:]} {got}; with {columns} of comparable {there}, {other}. "
+    said += f"{ratio}; limit {limit(low if below else high)}."
+    if disadvantaged(row) is None and name == "ratio":
+        said += " This does not say who benefits; add --favourable."
+    if row.measure in ("error", "loss"):
+        return f"Less accurate for {here}", said
+    return f"Evidence of unfairness by {names.column(row.attribute)}", said
+
+
+def _why(row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
+    """Say why a comparison decides nothing, and what would settle it."""
+    name, value, ends = effect(row)
+    here, there = (names.people(row.attribute, one) for one in (row.group, row.other))
+    attribute, several = names.column(row.attribute), len(part.comparisons)
+    found = f"{arrows(row, names)} {number(value)}, {level(part.alpha)} CI {interval(ends, '–')}"
+    people = number(math.nan if row.people_needed is None else row.people_needed, 2)
+    of = f"of {names.group(row.attribute, row.group)} (now {row.n:,})"
+    needed = f" About {people} people {of} would settle it." * (row.people_needed is not None)
+    settle = {
+        "events": f"{found}. Fewer than 10 people with {names.decision(row.outcome)} are expected, "
+        f"too few for “within tolerance”.{needed or ' Audit more people.'}",
+        "holm": f"{found}, is not evidence after correction for {several} comparisons."
+        f"{needed or ' Audit more people.'} So would fewer attributes.",
+        "pairs": f"fewer than 20 pairs of comparable {here} and {there}. {LARGER_SAMPLE}",
+        "overlap": f"only {percent(row.n / max(row.people, 1))} of {here} have comparable {there}. "
+        + LARGER_SAMPLE,
+        "kappa": f"the columns that may matter nearly determine {attribute}. Name fewer of them.",
+        "redraws": f"fewer than 10 redraws of {attribute} could be compared. {LARGER_SAMPLE}",
+        "degrees": f"too few independent people among {here}. Audit more people.",
+        "limit": f"{found}, and no limit is given for the difference of predictions. Set the "
+        "largest acceptable difference, in the target's units.",
+        "group": f"too few rows of {here} or {there}. {LARGER_SAMPLE}",
+        "pattern": f"{attribute} follows the columns that may matter in a pattern too fine to "
+        "match, or rows are repeated. Name the column of persons (--clusters), or other columns.",
+        "matching": f"people compared still differ in {_unbalanced(row, part, names)}. "
+        + LARGER_SAMPLE,
+    }
+    if row.reason in settle:
+        return settle[row.reason]
+    if not math.isfinite(value):
+        return f"{arrows(row, names)} has no {name}, CI {interval(ends, '–')}.{needed}"
+    crossed = [limit(end) for end in limits(part) if ends[0] <= end <= ends[1]]
+    includes = f" includes {listed(crossed)}" if crossed else ""
+    return f"{found.replace(f'{level(part.alpha)} ', '')}{includes}.{needed}"
+
+
+def balance_of(part: MatchedPairsRecord, row: RateComparison) -> list[ColumnBalance]:
+    """Return the balance of the two groups of a comparison, the largest difference left first."""
+    for ends in ((row.group, row.other), (row.other, row.group)):
+        found = [
+            b for b in part.balance if (b.attribute, b.group, b.other) == (row.attribute, *ends)
+        ]
+        if found:
+            return sorted(found, key=lambda b: -abs(b.after))
+    return []
+
+
+def _unbalanced(row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
+    return names.columns([b.column for b in balance_of(part, row)[:1]]) or "what may matter"
+
+
+def perturbation(record: Record, names: Names) -> str:
+    """Say how people were perturbed, by methods that do."""
+    by = names.columns(attributes(record), most=3)
+    along = f"the directions that go with {by}" if by else "the metric's free directions"
+    said = {
+        "gradient flow": f"a perturbation along {along}",
+        "search of the plausible region": "an adversarial example within the plausible region",
+        "changed attribute": f"another value of {by or 'the attribute'}, and nothing else,",
+    }
+    claimed = record.decided_by.claim if record.decided_by is not None else ""
+    return said.get(METHODS.get(record.method, ""), claimed or "the perturbation")
+
+
+def _of_perturbation(record: Record, names: Names) -> tuple[str, str]:
+    test = record.deciding
+    assert test is not None  # a record without matched pairs has a deciding test
+    sure, delta, name = level(test.alpha), limit(test.delta), test_name(test.test)
+    raises = TESTS.get(test.test, ("", f"gives a {name} of {{}}"))[1]
+    does = f"{perturbation(record, names)} {raises.format(number(test.estimate))}"
+    lower = f"{sure} lower bound {number(max(test.lower_bound, 0.0))}"
+    upper, capped = upper_bound(test)
+    control = record.control.get(test.test)
+    if record.verdict == "evidence":
+        groups = [g for g in record.groups if g.rejected and test.outcome != "evidence"]
+        for g in sorted(groups, key=lambda g: -g.lower)[:1]:
+            who = names.people(g.attribute, g.group)
+            does = f"{perturbation(record, names)} {raises.format(number(g.estimate))} for {who}"
+            lower = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
+        about = _sensitive(record, names)
+        return about[:1].upper() + about[1:], f"{does} ({lower}); limit {delta}."
+    if record.verdict == "within_tolerance":
+        said = f"{does} ({sure} upper bound {number(upper)}{capped}). {NOT_FAIR}"
+        return f"No increase above {delta} on average", said
+    if record.paper:
+        said = f"the paper's test does not reject, T_n {number(test.T_n)} is not above {delta}."
+        return "Inconclusive", f"{said} {NOT_FAIR}"
+    if control is not None and control.used and control.p_value > test.alpha:
+        span = f"{number(min(control.permuted))} to {number(max(control.permuted))}"
+        said = f"permuted attributes give a {name} as large ({span}; as they are "
+        return "Inconclusive", f"{said}{number(control.estimate)})."
+    if test.held_back:
+        return "Inconclusive", f"{does} ({lower}), but {test.held_back.rstrip('.')}."
+    if math.isnan(test.lower_bound):
+        why = f": {test.notes[-1].rstrip('.')}" if test.notes else ""
+        return "Inconclusive", f"no {name} can be computed{why}."
+    if record.reason == "groups":
+        widest = max(record.groups, key=lambda g: g.upper)
+        found = f"{names.group(widest.attribute, widest.group)} {number(widest.estimate)}"
+        said = f"{found}, simultaneous CI {interval((widest.lower, widest.upper), '–')}"
+        return "Inconclusive", f"{does}, but not every group is shown to be below {delta}: {said}."
+    ends = f"{number(max(test.lower_bound, 0.0))} to {number(upper)}"
+    return "Inconclusive", f"{does} (one-sided {sure} bounds {ends}{capped}); limit {delta}."
+
+
+def upper_bound(test: TestRecord) -> tuple[float, str]:
+    """Return the upper bound that "within tolerance" needs, and what was capped for it."""
+    if math.isnan(test.capped_upper_bound):
+        return test.upper_bound, ""
+    capped = "losses" if test.test == "mean_loss_ratio" else "ratios"
+    return test.capped_upper_bound, f", {capped} capped at {test.cap:g}"
+
+
+def control_words(control: ControlRecord) -> str:
+    """Say what permuted attributes give, beside the attributes as they are."""
+    span = f"{number(min(control.permuted))} to {number(max(control.permuted))}"
+    count = f"{len(control.permuted)} permutations, {control.n:,} people"
+    real = f"as they are {number(control.estimate)}; p = {p_value(control.p_value)}"
+    return f"permuted attributes {span}, {real} ({count})"
+
+
+def exploratory(record: Record) -> str:
+    """Say what a learned metric can and cannot show; empty for all other methods."""
+    if record.metric is None or not record.metric.learned or record.matched_pairs is not None:
+        return ""
+    return (
+        "the metric was learned from data. To decide, name the legitimate factors (--may-matter): "
+        "that compares real people."
+    )
+
+
+def next_steps(record: Record) -> tuple[Step, ...]:
+    """Return what to do next, the most important first; everything is read from the result."""
+    part, row = record.matched_pairs, leading(record)
+    if record.verdict == "invalid":
+        return (("repair the cause, then audit again", ""),)
+    if part is None or row is None:
+        return tuple(_steps_of_perturbation(record))
+    return tuple(_steps_of_pairs(record, part, row, Names.from_record(record)))
+
+
+def step_words(step: Step) -> str:
+    """Return a step as one line of text."""
+    return f"{step[0]}: {step[1]}" if step[1] else f"{step[0]}."
+
+
+AGAIN = "audit again when the model or the people change (likewise monitor)"
+IMPROVE = "look for a fairer model as accurate"
+
+
+def _steps_of_pairs(
+    record: Record, part: MatchedPairsRecord, row: RateComparison, names: Names
+) -> Iterator[Step]:
+    tried = [s for s in record.sensitivity if s.attribute == row.attribute]
+    if record.verdict == "evidence":
+        if record.model.kind != "scored table" and record.model.task == "classification":
+            yield IMPROVE, improve_command(record, part)
+        # Fewer people are asked than for the verdict: what could be the same does not count.
+        tried = [
+            s
+            for s in tried
+            if s.what == "column added"
+            and s.outcome != "evidence"
+            and not s.lower_bound <= row.ratio <= s.upper_bound
+        ]
+        then = f"if so, the finding about {names.column(row.attribute)} changes. People decide this"
+        then += ", before the audit"
+    elif record.verdict == "within_tolerance":
+        covers = names.columns(attributes(record), most=8)
+        yield AGAIN, ""
+        yield f"keep in mind what this covers: {covers}, people like these, and this model", ""
+        return
+    else:
+        yield _to_settle(record, part, row, names), ""
+        tried = [s for s in tried if s.what == "column left out" and s.outcome == "evidence"]
+        then = "without it there is evidence"
+    if tried:
+        columns = names.columns([s.change for s in tried], most=3, last="or")
+        yield f"decide whether {columns} may matter: {then}", ""
+
+
+def improve_command(record: Record, part: MatchedPairsRecord) -> str:
+    """Return the command that looks for a fairer model, quoted for a shell."""
+    words = ["likewise", "improve", "MODEL", "DATA", "--label", record.data.label or "LABEL"]
+    words += ["--protected", ",".join(dict.fromkeys(row.attribute for row in part.comparisons))]
+    words += ["--may-matter", ",".join(part.may_matter)] if part.may_matter else []
+    words += ["--favourable", part.favourable] if part.favourable else []
+    return shlex.join(words)
+
+
+def _to_settle(record: Record, part: MatchedPairsRecord, row: RateComparison, names: Names) -> str:
+    if row.reason == "kappa":
+        attribute = names.column(row.attribute)
+        return f"leave a column out of --may-matter: together they nearly determine {attribute}"
+    if row.reason in ("pairs", "overlap", "redraws", "group", "matching"):
+        larger = f"give --pool a larger reference sample (now {part.pool_size:,} people)"
+        return f"{larger}, or leave a column out of --may-matter (now {len(part.may_matter)})"
+    if row.reason == "pattern":
+        return "name the column of persons (--clusters), or other columns that may matter"
+    if row.reason == "limit":
+        return "set a limit for the difference of predictions, in the target's units"
+    if row.people_needed:
+        who = f"people of {names.group(row.attribute, row.group)} (now {row.n:,})"
+        people = f"audit about {number(row.people_needed, 2)} {who}"
+        return f"{people}, with a reference sample as many times larger"
+    return "audit more people, with a larger reference sample (--pool)"
+
+
+def _steps_of_perturbation(record: Record) -> Iterator[Step]:
+    test = record.deciding
+    if record.metric is not None and record.metric.learned:
+        command = "likewise audit MODEL DATA --may-matter COLUMNS --pool REFERENCE"
+        yield "name the legitimate factors, and compare real people", command
+    if record.verdict == "evidence":
+        yield IMPROVE, "likewise improve MODEL DATA"
+    elif record.verdict == "within_tolerance":
+        yield AGAIN, ""
+    elif test is not None and test.std_error > 0 and test.estimate != test.delta:
+        # 2.5 standard errors from the limit are found about four times in five.
+        needed = test.n * (2.5 * test.std_error / abs(test.estimate - test.delta)) ** 2
+        if test.n < needed < 1000 * test.n:
+            yield f"audit about {number(needed, 2)} people (now {test.n:,})", ""
+
+
+def method_words(record: Record) -> Iterator[str]:
+    """Yield how it was computed, one paragraph each."""
+    names, part, test = Names.from_record(record), record.matched_pairs, record.deciding
+    if part is not None:
+        alike = names.columns(part.may_matter) or "no column (whole groups are compared)"
+        halves = "" if part.pool_given else ": halves of the audited people"
+        pool = f"{part.pool_size:,} people" + (f", {part.pool}" if part.pool else "")
+        remaining = names.columns(part.remaining, most=8) or "none"
+        yield (
+            f"Pairs of real people of two groups are matched on {alike}. They come from the "
+            f"reference sample ({pool}){halves}. Each audited person is compared through the "
+            f"{part.neighbours} nearest pairs."
+        )
+        yield (
+            "The person keeps their own columns that may matter. All remaining columns that the "
+            f"model reads ({remaining}) come from one member of the pair, then from the other. "
+            "Rates are means over all people with comparable pairs."
+        )
+        yield (
+            f"What matching leaves is measured with the attribute redrawn {part.redraws} times and "
+            f"taken off. Intervals are two-sided at {level(part.alpha)}, over people, pairs and "
+            "redraws. Evidence needs an interval outside the limits, after Holm's correction for "
+            "all comparisons. “Within tolerance” needs every interval inside."
+        )
+    elif test is not None:
+        titles = {"lam": "λ", "time": "stopping time T", "budget": "model calls a person"}
+        given = listed([f"{titles.get(k, k)} = {v:g}" for k, v in record.parameters.items()])
+        method = METHODS.get(record.method, record.method) + (f" ({given})" if given else "")
+        yield (
+            f"Every person is perturbed by the {method}, under a fair metric that makes moves "
+            f"along its free directions cost nothing. The {test_name(test.test)} compares the "
+            "model after and before."
+        )
+        learned = record.metric is not None and record.metric.learned
+        more = ", a bound that allows for the metric's own error, and more than permuted attributes"
+        yield (
+            f"The bound is by {test.interval_method}. Evidence needs a lower bound above "
+            f"{limit(test.delta)}{f'{more} give' if learned else ''}."
+        )
+    if record.metric is not None:
+        origin = "learned" if record.metric.learned else "given"
+        sample = " from the audited people" if record.metric.same_sample else ""
+        yield f"The fair metric is {origin}{sample}, with {len(record.metric.directions)} free " + (
+            "directions." if len(record.metric.directions) != 1 else "direction."
+        )
+    yield f"Chosen beforehand: limit δ = {limit(record.delta)}, level α = {record.alpha:g}."
+
+
+def error_words(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield what methods that perturb people say about their own errors."""
+    for name, j in record.jackknife.items():
+        fixed, anew = number(j.std_error_fixed), number(j.std_error_refitted)
+        errors = f"standard error {fixed} with this metric, {anew} with the metric learned anew"
+        bounds = (
+            f"bounds {interval((j.lower_bound, j.upper_bound))}{'' if j.used else ', not used'}"
+        )
+        yield "Jackknife", f"{test_name(name)}: {errors}; {bounds}"
+    if (error := record.numerical_error) is not None:
+        bound = f"at most {number(error.error_bound)} ({number(error.error_in_se)} standard errors)"
+        yield "Numerical", f"{bound}, {error.evaluations} gradients a person by {error.method}"
+    for name, value in record.diagnostics.items():
+        yield "Diagnostic", f"{DIAGNOSTICS.get(name, name.replace('_', ' '))}: {number(value)}"
+
+
+def spread_words(record: Record) -> str:
+    """Say where most people's loss ratios lie."""
+    spread = record.distribution
+    at = dict(zip(spread.get("shares", ()), spread.get("quantiles", ()), strict=False))
+    if not {0.05, 0.5, 0.95, 1.0} <= at.keys():
+        return ""
+    return (
+        f"Half of the people lie below {number(at[0.5])}, nine tenths between {number(at[0.05])} "
+        f"and {number(at[0.95])}; the largest ratio is {number(at[1.0])}."
+    )
+
+
+def shown_measure(row: ShownMeasure, names: Names) -> tuple[str, str, str]:
+    """Return the name of a measure that is shown beside the verdict, and its two rates."""
+    kind, _, outcome = row.measure.partition(" ")
+    name = MEASURES.get(kind, kind) + (f" of {names.decision(outcome)}" if outcome else "")
+    return name, rate(row.own, kind), rate(row.swapped, kind)
+
+
+def group_measures(record: Record) -> list[tuple[str, str, dict[str, Measure]]]:
+    """Return every group as it is: attribute, group, and its measures by name."""
+    found: dict[tuple[str, str], dict[str, Measure]] = {}
+    for m in record.measures:
+        if m.group and m.name in GROUP_MEASURES:
+            found.setdefault((m.attribute, m.group), {})[m.name] = m
+    return [(*key, row) for key, row in found.items()]
+
+
+def perturbed_columns(person: PerturbedPerson) -> list[tuple[str, Any, Any, Any]]:
+    """Return the columns that the perturbation changed, beside those of the nearest person."""
+    return [(name, b, a, person.nearest.get(name, "")) for name, b, a in person.moved()]

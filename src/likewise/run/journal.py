@@ -1,0 +1,370 @@
+"""Finished blocks of an audit: kept in memory, or in a folder so that nothing is lost.
+
+Workers keep what they finish themselves, and send back only its small tally.
+"""
+
+import abc
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from typing_extensions import override
+
+from likewise.errors import InvalidFile, InvalidSettings
+from likewise.files import read_whole, write_errors, write_whole
+from likewise.fingerprints import of_bytes, of_json
+
+IDENTITY = "identity.json"
+LOCK = ".lock"
+IF_FULL = "Make room, and continue with --resume."
+SECTION = "part|[0-9a-f]{16}"
+PART = re.compile(rf"({SECTION})-(\d{{10}})-(\d{{10}})\.done")
+HALF_WRITTEN = re.compile(
+    rf"\.(identity\.json|({SECTION})-\d{{10}}-\d{{10}}\.done)\.[0-9a-f]{{32}}"
+)
+FORMAT = "likewise.part 3"
+MOST_HEADER = 1000
+MOST_PART = 2**32
+MOST_IDENTITY = 2**20
+
+
+Identity = Mapping[str, str | int]
+"""What the results depend on, by name: hashes, versions, rows of a block."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedPart:
+    """Finished blocks.
+
+    Parameters
+    ----------
+    blocks
+        Their numbers.
+    tally
+        What was added up over them, as bytes; small.
+    outcomes
+        One row a person; none where the store keeps them elsewhere.
+    """
+
+    blocks: range
+    tally: bytes
+    outcomes: pa.Table | None = None
+
+
+class Journal(abc.ABC):
+    """The finished blocks of one audit."""
+
+    resumable: ClassVar[bool] = True
+    """Whether it outlives this process, so that an audit can be continued."""
+
+    @abc.abstractmethod
+    def done(self) -> list[range]:
+        """Return which blocks are finished, in order; what is not as it was written is not."""
+
+    @abc.abstractmethod
+    def keep(self, part: FinishedPart) -> FinishedPart:
+        """Keep finished blocks, in the worker; return what has to travel to the main process."""
+
+    @abc.abstractmethod
+    def put(self, part: FinishedPart) -> None:
+        """Take note of what `keep` returned, in the main process."""
+
+    @abc.abstractmethod
+    def read(self, blocks: range) -> FinishedPart:
+        """Return finished blocks."""
+
+    @abc.abstractmethod
+    def remove(self) -> None:
+        """Forget everything."""
+
+    @abc.abstractmethod
+    def section(self, name: str) -> "Journal":
+        """Return where the finished blocks of a further pass over the people are kept."""
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the rows of all finished blocks, in their order."""
+        return (self.read(blocks).outcomes for blocks in self.done())
+
+
+class Store(abc.ABC):
+    """A place for finished blocks."""
+
+    def begun(self) -> dict[str, str | int]:
+        """Return the identity of an audit that is there already; empty if there is none."""
+        return {}
+
+    def check(self) -> None:
+        """Refuse at once what `opened` would refuse, before a long run."""
+        return
+
+    @abc.abstractmethod
+    def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
+        """Begin an audit, or continue one with the same identity."""
+
+
+@final
+class MemoryJournal(Journal):
+    """Finished blocks in the memory of this process."""
+
+    resumable = False
+
+    def __init__(self) -> None:
+        self._parts: dict[range, FinishedPart] = {}
+
+    @override
+    def done(self) -> list[range]:
+        return sorted(self._parts, key=lambda blocks: blocks.start)
+
+    @override
+    def keep(self, part: FinishedPart) -> FinishedPart:
+        return part
+
+    @override
+    def put(self, part: FinishedPart) -> None:
+        self._parts[part.blocks] = part
+
+    @override
+    def read(self, blocks: range) -> FinishedPart:
+        return self._parts[blocks]
+
+    @override
+    def remove(self) -> None:
+        self._parts.clear()
+
+    @override
+    def section(self, name: str) -> Journal:
+        return MemoryJournal()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A worker needs no more than the way to keep things: what is here stays here.
+        return MemoryJournal, ()
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Memory(Store):
+    """Keeps finished blocks in memory; nothing can be resumed."""
+
+    @override
+    def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
+        return contextlib.nullcontext(MemoryJournal())
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class FolderJournal(Journal):
+    """Finished blocks in a folder, one file a part.
+
+    A file is there whole or not at all. Its first line tells the blocks, the audit and the hash
+    of all that follows; a file that is damaged, copied, swapped or of another audit does not
+    agree with its name, its audit or its hash, and its blocks are done again.
+    """
+
+    folder: Path
+    audit: str
+    name: str = "part"
+
+    def _path(self, blocks: range) -> Path:
+        return self.folder / f"{self.name}-{blocks.start:010d}-{blocks.stop:010d}.done"
+
+    @override
+    def section(self, name: str) -> Journal:
+        return dataclasses.replace(self, name=of_json(name)[:16])
+
+    @override
+    def done(self) -> list[range]:
+        found: list[range] = []
+        for path in sorted(self.folder.iterdir()):
+            match = PART.fullmatch(path.name)
+            if match is not None and match[1] == self.name:
+                blocks = range(int(match[2]), int(match[3]))
+                if self._read(blocks) is None or (found and found[-1].stop > blocks.start):
+                    path.unlink()
+                else:
+                    found.append(blocks)
+        return found
+
+    @override
+    def keep(self, part: FinishedPart) -> FinishedPart:
+        sink = pa.BufferOutputStream()
+        if part.outcomes is not None:
+            pq.write_table(part.outcomes, sink, compression="zstd")
+        rows = sink.getvalue().to_pybytes()
+        header = json.dumps(self._header(part.blocks, part.tally, rows))
+        content = header.encode() + b"\n" + part.tally + rows
+        write_whole(self._path(part.blocks), content, if_full=IF_FULL)
+        return dataclasses.replace(part, outcomes=None)
+
+    @override
+    def put(self, part: FinishedPart) -> None:
+        """Do nothing: the worker has written it."""
+
+    @override
+    def read(self, blocks: range) -> FinishedPart:
+        found = self._read(blocks)
+        if found is None:
+            raise InvalidFile(
+                f"{str(self._path(blocks))!r} was damaged or removed after it was written. "
+                "Continue with --resume: its blocks are done again."
+            )
+        tally, rows = found
+        return FinishedPart(blocks, tally, pq.read_table(pa.BufferReader(rows)) if rows else None)
+
+    @override
+    def remove(self) -> None:
+        for path in list(self.folder.iterdir()):
+            if PART.fullmatch(path.name) or path.name in (IDENTITY, LOCK):
+                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
+    def _header(self, blocks: range, tally: bytes, rows: bytes) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "audit": self.audit,
+            "section": self.name,
+            "blocks": [blocks.start, blocks.stop],
+            "tally": len(tally),
+            "sha256": of_bytes(tally, rows),
+        }
+
+    def _read(self, blocks: range) -> tuple[bytes, bytes] | None:
+        """Return tally and rows of a part, or nothing if it is not what it should be."""
+        try:
+            line, _, content = read_whole(self._path(blocks), most=MOST_PART).partition(b"\n")
+            header = json.loads(line[:MOST_HEADER])
+            tally, rows = content[: header["tally"]], content[header["tally"] :]
+        except (InvalidFile, ValueError, KeyError, TypeError, RecursionError):
+            return None
+        return (tally, rows) if header == self._header(blocks, tally, rows) else None
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Folder(Store):
+    """Keeps finished blocks in a folder, so that nothing is done twice or lost.
+
+    Parameters
+    ----------
+    path
+        The folder; made if it is not there.
+    resume
+        Continue what is there; without it, a folder with an unfinished audit is refused.
+    """
+
+    path: str | Path
+    resume: bool = False
+
+    @property
+    def _place(self) -> Path:
+        return Path(self.path)
+
+    @override
+    def begun(self) -> dict[str, str | int]:
+        file = self._place / IDENTITY
+        return _read_identity(file) if file.exists() else {}
+
+    @override
+    def check(self) -> None:
+        """Refuse at once to begin where something is, or to resume where nothing is."""
+        begun = (self._place / IDENTITY).exists()
+        if self.resume and not begun:
+            raise InvalidSettings(
+                f"There is no unfinished audit in {str(self.path)!r} to resume: leave out --resume."
+            )
+        if begun and not self.resume:
+            raise InvalidSettings(
+                f"There is an unfinished audit in {str(self._place)!r}. Continue it with --resume, "
+                "or remove that folder."
+            )
+        _check_own(self._place)
+        strange = self._place.exists() and (not self._place.is_dir() or _strangers(self._place))
+        if not begun and strange:
+            raise InvalidSettings(f"{str(self._place)!r} holds something else than a journal.")
+
+    @override
+    @contextlib.contextmanager
+    def opened(self, identity: Identity) -> Iterator[Journal]:
+        self.check()
+        with write_errors(self._place, if_full=IF_FULL):
+            self._place.parent.mkdir(parents=True, exist_ok=True)
+            self._place.mkdir(mode=0o700, exist_ok=True)
+        with _locked(self._place):
+            self.check()  # nobody else has begun here since
+            with write_errors(self._place, if_full=IF_FULL):
+                for left in self._place.iterdir():
+                    if HALF_WRITTEN.fullmatch(left.name):
+                        left.unlink()
+            if self.resume:
+                _check_same(self.begun(), identity, self._place)
+            else:
+                about = json.dumps(dict(identity), indent=1).encode()
+                write_whole(self._place / IDENTITY, about, if_full=IF_FULL)
+            yield FolderJournal(self._place, of_json(dict(identity)))
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other audits out of a folder; the lock goes with the process, however that ends."""
+    with write_errors(folder):
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchmod(place, 0o700)  # from here on nobody else can put anything there
+            # Never through a link, whose target would be ours to change, and never emptied.
+            kind = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            file = os.fdopen(os.open(LOCK, kind, 0o600, dir_fd=place), "rb+", buffering=0)
+        finally:
+            os.close(place)
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InvalidSettings(
+                f"Another audit is at work in {str(folder)!r}. Wait for it, or take another folder."
+            ) from None
+        yield
+
+
+def _check_own(folder: Path) -> None:
+    """Refuse a journal that somebody else could have put there."""
+    if folder.is_symlink():
+        raise InvalidSettings(
+            f"The journal {str(folder)!r} is a link. Remove it, or write the result elsewhere."
+        )
+    if folder.exists() and folder.stat().st_uid != os.geteuid():
+        raise InvalidSettings(
+            f"The journal {str(folder)!r} belongs to another user. Write the result elsewhere."
+        )
+
+
+def _strangers(folder: Path) -> bool:
+    """Tell whether a folder holds more than what a killed process had begun to write."""
+    names = {path.name for path in folder.iterdir()}
+    return any(not HALF_WRITTEN.fullmatch(name) for name in names - {LOCK})
+
+
+def _read_identity(file: Path) -> dict[str, str | int]:
+    try:
+        found = json.loads(read_whole(file, most=MOST_IDENTITY))
+    except (InvalidFile, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or any(type(v) not in (str, int) for v in found.values()):
+        raise InvalidFile(f"{str(file)!r} is damaged. Remove its folder and begin again.")
+    return found
+
+
+def _check_same(before: Identity, now: Identity, folder: Path) -> None:
+    other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if other:
+        raise InvalidSettings(
+            f"The audit in {str(folder)!r} cannot be resumed: it was begun with other "
+            f"{' and '.join(other)}. Use what it was begun with, or remove that folder."
+        )

@@ -1,0 +1,239 @@
+"""Workers as processes of this machine, replaced when they die."""
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import mmap
+import multiprocessing
+import multiprocessing.connection
+import multiprocessing.reduction
+import os
+import pickle
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, final
+
+from typing_extensions import override
+
+from likewise.errors import InvalidSettings, LikewiseError, in_short
+from likewise.run.executors import (
+    Executor,
+    Job,
+    Reply,
+    attempt,
+    check_workers,
+    child_environment,
+    first_done,
+    processors,
+    single_threaded,
+)
+
+LOST = Reply(failure="its process was lost")
+PATIENCE = 10.0
+"""Seconds without any reply after which it is looked whether processes are alive."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Processes(Executor):
+    """Processes of this machine, one thread each; the job begins once in each.
+
+    When a process dies, all of them are replaced. Nobody can tell whose task killed it, so the
+    tasks under way are tried again one at a time; a task during which processes die three times
+    while it is alone (at start-up, for one) ends the run.
+
+    Parameters
+    ----------
+    workers
+        How many; by default as many as there are processors to use.
+    """
+
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+
+    @property
+    @override
+    def processes(self) -> int:
+        return self.workers or processors()
+
+    @override
+    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        waiting = iter(tasks)
+        following = next(waiting, None)
+        if following is None:
+            return
+        failures: collections.Counter[Any] = collections.Counter()
+        suspects: collections.deque[Any] = collections.deque()
+        under_way: dict[Any, Any] = {}
+        with _Pool(_packed(job), self.processes) as pool:
+            while following is not None or suspects or under_way:
+                alone = bool(suspects) and not under_way
+                if alone:
+                    task = suspects.popleft()
+                    under_way[pool.submit(task)] = task
+                while not suspects and not alone and following is not None:
+                    if len(under_way) == 2 * self.processes:
+                        break
+                    under_way[pool.submit(following)] = following
+                    following = next(waiting, None)
+                for future in pool.first_done(under_way):
+                    task, reply = under_way.pop(future), pool.reply(future)
+                    if (reply is LOST and not alone) or not self.accept(task, reply, failures):
+                        suspects.append(task)
+                    else:
+                        yield task, reply.answer
+
+
+class _JobFile:
+    """A job in a file without a name, which every worker reads for itself.
+
+    Among the arguments of a process it would go through a pipe, which nobody empties if that
+    process is killed as it starts: this one would wait for ever.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the pool
+        self._file.write(content)
+        self._file.flush()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _read_job, (multiprocessing.reduction.DupFd(self._file.fileno()),)
+
+
+def _read_job(file: Any) -> bytes:
+    with (
+        open(file.detach(), "rb") as opened,
+        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        return content[:]
+
+
+class _Pool:
+    """A process pool that is built anew after it broke."""
+
+    def __init__(self, job: bytes, size: int) -> None:
+        self._job, self._size = _JobFile(job), size
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> "_Pool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End all processes, whatever they are doing."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        for process in self._running(pool):
+            process.kill()
+        # One that was killed while it wrote leaves half a reply, and whoever reads it would wait
+        # for the rest: with this last writer gone, there is none to wait for.
+        if (replies := getattr(pool, "_result_queue", None)) is not None:
+            replies._writer.close()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+    def first_done(self, futures: Iterable[Any]) -> set[Any]:
+        """Wait until something is done, and return what is."""
+        while not (done := first_done(futures, PATIENCE)):
+            # A lost process is noticed at once, unless it left half a reply.
+            if any(process.exitcode is not None for process in self._running(self._pool)):
+                self.end()
+        return done
+
+    @staticmethod
+    def _running(pool: concurrent.futures.ProcessPoolExecutor | None) -> list[Any]:
+        return list((getattr(pool, "_processes", None) or {}).values())
+
+    def submit(self, task: Any) -> concurrent.futures.Future[Reply]:
+        """Give a task to a worker; processes are started as they are needed."""
+        # Spawned, never forked: a fork would copy the threads of libraries half-dead.
+        with _starting():
+            if self._pool is None:
+                context = multiprocessing.get_context("spawn")
+                self._pool = concurrent.futures.ProcessPoolExecutor(
+                    self._size, context, initializer=_begin, initargs=(self._job,)
+                )
+            try:
+                return self._pool.submit(_answer, task)
+            except BrokenProcessPool as error:  # it broke since the last reply
+                future: concurrent.futures.Future[Reply] = concurrent.futures.Future()
+                future.set_exception(error)
+                return future
+
+    def reply(self, future: concurrent.futures.Future[Reply]) -> Reply:
+        """Return what became of a task; a broken pool is thrown away."""
+        try:
+            return future.result()
+        except (BrokenProcessPool, concurrent.futures.CancelledError):
+            self.end()
+            return LOST
+
+
+_respond: Callable[[Any], Reply] = lambda task: Reply(failure="the worker has not begun")  # noqa: E731
+
+
+def _begin(packed: Any) -> None:
+    """Prepare a worker; what goes wrong is said when the first task comes."""
+    global _respond
+    if os.name == "posix":
+        # Ctrl-C reaches the whole process group; the parent decides what it means.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        job: Job = pickle.loads(packed)
+        work = job.begin()
+        single_threaded().__enter__()  # for as long as the process lives
+    except LikewiseError as error:
+        refused = Reply(refusal=error)
+        _respond = lambda task: refused  # noqa: E731
+    except Exception as error:
+        failed = Reply(failure=in_short(error))
+        _respond = lambda task: failed  # noqa: E731
+    else:
+        _respond = lambda task: attempt(work, task)  # noqa: E731
+
+
+def _answer(task: Any) -> Reply:
+    return _respond(task)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, even if that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _packed(job: Job) -> bytes:
+    try:
+        return pickle.dumps(job)
+    except Exception as error:
+        raise InvalidSettings(
+            f"The work cannot be sent to other processes ({in_short(error)}). Save the model to a "
+            "file and name that, or run in threads."
+        ) from None
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Let a process that starts now have its own environment, and no Ctrl-C.
+
+    The parent's own Ctrl-C waits a moment, and is not lost.
+    """
+    posix = hasattr(signal, "pthread_sigmask")
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if posix else set()
+    try:
+        with child_environment():
+            yield
+    finally:
+        if posix:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

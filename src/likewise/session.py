@@ -1,0 +1,298 @@
+"""A session: one map-reduce loop over blocks of people, for every method and every probe.
+
+Blocks are read and measured anywhere, and their sums are added up here in the order of blocks, so
+that every digit is the same wherever the audit runs. Finished blocks go to the journal.
+"""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from jaxtyping import Int
+
+from likewise import errors
+from likewise.data.source import Blocks, PeopleSource, Source
+from likewise.data.survey import Survey
+from likewise.errors import LikewiseWarning, Untrustworthy
+from likewise.files import replacing
+from likewise.fingerprints import of_json
+from likewise.method import BoundMethod, Progress
+from likewise.packing import pack, unpack
+from likewise.probe import PRIMARY, Block, Probe, Subsample
+from likewise.run.executors import Executor, Threads
+from likewise.run.journal import IF_FULL, FinishedPart, Identity, Journal, MemoryJournal, Store
+
+TOGETHER = 16
+"""Blocks that are added up before the rest; a large task is as many, a small one is one block."""
+
+SMALL = 32
+"""Up to so many blocks each one is a task of its own, so that all workers have something to do."""
+
+MOST_ROWS = 200_000
+"""People whose rows are returned with the result; more are written to a file."""
+
+LIBRARIES = ("likewise", "numpy")
+"""Libraries in whose versions finished blocks may differ."""
+
+Sums = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Session:
+    """Where and how an audit runs: executor, journal, progress.
+
+    Parameters
+    ----------
+    executor
+        Where blocks are measured; it changes no number.
+    store
+        Where finished blocks are kept.
+    progress
+        Told how far it is.
+    keeps_rows
+        Whether the rows of many people are to be written: those of few are kept anyway.
+    """
+
+    executor: Executor
+    store: Store
+    progress: Progress | None = None
+    keeps_rows: bool = False
+    _journal: Journal = dataclasses.field(default_factory=MemoryJournal)
+    _stack: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Tell how far it is, if anybody listens."""
+        if self.progress is not None:
+            self.progress(what, done, total)
+
+    def enter(self, context: contextlib.AbstractContextManager[Any]) -> Any:
+        """Enter a context that ends with the session."""
+        return self._stack.enter_context(context)
+
+    def open_journal(self, identity: Identity) -> None:
+        """Begin the journal of this audit, or continue one with the same identity."""
+        versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
+        known = {**identity, "versions": ", ".join(versions)}
+        self._journal = self.enter(self.store.opened(known))
+
+    def keep_rows(self, record: Any) -> pa.Table | None:
+        """Return the rows of everyone if they are not many."""
+        if record.data.n > MOST_ROWS:
+            return None
+        tables = list(self.rows())
+        return with_provenance(pa.concat_tables(tables), record) if tables else None
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return what ``make`` returns; a resumed audit reads it, and its warnings, again."""
+        place, blocks = self._journal.section(name), range(1)
+        if place.resumable and blocks in place.done():
+            value, said = unpack(place.read(blocks).tally, {})
+        else:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", LikewiseWarning)
+                value = make()
+            kept = [w for w in caught if issubclass(w.category, LikewiseWarning)]
+            said = [(w.category.__name__, str(w.message)) for w in kept]
+            if place.resumable:
+                place.keep(FinishedPart(blocks, pack([value, said], {})))
+        for category, text in said:
+            warnings.warn(text, getattr(errors, category), stacklevel=2)
+        found: T = value
+        return found
+
+    def remove_journal(self) -> None:
+        """Forget finished blocks, once the result is written."""
+        self._journal.remove()
+
+    def rows(self) -> Iterator[pa.Table]:
+        """Yield the rows of everyone that the primary probe kept, in the order of blocks."""
+        return (table for table in self._journal.tables() if table is not None)
+
+    @property
+    def journal(self) -> Journal:
+        """The journal's finished blocks of everyone."""
+        return self._journal
+
+    def measure(self, method: BoundMethod, probes: Sequence[Probe]) -> Sums:
+        """Return the sums of every probe; probes of the same people share one pass over them."""
+        found: Sums = {}
+        for subsample in dict.fromkeys(probe.subsample for probe in probes):
+            same = tuple(probe for probe in probes if probe.subsample == subsample)
+            found |= self._pass(method, same, subsample)
+        return found
+
+    def _pass(
+        self, method: BoundMethod, probes: tuple[Probe, ...], subsample: Subsample | None
+    ) -> Sums:
+        first = any(probe.name == PRIMARY for probe in probes)
+        journal = self._journal
+        if not first:
+            journal = journal.section(of_json([p.name for p in probes]))
+        source = method.source if subsample is None else sample_source(method, subsample)
+        run = self.executor
+        if subsample is not None and run.processes:
+            run = Threads()  # a few people are done here before other processes have started
+        blocks = source.blocks(method.block_size)
+        keeps = self.keeps_rows or method.n <= MOST_ROWS
+        starts = _starts(blocks, method.setup.survey)
+        job = MeasureBlocks(method.handle, blocks, probes, starts, journal, keeps)
+        common = _common(probes)
+        others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
+        total = InOrder(len(blocks))
+        finished = journal.done() if journal.resumable else []
+        for part in finished:
+            total.add(part, unpack(journal.read(part).tally, common, others))
+        what = "measuring" if first else "checking"
+        self.tell(what, total.blocks_done, len(blocks))
+        per = TOGETHER if len(blocks) > SMALL and run.max_memory is None else 1
+        for task, part in run.map(job, blocks.tasks(per, finished)):
+            # Sums of pairs are large, and those in memory are never read again.
+            journal.put(part if journal.resumable else dataclasses.replace(part, tally=b""))
+            total.add(task, unpack(part.tally, common, others))
+            self.tell(what, total.blocks_done, len(blocks))
+        return total.sums()
+
+
+def with_provenance(table: pa.Table, record: Any) -> pa.Table:
+    """Return rows with the hashes of what they came from, so that no two get mixed up."""
+    about = {
+        "settings_hash": record.settings_hash,
+        "model": record.model.sha256,
+        "data": record.data.sha256,
+        "metric": "" if record.metric is None else record.metric.sha256,
+    }
+    known = dict(table.schema.metadata or {})
+    return table.replace_schema_metadata({**known, b"likewise.audit": json.dumps(about).encode()})
+
+
+def write_rows(tables: Iterable[pa.Table], record: Any, path: Path) -> None:
+    """Write one row a person, block after block, whole or not at all."""
+    writer: pq.ParquetWriter | None = None
+    with replacing(path, if_full=IF_FULL) as file:
+        for table in tables:
+            table = with_provenance(table, record)
+            if writer is None:
+                writer = pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+
+
+def sample_source(method: BoundMethod, subsample: Subsample) -> Source:
+    """Return the people of a subsample, drawn from the survey's sample."""
+    drawn: Any = method
+    return PeopleSource.from_people(drawn.sample(subsample.size, subsample.stream))
+
+
+def _common(probes: Iterable[Probe]) -> dict[str, Any]:
+    return {name: value for probe in probes for name, value in probe.common.items()}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MeasureBlocks:
+    """Measures blocks of people by several probes; the model is opened once a worker.
+
+    Parameters
+    ----------
+    handle
+        How a worker comes by the model.
+    blocks
+        The people, cut into blocks.
+    starts
+        Position of every block's first person among all who were not left out.
+    journal
+        Where the rows of the primary probe are kept.
+    """
+
+    handle: Any
+    blocks: Blocks
+    probes: tuple[Probe, ...]
+    starts: Int[np.ndarray, " b"]
+    journal: Journal
+    keeps_rows: bool = True
+
+    def begin(self) -> Callable[[range], FinishedPart]:
+        """Open the model, and return what measures blocks."""
+        model = self.handle.open()
+        common = _common(self.probes)
+
+        def work(numbers: range) -> FinishedPart:
+            sums: Sums = {}
+            tables: list[pa.Table] = []
+            for number, people in self.blocks.read(numbers):
+                if not len(people):
+                    continue
+                block = Block(number, people, self.starts[number] + np.arange(len(people)))
+                for probe in self.probes:
+                    found = probe.measure(model, block)
+                    if found is None:
+                        continue
+                    increase(sums, {probe.name: found.stats})
+                    if found.rows is not None and probe.name == PRIMARY and self.keeps_rows:
+                        tables.append(found.rows)
+            rows = pa.concat_tables(tables) if tables else None
+            return self.journal.keep(FinishedPart(numbers, pack(sums, common), rows))
+
+        return work
+
+
+class InOrder:
+    """Adds up parts in the order of their blocks, in whatever order they come.
+
+    Sums are rounded, so they depend on which are added first: always the blocks of one
+    sixteen, one after another, and then the sixteens.
+    """
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks_done = 0
+        self._blocks, self._next = blocks, 0
+        self._waiting: dict[int, tuple[range, Mapping[str, Any]]] = {}
+        self._inner: Sums = {}
+        self._outer: Sums = {}
+
+    def add(self, part: range, sums: Mapping[str, Any]) -> None:
+        """Take the sums of some blocks."""
+        self.blocks_done += len(part)
+        self._waiting[part.start] = part, sums
+        while self._next in self._waiting:
+            blocks, these = self._waiting.pop(self._next)
+            increase(self._inner, these)
+            self._next = blocks.stop
+            if self._next % TOGETHER == 0 or self._next == self._blocks:
+                increase(self._outer, self._inner)
+                self._inner = {}
+
+    def sums(self) -> Sums:
+        """Return the sums of all blocks."""
+        if self._next != self._blocks:
+            raise Untrustworthy(f"Block {self._next} of {self._blocks} is missing. Begin again.")
+        return self._outer
+
+
+def increase(sums: Sums, by: Mapping[str, Any]) -> None:
+    """Add sums to others, name by name."""
+    for name, found in by.items():
+        sums[name] = sums[name] + found if name in sums else found
+
+
+def _starts(blocks: Blocks, survey: Survey) -> Int[np.ndarray, " b"]:
+    """Return the position of every block's first person among all who were not left out."""
+    firsts = np.arange(len(blocks)) * blocks.size
+    if isinstance(blocks.source, PeopleSource):
+        return np.searchsorted(blocks.source.places, firsts)
+    return firsts - np.searchsorted(survey.left_out, firsts)

@@ -1,0 +1,295 @@
+"""What every method starts from: the opened model, the people, and one look at all of them."""
+
+import contextlib
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from likewise.audit_data import AuditData
+from likewise.data.source import PeopleSource, Source, as_source
+from likewise.data.survey import SAMPLE, Survey, SurveyJob, total
+from likewise.errors import (
+    ConversionWarning,
+    InvalidData,
+    InvalidSettings,
+    LikewiseWarning,
+    MissingValues,
+    StatisticalWarning,
+    nearest,
+)
+from likewise.files import TemporaryFolder
+from likewise.handle import ModelHandle, adapt, share_calls
+from likewise.loss import as_loss
+from likewise.models import answers_gaps, as_model, open_model, takes_gaps, wants_columns
+from likewise.models.base import Model
+from likewise.models.scored import ScoredTable
+from likewise.run.executors import Executor, Inline, Threads
+from likewise.session import Session
+from likewise.settings import Settings
+from likewise.settings.choices import digest
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Setup:
+    """Model and people, before a method is bound to them.
+
+    Parameters
+    ----------
+    given, opened
+        The model as it was handed over or named, and as it is in this process.
+    source, survey
+        Where the people are, and what is known of all of them.
+    pool
+        The reference sample for matched pairs, as it was handed over.
+    metric, method, loss
+        A fair metric, a method and a loss that were handed over rather than named.
+    trust
+        Whether files that can run code, and modules named in the settings, may.
+    """
+
+    given: Any
+    opened: Any
+    source: Source
+    survey: Survey
+    settings: Settings
+    session: Session
+    pool: Any = None
+    metric: Any = None
+    method: Any = None
+    loss: Any = None
+    trust: bool = False
+
+    @property
+    def n(self) -> int:
+        """How many people there are."""
+        return self.survey.n
+
+    def identity(self) -> dict[str, str | int]:
+        """Return what finished work depends on, by name: other work cannot be continued."""
+        card = as_model(self.opened, output=self.settings.columns.output).card
+        address = getattr(self.given, "url", "")
+        return {
+            "settings": self.settings.hash,
+            "model": card.fingerprint or f"{card.kind} {address}".strip(),
+            "data": self.survey.fingerprint,
+            "metric": "" if self.metric is None else digest(self.metric),
+            "method": "" if self.method is None else digest(self.method),
+            "loss": getattr(self.loss, "fingerprint", ""),
+            **self.source.identity(),
+        }
+
+    def drawn(self, size: int, stream: int) -> Int[np.ndarray, " m"]:
+        """Return places in the survey's sample of people drawn at random; everyone if few."""
+        count = len(self.survey.sample)
+        if count <= size:
+            return np.arange(count)
+        rng = np.random.default_rng([self.settings.seed, stream])
+        return np.sort(rng.choice(count, size, replace=False))
+
+    def sample(self, size: int, stream: int) -> AuditData:
+        """Return people drawn at random, as they were read."""
+        return self.survey.sample.take(self.drawn(size, stream))
+
+    def adapt(
+        self, *, features: bool = True, units: bool | str = False
+    ) -> tuple[Model, ModelHandle]:
+        """Return the model made ready for these people, and how workers come by theirs.
+
+        Parameters
+        ----------
+        features
+            Whether it is asked about features, too, and not about rows of tables alone.
+        units
+            Whether a model of numbers is given them in standard deviations, so that neither the
+            table's units nor a scaler say who is similar; or the encoder (JSON) whose units count.
+        """
+        settings = self.settings
+        wrapped, about = adapt(
+            self.opened,
+            self.survey.sample,
+            traits=tuple(self.survey.traits),
+            columns=settings.model.columns,
+            encoded=features,
+            units=units,
+            output=settings.columns.output,
+            loss=self.loss,
+            threshold=settings.decide.threshold,
+        )
+        if wrapped.card.decisions and not isinstance(self.opened, ScoredTable):
+            warnings.warn(
+                f"The {wrapped.card.kind} gives no probabilities, so it is audited by its "
+                "decisions: error rates (the 0-1 loss) decide. Scores only lead the search.",
+                ConversionWarning,
+                stacklevel=2,
+            )
+        return wrapped, ModelHandle(self.given, self.trust, about, wrapped)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether people have no labels."""
+        return self.settings.columns.label is None and not isinstance(self.source, PeopleSource)
+
+    def classes(self, model: Model) -> tuple[Any, ...]:
+        """Return the classes behind the labels, in the order of the model's outputs."""
+        survey, settings = self.survey, self.settings
+        if model.card.task == "regression":
+            return ()
+        if self.unlabelled:
+            return model.card.classes or (0, 1)
+        if survey.many_labels:
+            raise InvalidData(
+                "The label has more than 10 000 different values, and the model decides among "
+                "classes. Name the column with the class (--label)."
+            )
+        if len(survey.labels) == 1:
+            (only,) = survey.labels
+            name = "" if settings.columns.label is None else f" ({settings.columns.label!r})"
+            warnings.warn(
+                f"Everyone has the same label{name}, {only!r}: error rates of another class "
+                "cannot be seen. Is it the true outcome, of all people?",
+                StatisticalWarning,
+                stacklevel=2,
+            )
+        labels = np.array(list(survey.labels), dtype=survey.sample.y.dtype)
+        return model.targets(labels, label_map=settings.columns.label_map)[1]
+
+    def favourable_place(self, task: str, classes: tuple[Any, ...]) -> int | None:
+        """Return the place of the favourable decision among the model's, if one is named."""
+        value = self.settings.decide.favourable
+        if value is None:
+            return None
+        if task == "regression":
+            if value != "above":
+                raise InvalidSettings(
+                    f"The model predicts a number, so the favourable decision is 'above' the "
+                    f"threshold (decide.threshold), not {value!r}."
+                )
+            return 1
+        names = [str(name) for name in classes]
+        if value not in names:
+            raise InvalidSettings(
+                f"{value!r} is not a decision of this model, which decides among "
+                f"{', '.join(names)} (--favourable).{nearest(value, names)}"
+            )
+        return names.index(value)
+
+
+def prepare(
+    model: Any,
+    people: Any,
+    settings: Settings,
+    session: Session,
+    *,
+    pool: Any = None,
+    metric: Any = None,
+    method: Any = None,
+    loss: Any = None,
+    encoder: Any = None,
+    trust: bool = False,
+) -> Setup:
+    """Open the model, find the people and look at all of them once."""
+    if model is None:
+        chosen = settings.decide
+        model = ScoredTable(chosen.decision, chosen.score, chosen.threshold)
+    model = share_calls(model, session.executor)
+    opened = open_model(model, trust=trust) if isinstance(model, str) else model
+    folder = _shared_folder(session)
+    source = _find_people(people, opened, settings, encoder)
+    source = source if folder is None else source.shared(folder)
+    source, survey = _look_at(source, opened, settings, session)
+    if survey.n < 2:
+        raise InvalidData(f"There are {survey.n} people; a test needs at least 2.")
+    named = settings.decide.loss if loss is None else loss
+    return Setup(
+        model,
+        opened,
+        source.knowing(survey),
+        survey,
+        settings,
+        session,
+        pool,
+        metric,
+        method,
+        None if named is None else as_loss(named, trust=trust),
+        trust,
+    )
+
+
+@contextlib.contextmanager
+def noted_warnings() -> Iterator[Callable[[], tuple[str, ...]]]:
+    """Yield what returns the warnings so far; the user is given them at the end, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LikewiseWarning)
+        yield lambda: tuple(
+            str(w.message) for w in caught if issubclass(w.category, LikewiseWarning)
+        )
+    told: set[str] = set()
+    for warning in caught:
+        if str(warning.message) not in told:
+            warnings.warn(warning.message, stacklevel=3)
+        told.add(str(warning.message))
+
+
+def _shared_folder(session: Session) -> Path | None:
+    """Return a folder that all workers can read, unless they are threads of this process."""
+    run: Executor = session.executor
+    if not run.processes and isinstance(run, Inline | Threads):
+        return None
+    return Path(session.enter(TemporaryFolder()))
+
+
+def _find_people(people: Any, model: Any, settings: Settings, encoder: Any = None) -> Source:
+    """Return where the people are, read as the settings say."""
+    columns = settings.columns
+    if isinstance(people, AuditData):
+        return as_source(people)
+    source = (
+        people
+        if isinstance(people, Source)
+        else as_source(
+            people,
+            label=columns.label,
+            encoder=encoder,
+            raw=encoder is None
+            and (bool(settings.model.columns) or wants_columns(model, columns.output)),
+            unlabelled=settings.columns.label is None and bool(settings.columns.may_matter),
+            **columns.reading,
+        )
+    )
+    filled = source.filled() if columns.drop_missing else None
+    if filled is not None and answers_gaps(model, filled.rows(0, SAMPLE)[0]):
+        return filled
+    return source
+
+
+def _look_at(
+    source: Source, opened: Any, settings: Settings, session: Session
+) -> tuple[Source, Survey]:
+    """Look at everyone; where values are missing, as columns if the model takes them so."""
+    look = functools.partial(_look, settings=settings, session=session)
+    try:
+        return source, look(source)
+    except MissingValues:
+        raw = source.raw()
+        if raw is None or not takes_gaps(opened):
+            raise
+        return raw, look(raw)
+
+
+def _look(source: Source, settings: Settings, session: Session) -> Survey:
+    """Look at everyone once, before anybody is measured: a bad row is found now."""
+    job = SurveyJob(source, settings.seed)
+    tasks = list(job.tasks())
+    if len(tasks) < 2:
+        return source.survey(settings.seed)
+    parts = []
+    for task, part in session.executor.map(job, tasks):
+        parts.append(part)
+        session.tell("reading people", task.stop, source.n_rows)
+    return total(iter(parts))

@@ -1,0 +1,1 @@
+"""Statistics: additive sums, estimates, intervals, multiplicity and decisions."""

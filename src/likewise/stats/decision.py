@@ -1,0 +1,330 @@
+"""Decisions on adjusted ratios: evidence beyond a tolerance, equivalence within it, or neither.
+
+A row is one comparison: an attribute, an ordered pair of groups, a class. It is within tolerance
+if its 95 % interval lies inside [1/δ, δ] (an equivalence test), and evidence if the interval lies
+outside *and* its p-value, corrected for the number of rows by Holm, is at most α. What is printed
+and what decides are the same interval and the same p-value.
+"""
+
+import dataclasses
+import math
+from collections.abc import Hashable, Mapping
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from likewise.stats.multiplicity import holm_adjusted
+from likewise.stats.two_way import Side, TwoWay
+
+Outcome = Literal["evidence", "within_tolerance", "inconclusive"]
+
+Reason = Literal[
+    "group",  # it has fewer rows or clusters in the pool than folds are made of
+    "pattern",  # the attribute goes with L in ways that redrawn attributes do not show
+    "pairs",  # too few within the caliper
+    "too_few",  # people; or the interval includes a limit, and more people would settle it
+    "overlap",  # too few people have close pairs
+    "kappa",  # members of a pair differ in what goes with the attribute
+    "redraws",  # too few with enough people and pairs
+    "degrees",  # of freedom
+    "limit",  # a difference in units of the target, and no limit given
+    "events",  # inside the band, but of an outcome too rare to say so
+    "matching",  # the interval would include a limit with any number of people: the allowance
+    "holm",  # outside the band by itself, but not after correction
+]
+"""Why a row is inconclusive; ``numbers`` beside it hold what was found and needed."""
+
+LEAST_PAIRS = 20
+LEAST_PEOPLE = 20
+LEAST_KEPT = 0.25
+LARGEST_KAPPA = 0.5
+LEAST_REDRAWS = 10
+LEAST_DEGREES = 5
+LEAST_EVENTS = 10
+AMBIGUOUS = 2.0
+"""Standard errors within which own + other = 1 leaves open which outcome is the rarer one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DecisionRule:
+    """What a row is judged by.
+
+    Parameters
+    ----------
+    delta
+        The tolerance: ratios between 1/δ and δ are tolerated.
+    alpha
+        Intervals have level 1 − α; any false evidence among the rows has probability α.
+    kind
+        ``"rate"``: the ratio of the rarer outcome's rates; ``"ratio"``: of the values as they are;
+        ``"difference"``: D against ``limit``.
+    limit
+        Largest tolerated difference, in units of the measure.
+    binary
+        Whether the measure is a 0/1 decision, whose events can be counted.
+    """
+
+    delta: float = 1.25
+    alpha: float = 0.05
+    kind: Literal["rate", "ratio", "difference"] = "rate"
+    limit: float | None = None
+    binary: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """What a row is assessed from, beside its statistic.
+
+    Parameters
+    ----------
+    estimate
+        The statistic; `None` if there is nothing to compute it from.
+    people
+        Number of people of the group, with and without close pairs.
+    kept
+        Number of those with close pairs.
+    pairs
+        Number of pairs.
+    effective_comparisons
+        K, Kish's number of pairs by how often they are used.
+    undecided
+        Set where the design already forbids a decision, with its numbers.
+    """
+
+    estimate: TwoWay | None
+    people: int
+    kept: int
+    pairs: int
+    effective_comparisons: float
+    undecided: tuple[Reason, dict[str, float]] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class OutcomeTest:
+    """One outcome of a row: its statistic, interval and p-value."""
+
+    estimate: TwoWay
+    complement: bool
+    interval: tuple[float, float]
+    p_value: float
+
+    def inside(self, low: float, high: float) -> bool:
+        """Whether the interval lies within the band."""
+        return low <= self.interval[0] and self.interval[1] <= high
+
+    def outside(self, low: float, high: float) -> bool:
+        """Whether the interval lies beyond the band."""
+        return self.interval[0] > high or self.interval[1] < low
+
+
+@dataclasses.dataclass(frozen=True)
+class Assessment:
+    """A row before the correction for the number of rows.
+
+    Parameters
+    ----------
+    tested
+        The outcome with the smaller p-value first; two of them where it is open which is rarer.
+    p_value
+        Two-sided; 1 if the row is undecided.
+    inside, outside
+        Whether the interval or intervals lie within the band, or beyond it.
+    events
+        Expected number of events, min(n, K)(own + other).
+    undecided
+        The reason for which nothing is decided, and its numbers.
+    """
+
+    rule: DecisionRule
+    tested: tuple[OutcomeTest, ...]
+    p_value: float
+    inside: bool
+    outside: bool
+    events: float | None
+    undecided: tuple[Reason, dict[str, float]] | None
+
+    @property
+    def shown(self) -> OutcomeTest | None:
+        """The outcome to print: the one that decides."""
+        return self.tested[0] if self.tested else None
+
+
+@dataclasses.dataclass(frozen=True)
+class RowDecision:
+    """A row decided: outcome, adjusted p-value, and the reason if it is inconclusive."""
+
+    assessment: Assessment
+    outcome: Outcome
+    adjusted_p: float
+    reason: Reason | None
+    numbers: dict[str, float]
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision(Generic[K]):
+    """All rows, and the verdict that follows from them."""
+
+    outcome: Outcome
+    rows: dict[K, RowDecision]
+
+
+def assess(compared: Compared, rule: DecisionRule) -> Assessment:
+    """Test one row, if its numbers allow it."""
+    estimate = compared.estimate
+    undecided = compared.undecided or _undecided(compared, rule)
+    if estimate is None:
+        return Assessment(rule, (), 1.0, False, False, None, undecided)
+    tested: tuple[OutcomeTest, ...]
+    if rule.kind == "difference":
+        tested = (_difference(estimate, rule),)
+    elif rule.kind == "ratio":
+        tested = (_ratio(estimate, False, rule),)
+    else:
+        both = [_ratio(e, flipped, rule) for e, flipped in rarer_outcome(estimate)]
+        tested = tuple(sorted(both, key=lambda outcome: outcome.p_value))
+    low, high = _band(rule)
+    events = None
+    if rule.binary:
+        shown = tested[0].estimate
+        rate = min(max(shown.other_corrected, 0.0), 1.0)
+        events = min(estimate.n, compared.effective_comparisons) * (shown.own + rate)
+    return Assessment(
+        rule=rule,
+        tested=tested,
+        p_value=1.0 if undecided else min(1.0, len(tested) * tested[0].p_value),
+        inside=all(outcome.inside(low, high) for outcome in tested),
+        outside=tested[0].outside(low, high),
+        events=events,
+        undecided=undecided,
+    )
+
+
+def rarer_outcome(estimate: TwoWay) -> tuple[tuple[TwoWay, bool], ...]:
+    """Return the rarer outcome of two, whose ratio is the one further from 1; both if it is open.
+
+    The second entry says whether it is the complement of the measure given. Which outcome is
+    called favourable therefore changes nothing.
+    """
+    both = estimate.own + estimate.other_corrected
+    error = float(estimate.spread(np.array([-1.0])).std_error[0])
+    as_given, other = (estimate, False), (estimate.complement(), True)
+    if abs(both - 1) < AMBIGUOUS * error:
+        return as_given, other
+    return (as_given,) if both <= 1 else (other,)
+
+
+def _ratio(estimate: TwoWay, complement: bool, rule: DecisionRule) -> OutcomeTest:
+    p = estimate.p_value(rule.delta)
+    return OutcomeTest(estimate, complement, estimate.interval(rule.alpha), p)
+
+
+def _difference(estimate: TwoWay, rule: DecisionRule) -> OutcomeTest:
+    limit = math.inf if rule.limit is None else rule.limit
+    p = 1.0 if rule.limit is None else estimate.difference_p_value(limit)
+    return OutcomeTest(estimate, False, estimate.difference_interval(rule.alpha), p)
+
+
+def _band(rule: DecisionRule) -> tuple[float, float]:
+    if rule.kind == "difference":
+        limit = math.inf if rule.limit is None else rule.limit
+        return -limit, limit
+    return 1 / rule.delta, rule.delta
+
+
+def _undecided(compared: Compared, rule: DecisionRule) -> tuple[Reason, dict[str, float]] | None:
+    """Return the first of the conditions for a decision that does not hold."""
+    if compared.pairs < LEAST_PAIRS:
+        return "pairs", {"pairs": compared.pairs, "needed": LEAST_PAIRS}
+    share = compared.kept / compared.people if compared.people else 0.0
+    if compared.people and share < LEAST_KEPT:
+        return "overlap", {"share": share, "needed": LEAST_KEPT}
+    estimate = compared.estimate
+    if estimate is None or estimate.n < LEAST_PEOPLE:
+        found = 0.0 if estimate is None else estimate.n
+        return "too_few", {"people": found, "people_needed": LEAST_PEOPLE}
+    if estimate.kappa > LARGEST_KAPPA:
+        return "kappa", {"kappa": estimate.kappa, "largest": LARGEST_KAPPA}
+    if len(estimate.redrawn) < LEAST_REDRAWS:
+        return "redraws", {"redraws": len(estimate.redrawn), "needed": LEAST_REDRAWS}
+    at = np.ones(1) if rule.kind == "difference" else np.array([1 / rule.delta, 1.0, rule.delta])
+    sides: tuple[Side, Side] = ("up", "down")
+    degrees = min(float(estimate.spread(at, side).degrees.min()) for side in sides)
+    if degrees < LEAST_DEGREES:
+        return "degrees", {"degrees": degrees, "needed": LEAST_DEGREES}
+    if rule.kind == "difference" and rule.limit is None:
+        return "limit", {}
+    return None
+
+
+def decide(rows: Mapping[K, Assessment]) -> Decision[K]:
+    """Decide all rows together.
+
+    Evidence in one row outranks rows that are inconclusive; within tolerance needs every row.
+    """
+    adjusted = holm_adjusted({key: row.p_value for key, row in rows.items()})
+    decided = {key: _decided(row, adjusted[key], len(rows)) for key, row in rows.items()}
+    outcomes = {row.outcome for row in decided.values()}
+    verdict: Outcome = "inconclusive"
+    if "evidence" in outcomes:
+        verdict = "evidence"
+    elif outcomes == {"within_tolerance"}:
+        verdict = "within_tolerance"
+    return Decision(verdict, decided)
+
+
+def _decided(row: Assessment, adjusted: float, rows: int) -> RowDecision:
+    if row.undecided is not None:
+        return RowDecision(row, "inconclusive", adjusted, *row.undecided)
+    if row.outside:
+        if adjusted <= row.rule.alpha:
+            return RowDecision(row, "evidence", adjusted, None, {})
+        enough, found = ndtri(1 - row.rule.alpha / (2 * rows)), ndtri(1 - row.p_value / 2)
+        people = row.tested[0].estimate.n * float(enough / found) ** 2
+        numbers = {"p": row.p_value, "rows": float(rows), "people_needed": people}
+        return RowDecision(row, "inconclusive", adjusted, "holm", numbers)
+    if row.inside:
+        if row.events is None or row.events >= LEAST_EVENTS:
+            return RowDecision(row, "within_tolerance", adjusted, None, {})
+        people = row.tested[0].estimate.n * LEAST_EVENTS / max(row.events, 1e-12)
+        numbers = {"events": row.events, "needed": LEAST_EVENTS, "people_needed": people}
+        return RowDecision(row, "inconclusive", adjusted, "events", numbers)
+    needed = people_to_settle(row)
+    reason: Reason = "too_few" if needed < math.inf else "matching"
+    return RowDecision(row, "inconclusive", adjusted, reason, {"people_needed": needed})
+
+
+def people_to_settle(row: Assessment) -> float:
+    """Return about how many people of the group would settle a row, the pool growing with them.
+
+    Half-widths shrink with the root of the number but for the allowance; infinite if what is left
+    without any random error still includes a limit.
+    """
+    rule, estimate = row.rule, row.tested[0].estimate
+    low, high = _band(rule)
+    value = estimate.difference if rule.kind == "difference" else estimate.ratio
+    if math.isnan(value):
+        return math.inf
+    if value > high:
+        gaps = [_gap(estimate, rule, high, "up")]
+    elif value < low:
+        gaps = [_gap(estimate, rule, low, "down")]
+    else:
+        gaps = [_gap(estimate, rule, low, "up"), _gap(estimate, rule, high, "down")]
+    if any(gap <= 0 for gap, _ in gaps):
+        return math.inf
+    times = max((width / gap) ** 2 for gap, width in gaps)
+    return estimate.n * max(times, 1.0)
+
+
+def _gap(estimate: TwoWay, rule: DecisionRule, limit: float, side: Side) -> tuple[float, float]:
+    """Return how far the statistic is beyond a limit and its allowance, and its half-width."""
+    sign = 1.0 if side == "up" else -1.0
+    difference = rule.kind == "difference"
+    at = np.ones(1) if difference else np.array([limit], dtype=np.float64)
+    beyond = sign * float(estimate.statistic(at, side)[0]) - estimate.allowance
+    width = beyond - float(estimate.margin(at, side, rule.alpha)[0])
+    return (beyond - sign * limit if difference else beyond), width

@@ -1,0 +1,531 @@
+r"""The core of inference: an estimate, its standard error, and confidence bounds that follow.
+
+An `Estimate` is a value with the sums of squares and cubes of its influence function over
+independent units (people, or whole clusters) and degrees of freedom. `Bounds` are what every test
+needs: the paper's normal limit (Wald), Hall's transformation, and inversion of a pivot.
+"""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from typing_extensions import override
+
+from likewise.errors import InvalidSample, InvalidSettings
+from likewise.stats.sums import RatioMoments, UnitSums
+
+ROUNDING = 1e-12
+"""A spread of ratios below this, relative to them, is what rounding leaves of none."""
+
+ONE_MORE = 1.5
+"""How much more than the largest excess one more person is allowed for."""
+
+FARTHEST = 50.0
+"""Ratios beyond exp(±50) count as infinite, or zero."""
+
+
+class Bounds(abc.ABC):
+    r"""Confidence bounds and p-values for one unknown number :math:`\theta`."""
+
+    @abc.abstractmethod
+    def p_value(self, delta: float) -> float:
+        r"""Return the p-value of :math:`H_0: \theta \le \delta`."""
+
+    @abc.abstractmethod
+    def lower_bound(self, alpha: float) -> float:
+        r"""Return the one-sided lower bound: below :math:`\theta` with confidence 1 - alpha."""
+
+    @abc.abstractmethod
+    def upper_bound(self, alpha: float) -> float:
+        r"""Return the one-sided upper bound: above :math:`\theta` with confidence 1 - alpha."""
+
+    @final
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Return the equal-tailed two-sided interval, half of alpha on either side."""
+        return self.lower_bound(alpha / 2), self.upper_bound(alpha / 2)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Unknown(Bounds):
+    """The bounds of a sample that says nothing: no spread, or no errors."""
+
+    @override
+    def p_value(self, delta: float) -> float:
+        return 1.0
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return 0.0
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        return math.inf
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Estimate(Bounds):
+    r"""A point estimate :math:`S_n` with its standard error; its bounds are the paper's (Wald).
+
+    Theorems 3.1 and C.1 both say :math:`(S_n - \theta) / \text{se} \to N(0, 1)`, with different
+    standard errors. Intervals, tests and p-values follow from that alone.
+
+    Parameters
+    ----------
+    value, std_error
+        :math:`S_n` and :math:`V_n / \sqrt n`, or their counterparts for error rates, weights
+        and clusters.
+    n
+        Number of people.
+    skewness
+        Skewness of the estimate itself, :math:`\gamma / \sqrt n` with :math:`\gamma` that of one
+        person; the paper does not use it, `Hall` does.
+    degrees
+        Degrees of freedom of the standard error: infinite, unless there are few units.
+    effective_n
+        Kish's number: how many independent people of equal weight would tell as much.
+    linear_error
+        With weights or clusters, where ``std_error`` is the jackknife's, the one of the linearised
+        estimate, which the skewness belongs to.
+    more
+        With weights or clusters, the estimate with one more unit that is harmed more than any seen:
+        upper ends stay above it.
+
+    Examples
+    --------
+    >>> estimate = Estimate(1.5, 0.1, 400)
+    >>> round(estimate.lower_bound(0.05), 4)
+    1.3355
+    """
+
+    value: float
+    std_error: float
+    n: int
+    skewness: float = 0.0
+    degrees: float = math.inf
+    effective_n: float = math.nan
+    linear_error: float = math.nan
+    more: "Estimate | None" = None
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.effective_n):
+            object.__setattr__(self, "effective_n", float(self.n))
+
+    def studentised(self, delta: float) -> float:
+        r"""Return :math:`(S_n - \delta) / \text{se}`, infinite where there is no spread."""
+        distance = self.value - delta
+        if self.std_error == 0:
+            return math.copysign(math.inf, distance) if distance else -math.inf
+        return distance / self.std_error
+
+    @override
+    def p_value(self, delta: float) -> float:
+        return upper_tail(self.studentised(delta), self.degrees)
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        """Return the bound of (17), which is the paper's statistic (19), or (22)."""
+        return self.value - quantile(1 - alpha, self.degrees) * self.std_error
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        return self.value + quantile(1 - alpha, self.degrees) * self.std_error
+
+
+def upper_tail(t: float, degrees: float = math.inf) -> float:
+    """Return P(T > t): Student's t, or the normal for infinitely many degrees of freedom."""
+    # The survival function at t is the distribution function at -t: no 1 - p, no cancellation.
+    return float(ndtr(-t)) if math.isinf(degrees) else float(stdtr(degrees, -t))
+
+
+def quantile(q: float, degrees: float = math.inf) -> float:
+    """Return the q-quantile of Student's t, or of the normal."""
+    return float(ndtri(q)) if math.isinf(degrees) else float(stdtrit(degrees, q))
+
+
+def check_alpha(alpha: float, most: float = 1.0) -> None:
+    """Refuse an error rate outside (0, 1), or above ``most``."""
+    if not 0 < alpha < 1 or alpha > most:
+        raise InvalidSettings(f"alpha must lie between 0 and {most:g} (got {alpha:g}).")
+
+
+def check_delta(delta: float) -> None:
+    """Refuse a limit on the ratio below one, or infinite."""
+    if not 1 <= delta < math.inf:
+        raise InvalidSettings(f"delta must be a number of at least 1 (got {delta:g}).")
+
+
+# From sums to estimates
+
+
+def mean_of_moments(moments: RatioMoments, *, weighted: bool = False) -> Estimate:
+    r"""Mean loss ratio, equation (13): :math:`S_n, V_n`; Hájek's mean with weights.
+
+    With weights the standard error is the jackknife's: the terms
+    :math:`w_i (R_i - S_w)/(W - w_i)` have the squares of the linearised ones but for a factor
+    :math:`(1 - h)^{-2}`, h the share of the weight that a person holds, averaged over the squares.
+    """
+    n = moments.n
+    if n < 2:
+        raise InvalidSample(f"There are {n} people; a test needs at least 2.")
+    value, total = float(moments.plain.mean), float(moments.plain.weight)
+    scale = n / total
+    squares = float(moments.squared.about(value)[0])
+    third, cubes = (float(power) for power in moments.cubed.about(value))
+    effective_n = total**2 / float(moments.squared.weight)
+    estimate = from_powers(
+        value, n, n, squares * scale**2, cubes * scale**3, effective_n=effective_n
+    )
+    leverage = third / (total * squares) if squares > 0 else 0.0
+    return weighted_jackknife(estimate, leverage) if weighted else estimate
+
+
+def ratio_of_sums(
+    sums: UnitSums, n: int, *, printed: bool = False, effective_n: float = math.nan
+) -> Estimate:
+    r"""Ratio of error rates (or mean losses), equations (21)--(22): :math:`A_n/B_n`.
+
+    The paper writes the variance with uncentred second moments :math:`\tilde V_n`. Centring would
+    change nothing, since the gradient :math:`(B_n, -A_n)` is orthogonal to the means
+    :math:`(A_n, B_n)`; so we take the squares of :math:`B_n a_i - A_n b_i`, which cannot come out
+    negative.
+
+    Parameters
+    ----------
+    sums
+        Of people, or of whole clusters. With zero before, the ratio is infinite, or not defined,
+        and has no standard error.
+    n
+        Number of people.
+    printed
+        Whether to divide by n, as (22) does, where a variance would divide by n - 1.
+    """
+    before = sums.before
+    if not before > 0:
+        return Estimate(sums.ratio, math.nan, n)
+    _, squares, cubes = sums.moments(sums.ratio)
+    units = sums.units
+    scale = units / before
+    if printed:
+        squares *= (units - 1) / units
+    squares, cubes = squares * scale**2, cubes * scale**3
+    return from_powers(sums.ratio, n, units, squares, cubes, effective_n=effective_n)
+
+
+def ratio_of_totals(
+    after: Float[np.ndarray, " g"],
+    before: Float[np.ndarray, " g"],
+    n: int,
+    effective_n: float = math.nan,
+) -> Estimate:
+    r"""Ratio of totals over clusters, with the delete-one-cluster jackknife's error (CR3).
+
+    Leaving out one cluster at a time,
+    :math:`\text{se}^2 = \frac{G-1}{G} \sum_g (S_{(g)} - S)^2`, with
+    :math:`G_\text{eff} - 1` degrees of freedom: unlike the linearised terms
+    :math:`u_g = (a_g - S b_g) G / \sum b`, it does not forget that a large cluster draws the
+    estimate to itself. With weights in the place of ``before`` it is the weighted mean of ratios.
+    """
+    total, units = float(before.sum()), len(before)
+    if not total > 0:
+        return Estimate(math.inf if after.sum() > 0 else math.nan, math.nan, n)
+    value = float(after.sum()) / total
+    terms = after - value * before
+    estimate = from_terms(value, terms * (units / total), n, effective_n=effective_n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        without = terms / (total - before)
+    # A ratio that hangs on a single cluster is not known at all.
+    known = bool((before < total).all())
+    spread = float(np.square(without).sum()) if known else math.inf
+    return _jackknifed(estimate, math.sqrt((units - 1) / units * spread))
+
+
+def with_one_more(moments: RatioMoments, largest: float, *, weighted: bool) -> Estimate:
+    r"""Mean loss ratio with one more person, harmed more than anybody seen.
+
+    Their excess is 1.5 times the largest. Upper ends that stay above it allow for a tail that the
+    sample does not show: without it, intervals for eight groups of 60 people with lognormal
+    ratios hold together in .78 of samples instead of .95.
+    """
+    one = np.array([1 + ONE_MORE * (max(largest, 1.0) - 1)])
+    weight = float(moments.plain.weight) / moments.n
+    return mean_of_moments(moments + RatioMoments.of(one, np.array([weight])), weighted=weighted)
+
+
+def with_one_more_cluster(
+    ratio: Float[np.ndarray, " g"], weight: Float[np.ndarray, " g"], n: int, effective_n: float
+) -> Estimate:
+    """Return the same with one more cluster of people, harmed more than any seen."""
+    excess = ONE_MORE * max(float((ratio / weight).max()) - 1, 0.0)
+    usual = float(weight.mean())
+    totals = np.append(ratio, usual * (1 + excess)), np.append(weight, usual)
+    return ratio_of_totals(*totals, n, effective_n)
+
+
+def weighted_jackknife(estimate: Estimate, leverage: float) -> Estimate:
+    """Return the estimate of weighted people with the jackknife's standard error.
+
+    Parameters
+    ----------
+    leverage
+        Share of the weight that a person holds, as it counts in the standard error.
+    """
+    return _jackknifed(
+        estimate, estimate.std_error * (estimate.n - 1) / estimate.n / (1 - leverage)
+    )
+
+
+def _jackknifed(estimate: Estimate, std_error: float) -> Estimate:
+    if not estimate.std_error > 0:
+        return estimate
+    return dataclasses.replace(
+        estimate,
+        std_error=std_error,
+        linear_error=estimate.std_error,
+        degrees=max(1.0, estimate.effective_n - 1),
+    )
+
+
+def from_terms(
+    value: float,
+    terms: Float[np.ndarray, " g"],
+    n: int,
+    degrees: float = math.inf,
+    effective_n: float = math.nan,
+) -> Estimate:
+    """Return the estimate whose error is the mean of ``terms``, one for each independent unit."""
+    squares, cubes = float(np.square(terms).sum()), float((terms**3).sum())
+    return from_powers(value, n, len(terms), squares, cubes, degrees, effective_n)
+
+
+def from_powers(
+    value: float,
+    n: int,
+    units: int,
+    squares: float,
+    cubes: float,
+    degrees: float = math.inf,
+    effective_n: float = math.nan,
+) -> Estimate:
+    r"""Return the estimate whose influences have these sums of squares and cubes.
+
+    Its standard error is :math:`V/\sqrt G` and its skewness :math:`\gamma/\sqrt G`. A spread that
+    rounding explains is none.
+    """
+    spread = math.sqrt(max(squares, 0.0) / (units - 1))
+    if spread == 0 or spread <= ROUNDING * abs(value):
+        return Estimate(value, 0.0, n, 0.0, degrees, effective_n)
+    skewness = cubes / units / spread**3 / math.sqrt(units)
+    return Estimate(value, spread / math.sqrt(units), n, skewness, degrees, effective_n)
+
+
+# Hall's transformation
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Hall(Bounds):
+    r"""Bounds from Hall's cubic transformation of the studentised mean.
+
+    Loss ratios are skewed to the right, so :math:`t = (S - \theta)/\text{se}` is skewed to the
+    left, and normal quantiles reject too rarely and certify too often. Hall (1992, "On the removal
+    of skewness by transformation", J. R. Stat. Soc. B 54, 221--228) makes t nearly normal by
+
+    .. math:: g(t) = t + g' t^2 / 3 + g'^2 t^3 / 27 + g'/6, \qquad g' = \gamma / \sqrt n,
+
+    which is increasing and can be inverted in closed form. The standard error must not be zero:
+    see `hall`.
+    """
+
+    estimate: Estimate
+
+    @override
+    def p_value(self, delta: float) -> float:
+        t = self.estimate.studentised(delta)
+        return upper_tail(transformed(t, self.estimate.skewness), self.estimate.degrees)
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return self._solve(1 - alpha)
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        return self._solve(alpha)
+
+    def _solve(self, q: float) -> float:
+        z = quantile(q, self.estimate.degrees)
+        return self.estimate.value - self.estimate.std_error * restored(z, self.estimate.skewness)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class DesignBounds(Bounds):
+    r"""Bounds for people with weights or in clusters, of which few may hold most of the weight.
+
+    The widest of three, on either side: Student's t with the jackknife's standard error and
+    :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
+    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed, and the same
+    with one more unit that is harmed more than any seen.
+    """
+
+    estimate: Estimate
+
+    @override
+    def p_value(self, delta: float) -> float:
+        return max(self.estimate.p_value(delta), self._hall.p_value(delta))
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return max(0.0, min(self.estimate.lower_bound(alpha), self._hall.lower_bound(alpha)))
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        t, excess = quantile(1 - alpha, self.estimate.degrees), self.estimate.value - 1
+        upper = max(self.estimate.upper_bound(alpha), self._hall.upper_bound(alpha))
+        if self.estimate.more is not None:
+            upper = max(upper, hall(self.estimate.more).upper_bound(alpha))
+        if excess <= 0:
+            return upper
+        return max(upper, 1 + excess * math.exp(min(t * self.estimate.std_error / excess, 700.0)))
+
+    @property
+    def _hall(self) -> Hall:
+        return Hall(dataclasses.replace(self.estimate, std_error=self.estimate.linear_error))
+
+
+def hall(estimate: Estimate) -> Bounds:
+    """Return Hall's bounds, or those on a design; without any spread nothing is known."""
+    if not estimate.std_error > 0:
+        return Unknown()
+    return Hall(estimate) if math.isnan(estimate.linear_error) else DesignBounds(estimate)
+
+
+def transformed(t: float, skewness: float) -> float:
+    """Return Hall's g(t), which is nearly standard normal."""
+    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+
+
+def restored(z: float, skewness: float) -> float:
+    """Return the t for which Hall's g(t) is z."""
+    if abs(skewness) < 1e-6:  # the closed form divides by it
+        return z - skewness * (2 * z**2 + 1) / 6
+    # The *real* cube root: the bracket is often negative.
+    root = float(np.cbrt(1 + skewness * (z - skewness / 6)))
+    return 3 / skewness * (root - 1)
+
+
+# Inversion of a test
+
+
+@dataclasses.dataclass(frozen=True)
+class Inversion(Bounds):
+    r"""Bounds by inverting a test: a pivot near N(0, 1) at the true ratio, that falls in the ratio.
+
+    Subclasses give the pivot; it is compared with Student's quantiles where they say so.
+    """
+
+    @abc.abstractmethod
+    def pivot(self, theta: float) -> float:
+        """Return how far the sample lies above what ``theta`` predicts, in standard errors."""
+
+    @property
+    @abc.abstractmethod
+    def centre(self) -> float:
+        """The estimate, from which the search for bounds starts."""
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the pivot."""
+        return math.inf
+
+    @final
+    @override
+    def p_value(self, delta: float) -> float:
+        return upper_tail(self.pivot(delta), self.degrees)
+
+    @final
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return crossing(self.pivot, quantile(1 - alpha, self.degrees), self.centre)
+
+    @final
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        return crossing(self.pivot, quantile(alpha, self.degrees), self.centre)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Inverted(Inversion):
+    r"""Fieller bounds for a ratio of totals: which :math:`\delta` the units do not contradict.
+
+    At the true ratio :math:`D_g = a_g - \delta b_g` has mean zero, so
+    :math:`p(\delta) = \Phi(-g(t(\delta)))`, with Hall's g for the skewness of :math:`D_g` and
+    :math:`t = \sum D_g / \sqrt{\frac{G}{G-1} \sum (D_g - \bar D)^2}`. Where the units do not differ
+    nothing is known, and the pivot is very small.
+    """
+
+    sums: UnitSums
+    degrees: float = math.inf
+
+    @override
+    def pivot(self, theta: float) -> float:
+        total, squares, cubes = self.sums.moments(theta)
+        units = self.sums.units
+        mean = from_powers(total / units, units, units, squares, cubes)
+        return transformed(mean.studentised(0), mean.skewness) if mean.std_error > 0 else -1e6
+
+    @property
+    @override
+    def centre(self) -> float:
+        return self.sums.ratio
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Wider(Bounds):
+    """The wider of two bounds on either side: it holds if one of the two does."""
+
+    one: Bounds
+    other: Bounds
+
+    @override
+    def p_value(self, delta: float) -> float:
+        return max(self.one.p_value(delta), self.other.p_value(delta))
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return min(self.one.lower_bound(alpha), self.other.lower_bound(alpha))
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        return max(self.one.upper_bound(alpha), self.other.upper_bound(alpha))
+
+
+def crossing(pivot: Callable[[float], float], z: float, centre: float) -> float:
+    """Return where a falling function of a positive number crosses z; zero or infinity if nowhere.
+
+    The search goes outwards from ``centre`` in steps that double, on a logarithmic scale.
+    """
+    near = math.log(centre) if 0 < centre < math.inf else 0.0
+
+    def excess(s: float) -> float:
+        return pivot(math.exp(s)) - z
+
+    direction = 1.0 if excess(near) > 0 else -1.0
+    step = 0.25
+    while True:
+        far = near + direction * step
+        if abs(far) > FARTHEST:
+            return math.inf if direction > 0 else 0.0
+        if (excess(far) > 0) != (direction > 0):
+            break
+        near, step = far, 2 * step
+    return math.exp(float(brentq(excess, near, far, xtol=1e-14, rtol=1e-14)))

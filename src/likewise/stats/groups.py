@@ -1,0 +1,416 @@
+"""Group metrics by protected attribute: accuracy, odds, selection rates (Appendix F.5).
+
+They ask another question than the audit (is one *group* treated like another?), and are shown
+beside it. Intervals of single shares are Wilson's or Clopper and Pearson's. Those of combinations
+put single intervals together ("square and add": Newcombe 1998, Zou and Donner 2008), which keeps
+their virtues at few people and at shares of zero or one.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import betaincinv
+
+from likewise.errors import InvalidSample, InvalidSettings, nearest
+from likewise.stats.estimate import ONE_MORE, check_alpha, quantile
+from likewise.stats.frame import MISSING
+from likewise.stats.sample import effective_units
+from likewise.stats.tally import Group, Tally, cell_of, decisions_of, groups_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+    """A number with its two-sided interval.
+
+    Parameters
+    ----------
+    value
+        Not a number where there is nobody to compute it from.
+    lower, upper
+        The interval; all that is possible where nothing is known.
+    n
+        Number of people it is about.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    n: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    r"""The share of some people for whom something holds, :math:`\sum w h / \sum w`.
+
+    Parameters
+    ----------
+    value
+        The share; not a number if there are no such people.
+    n
+        How many such people there are.
+    effective_n
+        How many independent people of equal weight would tell as much: :math:`p(1-p)/\text{se}^2`
+        with the design's own standard error, at most n (Korn and Graubard 1998).
+    degrees
+        Degrees of freedom of that standard error, if these people have weights or clusters.
+    terms
+        The linearised share, one for each independent unit; says how shares are correlated. None
+        for independent people: shares of different people are not.
+    more
+        Of people in clusters, the share with one more cluster where it holds for 1.5 times as many
+        as in any (or does not, if it holds for most): the exact interval allows for it.
+    """
+
+    value: float
+    n: int
+    effective_n: float
+    degrees: float = math.inf
+    terms: Float[np.ndarray, " g"] | None = None
+    more: "Share | None" = None
+
+    @classmethod
+    def of_clusters(
+        cls, hits: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"], n: int
+    ) -> "Share":
+        """Return a share of n people in clusters.
+
+        Parameters
+        ----------
+        hits, weights
+            Weight of those for whom it holds, and of all of them, in each cluster of the sample.
+        """
+        if n == 0:
+            return cls(math.nan, 0, 0.0, terms=np.zeros(len(weights)))
+        found, degrees = cls._jackknifed(hits, weights, n), effective_units(weights) - 1
+        some = weights > 0
+        usual, each = float(weights[some].mean()), hits[some] / weights[some]
+        one = min(1.0, ONE_MORE * float(each.max()))
+        if hits.sum() > weights.sum() / 2:
+            one = 1 - min(1.0, ONE_MORE * float(1 - each.min()))
+        more = cls._jackknifed(np.append(hits, usual * one), np.append(weights, usual), n)
+        more = dataclasses.replace(more, degrees=degrees)
+        return dataclasses.replace(found, degrees=degrees, more=more)
+
+    @classmethod
+    def _jackknifed(
+        cls, hits: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"], n: int
+    ) -> "Share":
+        units, total = len(weights), float(weights.sum())
+        value, variance = float(hits.sum()) / total, math.inf
+        terms = hits - value * weights
+        if float(weights.max()) < total:
+            variance = (units - 1) / units * float(np.square(terms / (total - weights)).sum())
+        effective = _effective_n(value, n, variance, effective_units(weights))
+        return cls(value, n, effective, terms=terms)
+
+    @classmethod
+    def of_people(
+        cls, hits: Float[np.ndarray, "4"], among: Float[np.ndarray, "4"], *, weighted: bool
+    ) -> "Share":
+        """Return a share of independent people.
+
+        Parameters
+        ----------
+        hits, among
+            Number, weight, squared and cubed weight of those for whom it holds, and of all it
+            could.
+        """
+        n, total, squared, cubed = (float(value) for value in among)
+        if n == 0:
+            return cls(math.nan, 0, 0.0)
+        value = float(hits[1]) / total
+        if not weighted:
+            return cls(value, int(n), n)
+        squares, cubes = (
+            float(hits[k]) * (1 - value) ** 2 + (all_ - float(hits[k])) * value**2
+            for k, all_ in ((2, squared), (3, cubed))
+        )
+        # The jackknife's, with the share of the weight that a person holds, as it counts there.
+        leverage = cubes / (total * squares) if squares > 0 else 0.0
+        variance = (n - 1) / n * squares / total**2 / (1 - leverage) ** 2
+        # Few hits say little about their own variance: never more than Kish's number.
+        kish = total**2 / squared
+        effective = min(kish, _effective_n(value, int(n), variance, kish))
+        return cls(value, int(n), effective, kish - 1)
+
+    def wilson(self, alpha: float) -> Quantity:
+        """Return the share with Wilson's score interval."""
+        n, z2 = self._size(alpha), quantile(1 - alpha / 2) ** 2
+        if n == 0:
+            return Quantity(self.value, 0.0, 1.0, self.n)
+        middle = (self.value + z2 / (2 * n)) / (1 + z2 / n)
+        spread = self.value * (1 - self.value) / n + z2 / (4 * n**2)
+        half = math.sqrt(z2 * spread) / (1 + z2 / n)
+        # Exactly 0 and 1 at the ends, which rounding would miss.
+        lower = middle - half if self.value > 0 else 0.0
+        upper = middle + half if self.value < 1 else 1.0
+        return Quantity(self.value, lower, upper, self.n)
+
+    def clopper_pearson(self, alpha: float) -> Quantity:
+        r"""Return the share with the exact interval of Clopper and Pearson.
+
+        With weights or clusters n is ``effective_n`` and the count :math:`n p` (Korn and Graubard):
+        no longer exact, but on the cautious side.
+        """
+        n = self._size(alpha)
+        if n == 0:
+            return Quantity(self.value, 0.0, 1.0, self.n)
+        hits, others = self.value * n, (1 - self.value) * n
+        lower = float(betaincinv(hits, others + 1, alpha / 2)) if hits > 0 else 0.0
+        upper = float(betaincinv(hits + 1, others, 1 - alpha / 2)) if others > 0 else 1.0
+        if self.more is not None:
+            wider = self.more.clopper_pearson(alpha)
+            lower, upper = min(lower, wider.lower), max(upper, wider.upper)
+        return Quantity(self.value, lower, upper, self.n)
+
+    def _size(self, alpha: float) -> float:
+        if self.degrees < 1e-9:  # one cluster says nothing
+            return 0.0
+        q = 1 - alpha / 2
+        return self.effective_n * (quantile(q) / quantile(q, self.degrees)) ** 2
+
+
+def _effective_n(value: float, n: int, variance: float, kish: float) -> float:
+    if 0 < value < 1 and variance > 0:
+        return min(float(n), value * (1 - value) / variance)
+    # All alike: no spread to learn the design effect from, so Kish's, of whole units.
+    return kish
+
+
+def combination(coefficients: Sequence[float], shares: Sequence[Share], alpha: float) -> Quantity:
+    r"""Return :math:`\sum_j c_j p_j` with Newcombe's square-and-add interval.
+
+    Each share goes to that end of its Wilson interval which lowers (or raises) the sum; the
+    distances add up like standard deviations, with the shares' own correlations: zero unless the
+    people share clusters.
+    """
+    c = np.array(coefficients)
+    p, low, high = _ends(shares, alpha)
+    value, n = float(c @ p), sum(share.n for share in shares)
+    if math.isnan(value):
+        return Quantity(value, float(c[c < 0].sum()), float(c[c > 0].sum()), n)
+    correlation = _correlation(shares)
+
+    def distance(ends: Float[np.ndarray, " k"]) -> float:
+        steps = np.abs(c) * (p - ends)
+        return math.sqrt(max(0.0, float(steps @ correlation @ steps)))
+
+    below, above = distance(np.where(c > 0, low, high)), distance(np.where(c > 0, high, low))
+    return Quantity(value, value - below, value + above, n)
+
+
+def ratio(share: Share, base: Share, alpha: float) -> Quantity:
+    r"""Return :math:`p_1 / p_2` with Donner and Zou's (2012) interval.
+
+    Its ends are the r for which square-and-add puts an end of :math:`p_1 - r p_2` at zero: roots of
+    :math:`A r^2 - 2 B r + C`, written so that neither zero counts nor cancellation spoil them.
+    """
+    (p, q), (low, low_base), (high, high_base) = _ends((share, base), alpha)
+    n = share.n + base.n
+    if math.isnan(p) or math.isnan(q):
+        return Quantity(math.nan, 0.0, math.inf, n)
+    correlation = float(_correlation((share, base))[0, 1])
+
+    def root(end: float, base_end: float, *, smaller: bool) -> float:
+        a, c = base_end * (2 * q - base_end), end * (2 * p - end)
+        b = p * q + correlation * (end - p) * (base_end - q)
+        r = math.sqrt(max(0.0, b**2 - a * c))
+        if smaller:
+            return c / (b + r) if c > 0 else 0.0
+        return (b + r) / a if a > 0 else math.inf
+
+    value = p / q if q > 0 else (math.inf if p > 0 else math.nan)
+    lower, upper = root(low, high_base, smaller=True), root(high, low_base, smaller=False)
+    return Quantity(value, lower, upper, n)
+
+
+def _ends(shares: Sequence[Share], alpha: float) -> Float[np.ndarray, "3 k"]:
+    parts = [share.wilson(alpha) for share in shares]
+    return np.array([(part.value, part.lower, part.upper) for part in parts]).T
+
+
+def _correlation(shares: Sequence[Share]) -> Float[np.ndarray, "k k"]:
+    if any(share.terms is None for share in shares):
+        return np.eye(len(shares))
+    terms = np.stack([share.terms for share in shares if share.terms is not None])
+    length = np.sqrt(np.square(terms).sum(axis=1, keepdims=True))
+    unit = np.divide(terms, length, out=np.zeros_like(terms), where=length > 0)
+    correlation = unit @ unit.T
+    np.fill_diagonal(correlation, 1.0)
+    return correlation
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupMetric:
+    """A metric of the model's decisions, of everyone or of one group.
+
+    Parameters
+    ----------
+    name
+        ``accuracy``, ``selection_rate``, …
+    attribute, group
+        The protected attribute and its level; empty for everyone.
+    """
+
+    name: str
+    attribute: str
+    group: str
+    quantity: Quantity
+
+
+def group_metrics(
+    tally: Tally,
+    *,
+    alpha: float = 0.05,
+    positive: int = 1,
+    privileged: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[GroupMetric, ...]:
+    r"""Group metrics before anybody is perturbed, with intervals that hold one at a time.
+
+    Of everyone accuracy and balanced accuracy, :math:`\frac{1}{|C|} \sum_c P(\hat Y = c | Y = c)`
+    over the classes that occur. Of each level of each attribute the selection rate; the impact
+    ratio, over the group with the highest rate (29 CFR 1607.4(D) flags less than four fifths);
+    true and false positive rates; and the average odds difference, the mean of the differences of
+    the two rates to the privileged group's. Intervals are Wilson's, and Newcombe's for what is
+    made of several rates. With weights, rates are Hájek's.
+
+    Parameters
+    ----------
+    positive
+        The class that people are selected for, as its index; others count as its opposite.
+    privileged
+        For each attribute, the level that others are compared with; the largest group unless told.
+    """
+    check_alpha(alpha)
+    table = _Decisions.of(tally)
+    recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
+    by_trait: dict[str, list[Group]] = {}
+    for group in groups_of(cell_of(table.kind, tally.frame), tally.frame, crossed=False):
+        by_trait.setdefault(group.trait, []).append(group)
+    if unknown := [name for name in privileged if name not in by_trait]:
+        raise InvalidSettings(
+            f"There is no protected attribute {unknown[0]!r} (there are: "
+            f"{', '.join(by_trait) or 'none'}).{nearest(unknown[0], by_trait)}"
+        )
+    accuracy = table.share(table.before == table.y, table.everybody).wilson(alpha)
+    balanced = combination([1 / len(recalls)] * len(recalls), recalls, alpha)
+    return (
+        GroupMetric("accuracy", "", "", accuracy),
+        GroupMetric("balanced_accuracy", "", "", balanced),
+        *(
+            metric
+            for trait, members in by_trait.items()
+            for metric in _rates(members, privileged.get(trait), positive, table, alpha)
+        ),
+    )
+
+
+def flip_rates(tally: Tally, alpha: float = 0.05) -> dict[str, Quantity]:
+    """Return how often decisions change when people are perturbed: Clopper–Pearson intervals.
+
+    Shares of all people: whose decision changes at all, whose right one turns wrong, and the
+    reverse. With weights or clusters the intervals are Korn and Graubard's. Among more than two
+    classes a wrong decision may change and stay wrong, so the three shares need not add up.
+    """
+    check_alpha(alpha)
+    table = _Decisions.of(tally)
+    before, after = table.before != table.y, table.after != table.y
+    hits = {
+        "changed": table.before != table.after,
+        "newly_wrong": ~before & after,
+        "newly_right": before & ~after,
+    }
+    return {
+        name: table.share(hit, table.everybody).clopper_pearson(alpha) for name, hit in hits.items()
+    }
+
+
+def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> tuple[Quantity, Quantity]:
+    """Return how often the favourable decision is refused, before and after the perturbation."""
+    check_alpha(alpha)
+    table = _Decisions.of(tally)
+    before, after = (
+        table.share(decision != favourable, table.everybody).wilson(alpha)
+        for decision in (table.before, table.after)
+    )
+    return before, after
+
+
+@dataclasses.dataclass(frozen=True)
+class _Decisions:
+    """How many people have each combination of groups, label and decisions (in each cluster)."""
+
+    tally: Tally
+    kind: Int[np.ndarray, " k"]
+    count: Float[np.ndarray, " k"]
+    y: Int[np.ndarray, " k"]
+    before: Int[np.ndarray, " k"]
+    after: Int[np.ndarray, " k"]
+
+    @classmethod
+    def of(cls, tally: Tally) -> "_Decisions":
+        if tally.frame.regression:
+            raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
+        kind, count = tally.groups.kinds, tally.groups.decisions[:, 0]
+        if tally.clustered:
+            kind, count = tally.clusters.table.kind, tally.clusters.table.sums[:, 0]
+        return cls(tally, kind, count, *decisions_of(kind, tally.frame))
+
+    @property
+    def everybody(self) -> Bool[np.ndarray, " k"]:
+        return np.ones(len(self.kind), dtype=bool)
+
+    def share(self, hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
+        """Return the share of those ``among`` all people for whom ``hit`` holds."""
+        if self.tally.clustered:
+            hits, weights = (self.tally.by_cluster("weight", own) for own in (hit & among, among))
+            return Share.of_clusters(hits, weights, int(self.count[among].sum()))
+        sums = self.tally.groups.decisions
+        return Share.of_people(
+            sums[hit & among].sum(axis=0),
+            sums[among].sum(axis=0),
+            weighted=self.tally.frame.weighted,
+        )
+
+    def people(self, group: Group) -> int:
+        """Return how many people are in a group."""
+        return int(self.count[group.members].sum())
+
+
+def _rates(
+    members: list[Group], wanted: str | None, positive: int, table: _Decisions, alpha: float
+) -> Iterator[GroupMetric]:
+    known = [group for group in members if group.name != MISSING] or members
+    names = [group.name for group in known]
+    if wanted is not None and wanted not in names:
+        raise InvalidSettings(
+            f"{members[0].trait!r} has no level {wanted!r} (it has: {', '.join(names)})."
+        )
+    base = wanted or max(known, key=table.people).name
+    selected, deserving = table.before == positive, table.y == positive
+    chosen, hits, alarms = (
+        {group.name: table.share(selected, group.members & who) for group in members}
+        for who in (table.everybody, deserving, ~deserving)
+    )
+    most = max(names, key=lambda name: chosen[name].value)
+    for group in members:
+        own, n = group.name, table.people(group)
+        odds = [hits[own], hits[base], alarms[own], alarms[base]]
+        impact, difference = Quantity(1.0, 1.0, 1.0, n), Quantity(0.0, 0.0, 0.0, n)
+        if own != most:
+            impact = ratio(chosen[own], chosen[most], alpha)
+        if own != base:
+            difference = combination([0.5, -0.5, 0.5, -0.5], odds, alpha)
+        found = {
+            "selection_rate": chosen[own].wilson(alpha),
+            "impact_ratio": dataclasses.replace(impact, n=n),
+            "true_positive_rate": hits[own].wilson(alpha),
+            "false_positive_rate": alarms[own].wilson(alpha),
+            "average_odds_difference": dataclasses.replace(difference, n=n),
+        }
+        for name, quantity in found.items():
+            yield GroupMetric(name, group.trait, own, quantity)

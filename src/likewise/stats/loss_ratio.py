@@ -1,0 +1,201 @@
+"""Mean loss ratios by Hall or the paper's normal limit, and ratios of mean losses."""
+
+import abc
+import dataclasses
+import math
+from typing import ClassVar, final
+
+import numpy as np
+from jaxtyping import Float
+from typing_extensions import override
+
+from likewise.errors import InvalidSettings
+from likewise.outcomes import Outcomes
+from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Inverted, Wider, hall
+from likewise.stats.ratio_test import Evidence, RatioTest, check_interval, check_sums
+from likewise.stats.sample import Sample
+from likewise.stats.sums import hill_count, top_count
+from likewise.stats.tally import Tally
+
+
+@dataclasses.dataclass(frozen=True)
+class CappedTest(RatioTest):
+    r"""A test of losses, with a cap on what one person can add to a finding within tolerance.
+
+    Parameters
+    ----------
+    interval
+        ``hall`` corrects for skewness; ``paper`` is the normal limit exactly as printed,
+        :math:`T_n = S_n - z_{1-\alpha} V_n/\sqrt n`, or the delta method of (22).
+    cap
+        A model is found within tolerance by an upper bound on capped outcomes: no finite sample
+        can bound an uncapped mean from above.
+    """
+
+    intervals: ClassVar[tuple[str, ...]] = ("hall", "paper")
+
+    interval: str = "hall"
+    cap: float = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_interval(self.interval, self.intervals)
+        if not self.delta < self.cap < math.inf:
+            raise InvalidSettings(
+                f"cap must be a number above delta ({self.delta:g}); {self.cap:g} is not."
+            )
+
+    @override
+    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+        check_sums(self, tally.frame)
+        sample = Sample(tally)
+        method = sample.named("paper" if self.interval == "paper" else "Hall")
+        if sample.undefined or (tally.frame.regression and tally.frame.limit == 0):
+            what = "loss" if tally.frame.regression else "loss ratio"
+            note = (
+                f"{sample.undefined} of {sample.n} people have no finite {what}, so "
+                "the mean is not defined; nobody is left out."
+                if sample.undefined
+                else "Nobody has any loss before the map, so there is no ratio."
+            )
+            nothing = Estimate(math.nan, math.nan, sample.n)
+            cap = float(self.cap)
+            return Evidence(self.name, method, nothing, None, cap=cap, spread=False, notes=(note,))
+        estimate, capped = sample.estimate(), sample.estimate(held=True)
+        if not sample.simple:
+            estimate = dataclasses.replace(estimate, more=sample.with_one_more())
+        notes, details = self._diagnosed(sample, estimate)
+        paper = self.interval == "paper"
+        return Evidence(
+            test=self.name,
+            method=method,
+            estimate=estimate,
+            bounds=estimate if paper else self._bounds(sample, estimate, held=False),
+            capped_estimate=capped,
+            capped=capped if paper else self._bounds(sample, capped, held=True),
+            cap=float(self.cap),
+            spread=capped.std_error > 0,
+            notes=notes + sample.notes,
+            details={**details, **sample.details},
+        )
+
+    @abc.abstractmethod
+    def _bounds(self, sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
+        """Return bounds that are corrected for skewness; ``held``: of capped outcomes."""
+
+    def _diagnosed(
+        self, sample: Sample, estimate: Estimate
+    ) -> tuple[tuple[str, ...], dict[str, float]]:
+        """Return notes and diagnostics of a test's own."""
+        return (), {}
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class LossRatioTest(CappedTest):
+    r"""Test of the mean loss ratio, equations (12)--(19); ratios are capped."""
+
+    name: ClassVar[str] = "loss_ratio"
+    claim: ClassVar[str] = "the mean loss ratio of similar people"
+
+    @override
+    def _bounds(self, sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
+        return hall(estimate)
+
+    @override
+    def _diagnosed(
+        self, sample: Sample, estimate: Estimate
+    ) -> tuple[tuple[str, ...], dict[str, float]]:
+        groups, n = sample.tally.groups, sample.n
+        plain = groups.moments("unweighted", slice(None)).plain
+        tail = Tail.of(groups.top.values, n, float(plain.mean), float(plain.squares))
+        details = {
+            "hill_index": tail.hill_index,
+            "top_share": tail.top_share,
+            "at_cap": float(groups.at_cap.sum()),
+        }
+        if not sample.simple:
+            variance = float(plain.squares) / (n - 1)
+            effect = estimate.std_error**2 * n / variance if variance > 0 else math.nan
+            details["design_effect"] = effect
+        if estimate.std_error > 0 or abs(estimate.value - 1) <= ROUNDING:
+            return tail.notes, details
+        return ("All ratios are the same, so nothing says how much they vary.",), details
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class MeanLossRatioTest(CappedTest):
+    r"""Test of the ratio of mean losses: (20)--(22), with losses for errors; for regressions.
+
+    A single prediction can be right by chance, so ratios of squared errors have no finite mean;
+    the ratio of means has. Hall's interval inverts a test of :math:`a - \delta b`, and is never
+    narrower than the delta method. Nobody's loss after the map counts for more than ``cap`` times
+    the mean loss before it (or their own loss before, if that is more).
+    """
+
+    name: ClassVar[str] = "mean_loss_ratio"
+    claim: ClassVar[str] = "the mean loss of similar people over that of the people themselves"
+    task: ClassVar[str] = "regression"
+
+    @override
+    def _bounds(self, sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
+        return Wider(Inverted(sample.loss_sums(held=held), sample.degrees), estimate)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tail:
+    r"""Tail diagnostics of the loss ratios.
+
+    Parameters
+    ----------
+    hill_index
+        Hill's estimate of the tail index: moments of this order and above do not exist. Hall's
+        interval needs three moments, the central limit theorem two.
+    top_share
+        Share of the variance that is held by the 1 % of people with the largest ratios.
+    largest
+        How many of the largest ratios the index was estimated from.
+    """
+
+    hill_index: float
+    top_share: float
+    largest: int
+
+    @classmethod
+    def of(cls, largest: Float[np.ndarray, " m"], n: int, mean: float, squares: float) -> "Tail":
+        r"""Return the tail diagnostics of n ratios from the largest of them.
+
+        Hill (1975): one over the mean of :math:`\log\{(R_{(i)} - 1)/(R_{(k+1)} - 1)\}` over the k
+        largest; k is the larger of 10 and :math:`n^{1/2}`, at most a tenth of the sample. Of R - 1,
+        not of R: the one would make any tail look light until ratios are far above it.
+
+        Parameters
+        ----------
+        largest
+            The largest ratios, largest first: one more than k, or the top 1 %.
+        mean, squares
+            Of all ratios: their mean, and the sum of squared distances from it.
+        """
+        k = hill_count(n)
+        threshold = float(largest[k]) - 1
+        excess = float(np.log((largest[:k] - 1) / threshold).mean()) if threshold > 0 else 0.0
+        top = float(np.square(largest[: top_count(n)] - mean).sum())
+        index = 1 / excess if excess > 0 else math.inf
+        return cls(index, top / squares if squares else 0.0, k)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to warn about, in sentences."""
+        index = f"Hill index {self.hill_index:.1f}, from the {self.largest} largest"
+        if self.hill_index < 2:
+            return (
+                f"The tail of the loss ratios looks so heavy ({index}) that their variance may not "
+                "exist, and with it no interval for their mean: compare the error-rate ratio.",
+            )
+        if self.hill_index < 3:
+            return (
+                f"The tail of the loss ratios looks heavy ({index}), so the bounds may be somewhat "
+                "off: compare the error-rate ratio.",
+            )
+        return ()

@@ -1,0 +1,318 @@
+"""Tests of a ratio against a limit: what the sample says, and one of three outcomes."""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, final
+
+import numpy as np
+
+from likewise.errors import InvalidSample, InvalidSettings, nearest
+from likewise.outcomes import Outcomes
+from likewise.record import TestRecord, VerdictName
+from likewise.stats.estimate import (
+    ROUNDING,
+    Bounds,
+    Estimate,
+    check_alpha,
+    check_delta,
+    quantile,
+)
+from likewise.stats.frame import Frame
+from likewise.stats.tally import Tally
+
+POWER = 0.8
+"""Of the minimum detectable ratio that is stated."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    r"""What a sample says about one ratio, before :math:`\delta` and :math:`\alpha` are chosen.
+
+    Parameters
+    ----------
+    test, method
+        Which ratio was tested (``loss_ratio``, ``error_rate_ratio``, …), and how.
+    estimate, bounds
+        The ratio, and confidence bounds for it; ``None`` where the sample does not define it.
+    capped_estimate, capped
+        The same with a ``cap`` on what one person can add, for findings within tolerance; ``None``
+        where no cap is needed.
+    spread
+        Whether people differ at all, so that an upper bound means something.
+    numerical_error
+        How far the estimate may be off because the flow was solved in steps. It is added to every
+        bound that decides.
+    held_back
+        Why there is no evidence even if the lower bound exceeds the limit, after "but"; empty if
+        nothing holds it back.
+    largest
+        What the ratio cannot exceed, for certain. Bounds are shown up to it; no decision uses it.
+    """
+
+    test: str
+    method: str
+    estimate: Estimate
+    bounds: Bounds | None
+    capped_estimate: Estimate | None = None
+    capped: Bounds | None = None
+    cap: float | None = None
+    spread: bool = True
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    numerical_error: float = 0.0
+    held_back: str = ""
+    largest: float = math.inf
+
+    def allowing(self, numerical_error: float) -> "Evidence":
+        """Return the evidence of an estimate that may be off by this much in itself."""
+        error = math.inf if math.isnan(numerical_error) else float(numerical_error)
+        return dataclasses.replace(self, numerical_error=error)
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether nobody's loss changes: all ratios are one, but for rounding.
+
+        Not said of the paper's interval, which is kept as printed.
+        """
+        known = self.capped_estimate is not None and not isinstance(self.bounds, Estimate)
+        alike = self.estimate.std_error == 0 and abs(self.estimate.value - 1) <= ROUNDING
+        return known and alike
+
+    def turning_points(self, alpha: float) -> tuple[float, float]:
+        """Return the limit below which there is evidence, and the one from which none is exceeded.
+
+        No correction is needed for looking at many limits: both come from inverting one interval.
+        """
+        lower = math.nan
+        if self.bounds is not None:
+            most = self.largest if self.largest > 1 else math.inf
+            lower = self.bounds.lower_bound(alpha) - self.numerical_error
+            lower = min(max(lower, 0.0), most)
+        upper = max(self.within_from(alpha), lower)
+        return min(lower, 1.0) if self.held_back else lower, upper
+
+    def within_from(self, alpha: float) -> float:
+        r"""Return the smallest limit that the people are found within.
+
+        The upper bound (on the capped mean, where there is a cap) and the estimate itself lie below
+        it, people differ, and harm too rare to be seen could not matter: with capped estimate S,
+        :math:`n_\text{eff} \ge \ln(1/\alpha)(c - S)/(\delta - S)`. Where nobody's loss changes,
+        rare harm is all there is to fear.
+        """
+        if self.bounds is None or not (self.spread or self.unmoved):
+            return math.inf
+        if self.capped is None:
+            return self.bounds.upper_bound(alpha) + self.numerical_error
+        rare = self.rare_harm(alpha)
+        upper = rare if self.unmoved else self.capped.upper_bound(alpha)
+        return max(upper, self.estimate.value, rare) + self.numerical_error
+
+    def rare_harm(self, alpha: float) -> float:
+        r"""Return the limit above which harm too rare to be seen could not reach.
+
+        If most people have ratio S and a share :math:`p = (\delta - S)/(c - S)` is harmed by the
+        full cap c, the mean is :math:`\delta`, and a sample may well show none of them:
+        :math:`(1 - p)^n > \alpha` unless :math:`\delta \ge S + \ln(1/\alpha)(c - S)/n`.
+        """
+        if self.cap is None or self.capped_estimate is None:
+            return 0.0
+        mean, n = self.capped_estimate.value, self.estimate.effective_n
+        return mean + math.log(1 / alpha) * (self.cap - mean) / n
+
+    def result(self, delta: float, alpha: float) -> TestRecord:
+        r"""Compare with the limit ``delta`` at level ``alpha``.
+
+        Evidence of unfairness: the lower bound exceeds :math:`\delta`, and nothing holds that back
+        (under a learned metric, negative controls may). Within tolerance: as `within_from` says.
+        Evidence wins if both hold; all else is inconclusive.
+        """
+        error, capped_upper = self.numerical_error, math.nan
+        lower = upper = p_value = math.nan
+        interval = (math.nan, math.nan)
+        if self.bounds is not None:
+            lower = self.bounds.lower_bound(alpha) - error
+            upper = self.bounds.upper_bound(alpha) + error
+            interval, p_value = self.bounds.interval(alpha), self.bounds.p_value(delta + error)
+            if self.unmoved:
+                upper = capped_upper = self.rare_harm(alpha) + error
+            elif self.capped is not None:
+                capped_upper = self.capped.upper_bound(alpha) + error
+        # Where people do not differ nothing is known, whatever a formula makes of it.
+        alike = self.estimate.std_error == 0
+        p_value = 1.0 if alike and self.bounds is not None else p_value
+        above = lower > delta and not alike
+        outcome: VerdictName = "inconclusive"
+        notes = self.notes
+        if above and not self.held_back:
+            outcome = "evidence"
+        elif above:
+            notes += (f"The lower bound is above the tolerance, but {self.held_back}.",)
+        elif self.within_from(alpha) <= delta:
+            outcome = "within_tolerance"
+        elif (self.unmoved and delta > self.estimate.value) or (
+            self.spread and (upper if self.cap is None else capped_upper) <= delta
+        ):
+            notes += (self._reservation(delta, alpha),)
+        # No ratio is below zero, above what is possible, or above its cap.
+        largest = self.largest if self.largest > delta else math.inf
+        shown = np.clip((lower, upper, *interval), 0.0, largest).tolist()
+        degrees = self.estimate.degrees
+        reach = quantile(1 - alpha, degrees) + quantile(POWER, degrees)
+        details = dict(self.details)
+        details["minimum_detectable"] = delta + reach * self.estimate.std_error + error
+        if math.isfinite(self.largest):
+            details["largest_possible"] = self.largest
+        return TestRecord(
+            test=self.test,
+            method="",
+            interval_method=self.method,
+            estimate=self.estimate.value,
+            std_error=self.estimate.std_error,
+            statistic=lower,
+            p_value=p_value,
+            rejected=outcome == "evidence",
+            interval=(shown[2], shown[3]),
+            lower_bound=shown[0],
+            upper_bound=shown[1],
+            delta=float(delta),
+            alpha=float(alpha),
+            n=self.estimate.n,
+            outcome=outcome,
+            held_back=self.held_back if above else "",
+            capped_upper_bound=capped_upper if self.cap is None else min(capped_upper, self.cap),
+            cap=math.nan if self.cap is None else self.cap,
+            notes=notes,
+            details=details,
+        )
+
+    def _reservation(self, delta: float, alpha: float) -> str:
+        """Say why an upper bound within the limit is no finding within tolerance."""
+        within = "The upper bound is within the tolerance, but"
+        if self.unmoved:
+            within = "Nothing moves it, but"
+        if self.cap is None or self.capped_estimate is None:
+            return f"{within} people do not differ, so nothing is certified."
+        if self.rare_harm(alpha) + self.numerical_error > delta:
+            mean = self.capped_estimate.value
+            needed = math.log(1 / alpha) * (self.cap - mean) / (delta - mean)
+            return (
+                f"{within} harm too rare to be seen could hide in fewer than {math.ceil(needed)} "
+                "people, so nothing is certified."
+            )
+        return f"{within} without the cap the estimate itself is above it: nothing is certified."
+
+
+@dataclasses.dataclass(frozen=True)
+class RatioTest(abc.ABC):
+    r"""A test of :math:`H_0`: some ratio of after to before is at most :math:`\delta`.
+
+    ``name`` is what the record calls it, ``claim`` what it is about, in words, ``task`` what kind
+    of model it is for, and ``intervals`` the methods it knows; its fields are its parameters.
+
+    Parameters
+    ----------
+    delta
+        Limit on the ratio, chosen by the auditor beforehand; 1.25 follows the four-fifths rule.
+    alpha
+        How often a model just at the limit may be flagged by chance.
+    """
+
+    name: ClassVar[str]
+    claim: ClassVar[str]
+    task: ClassVar[str] = "classification"
+    intervals: ClassVar[tuple[str, ...]] = ()
+
+    delta: float = 1.25
+    alpha: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        check_delta(self.delta)
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether sums are not enough, and every person's outcome is needed."""
+        return False
+
+    @abc.abstractmethod
+    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+        """Return what the sums of everyone say, whatever limit they are held against.
+
+        Parameters
+        ----------
+        rows
+            Everyone's outcomes, if the test `needs_rows`.
+        """
+
+    @final
+    def evidence_of(self, outcomes: Outcomes) -> Evidence:
+        """Return what the outcomes in memory say."""
+        frame = Frame.of(outcomes, getattr(self, "cap", 10.0)).bare()
+        if self.task == "regression":
+            frame = dataclasses.replace(frame, task=self.task)
+        return self.evidence(Tally.of(outcomes, frame), outcomes)
+
+    @final
+    def __call__(self, outcomes: Outcomes) -> TestRecord:
+        """Hold the outcomes of an audit against the limit."""
+        return self.evidence_of(outcomes).result(self.delta, self.alpha)
+
+
+def check_interval(interval: str, known: Sequence[str]) -> None:
+    """Refuse an interval that a test does not have."""
+    if interval not in known:
+        raise InvalidSettings(
+            f"There is no interval {interval!r}; there are {', '.join(known)}."
+            f"{nearest(interval, known)}"
+        )
+
+
+def check_sums(test: RatioTest, frame: Frame) -> None:
+    """Refuse sums that were made for another task, or with another cap than the test's."""
+    if frame.task != test.task:
+        raise InvalidSample(
+            f"The {test.name.replace('_', ' ')} is tested in a {test.task}, and these people's "
+            f"outcomes are of a {frame.task}."
+        )
+    if (cap := getattr(test, "cap", frame.cap)) != frame.cap:
+        raise InvalidSample(
+            f"The sums were made with ratios capped at {frame.cap:g}, and the test caps them at "
+            f"{cap:g}."
+        )
+
+
+def metric_error_bound(
+    *,
+    lam: float,
+    time: float,
+    metric_error: float,
+    lipschitz: float,
+    loss_lipschitz: float,
+    diameter: float,
+    smallest_loss: float,
+) -> float:
+    r"""Theorem A.1: how far a wrong metric can move any loss ratio.
+
+    .. math:: \sqrt{\lambda \delta_d / L} \; L_0 D e^{LT} / c
+
+    Parameters
+    ----------
+    lam, time
+        :math:`\lambda` and the stopping time T of the flow.
+    metric_error
+        :math:`\delta_d`: for quadratic metrics twice the spectral norm of the difference.
+    lipschitz
+        L, of the gradient of the penalised loss.
+    loss_lipschitz, smallest_loss
+        :math:`L_0` and c, of the loss itself.
+    diameter
+        D, of the space of features.
+    """
+    positive = {"lam": lam, "lipschitz": lipschitz, "smallest_loss": smallest_loss}
+    for name, value in positive.items():
+        if not value > 0:
+            raise InvalidSettings(f"{name} must be positive for Theorem A.1, and {value:g} is not.")
+    moved = math.sqrt(lam * metric_error / lipschitz) * diameter * math.exp(lipschitz * time)
+    return moved * loss_lipschitz / smallest_loss

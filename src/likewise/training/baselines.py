@@ -1,0 +1,200 @@
+"""The paper's other methods: Baseline, Project and Reductions."""
+
+import dataclasses
+import warnings
+from typing import Any, final
+
+import numpy as np
+import torch
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+from typing_extensions import override
+
+from likewise.audit_data import missing
+from likewise.errors import InvalidData, MissingExtra
+from likewise.methods.metric import ignoring
+from likewise.models.torch import FixedProjection, MeanOfSigmoids
+from likewise.training.networks import BatchClassifier, NetworkClassifier, find_directions
+from likewise.training.sklearn_compat import TrainingData, joint_groups
+
+SURE = 40.0
+"""Score of a member that always says yes: a probability of 1, to the last digit."""
+
+
+@final
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class BaselineClassifier(BatchClassifier):
+    """A network with one hidden ReLU layer, trained on balanced batches (Appendix F.3).
+
+    Parameters
+    ----------
+    protected
+        Names (or numbers) of columns of ``X`` that are left out of the features.
+    hidden
+        Units of the hidden layer.
+    learning_rate, max_iter, batch_size
+        Adam's step, the number of steps, and people per step. The defaults are the paper's.
+    balanced
+        Whether a batch holds equally many people of each class.
+    random_state
+        Seed of initial weights and batches; the same seed gives the same model.
+    progress
+        Whether to show a progress bar on stderr.
+    """
+
+    @override
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
+        return self._train_plain(data, data.x, rng)
+
+    @override
+    def _needs_protected(self) -> bool:
+        return False
+
+
+@final
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class ProjectClassifier(BatchClassifier):
+    """The network of `BaselineClassifier` behind a layer that removes the sensitive subspace.
+
+    Parameters
+    ----------
+    directions
+        Rows that span the subspace to be removed. None learns them from protected attributes.
+    protected
+        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
+    hidden, learning_rate, max_iter, batch_size, balanced, random_state, progress
+        As in `BaselineClassifier`.
+    """
+
+    directions: Any = dataclasses.field(default=None, kw_only=False)
+
+    @override
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
+        directions = find_directions(self.directions, data)
+        if not len(directions):
+            return self._train_plain(data, data.x, rng)
+        remove = FixedProjection(torch.from_numpy(ignoring(directions.numpy()).free))
+        # The layer has nothing to learn, so people pass it once, before training.
+        seen = remove(torch.tensor(data.x)).numpy()
+        return nn.Sequential(remove, *self._train_plain(data, seen, rng))
+
+
+@final
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class ReductionsClassifier(NetworkClassifier):
+    """Logistic models mixed so that error rates hardly differ between groups (equalized odds).
+
+    Trained by fairlearn's exponentiated gradient over the groups that all protected attributes
+    form together. Its answer is the weighted mean of the members' probabilities, and its decision
+    the likelier class; fairlearn's own predictor draws a member at random instead. fairlearn takes
+    no sample weights: people are drawn by them, with replacement.
+
+    Parameters
+    ----------
+    protected
+        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
+    difference_bound
+        Largest difference in true and in false positive rates between a group and everyone.
+    C
+        Inverse strength of the members' regularisation.
+    balanced
+        Whether members weigh people so that both classes count alike.
+    max_iter
+        Iterations of the exponentiated gradient.
+    random_state
+        Seed of the members' solver.
+    progress
+        Accepted for the sake of the other methods; training takes seconds.
+
+    References
+    ----------
+    Agarwal, Beygelzimer, Dudík, Langford and Wallach (2018), A reductions approach to fair
+    classification.
+    """
+
+    difference_bound: float = 0.03
+    C: float = 1.0
+    max_iter: int = 50
+
+    @override
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
+        if data.y.max() > 1:
+            # scikit-learn's checks look for the beginning of this sentence.
+            raise InvalidData(
+                f"Only binary classification is supported: the label has {data.y.max() + 1} "
+                "classes. Equalized odds compares rates of one positive class."
+            )
+        member = LogisticRegression(
+            C=self.C,
+            solver="liblinear",
+            class_weight="balanced" if self.balanced else None,
+            random_state=int(rng.integers(2**31 - 1)),
+        )
+        d = data.x.shape[1]
+        if not data.protected:
+            self.n_iter_ = 1
+            return mixture_of([1.0], [member.fit(data.x, data.y, data.weight)], d)
+        if data.weight is not None:
+            n = len(data.y)
+            data = data.take(rng.choice(n, n, p=data.weight / data.weight.sum()))
+        weights, members = self._reduce(member, data)
+        return mixture_of(weights, members, d)
+
+    def _reduce(
+        self, member: LogisticRegression, data: TrainingData
+    ) -> tuple[list[float], list[Any]]:
+        """Return the members that fairlearn ends with, and their weights."""
+        for name, column in data.protected.items():
+            if lost := int(missing(column).sum()):
+                raise InvalidData(
+                    f"{name!r} is missing for {lost} people; equalized odds needs everyone's "
+                    "group. Fill it in, or leave those people out of training."
+                )
+        fairlearn = require_fairlearn()
+        mixture = fairlearn.ExponentiatedGradient(
+            member,
+            constraints=fairlearn.EqualizedOdds(difference_bound=self.difference_bound),
+            max_iter=self.max_iter,
+        )
+        groups = joint_groups(data.protected, len(data.y))
+        with warnings.catch_warnings():
+            # About pandas in fairlearn's own code: nothing that the user could mend.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            warnings.simplefilter("ignore", FutureWarning)
+            mixture.fit(data.x, data.y, sensitive_features=groups)
+        self.n_iter_ = max(1, int(mixture.last_iter_) + 1)
+        # By label: fairlearn does not keep its weights in the order of its members.
+        used = mixture.weights_[mixture.weights_ > 0]
+        return [float(w) for w in used], [mixture.predictors_[label] for label in used.index]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def mixture_of(weights: list[float], members: list[Any], d: int) -> nn.Sequential:
+    """Return the weighted mean of logistic models, as a module that gives log-probabilities."""
+    scores = nn.Linear(d, len(members), dtype=torch.float64)
+    with torch.no_grad():
+        for row, member in enumerate(members):
+            if isinstance(member, DummyClassifier):  # fairlearn's, where one answer is best for all
+                scores.weight[row] = 0.0
+                scores.bias[row] = SURE if member.constant else -SURE
+            else:
+                scores.weight[row] = torch.tensor(np.ravel(member.coef_))
+                scores.bias[row] = float(np.ravel(member.intercept_)[0])
+    return nn.Sequential(scores, MeanOfSigmoids(torch.tensor(weights, dtype=torch.float64)))
+
+
+def require_fairlearn() -> Any:
+    """Return fairlearn's reductions, or say how to install them."""
+    try:
+        import fairlearn.reductions
+    except ImportError:
+        raise MissingExtra(
+            "ReductionsClassifier needs fairlearn, which is not installed. "
+            "Install it with: pip install 'likewise[fairlearn]'."
+        ) from None
+    return fairlearn.reductions

@@ -1,0 +1,193 @@
+"""Networks that are trained: the paper's layers, batches, and a torch module to audit."""
+
+import abc
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from typing_extensions import override
+
+from likewise.errors import InvalidSettings
+from likewise.training.sklearn_compat import (
+    FairClassifier,
+    TrainingData,
+    learned_subspace,
+    progress_steps,
+)
+
+CHUNK = 256
+"""Steps whose batches are drawn at once: one call of the generator instead of many."""
+
+
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class NetworkClassifier(FairClassifier):
+    """A classifier that is a torch module once fitted, and so can be audited as it is.
+
+    Attributes
+    ----------
+    module_
+        The fitted network, in float64: features to logits, row by row.
+    """
+
+    max_iter: int = 8000
+    balanced: bool = True
+    module_: nn.Module = dataclasses.field(init=False)
+
+    @abc.abstractmethod
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
+        """Return a network from features to logits, and set ``n_iter_``."""
+
+    @override
+    def _learn(self, data: TrainingData, rng: np.random.Generator) -> None:
+        with one_thread():
+            self.module_ = self._train(data, rng).double().eval()
+
+    @override
+    def _probabilities(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        with torch.inference_mode():
+            # Copied in order: torch refuses rows in reverse, which NumPy hands out as a view.
+            tensor = torch.from_numpy(np.array(x, order="C"))
+            return torch.softmax(self.module_(tensor), dim=1).numpy()
+
+    def to_torch(self) -> nn.Module:
+        """Return the fitted network: a module from features to logits, one column per class."""
+        check_is_fitted(self)
+        return self.module_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Adam moves a weight by about the learning rate a step: after a handful of short steps
+        # nothing is learned yet, and scikit-learn's checks should not expect a score.
+        travel = self.max_iter * getattr(self, "learning_rate", 1.0)
+        tags.classifier_tags.poor_score = bool(travel < 0.1)
+        return tags
+
+
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class BatchClassifier(NetworkClassifier):
+    """A network with one hidden ReLU layer, trained on batches by Adam."""
+
+    hidden: int = 50
+    learning_rate: float = 1e-4
+    batch_size: int = 250
+
+    def _batches(self, data: TrainingData, rng: np.random.Generator) -> Iterable[Int[Tensor, " b"]]:
+        """Draw the batches of all steps, with a progress bar."""
+        self.n_iter_ = self.max_iter
+        size, steps = self.batch_size, self.max_iter
+        drawn = batches(data.y, size, steps, rng, balanced=self.balanced, weight=data.weight)
+        words = type(self).__name__.removesuffix("Classifier")
+        return progress_steps(drawn, steps, words, show=self.progress)
+
+    def _train_plain(
+        self, data: TrainingData, x: Float[np.ndarray, "n d"], rng: np.random.Generator
+    ) -> nn.Sequential:
+        """Train a network on ``x`` that knows nothing of fairness."""
+        network = new_network(x.shape[1], self.hidden, int(data.y.max()) + 1, rng)
+        people, classes = torch.tensor(x, dtype=torch.float32), torch.from_numpy(data.y)
+        stream = ((people[rows], classes[rows]) for rows in self._batches(data, rng))
+        train_batches(network, stream, learning_rate=self.learning_rate)
+        return network
+
+
+def find_directions(given: Any, data: TrainingData) -> Float[Tensor, "m d"]:
+    """Return the sensitive subspace as rows: as given, or learned from protected attributes.
+
+    Learned ones are the coefficients of the regressions behind `likewise.sensitive_subspace`.
+    There are none without protected attributes.
+    """
+    d = data.x.shape[1]
+    if given is None and not data.protected:
+        return torch.zeros(0, d, dtype=torch.float64)
+    if given is None:
+        given = learned_subspace(data).directions
+    rows = np.asarray(given, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != d:
+        raise InvalidSettings(
+            f"directions has shape {rows.shape}; it must have one row per direction and {d} "
+            "columns, one per feature."
+        )
+    if not np.isfinite(rows).all():
+        raise InvalidSettings("directions has entries that are not finite numbers.")
+    return torch.from_numpy(rows)
+
+
+def new_network(
+    d: int, hidden: int, k: int, rng: np.random.Generator, *, bias: float = 0.0
+) -> nn.Sequential:
+    r"""Return ``d → hidden → k``, weights uniform on :math:`\pm\sqrt{6/(in + out)}` (Glorot)."""
+    first, last = nn.Linear(d, hidden), nn.Linear(hidden, k)
+    with torch.no_grad():
+        for layer in (first, last):
+            rows, columns = layer.weight.shape
+            limit = math.sqrt(6 / (rows + columns))
+            layer.weight.copy_(torch.from_numpy(rng.uniform(-limit, limit, (rows, columns))))
+            layer.bias.fill_(bias)
+    return nn.Sequential(first, nn.ReLU(), last)
+
+
+def batches(
+    y: Int[np.ndarray, " n"],
+    size: int,
+    steps: int,
+    rng: np.random.Generator,
+    *,
+    balanced: bool,
+    weight: Float[np.ndarray, " n"] | None = None,
+) -> Iterator[Int[Tensor, " b"]]:
+    """Draw ``steps`` batches of row numbers, with replacement.
+
+    Parameters
+    ----------
+    y
+        Class indices.
+    size
+        Rows per batch. A balanced batch holds equally many of each class, class after class.
+    weight
+        Rows are drawn in proportion to it (within their class, where batches are balanced).
+    """
+    if balanced:
+        pools = [np.flatnonzero(y == code) for code in range(y.max() + 1)]
+    else:
+        pools = [np.arange(len(y))]
+    each = max(1, size // len(pools))
+    shares = [None if weight is None else weight[pool] / weight[pool].sum() for pool in pools]
+    for start in range(0, steps, CHUNK):
+        shape = (min(CHUNK, steps - start), each)
+        drawn = [
+            pool[rng.integers(0, len(pool), shape)] if p is None else rng.choice(pool, shape, p=p)
+            for pool, p in zip(pools, shares, strict=True)
+        ]
+        yield from torch.from_numpy(np.concatenate(drawn, axis=1))
+
+
+def train_batches(
+    network: nn.Sequential,
+    stream: Iterable[tuple[Float[Tensor, "b d"], Int[Tensor, " b"]]],
+    *,
+    learning_rate: float,
+) -> None:
+    """Make one Adam step on the cross-entropy of each batch of people and their classes."""
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
+    for x, y in stream:
+        optimizer.zero_grad()
+        torch.autograd.backward(nn.functional.cross_entropy(network(x), y))
+        optimizer.step()
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: batches this small lose more time to others than they gain."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,323 @@
+"""The search for a fairer model: chosen on some people, judged on others, by matched pairs."""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from likewise._audit import audit
+from likewise._compare import Comparison, compare, comparison_key
+from likewise.data.rows import open_rows
+from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
+from likewise.files import make_folder, write_whole
+from likewise.method import Progress
+from likewise.record import RateComparison
+from likewise.result import AuditResult
+from likewise.training.remedies import AveragedClassifier, columns_of
+
+WEIGHTS = (0.2, 0.35, 0.5, 0.75, 1.0)
+"""How much the average over comparable people counts, in the remedies that are tried."""
+
+SHARES = (0.4, 0.2, 0.4)
+"""Of the people: reference sample of the remedies (none if it is given), to choose one on, and to
+judge it on."""
+
+FEWEST = 100
+"""People without whom nothing is judged."""
+
+AIM = 0.75
+"""Share of the limit, as a logarithm, that a remedy should stay below on the choosing people."""
+
+ORDER = ("within_tolerance", "inconclusive", "evidence", "invalid")
+"""Verdicts, best first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tried:
+    """How a model fared on the choosing people.
+
+    ``weight`` is how much the average over comparable people counts (0: the given model),
+    ``deviation`` the largest |log ratio| of the comparisons that were evidence against the given
+    model, ``error_rate`` how often it is wrong.
+    """
+
+    weight: float
+    deviation: float
+    verdict: str
+    error_rate: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Improvement:
+    """What was tried, what was chosen, and what the judging people say.
+
+    ``found`` is the audit of the given model, on everyone outside the reference sample; ``model``
+    the chosen model if it is better, else the given one; ``margin`` the share of accuracy that may
+    be lost. ``tried`` are the given model and every remedy on the choosing people; ``before`` and
+    ``after`` the audits of the given and of the chosen model on the judging people, and
+    ``comparison`` the two, person by person.
+    """
+
+    found: AuditResult
+    model: Any
+    margin: float
+    tried: tuple[Tried, ...] = ()
+    chosen: Tried | None = None
+    before: AuditResult | None = None
+    after: AuditResult | None = None
+    comparison: Comparison | None = None
+
+    @property
+    def fairer(self) -> bool:
+        """Whether the chosen model is shown to deviate less, and its verdict is no worse.
+
+        So never is "within tolerance" replaced by "inconclusive".
+        """
+        if self.comparison is None or self.before is None or self.after is None:
+            return False
+        worse = ORDER.index(self.after.verdict) > ORDER.index(self.before.verdict)
+        return self.comparison.pairs[0].less_unfair and not worse
+
+    @property
+    def as_accurate(self) -> bool:
+        """Whether the loss of accuracy is shown to be below the margin."""
+        if self.comparison is None:
+            return False
+        return self.comparison.pairs[0].shown_within("error rate", self.margin)
+
+    @property
+    def better(self) -> bool:
+        """Whether the chosen model is shown to be fairer, and to lose less than the margin."""
+        return self.fairer and self.as_accurate
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence."""
+        if self.found.verdict != "evidence":
+            verdict = self.found.verdict.replace("_", " ")
+            return f"No evidence to act on: the given model is {verdict}. Nothing was changed."
+        if self.chosen is None:
+            return "No remedy was fairer and about as accurate. Nothing was changed."
+        name = f"average over comparable people, weight {self.chosen.weight:g}"
+        if self.better:
+            return f"A fairer model was found: {name}."
+        what = "to lose less accuracy than the margin" if self.fairer else "to be fairer"
+        return f"The {name}, is not shown {what}. Nothing was changed."
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def improve(
+    model: Any,
+    people: Any,
+    *,
+    label: str,
+    protected: str | Sequence[str],
+    may_matter: Sequence[str],
+    favourable: Any = None,
+    pool: Any = None,
+    label_map: Mapping[Any, Any] | None = None,
+    clusters: str | None = None,
+    delta: float = 1.25,
+    margin: float = 0.02,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    trust: bool = False,
+    progress: Progress | None = None,
+) -> Improvement:
+    """Look for a fairer model that is about as accurate as the given one.
+
+    If the audit of the given model finds evidence of unfairness, its predictions are averaged over
+    comparable people of a reference sample, at several strengths. One strength is chosen on other
+    people and judged on yet others, by matched pairs. The given model is the baseline: it is
+    replaced only by a model that is shown to be fairer and to lose less accuracy than the margin.
+
+    Parameters
+    ----------
+    model
+        Anything that `likewise.audit` takes and that gives probabilities of classes.
+    people
+        A data frame or files with labels, whom the model was not trained on.
+    label, protected, may_matter, favourable, label_map, clusters
+        As for `likewise.audit`.
+    pool
+        The reference sample, other people than these; by default a part of them. Its rows become
+        part of the new model.
+    delta
+        The limit on the ratio.
+    margin
+        Accuracy that may be lost: .02 is two points. Set it beforehand.
+    folder
+        Where to write the model, both results and a summary.
+    seed
+        Of the division of the people.
+    trust
+        Whether a file of a model that can run code may.
+    progress
+        Told what is done, how much of it, and how much there is.
+
+    Examples
+    --------
+    >>> import likewise, numpy as np, pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"income": rng.normal(size=900), "zip": rng.normal(size=900)})
+    >>> table["group"] = rng.choice(["a", "b"], 900)
+    >>> table["paid"] = (table["income"] + rng.normal(size=900) > 0).astype(int)
+    >>> model = LogisticRegression().fit(table[["income", "zip"]][:300], table["paid"][:300])
+    >>> found = likewise.improve(model, table[300:], label="paid", protected="group",
+    ...                          may_matter=["income"])
+    >>> found.better
+    False
+    """
+    if not 0 < margin < 1:
+        raise InvalidSettings(f"The margin of accuracy is between 0 and 1, not {margin:g}.")
+    names = [protected] if isinstance(protected, str) else list(protected)
+    asked: dict[str, Any] = {
+        "label": label,
+        "protected": names,
+        "may_matter": list(may_matter),
+        "favourable": favourable,
+        "label_map": label_map,
+        "clusters": clusters,
+        "delta": delta,
+        "trust": trust,
+    }
+    reference, choose, judge = _divided(_table(people), clusters, seed, pool is not None)
+    reference = reference if pool is None else _table(pool)
+    found = _audited(model, pa.concat_tables([choose, judge]), asked)
+    result = Improvement(found, model, margin)
+    if result.found.verdict == "evidence":
+        result = _searched(result, (reference, choose, judge), asked, progress)
+    if folder is not None:
+        _write(result, Path(folder))
+    return result
+
+
+def _searched(
+    result: Improvement, parts: Sequence[Any], asked: Mapping[str, Any], progress: Progress | None
+) -> Improvement:
+    """Choose a remedy, and judge it."""
+    reference, choose, judge = parts
+    rows = {comparison_key(row) for row in _comparisons(result.found) if row.verdict == "evidence"}
+    models: dict[float, Any] = {0.0: result.model}
+    names = {name: asked[name] for name in ("protected", "may_matter", "trust")}
+    no_inputs = {asked["label"], asked["clusters"]}
+    features = reference.select([n for n in reference.column_names if n not in no_inputs])
+    for weight in WEIGHTS:
+        models[weight] = AveragedClassifier(result.model, weight=weight, **names).fit(features)
+    tried = []
+    for done, (weight, model) in enumerate(models.items()):
+        if progress is not None:
+            progress("trying remedies", done, len(models))
+        audited = _audited(model, choose, asked)
+        found = [row.deviation for row in _comparisons(audited) if comparison_key(row) in rows]
+        deviation = max(math.inf if math.isnan(value) else value for value in found)
+        tried.append(Tried(weight, deviation, audited.verdict, _error_rate(audited)))
+    chosen = choice(tried, asked["delta"], result.margin)
+    result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
+    if chosen is None:
+        return result
+    before, after = (_audited(m, judge, asked) for m in (result.model, models[chosen.weight]))
+    both = compare({"given": before, "chosen": after})
+    result = dataclasses.replace(result, before=before, after=after, comparison=both)
+    model = models[chosen.weight] if result.better else result.model
+    return dataclasses.replace(result, model=model)
+
+
+def _error_rate(result: AuditResult) -> float:
+    assert result.record.matched_pairs is not None
+    folds = result.record.matched_pairs.performance_folds
+    return sum(folds["error"]) / sum(folds["weight"])
+
+
+def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:
+    """Return the most accurate remedy well within the limit, or else the fairest; None if none is.
+
+    Only remedies that are fairer than the given model, and lose no more accuracy than the margin,
+    are considered.
+    """
+    given, *others = tried
+    allowed = [
+        one
+        for one in others
+        if one.deviation < given.deviation
+        and one.error_rate <= given.error_rate + margin
+        and ORDER.index(one.verdict) <= ORDER.index(given.verdict)
+    ]
+    enough = [one for one in allowed if one.deviation <= AIM * math.log(delta)]
+    if enough:
+        return min(enough, key=lambda one: one.error_rate)
+    return min(allowed, key=lambda one: one.deviation, default=None)
+
+
+def _comparisons(result: AuditResult) -> Sequence[RateComparison]:
+    assert result.record.matched_pairs is not None
+    return result.record.matched_pairs.comparisons
+
+
+def _audited(model: Any, people: Any, asked: Mapping[str, Any]) -> AuditResult:
+    """Audit by matched pairs; each half of the people is the other's reference sample."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StatisticalWarning)
+        return audit(model, people, checks="core", **asked)
+
+
+def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) -> list[pa.Table]:
+    """Divide people at random, in whole clusters: reference sample, to choose, to judge on."""
+    unit = np.arange(len(people))
+    if clusters is not None:
+        values = columns_of(people, [clusters])[clusters].to_numpy()
+        unit = np.unique(values.astype(str), return_inverse=True)[1]
+    count = unit.max(initial=-1) + 1
+    place = (np.random.default_rng([seed, 18]).permutation(count) + 0.5)[unit] / max(count, 1)
+    shares = np.array(SHARES) * ([0.0, 1.0, 1.0] if pooled else 1.0)
+    part = np.searchsorted(np.cumsum(shares / shares.sum())[:-1], place)
+    parts = [people.take(np.flatnonzero(part == k)) for k in range(3)]
+    if len(parts[2]) < FEWEST:
+        raise InvalidData(
+            f"{len(people)} people are too few to choose a remedy and to judge it: "
+            f"{len(parts[2])} are left to judge, and {FEWEST} are needed."
+        )
+    return parts
+
+
+def _table(people: Any) -> pa.Table:
+    rows = open_rows(people)
+    return rows.table(list(rows.schema.names))
+
+
+def _lines(result: Improvement) -> list[str]:
+    """Return the search as text: what was found, how it was judged, and what was tried."""
+    lines = [result.sentence, "", f"Given model: {result.found.sentence}"]
+    if result.comparison is not None:
+        state = "shown" if result.as_accurate else "not shown"
+        lines += ["", "On people with no part in choosing:", "", str(result.comparison), ""]
+        lines.append(f"A loss below {100 * result.margin:g} points of accuracy is {state} (95 %).")
+    if result.tried:
+        lines += ["", "  Weight of the average     ratio   accuracy   (on the choosing people)"]
+    for one in result.tried:
+        weight = f"{one.weight:g}" if one.weight else "given model"
+        lines.append(
+            f"  {weight:<22}{math.exp(one.deviation):>9.3g}{100 * (1 - one.error_rate):>9.1f} %"
+        )
+    return lines
+
+
+def _write(result: Improvement, folder: Path) -> None:
+    """Write the model, both results with their reports, and the summary."""
+    import joblib
+
+    make_folder(folder)
+    joblib.dump(result.model, folder / "model.joblib")
+    for name, one in (("given", result.before or result.found), ("chosen", result.after)):
+        if one is not None:
+            one.save(folder / f"{name}.json")
+            one.save(folder / f"{name}.html")
+    write_whole(folder / "improve.txt", f"{result}\n".encode("utf-8", errors="replace"))

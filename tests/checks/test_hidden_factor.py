@@ -1,0 +1,46 @@
+"""A hidden factor of known odds explains a difference at its Γ, and not before."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from checks.planted import audited, linear, population
+from likewise.checks.hidden_factor import deviate, largest_odds
+
+
+def test_a_factor_of_known_odds_breaks_the_finding_at_its_gamma():
+    # The model decides by the factor alone, among people of equal skill.
+    people, pool = (population(n, seed, odds=3.0) for n, seed in ((4000, 1), (9000, 2)))
+    result = audited(linear(skill=0.0, zone=1.0, intercept=0.0), people, pool, "hidden_factor")
+    found = {(h.group, h.other): h.gamma for h in result.record.matched_pairs.hidden_factor}
+    assert set(found) == {("a", "b"), ("b", "a")}
+    # Discordant pairs have these odds; the sampling error of four standard deviations is 15 %.
+    for gamma in found.values():
+        assert gamma == pytest.approx(3.0, rel=0.2)
+
+
+def test_without_a_difference_hardly_any_hidden_factor_is_needed():
+    result = audited(linear(size=1.0), population(600, 3), population(1500, 4), "hidden_factor")
+    assert all(1 <= h.gamma < 1.15 for h in result.record.matched_pairs.hidden_factor)
+
+
+def test_with_equal_pairs_it_is_rosenbaums_sign_test():
+    """Of 400 discordant pairs 280 favour one side: the normal and the exact test agree."""
+    shares = np.repeat([1.0, -1.0, 0.0], [280, 120, 600]) / 1000
+    gamma = largest_odds(shares, 0.0, 0.05)
+    assert binom.sf(279, 400, gamma / (1 + gamma)) == pytest.approx(0.025, abs=0.003)
+    assert deviate(shares, 0.0, 1.0) == pytest.approx(160 / math.sqrt(400))
+
+
+def test_a_negative_difference_is_the_mirror_image_of_a_positive_one():
+    rng = np.random.default_rng(0)
+    shares = rng.normal(0.2, 1, 500) / 500
+    assert largest_odds(shares, 0.02, 0.05) == largest_odds(-shares, -0.02, 0.05) > 1
+    assert largest_odds(shares, 0.0, 0.05) > largest_odds(shares, 0.02, 0.05)
+
+
+def test_pairs_that_all_agree_are_never_explained():
+    assert largest_odds(np.full(50, 0.02), -0.5, 0.05) == 100.0
+    assert largest_odds(np.zeros(50), 0.0, 0.05) == 1.0

@@ -1,0 +1,116 @@
+"""Nothing in the current folder runs, whatever it is called and whichever command is given."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import likewise
+
+NAMES = (
+    *("hashlib", "json", "random", "tempfile", "logging"),
+    *("decimal", "socket", "uuid", "platform", "queue"),
+)
+RUNS = "open({path!r}, 'a').write(__name__ + chr(10))\nraise ImportError('planted')\n"
+
+COMMAND = "import sys; from likewise.__main__ import main; sys.argv[0] = 'likewise'; main()"
+ROLES = ["--label", "y", "--protected", "group"]
+AUDIT = ["audit", "model.safetensors", "people.parquet", *ROLES, "--may-matter", "b"]
+AUDIT += ["--checks", "core"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a model, people, and ten modules that leave a trace when they run."""
+    place = tmp_path_factory.mktemp("planted")
+    rng = np.random.default_rng(7)
+    group = rng.integers(0, 2, 400)
+    x = rng.normal(size=(400, 3)) + np.outer(group, [1.0, 0, 0])
+    y = (x[:, 0] + 0.5 * rng.normal(size=400) > 0.5).astype(int)
+    people = pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "group": group, "y": y})
+    pq.write_table(people, place / "people.parquet")
+    likewise.save_model(LogisticRegression().fit(x, y), place / "model.safetensors")
+    for name in NAMES:
+        (place / f"{name}.py").write_text(RUNS.format(path=str(place / "traces")))
+    ended = start(place, "metric", "people.parquet", *ROLES, "-o", "metric.safetensors")
+    assert ended.returncode == 0, ended.stderr
+    return place
+
+
+def start(place: Path, *arguments: str, how: tuple[str, ...] = ("-P", "-c", COMMAND)):
+    """Run a command in a folder; ``-P -c`` finds modules as an installed ``likewise`` does."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
+    return subprocess.run(
+        [sys.executable, *how, *arguments],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*AUDIT, "-o", "r.json", "-o", "o.parquet", "--run", "inline"],
+        [*AUDIT, "-o", "threads.json", "--run", "threads:2"],
+        pytest.param([*AUDIT, "-o", "p.json", "--run", "processes:1"], marks=pytest.mark.slow),
+        pytest.param([*AUDIT, "-o", "ray.json", "--run", "ray:1"], marks=pytest.mark.slow),
+        ["report", "r.json", "-o", "r.html"],
+        ["compare", "r.json", "threads.json"],
+        ["plan", "--effect", "1.4", "--sd", "0.9"],
+        ["init", "model.safetensors", "people.parquet", "-o", "settings.toml"],
+    ],
+    ids=lambda command: f"{command[0]} {command[-1]}",
+)
+def test_nothing_planted_in_the_folder_runs(folder, command):
+    if command[-1].startswith("ray"):
+        pytest.importorskip("ray")
+    ended = start(folder, *command)
+    assert ended.returncode in (0, 1), ended.stderr
+    assert not (folder / "traces").exists(), (folder / "traces").read_text()
+
+
+def test_python_m_imports_nothing_planted_once_it_has_begun(folder):
+    ended = start(folder, "plan", "--effect", "1.4", "--sd", "0.9", how=("-m", "likewise"))
+    assert ended.returncode == 0, ended.stderr
+    assert not (folder / "traces").exists()
+
+
+def test_the_processes_of_studies_import_nothing_planted(folder):
+    code = (
+        "import math; from likewise_studies.jobs import _in_processes\n"
+        "if __name__ == '__main__':\n"
+        "    jobs = {str(k): (math.sqrt, (k,)) for k in range(2)}\n"
+        "    assert dict(_in_processes(jobs, 2, lambda: None)) == {'0': 0, '1': 1}"
+    )
+    ended = start(folder, how=("-P", "-c", code))
+    assert ended.returncode == 0, ended.stderr
+    assert not (folder / "traces").exists()
+
+
+def test_the_process_of_a_strangers_model_imports_nothing_planted(folder):
+    onnx = pytest.importorskip("onnx")
+    weight = onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
+    kind, make = onnx.TensorProto.FLOAT, onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [make("x", kind, ["n", 3])],
+        [make("y", kind, ["n", 2])],
+        [weight],
+    )
+    opsets = [onnx.helper.make_opsetid("", 15)]
+    proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    (folder / "m.onnx").write_bytes(proto.SerializeToString())
+    code = "import likewise; likewise.as_model(likewise.open_model('m.onnx'))"
+    ended = start(folder, how=("-P", "-c", code))
+    assert ended.returncode == 0, ended.stderr
+    assert not (folder / "traces").exists()

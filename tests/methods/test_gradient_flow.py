@@ -1,0 +1,373 @@
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import likewise
+from likewise.errors import InvalidMetric, InvalidModel, InvalidSettings
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import FairMetric, QuadraticMetric, ignoring
+from likewise.methods.plausible_region import Ellipsoid
+from likewise.models import as_model
+from likewise.outcomes import Status
+
+from .conftest import network
+
+EVERY_SOLVER = ["euler", "rk4", "exponential", "exponential_rk2"]
+
+
+def move(flow, model, metric, people):
+    return flow.bind(model, metric)(*people)
+
+
+def losses(model, x, y):
+    return model.loss(model(x), y)
+
+
+@pytest.mark.parametrize(
+    ("solver", "steps"),
+    [("euler", 2000), ("rk4", 100), ("exponential", 100), ("exponential_rk2", 100)],
+)
+def test_every_solver_ends_at_the_same_place(solver, steps, smooth, metric, people):
+    flow = GradientFlow(lam=20, time=2, solver=solver, steps=steps)
+    exact = move(GradientFlow(lam=20, time=2, solver="rk4", steps=800), smooth, metric, people).x
+    # Euler at h = 0.001 is the least accurate.
+    assert np.abs(move(flow, smooth, metric, people).x - exact).max() < 1e-3
+
+
+def test_a_projection_is_the_quadratic_metric_of_its_matrix(smooth, metric, people):
+    free = metric.free
+    same = QuadraticMetric(np.eye(6) - free.T @ free)
+    flow = GradientFlow(lam=30, time=3, steps=12)
+    gap = move(flow, smooth, metric, people).x - move(flow, smooth, same, people).x
+    assert np.abs(gap).max() < 1e-12
+
+
+def test_a_metric_written_by_a_user_takes_the_same_way(smooth, metric, people):
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class Own(type(metric).__mro__[1]):
+        free: np.ndarray
+        features: tuple[str, ...] = ()
+        largest_eigenvalue = 1.0
+
+        def squared_distance(self, x, x0):
+            return metric.squared_distance(x, x0)
+
+        def function(self, f, v):
+            return metric.function(f, v)
+
+    flow = GradientFlow(lam=30, time=3, steps=12)
+    gap = move(flow, smooth, Own(metric.free), people).x - move(flow, smooth, metric, people).x
+    assert np.abs(gap).max() < 1e-12
+
+
+@likewise.metric
+def cityblock(x, x0):
+    """Not quadratic: a smooth city-block distance, in torch, without free directions."""
+    return ((x - x0).square() + 1e-2).sqrt().sum(1).square()
+
+
+@pytest.mark.parametrize("solver", ["auto", "euler", "rk4"])
+def test_a_metric_that_is_not_quadratic_works_by_automatic_gradients(solver, smooth, people):
+    x, y = people
+    flow = GradientFlow(lam=0.05, time=1, solver=solver, steps=200)
+    moved = move(flow, smooth, cityblock, people)
+    assert (losses(smooth, moved.x, y) >= losses(smooth, x, y)).all()
+    assert np.abs(moved.x - x).max() > 0.01
+
+
+def test_a_quadratic_metric_may_also_be_treated_as_any_metric(smooth, metric, people):
+    class Disguised(FairMetric):
+        def squared_distance(self, x, x0):
+            return metric.squared_distance(x, x0)
+
+        def gradient(self, x, x0):
+            return metric.gradient(x, x0)
+
+    flow = GradientFlow(lam=20, time=2, solver="rk4", steps=200)
+    gap = move(flow, smooth, Disguised(), people).x - move(flow, smooth, metric, people).x
+    assert np.abs(gap).max() < 1e-11
+
+
+@pytest.mark.parametrize("solver", EVERY_SOLVER)
+def test_the_penalised_loss_never_falls_at_stable_steps(solver, smooth, metric, people):
+    x, y = people
+    times = tuple(0.25 * k for k in range(1, 9))
+    flow = GradientFlow(lam=20, time=2, solver=solver, steps=200, horizons=times, keeps_start=False)
+    moved = move(flow, smooth, metric, people)
+    values = [
+        losses(smooth, at, y) - 20 * metric.squared_distance(at, x)
+        for at in (x, *(moved.horizons[t] for t in times))
+    ]
+    for earlier, later in itertools.pairwise(values):
+        assert (later - earlier).min() > -1e-9
+
+
+def test_the_ratio_is_at_least_one_at_stable_steps(smooth, metric, people):
+    x, y = people
+    flow = dataclasses.replace(GradientFlow.paper(lam=50, step=0.01, n_steps=300), steps=300)
+    moved = move(flow, smooth, metric, people)
+    assert (losses(smooth, moved.x, y) / losses(smooth, x, y)).min() >= 1 - 1e-12
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_people_stay_put_where_a_coarse_solver_would_lower_their_loss(precision, metric, people):
+    # A steep network and five Euler steps: some overshoot, and are left where they were.
+    torch.manual_seed(1)
+    model = network(6, 32, 2)
+    with torch.no_grad():
+        model.module[0].weight.mul_(8)
+        model.module[2].weight.mul_(8)
+    x, y = people
+    bold = GradientFlow(
+        solver="euler", steps=5, free_only=True, time=5, keeps_start=False, precision=precision
+    )
+    loose = move(bold, model, metric, people)
+    fell = losses(model, loose.x, y) < losses(model, x, y)
+    assert 0 < fell.sum() < len(fell)
+    kept = move(dataclasses.replace(bold, keeps_start=True), model, metric, people)
+    assert kept.below_one == fell.sum()
+    assert np.array_equal(kept.x[fell], x[fell])
+    assert np.array_equal(kept.x[~fell], loose.x[~fell])
+    assert (losses(model, kept.x, y) >= losses(model, x, y)).all()
+
+
+@pytest.mark.parametrize("solver", EVERY_SOLVER)
+def test_free_only_moves_along_free_directions_alone(solver, smooth, metric, people):
+    flow = GradientFlow(time=2, solver=solver, steps=100, free_only=True)
+    moved = move(flow, smooth, metric, people)
+    assert metric.squared_distance(moved.x, people[0]).max() < 1e-25
+    assert np.linalg.norm(moved.x - people[0], axis=1).min() > 1e-3
+
+
+def test_free_only_is_the_limit_of_a_dear_penalty(smooth, metric, people):
+    free = move(GradientFlow(time=2, steps=64, free_only=True), smooth, metric, people).x
+    gaps = [
+        np.abs(move(GradientFlow(lam=lam, time=2, steps=64), smooth, metric, people).x - free).max()
+        for lam in (1e2, 1e3, 1e4)
+    ]
+    assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]  # the gap falls like 1/λ
+
+
+def test_without_free_directions_free_only_moves_nobody(smooth, people):
+    full = QuadraticMetric(np.eye(6))
+    moved = move(GradientFlow(free_only=True), smooth, full, people)
+    assert np.array_equal(moved.x, people[0])
+
+
+def test_a_model_that_ignores_the_free_directions_moves_nobody_along_them(metric, people):
+    linear = torch.nn.Linear(6, 2, dtype=torch.float64)
+    with torch.no_grad():
+        linear.weight -= linear.weight @ torch.from_numpy(metric.free.T @ metric.free)
+    moved = move(GradientFlow(free_only=True), as_model(linear), metric, people)
+    assert np.abs(moved.x - people[0]).max() < 1e-12
+
+
+def test_a_row_depends_neither_on_its_block_nor_on_the_order(smooth, metric, people):
+    x, y = people
+    flow = GradientFlow(steps=8)
+    bound = flow.bind(smooth, metric)
+    whole = bound(x, y).x
+    order = np.random.default_rng(0).permutation(len(x))
+    # Matrix products round differently for other shapes; on a smooth network that is all.
+    assert np.abs(bound(x[order], y[order]).x - whole[order]).max() < 1e-9
+    for rows in (slice(0, 1), slice(7, 20), slice(20, 60)):
+        assert np.abs(bound(x[rows], y[rows]).x - whole[rows]).max() < 1e-9
+
+
+def test_the_user_s_module_keeps_its_weights_flags_and_gradients(metric, people):
+    module = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Dropout(), torch.nn.Linear(4, 2))
+    module[0].weight.requires_grad_(False)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    move(GradientFlow(steps=4), as_model(module), metric, people)
+    assert module.training
+    assert [p.requires_grad for p in module.parameters()] == [False, True, True, True]
+    assert all(p.grad is None for p in module.parameters())
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+
+
+class WithShortcut(torch.nn.Module):
+    """Not a plain chain of layers, so that torch has to find its gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(6, 6), torch.nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.outer(x + torch.tanh(self.inner(x)))
+
+
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_the_flow_works_under_no_grad(off, metric, people):
+    model, flow = as_model(WithShortcut()), GradientFlow(steps=4)
+    bound = flow.bind(model, metric)
+    assert bound.first is None
+    with off():
+        inside = bound(*people).x
+        also_bound_inside = move(flow, model, metric, people).x
+    outside = bound(*people).x
+    assert np.abs(outside - people[0]).max() > 0.01
+    assert np.array_equal(inside, outside)
+    assert np.array_equal(also_bound_inside, outside)
+
+
+def test_a_metric_with_neither_a_gradient_nor_torch_is_refused_in_a_sentence(smooth, people):
+    class Bare(FairMetric):
+        def squared_distance(self, x, x0):
+            return np.abs(x - x0).sum(axis=1)
+
+    with pytest.raises(InvalidMetric, match=r"A Bare has no gradient.*likewise.metric"):
+        GradientFlow().bind(smooth, Bare())
+
+
+def test_horizons_equal_separate_runs(smooth, metric, people):
+    whole = move(GradientFlow(steps=8, horizons=(1.25, 2.5)), smooth, metric, people)
+    for time, steps in ((1.25, 2), (2.5, 4)):
+        alone = move(GradientFlow(time=time, steps=steps), smooth, metric, people)
+        assert np.array_equal(whole.horizons[time], alone.x)
+    assert whole.evaluations == 8 + 2
+
+
+def test_float32_agrees_with_float64(smooth, metric, people):
+    double = move(GradientFlow(steps=8), smooth, metric, people).x
+    single = move(GradientFlow(steps=8, precision="float32"), smooth, metric, people).x
+    assert single.dtype == np.float64
+    assert 0 < np.abs(double - single).max() < 1e-4
+
+
+def test_a_row_that_leaves_all_bounds_is_marked(metric, people):
+    def exploding(x):
+        high = torch.where(x[:, :1] > 1.5, torch.exp(x[:, :1].abs() * 400), x[:, :1])
+        return torch.cat([high, -high], dim=1)
+
+    moved = move(GradientFlow(steps=8), as_model(exploding, output="logits"), metric, people)
+    lost = moved.status == Status.DIVERGED
+    assert 0 < lost.sum() < len(lost)
+    assert np.isfinite(moved.x).all()
+
+
+def test_a_reach_keeps_the_free_coordinates_within_its_ellipsoid(smooth, metric, people):
+    x, y = people
+    ellipsoid = Ellipsoid.of(x @ metric.free.T, coverage=0.9)
+    flow = GradientFlow(time=50, steps=50, free_only=True, reach=ellipsoid)
+    moved = move(flow, smooth, metric, people)
+    stayed = (moved.x == x).all(1)
+    assert ellipsoid.distance(moved.x[~stayed] @ metric.free.T).max() <= 1 + 1e-9
+    assert (losses(smooth, moved.x, y) >= losses(smooth, x, y)).all()
+
+
+def test_within_a_reach_the_flow_converges_to_the_worst_point_of_the_ellipsoid(metric, people):
+    x, y = people
+    linear = torch.nn.Linear(6, 1, dtype=torch.float64)
+    ellipsoid = Ellipsoid.of(x @ metric.free.T, coverage=1.0)
+    flow = GradientFlow(time=200, steps=400, free_only=True, reach=ellipsoid)
+    moved = move(flow, as_model(linear), metric, people)
+    # A linear margin is worst where the ellipsoid ends in the direction of the slope.
+    slope = metric.free @ linear.weight[0].detach().numpy()
+    rise = ellipsoid.radius * np.sqrt(slope @ ellipsoid.covariance @ slope)
+    sign = 2 * y - 1
+    worst = ellipsoid.mean @ slope - sign * rise
+    assert np.abs(moved.x @ metric.free.T @ slope - worst).max() < 1e-6
+
+
+def test_the_paper_s_schedules_are_exact():
+    flow = GradientFlow.paper()
+    assert (flow.lam, flow.solver, flow.keeps_start) == (50, "euler", False)
+    assert flow.steps == (0.01,) * 500
+    assert flow.time == pytest.approx(5)
+    simulation = GradientFlow.paper_simulation()
+    assert (simulation.lam, simulation.solver, simulation.keeps_start) == (100, "euler", False)
+    assert simulation.steps == tuple(0.02 / k ** (2 / 3) for k in range(1, 401))
+    assert simulation.time == pytest.approx(math.fsum(simulation.steps))
+
+
+def test_many_features_and_many_free_directions_work():
+    rng = np.random.default_rng(2)
+    d, k = 10_000, 50
+    model = network(d, 8, 2)
+    metric = ignoring(rng.normal(size=(k, d)))
+    x, y = rng.normal(size=(20, d)) / 10, np.arange(20) % 2
+    moved = GradientFlow(steps=4).bind(model, metric)(x, y)
+    assert (losses(model, moved.x, y) > losses(model, x, y)).all()
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"lam": 0.0}, r"lam \(λ\) must be a positive number, not 0"),
+        ({"lam": -1.0}, "not -1"),
+        ({"lam": float("nan")}, "not nan"),
+        ({"time": 0.0}, "time must be a positive number"),
+        ({"time": float("inf")}, "time must be a positive number, not inf"),
+        ({"steps": 0}, "at least one step, not 0"),
+        ({"steps": ()}, "at least one"),
+        ({"steps": (0.1, -0.1)}, "positive"),
+        ({"horizons": (6.0,)}, r"Horizon 6 lies outside the flow's time \(0, 5\]"),
+        ({"horizons": (0.0,)}, "Horizon 0"),
+    ],
+)
+def test_bad_choices_are_refused_in_a_sentence(choices, words):
+    with pytest.raises(InvalidSettings, match=words):
+        GradientFlow(**choices)
+
+
+@pytest.mark.parametrize("solver", ["euler", "rk4"])
+def test_an_unstable_step_is_refused(solver, smooth, metric):
+    stable = GradientFlow(solver=solver, steps=(0.0199,) * 10)
+    stable.bind(smooth, metric)
+    with pytest.raises(InvalidSettings, match=r"2 × λ .* = 2, which must be below 2"):
+        dataclasses.replace(stable, steps=(0.001, 0.02)).bind(smooth, metric)
+
+
+def test_the_largest_eigenvalue_counts_for_stability(smooth):
+    steep = QuadraticMetric(4 * np.eye(6))
+    with pytest.raises(InvalidSettings, match="= 4, which"):
+        GradientFlow.paper().bind(smooth, steep)
+
+
+def test_the_simulation_s_schedule_goes_by_its_name_only(smooth, metric):
+    named = GradientFlow.paper_simulation()
+    named.bind(smooth, metric)
+    with pytest.raises(InvalidSettings, match="= 4, which"):
+        dataclasses.replace(named, schedule="constant").bind(smooth, metric)
+
+
+def test_exponential_solvers_and_free_steps_have_no_stability_limit(smooth, metric):
+    for flow in (
+        GradientFlow(solver="exponential", steps=2),
+        GradientFlow(solver="euler", steps=2, free_only=True),
+    ):
+        flow.bind(smooth, metric)
+        assert len(flow.grid(metric)) == 2
+
+
+def test_explicit_solvers_choose_a_stable_number_of_steps(smooth, metric):
+    flow = GradientFlow(solver="euler")
+    flow.bind(smooth, metric)
+    assert len(flow.grid(metric)) == 500  # 2λη = 1, as in the paper
+
+
+def test_a_horizon_between_given_steps_is_refused(smooth, metric):
+    with pytest.raises(InvalidSettings, match="between two steps"):
+        GradientFlow(steps=(1.0, 1.0), horizons=(1.5,)).bind(smooth, metric)
+
+
+def test_only_a_quadratic_metric_has_free_directions(smooth):
+    for flow in (GradientFlow(free_only=True), GradientFlow(solver="exponential")):
+        with pytest.raises(InvalidSettings, match="quadratic metric"):
+            flow.bind(smooth, cityblock)
+
+
+def test_a_reach_of_another_dimension_is_refused(smooth, metric):
+    reach = Ellipsoid(np.zeros(3), np.eye(3), 1.0)
+    with pytest.raises(InvalidSettings, match="3 coordinates, but the metric has 2 free"):
+        GradientFlow(reach=reach).bind(smooth, metric)
+
+
+def test_a_model_without_a_gradient_is_refused(smooth, metric):
+    card = dataclasses.replace(smooth.card, differentiable=False)
+    with pytest.raises(InvalidModel, match="no gradient"):
+        GradientFlow().bind(dataclasses.replace(smooth, card=card), metric)

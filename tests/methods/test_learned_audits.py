@@ -1,0 +1,229 @@
+"""Audits under learned metrics: whom they are learned from, and their own uncertainty."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import likewise
+from helpers import run
+from likewise.errors import StatisticalWarning
+from likewise.handle import as_seen
+from likewise.methods import learn_metric as learning
+from likewise.methods.unfair_map import Moved, UnfairMap
+from likewise.session import Session
+from likewise.settings import Settings
+from likewise.setup import prepare
+from likewise.stats.loss_ratio import LossRatioTest
+
+pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
+
+CORE = Settings(checks="core", method="reach", metric={"placebos": 0})
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 4))
+    sex = (x[:, 0] + rng.logistic(size=600) > 0).astype(int)
+    y = (x[:, 0] + x[:, 1] + rng.logistic(size=600) > 0).astype(int)
+    people = likewise.AuditData.from_arrays(x, y, {"sex": sex})
+    model = LogisticRegression().fit(x, y)
+    return model, people, likewise.sensitive_subspace(people, placebos=0)
+
+
+def audit(model, people, metric=None, **changed):
+    settings = CORE.changed(**changed)
+    return likewise.audit(model, people, metric=metric, settings=settings).record
+
+
+def refits(model, people, metric):
+    record = audit(model, people, metric)
+    return record.metric.same_sample, record.jackknife["error_rate_ratio"].std_error_refitted
+
+
+def test_another_order_of_rows_changes_nothing(world, tmp_path):
+    model, people, metric = world
+    likewise.save_metric(metric, tmp_path / "metric.safetensors")
+    again = likewise.load_metric(tmp_path / "metric.safetensors")
+    order = np.random.default_rng(0).permutation(600)
+    same, error = refits(model, people, metric)
+    permuted, permuted_error = refits(model, people.take(order), again)
+    assert same
+    assert permuted
+    assert permuted_error == pytest.approx(error, rel=1e-6)
+
+
+def test_a_missing_row_does_not_make_them_strangers(world):
+    model, people, metric = world
+    same, error = refits(model, people.take(np.arange(1, 600)), metric)
+    assert same
+    assert error == pytest.approx(refits(model, people, metric)[1], rel=0.1)
+
+
+def test_other_people_are_strangers(world):
+    model, people, metric = world
+    others = dataclasses.replace(people, x=people.x + 0.01)
+    assert not refits(model, others, metric)[0]
+
+
+def test_error_rates_have_ten_groups_and_losses_twenty(world):
+    model, people, metric = world
+    rates = audit(model, people, metric)
+    assert rates.decided_by.test == "error_rate_ratio"
+    assert len(rates.jackknife["error_rate_ratio"].replicates) == 10
+    losses = audit(model, people, metric, decide__test="loss_ratio")
+    assert len(losses.jackknife["loss_ratio"].replicates) == 20
+
+
+def test_the_seed_has_no_effect_on_the_bounds(world):
+    model, people, _ = world
+    one, other = (audit(model, people, seed=seed) for seed in (0, 1))
+    assert one.jackknife == other.jackknife
+    assert one.tests["error_rate_ratio"].upper_bound == other.tests["error_rate_ratio"].upper_bound
+
+
+def test_bounds_are_never_narrower_than_with_the_metric_fixed(world):
+    model, people, metric = world
+    refitted, fixed = (audit(model, people, metric, decide__metric=m) for m in ("auto", "fixed"))
+    for name, test in fixed.tests.items():
+        assert refitted.tests[name].lower_bound <= test.lower_bound
+        assert refitted.tests[name].upper_bound >= test.upper_bound
+        assert refitted.tests[name].p_value >= test.p_value
+
+
+def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeypatch):
+    monkeypatch.setattr("likewise.methods.learn_metric.MOST", 1000)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(3000, 3)), columns=["a", "b", "c"])
+    frame["y"] = (frame["a"] + frame["b"] + rng.normal(size=3000) > 0).astype(int)
+    model = LogisticRegression().fit(frame[["a", "b", "c"]], frame["y"])
+    frame["sex"] = np.where(frame["a"] + rng.normal(size=3000) > 0, "m", "f")
+
+    def learned(seed):
+        settings = CORE.changed(seed=seed, columns__label="y", columns__protected=("sex",))
+        with Session(likewise.Inline(), likewise.Memory()) as session:
+            setup = prepare(model, frame, settings, session)
+            known = setup.source.survey(seed, 500)  # of more people only some are kept
+            setup = dataclasses.replace(setup, survey=known)
+            wrapped, _ = setup.adapt()
+            seen = as_seen(wrapped, known.sample)
+            with pytest.warns(StatisticalWarning, match="random sample of 1,000 of 3,000 people"):
+                metric = learning.learn_metric(setup, wrapped, seen)
+            groups = learning.groups_of(metric, known, setup.source, 700)
+        assert (metric.origin.n, metric.origin.drawn_from) == (1000, 3000)
+        assert "drawn at random from 3,000" in str(metric)
+        # People beyond the sample are dealt to the groups as well: 150 are expected in each.
+        assert 75 < np.bincount(groups, minlength=20).min() <= np.bincount(groups).max() < 250
+        return metric.free
+
+    np.testing.assert_array_equal(learned(0), learned(0))
+    assert not np.allclose(learned(0), learned(1), atol=1e-6)
+
+
+def test_a_function_is_audited_named_and_found_again_by_its_name(world):
+    model, people, _ = world
+    settings = Settings(checks="core", method={"name": "gradient_flow", "lam": 5.0, "time": 0.5})
+    found = likewise.audit(model, people, metric=sum_of_differences, settings=settings).record
+    name = f"{__name__}:sum_of_differences"
+    assert found.settings.metric.name == name
+    assert found.metric.kind == "FunctionMetric"
+    assert found.metric.directions == ({"x2": 1.0, "x0": 0.0, "x1": 0.0, "x3": 0.0},)
+    with pytest.raises(likewise.errors.InvalidSettings, match="trust"):
+        likewise.audit(model, people, settings=found.settings)
+    again = likewise.audit(model, people, settings=found.settings, trust=True).record
+    assert again.tests == found.tests
+    assert again.metric.sha256 == found.metric.sha256
+
+
+@likewise.metric
+def sum_of_differences(x, x0):
+    """Return a rounded sum of absolute differences, but for the third column."""
+    return (np.sqrt(1 + (x - x0) ** 2) - 1)[:, [0, 1, 3]].sum(axis=1)
+
+
+@pytest.mark.parametrize("given", ["x1", ["x1"], np.array([[0.0, 2.0, 0.0, 0.0]])])
+def test_columns_and_directions_are_metrics_too(world, given):
+    model, people, _ = world
+    flow = CORE.changed(method={"name": "gradient_flow", "time": 0.5})
+    expected = likewise.audit(model, people, metric=likewise.ignoring([0, 1, 0, 0]), settings=flow)
+    found = likewise.audit(model, people, metric=given, settings=flow)
+    assert found.record.tests["loss_ratio"].estimate == pytest.approx(
+        expected.record.tests["loss_ratio"].estimate, rel=1e-9
+    )
+
+
+def test_the_command_line_names_a_function_too(world, tmp_path):
+    model, people, _ = world
+    likewise.save_model(model, tmp_path / "model.safetensors")
+    frame = pd.DataFrame(people.x[:100], columns=list(people.features)).assign(y=people.y[:100])
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    name = f"{__name__}:sum_of_differences"
+    what = [str(tmp_path / "model.safetensors"), str(tmp_path / "people.csv"), "--label", "y"]
+    how = ["--metric", name, "--dry-run", "--set", "method.name=gradient_flow"]
+    refused = run("audit", *what, *how)
+    assert refused.exit_code == 2
+    found = run("audit", *what, *how, "--trust", "--set", "method.time=0.1")
+    assert f"the function {name}; columns that cost nothing: x2" in found.stdout
+    assert "is not a quadratic form: an explicit solver takes about" in found.stdout
+
+
+@dataclasses.dataclass(frozen=True)
+class Nudge(UnfairMap):
+    """Adds one to the first feature, or follows the first free direction."""
+
+    follows: bool = False
+
+    def bind(self, model, metric):
+        step = metric.free[0] if self.follows else np.eye(metric.free.shape[1])[0]
+        return lambda x0, y: Moved(x0 - step, np.zeros(len(x0), dtype=int), 1)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_method_that_ignores_the_metric_is_told_by_what_it_does(world, follows):
+    model, people, _ = world
+    settings = Settings(checks="core", decide={"test": "loss_ratio"})
+    record = likewise.audit(model, people, method=Nudge(follows), settings=settings).record
+    # Everyone is not above the limit, but a group is: that needs the control too.
+    assert record.tests["loss_ratio"].outcome == ("inconclusive" if follows else "evidence")
+    assert bool(record.jackknife) == bool(record.control) == follows
+    flagged = not follows or record.control["loss_ratio"].p_value <= 0.05
+    assert record.verdict == ("evidence" if flagged else "inconclusive")
+    assert any(group.rejected for group in record.groups) == flagged
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanOfRows(LossRatioTest):
+    """A statistic that sums are not enough for."""
+
+    name = "mean_of_rows"
+
+    @property
+    def needs_rows(self):
+        return True
+
+    def evidence(self, tally, rows=None):
+        assert len(rows) == tally.frame.n
+        found = LossRatioTest(self.delta, self.alpha, cap=self.cap).evidence(tally)
+        return dataclasses.replace(found, test=self.name)
+
+
+def test_a_statistic_that_needs_rows_gets_them_everywhere(world):
+    model, people, _ = world
+    name = f"{__name__}:MeanOfRows"
+    settings = Settings(
+        method={"name": "gradient_flow", "time": 1.0},
+        metric={"placebos": 3},
+        tests={"run": [name]},
+        decide={"test": "mean_of_rows"},
+    )
+    record = likewise.audit(model, people, settings=settings, trust=True).record
+    plain = settings.changed(tests={"run": "auto"}, decide={"test": "loss_ratio"})
+    same = likewise.audit(model, people, settings=plain).record
+    assert record.tests["mean_of_rows"].estimate == same.tests["loss_ratio"].estimate
+    assert record.jackknife["mean_of_rows"].replicates == same.jackknife["loss_ratio"].replicates
+    assert [r.loss_ratio for r in record.stopping_times] == [
+        r.loss_ratio for r in same.stopping_times
+    ]

@@ -1,0 +1,320 @@
+"""Audits by matched pairs from end to end: what is planted is found, the rest is refused."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import likewise
+from helpers import run
+from likewise.errors import InvalidData, InvalidSample, InvalidSettings
+from likewise.settings import Settings
+
+pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
+
+FAST = Settings(method={"name": "matched_pairs", "redraws": 19})
+CHOICES = {
+    "label": "paid",
+    "protected": "sex",
+    "may_matter": ["income"],
+    "favourable": 1,
+    "checks": "core",
+}
+
+
+def people(seed, n=900, groups=("f", "m")):
+    """People of groups that differ in their town, at the same income in the mean."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, len(groups), n)
+    frame = pd.DataFrame({"income": rng.normal(size=n), "town": rng.normal(size=n) + code})
+    frame["sex"] = np.array(groups)[code]
+    frame["hours"] = rng.normal(size=n)
+    frame["paid"] = (frame.income + rng.normal(size=n) > 0).astype(int)
+    return frame
+
+
+class Rule:
+    """A model that is a function of columns; 1 is what people want."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, columns, rule):
+        self.feature_names_in_, self.rule = np.array(columns), rule
+
+    def predict(self, frame):
+        return self.rule(*(np.asarray(frame[name]) for name in self.feature_names_in_)).astype(int)
+
+    def predict_proba(self, frame):
+        decided = self.predict(frame)
+        return np.column_stack([1 - decided, decided]).astype(float)
+
+
+TOWN = Rule(["income", "town"], lambda income, town: income + town > 0.5)
+FAIR = Rule(["income", "hours"], lambda income, hours: income + 0.5 * hours > 0)
+
+
+def audit(model, frame=None, settings=FAST, **more):
+    return likewise.audit(
+        model, people(0) if frame is None else frame, settings=settings, **{**CHOICES, **more}
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return audit(TOWN, pool=people(1, 1500))
+
+
+def test_a_planted_effect_is_found_and_the_disadvantaged_group_is_named(found):
+    part = found.record.matched_pairs
+    row = part.leading
+    assert found.verdict == "evidence"
+    assert row.group == "f"
+    assert "f" in found.sentence.split()
+    assert row.favourable_own < row.favourable_swapped
+    assert row.verdict == "evidence"
+    assert not part.reads
+    assert (part.may_matter, part.remaining) == (("income",), ("town",))
+    # The truth, from people without end: comparable people differ by one in the mean of town.
+    rng = np.random.default_rng(9)
+    income, noise = rng.normal(size=(2, 200_000))
+    own, swapped = np.mean(income + noise > 0.5), np.mean(income + noise + 1 > 0.5)
+    assert row.favourable_own == pytest.approx(own, abs=0.06)
+    assert row.favourable_swapped == pytest.approx(swapped, abs=0.06)
+
+
+@pytest.mark.parametrize("pool", [True, False])
+def test_a_model_that_does_not_go_by_it_is_not_accused(pool):
+    result = audit(FAIR, pool=people(1, 1500) if pool else None)
+    assert result.verdict in ("within_tolerance", "inconclusive")
+    assert result.record.matched_pairs.pool_given == pool
+    row = result.record.matched_pairs.leading
+    assert row.interval[0] < 1 < row.interval[1]
+
+
+def test_an_attribute_that_means_nothing_is_no_evidence():
+    rng = np.random.default_rng(3)
+    frame = people(0).assign(sex=rng.choice(["f", "m"], 900))
+    assert audit(TOWN, frame).verdict != "evidence"
+
+
+def test_direct_use_of_the_attribute_is_flagged_with_the_share_it_changes():
+    direct = Rule(["income", "sex"], lambda income, sex: income > np.where(sex == "f", 0.5, -0.5))
+    result = audit(direct)
+    (reads,) = result.record.matched_pairs.reads
+    frame = people(0)
+    changed = np.mean(np.abs(frame.income) < 0.5)
+    assert reads.attribute == "sex"
+    assert reads.changed == pytest.approx(changed, abs=1e-9)
+    assert reads.lower < changed < reads.upper
+    assert result.verdict == "evidence"
+
+
+def test_total_exclusion_of_a_group_is_found():
+    nobody = Rule(["income", "sex"], lambda income, sex: (sex == "m") & (income > 0))
+    result = audit(nobody)
+    assert result.verdict == "evidence"
+    assert result.record.matched_pairs.leading.group == "f"
+    assert result.record.matched_pairs.leading.favourable_own == pytest.approx(0, abs=0.02)
+
+
+def test_a_constant_model_is_neither_accused_nor_an_error():
+    result = audit(Rule(["income", "town"], lambda income, town: np.ones(len(income))))
+    assert result.verdict != "evidence"
+
+
+def test_weights_count_people_and_clusters_widen_the_interval():
+    frame = people(0)
+    twice = pd.concat([frame, frame[frame.sex == "f"]], ignore_index=True)
+    pool = people(1, 1500)
+    weighted = frame.assign(w=np.where(frame.sex == "f", 2.0, 1.0))
+    by_weight = audit(TOWN, weighted, pool=pool, weights="w").record.matched_pairs.comparisons
+    by_rows = audit(TOWN, twice, pool=pool).record.matched_pairs.comparisons
+    for one, two in zip(by_weight, by_rows, strict=True):
+        assert one.raw_group == pytest.approx(two.raw_group)
+        assert one.own == pytest.approx(two.own, abs=0.03)
+    tied = pd.concat([frame] * 3, ignore_index=True).assign(home=np.tile(np.arange(900), 3))
+    loose = audit(TOWN, tied.drop(columns="home"), pool=pool).record.matched_pairs.leading
+    strict = audit(TOWN, tied, pool=pool, clusters="home").record.matched_pairs.leading
+    assert strict.own == pytest.approx(loose.own, abs=1e-9)
+    assert strict.std_error > loose.std_error
+
+
+def test_three_groups_are_compared_two_by_two():
+    frame = people(0, 1500, groups=("a", "b", "c"))
+    record = audit(TOWN, frame, pool=people(1, 2400, groups=("a", "b", "c"))).record
+    pairs = {frozenset((row.group, row.other)) for row in record.matched_pairs.comparisons}
+    assert pairs == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
+    assert record.verdict == "evidence"
+    assert {record.matched_pairs.leading.group, record.matched_pairs.leading.other} == {"a", "c"}
+
+
+def test_each_of_several_classes_is_compared_with_the_rest_and_named():
+    class Three(Rule):
+        classes_ = np.array([0, 1, 2])
+
+        def predict_proba(self, frame):
+            return np.eye(3)[self.predict(frame)]
+
+    model = Three(["income", "town"], lambda i, t: (i + t > 0.5) * 1 + (i + t > 1.5))
+    frame, pool = people(0), people(1, 1500)
+    for table in (frame, pool):
+        table["paid"] = model.predict(table)
+    result = audit(model, frame, pool=pool, favourable=None)
+    rows = result.record.matched_pairs.comparisons
+    assert [row.column for row in rows[:3]] == ["decision=0", "decision=1", "decision=2"]
+    assert result.verdict == "evidence"
+    assert {row.verdict for row in rows if row.outcome == "2"} == {"evidence"}
+    assert "2': sex = f → sex = m" in str(result).replace("=  ", "= ")
+
+
+def test_impact_ratios_have_intervals(found):
+    measures = {(m.name, m.group): m for m in found.record.measures}
+    rates = [measures["selection_rate", group].value for group in "fm"]
+    ratio = measures["impact_ratio", "f"]
+    assert ratio.value == pytest.approx(rates[0] / rates[1])
+    assert 0 < ratio.lower < ratio.value < ratio.upper < 1
+    assert measures["impact_ratio", "m"].value == 1
+
+
+def test_the_randomisation_p_value_is_in_the_record(found):
+    for row in found.record.matched_pairs.comparisons:
+        assert row.control_p == 1 / (len(row.control) + 1)
+
+
+def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
+    rng = np.random.default_rng(5)
+    frame, pool = people(0), people(1, 1500)
+    for table in (frame, pool):
+        table.loc[rng.random(len(table)) < 0.1, "income"] = np.nan
+    known = people(2, 2000)
+    known.loc[::10, "income"] = np.nan
+    model = HistGradientBoostingClassifier(max_iter=20, random_state=0)
+    model.fit(known[["income", "town"]], known.income.fillna(0) + known.town > 0.5)
+    result = audit(model, frame.assign(paid=frame.paid > 0), pool=pool, favourable=True)
+    assert result.verdict == "evidence"
+    assert sum(c.n for c in result.record.matched_pairs.comparisons) == 900
+
+
+REFUSED = {
+    "labels in other words": (
+        {"frame": people(0).assign(paid=lambda t: np.where(t.paid, "good", "bad"))},
+        InvalidData,
+        "--label-map",
+    ),
+    "a continuous attribute": (
+        {"protected": "hours"},
+        InvalidData,
+        "--bins",
+    ),
+    "the attribute may matter": (
+        {"may_matter": ["income", "sex"]},
+        InvalidData,
+        "protected attribute, so it cannot be among the columns that may matter",
+    ),
+    "no such column": ({"may_matter": ["incme"]}, InvalidData, "'income'"),
+    "no such decision": ({"favourable": "2"}, InvalidSettings, "'2' is not a decision"),
+    "a pool that lacks a column": (
+        {"pool": people(1).drop(columns="town")},
+        InvalidData,
+        "reference sample has no column 'town'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_compared_is_one_sentence(what):
+    choices, error, words = REFUSED[what]
+    with pytest.raises(error, match=words):
+        audit(TOWN, **choices)
+
+
+def test_labels_in_other_words_are_mapped_and_continuous_attributes_cut():
+    frame = people(0).assign(paid=lambda t: np.where(t.paid, "good", "bad"))
+    mapped = audit(TOWN, frame, label_map={"good": "1", "bad": "0"}, favourable="good")
+    same = (result.record.matched_pairs.comparisons for result in (mapped, audit(TOWN)))
+    for one, two in zip(*same, strict=True):
+        assert (one.own, one.swapped, one.interval) == (two.own, two.swapped, two.interval)
+    cut = audit(FAIR, protected="town", bins={"town": [0.5]})
+    assert len({row.group for row in cut.record.matched_pairs.comparisons}) == 2
+
+
+def test_a_regression_is_held_against_a_limit_in_the_targets_units():
+    frame, pool = people(0), people(1, 1500)
+    x = people(2, 2000)
+    model = LinearRegression().fit(x[["income", "town"]], 2 * x.income + x.town)
+    choices = {"label": "wage", "favourable": None}
+    frame["wage"], pool["wage"] = (2 * t.income + t.town for t in (frame, pool))
+    for limit, verdict in ((0.3, "evidence"), (3.0, "within_tolerance")):
+        settings = FAST.changed(method__limit=limit)
+        result = audit(model, frame, settings, pool=pool, **choices)
+        assert result.verdict == verdict
+        row = result.record.matched_pairs.leading
+        assert abs(row.difference) == pytest.approx(1, abs=0.25)
+    assert audit(model, frame, pool=pool, **choices).record.reason == "limit"
+
+
+def test_a_record_is_read_at_another_limit(found, tmp_path):
+    found.save(tmp_path / "result.json")
+    for delta, code in (("1.0", 1), ("1.25", 1), ("5", 0)):
+        done = run("report", tmp_path / "result.json", "--delta", delta, "-o", tmp_path / "at.json")
+        assert done.exit_code == code, done.output
+        again = json.loads((tmp_path / "at.json").read_text())
+        assert again["delta"] == float(delta)
+    assert again["verdict"] != "evidence"
+
+
+def test_models_are_compared_on_the_same_people(found):
+    pool = people(1, 1500)
+    fair = audit(FAIR, pool=pool)
+    compared = likewise.compare({"by town": found, "by hours": fair})
+    (pair,) = compared.pairs
+    assert pair.less_unfair
+    assert "by hours" in str(compared)
+    same = likewise.compare({"one": found, "two": audit(TOWN, pool=pool)})
+    assert all(d.value == 0 for d in same.pairs[0].deviations)
+    with pytest.raises(InvalidSample):
+        likewise.compare({"one": found, "other": audit(TOWN, people(8), pool=pool)})
+
+
+def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
+    pool = people(1, 1500)
+    monitor = likewise.Monitor.from_audit(found)
+    assert not monitor.rejected
+    for seed in range(20, 25):
+        monitor.update(audit(TOWN, people(seed), pool=pool).rows, source=str(seed))
+    assert monitor.rejected
+    monitor.save(tmp_path / "monitor.json")
+    again = type(monitor).load(tmp_path / "monitor.json")
+    assert again.look() == monitor.look()
+    with pytest.raises(InvalidSample, match="fed before"):
+        again.update(found.rows, source="20")
+    calm = likewise.Monitor.from_audit(audit(FAIR, pool=pool))
+    for seed in range(20, 24):
+        calm.update(audit(FAIR, people(seed), pool=pool).rows)
+    assert not calm.rejected
+
+
+def test_a_plan_says_how_many_people_are_needed():
+    few, many = (likewise.plan(rate=0.25, ratio=ratio).rows[0].people for ratio in (2.4, 1.6))
+    assert few < many
+    with pytest.raises(InvalidSettings, match="rate and ratio"):
+        likewise.plan(rate=0.25)
+
+
+def test_the_papers_test_is_the_papers_audit():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    y = (x[:, 1] + rng.normal(size=400) > 0).astype(int)
+    model = LogisticRegression().fit(x, y)
+    metric = likewise.ignoring([[1.0, 0.0]])
+    found = likewise.paper_test(model, x, y, metric=metric)
+    data = likewise.AuditData.from_arrays(x, y)
+    result = likewise.audit(model, data, metric=metric, paper=True, checks="core")
+    test = result.record.test("loss_ratio")
+    assert test.estimate == pytest.approx(found.S_n, rel=1e-12)
+    assert test.std_error == pytest.approx(found.V_n / math.sqrt(400), rel=1e-12)
+    assert result.record.test("error_rate_ratio").estimate == pytest.approx(found.error_S_n)

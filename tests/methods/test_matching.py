@@ -1,0 +1,164 @@
+"""Matching: ranks, cells, pairs that are exactly the greedy ones, and nearest pairs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from likewise.methods.matching import (
+    CALIPER,
+    Covariates,
+    PairIndex,
+    Pairs,
+    RankScale,
+    greedy_pairs,
+    neighbour_count,
+    uniforms,
+)
+
+
+def brute_force(points, cells, second, caliper=CALIPER):
+    """All candidates in order of distance."""
+    rows = [(i, j) for i in np.flatnonzero(~second) for j in np.flatnonzero(second)]
+    near = sorted((math.dist(points[i], points[j]), i, j) for i, j in rows if cells[i] == cells[j])
+    taken, found = set(), set()
+    for distance, i, j in near:
+        if distance <= caliper and not {i, j} & taken:
+            taken |= {i, j}
+            found.add((i, j))
+    return found
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 160),
+    st.integers(1, 4),
+    st.sampled_from(["random", "boundary", "rare"]),
+)
+def test_pairs_are_the_greedy_ones(seed, n, width, kind):
+    rng = np.random.default_rng(seed)
+    points = rng.random((n, width)) * math.sqrt(12 / width)
+    cells = rng.integers(0, 3, n)
+    if kind == "boundary":
+        # The closest are all taken first, and lists of candidates run out again and again.
+        second, cells = points[:, 0] > np.median(points[:, 0]), np.zeros(n, dtype=np.int64)
+    else:
+        second = rng.random(n) < (0.5 if kind == "random" else 0.1)
+    pairs = greedy_pairs(points, cells, second)
+    assert set(zip(pairs.first, pairs.second, strict=True)) == brute_force(points, cells, second)
+    assert (pairs.distance[:-1] <= pairs.distance[1:]).all()
+
+
+def test_lists_of_candidates_are_renewed_until_nobody_is_left():
+    rng = np.random.default_rng(0)
+    points = np.sort(rng.random((600, 1)), axis=0) * 0.4
+    second = np.arange(600) >= 300
+    cells = np.zeros(600, dtype=np.int64)
+    pairs = greedy_pairs(points, cells, second)
+    # From the boundary outwards: the closest that are left are always the next on either side.
+    assert (pairs.first == np.arange(299, -1, -1)).all()
+    assert (pairs.second == np.arange(300, 600)).all()
+
+
+def test_the_larger_group_may_come_first_or_second():
+    rng = np.random.default_rng(1)
+    points, cells = rng.random((80, 2)), np.zeros(80, dtype=np.int64)
+    second = rng.random(80) < 0.2
+    one, two = greedy_pairs(points, cells, second), greedy_pairs(points, cells, ~second)
+    assert (one.first == two.second).all()
+    assert (one.second == two.first).all()
+
+
+def test_nobody_to_pair_gives_no_pairs():
+    points, cells = np.zeros((3, 1)), np.zeros(3, dtype=np.int64)
+    assert len(greedy_pairs(points, cells, np.zeros(3, dtype=bool))) == 0
+    assert len(greedy_pairs(points[:0], cells[:0], np.zeros(0, dtype=bool))) == 0
+
+
+def numbers(*columns):
+    return Covariates(np.column_stack(columns).astype(float), np.zeros((len(columns[0]), 0), int))
+
+
+def test_coordinates_are_ranks_scaled_to_a_standard_deviation_of_one():
+    rng = np.random.default_rng(2)
+    pool = numbers(np.exp(rng.normal(size=5000)), rng.normal(size=5000))
+    scale = RankScale.from_pool(pool)
+    points = scale.points(pool, (0, "a"), np.arange(5000))
+    assert points.std(axis=0) * math.sqrt(2) == pytest.approx([1, 1], rel=1e-2)
+    person = numbers([np.median(pool.numeric[:, 0])], [1e9])
+    at = scale.points(person, (0, "b"), np.array([0]))[0]
+    assert at == pytest.approx([math.sqrt(12) / 2 / math.sqrt(2), math.sqrt(6)], abs=6e-3)
+
+
+def test_missing_numbers_are_a_category_with_the_middle_rank():
+    pool = numbers([1, 2, np.nan, 4], [1, 1, 1, np.nan])
+    scale = RankScale.from_pool(pool)
+    assert len(set(scale.cells(pool))) == 3
+    assert scale.cells(numbers([np.nan, 7], [np.nan, 7])).tolist() == [-1, scale.cells(pool)[0]]
+    point = scale.points(pool, (0, "a"), np.arange(4))[2, 0]
+    assert point == pytest.approx(math.sqrt(12) / 2 / math.sqrt(2), abs=6e-3)
+
+
+def test_cells_of_many_columns_do_not_overflow():
+    rng = np.random.default_rng(3)
+    category = rng.integers(0, 10**9, (200, 12))
+    pool = Covariates(np.zeros((200, 0)), category)
+    scale = RankScale.from_pool(pool)
+    assert len(set(scale.cells(pool))) == 200
+    assert (scale.cells(Covariates(np.zeros((1, 0)), category[:1] + 1)) == -1).all()
+    # Without numeric columns the jitter is the only coordinate.
+    points = scale.points(pool, (0, "a"), np.arange(200))
+    assert points.shape == (200, 1)
+    assert 0 < points.std() < 2e-3
+
+
+def test_random_numbers_depend_on_position_and_key_alone():
+    positions = np.array([5, 1_000_000, 3])
+    alone = [uniforms((1, "sex"), np.array([p]))[0] for p in positions]
+    assert uniforms((1, "sex"), positions).tolist() == alone
+    assert (uniforms((1, "race"), positions) != alone).all()
+    many = uniforms((1, "sex"), np.arange(100_000))
+    assert many.mean() == pytest.approx(0.5, abs=0.005)
+    assert np.corrcoef(many[1:], many[:-1])[0, 1] == pytest.approx(0, abs=0.015)
+    assert len(np.unique(many)) == 100_000
+
+
+def test_nearest_pairs_are_of_the_own_cell_and_nearest_first():
+    rng = np.random.default_rng(4)
+    points, cells = rng.random((300, 3)) * 2, rng.integers(0, 12, 300)
+    second = rng.random(300) < 0.5
+    pairs = greedy_pairs(points, cells, second)
+    index = PairIndex.from_points(points, cells, pairs)
+    people, own = rng.random((50, 3)) * 2, rng.integers(-1, 13, 50)
+    found = index.nearest(people, own, 6)
+    middle = (points[pairs.first] + points[pairs.second]) / 2
+    for i in range(50):
+        there = np.flatnonzero(cells[pairs.first] == own[i])
+        distance = np.sqrt(((middle[there] - people[i]) ** 2).sum(axis=1))
+        order = np.argsort(distance)[:6]
+        assert found.count[i] == len(order)
+        assert found.pair[i, : len(order)].tolist() == there[order].tolist()
+        close = len(order) >= 4 and np.median(distance[order]) <= 0.8
+        assert found.overlap[i] == close
+
+
+def test_without_pairs_nobody_overlaps():
+    empty = np.zeros(0, dtype=np.int64)
+    index = PairIndex.from_points(
+        np.zeros((2, 1)), np.zeros(2, int), Pairs(empty, empty, np.zeros(0))
+    )
+    assert not index.nearest(np.zeros((3, 1)), np.zeros(3, int), 4).overlap.any()
+
+
+def test_a_tenth_of_the_pairs_between_four_and_twenty():
+    assert [neighbour_count(pairs) for pairs in (0, 49, 50, 199, 200, 9999)] == [
+        4,
+        4,
+        5,
+        19,
+        20,
+        20,
+    ]

@@ -1,0 +1,221 @@
+import dataclasses
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from likewise.audit_data import AuditData
+from likewise.errors import InvalidFile, InvalidMetric
+from likewise.methods.learn_metric import sensitive_subspace
+from likewise.methods.metric import (
+    FairMetric,
+    ProjectionMetric,
+    QuadraticMetric,
+    as_metric,
+    ignoring,
+)
+from likewise.methods.metric_file import (
+    KEY,
+    check_belongs,
+    load_metric,
+    metric_fingerprint,
+    save_metric,
+)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 5))
+    protected = {
+        "sex": np.where(x[:, 0] + rng.normal(size=120) > 0, "M", "F"),
+        "age": x[:, 1] * 10 + rng.normal(size=120),
+    }
+    return sensitive_subspace(AuditData.from_arrays(x, np.arange(120) % 2, protected))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metric.safetensors"
+
+
+def rewrite(path, change):
+    """Change the description inside a file, leaving its numbers as they are."""
+    content = path.read_bytes()
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8 : 8 + length])
+    about = json.loads(header["__metadata__"][KEY])
+    changed = change(about)
+    header["__metadata__"][KEY] = changed if isinstance(changed, str) else json.dumps(about)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
+
+
+def test_a_learned_metric_comes_back_as_it_was(learned, path):
+    save_metric(learned, path, attached={"encoder": '{"a": 1}'})
+    again = load_metric(path)
+    assert isinstance(again, ProjectionMetric)
+    assert np.array_equal(again.free, learned.free)
+    assert np.array_equal(again.directions, learned.directions)
+    assert (again.features, again.labels) == (learned.features, learned.labels)
+    assert again.origin == learned.origin
+    assert np.array_equal(again.reach.axes, learned.reach.axes)
+    assert np.array_equal(again.cuts, learned.cuts)
+    assert np.array_equal(again.sketch, learned.sketch)
+    parts = [(m.refits, m.coarse_refits, m.placebos) for m in (again, learned)]
+    assert [len(part) for part in parts[0]] == [20, 10, 39]
+    for mine, theirs in zip(sum(parts[0], ()), sum(parts[1], ()), strict=True):
+        assert np.array_equal(mine.free, theirs.free)
+        assert np.array_equal(mine.reach.axes, theirs.reach.axes)
+    assert again.attached == {"encoder": '{"a": 1}'}
+    assert str(again) == str(learned)
+
+
+def test_given_metrics_come_back_too(path):
+    save_metric(QuadraticMetric(np.diag([1.0, 0.0]), ("a", "b")), path)
+    assert load_metric(path).sigma.tolist() == [[1, 0], [0, 0]]
+    save_metric(ignoring([[1.0, 1.0]]), path)
+    assert load_metric(path).free.shape == (1, 2)
+    save_metric(ignoring([[0.0, 0.0]]), path)
+    assert load_metric(path).free.shape == (0, 2)
+
+
+def test_what_is_attached_is_kept_when_a_metric_is_saved_again(learned, path):
+    save_metric(learned, path, attached={"encoder": "{}"})
+    save_metric(load_metric(path), path)
+    assert load_metric(path).attached == {"encoder": "{}"}
+
+
+def test_the_fingerprint_is_of_the_metric_alone(learned, path):
+    save_metric(learned, path, attached={"encoder": "{}"})
+    assert metric_fingerprint(load_metric(path)) == metric_fingerprint(learned)
+    other = dataclasses.replace(learned, free=learned.free[::-1])
+    assert metric_fingerprint(other) != metric_fingerprint(learned)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda about: about.update(format=4), "newer version"),
+        (lambda about: about.update(format=2), "likewise 0.1; learn it again"),
+        (lambda about: about.update(surprise=1), "surprise"),
+        (lambda about: about.__delitem__("kind"), "kind"),
+        (lambda about: about["reach"].update(radius=-1.0), "radius"),
+        (lambda about: about.update(features=["a"]), "1 feature names for 5 columns"),
+        (lambda about: about.update(labels=[]), "labels"),
+        (lambda about: about["refits"].pop(), "groups"),
+        (lambda about: about["placebos"].append(about["refits"][0]), "placebo.39.free"),
+        (lambda about: about["coarse_refits"].append(about["refits"][0]), "coarse.10.free"),
+        (lambda about: about.update(kind="quadratic"), "sigma"),
+        (lambda about: about["origin"].update(trust="me"), "trust"),
+        (lambda about: "[]", "."),
+        (lambda about: "{", "."),
+        (lambda about: "[" * 100_000, "."),
+        (lambda about: '{"format": ' + "9" * 5000 + "}", "."),
+    ],
+)
+def test_a_file_whose_description_does_not_fit_is_refused_in_a_sentence(
+    learned, path, change, message
+):
+    save_metric(learned, path)
+    rewrite(path, change)
+    with pytest.raises(InvalidFile, match=message) as caught:
+        load_metric(path)
+    assert len(str(caught.value)) < 500
+
+
+def test_files_of_another_kind_are_refused_in_a_sentence(tmp_path, path):
+    from safetensors.numpy import save_file
+
+    with pytest.raises(InvalidFile, match="There is no file"):
+        load_metric(path)
+    with pytest.raises(InvalidFile, match="cannot be read"):
+        load_metric(tmp_path)
+    path.write_bytes(b"")
+    with pytest.raises(InvalidFile, match="damaged or no safetensors"):
+        load_metric(path)
+    save_file({"free": np.eye(2, dtype=np.float32)}, path)
+    with pytest.raises(InvalidFile, match="holds no fair metric"):
+        load_metric(path)
+    save_file(
+        {"free": np.eye(2, dtype=np.float32)}, path, {KEY: '{"format": 3, "kind": "projection"}'}
+    )
+    with pytest.raises(InvalidFile, match="of another type"):
+        load_metric(path)
+    nan = np.full((1, 2), np.nan)
+    save_file({"free": nan}, path, {KEY: '{"format": 3, "kind": "projection"}'})
+    with pytest.raises(InvalidFile, match="not finite"):
+        load_metric(path)
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_a_damaged_file_is_one_sentence_or_the_same_metric(learned, path, data):
+    save_metric(learned, path)
+    content = bytearray(path.read_bytes())
+    kind = data.draw(st.sampled_from(["cut", "change", "insert"]))
+    place = data.draw(st.integers(0, len(content) - 1))
+    if kind == "cut":
+        content = content[:place]
+    elif kind == "change":
+        content[place] = data.draw(st.integers(0, 255))
+    else:
+        content[place:place] = data.draw(st.binary(min_size=1, max_size=8))
+    path.write_bytes(bytes(content))
+    try:
+        metric = load_metric(path)
+    except InvalidFile:  # anything else would be a traceback
+        return
+    assert metric.free.shape == learned.free.shape
+
+
+def test_writing_nowhere_is_one_sentence(learned, tmp_path):
+    with pytest.raises(InvalidFile, match="cannot be written"):
+        save_metric(learned, tmp_path / "no" / "folder")
+
+
+def test_only_quadratic_metrics_can_be_saved(path):
+    class Odd(FairMetric):
+        def squared_distance(self, x, x0):
+            return np.abs(x - x0).sum(axis=1)
+
+    with pytest.raises(InvalidMetric, match=r"Odd cannot be saved.*metric.name"):
+        save_metric(Odd(), path)
+    check_belongs(Odd(), ["a"])
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    blocks = as_metric(lambda x, x0: np.abs(x - x0).sum(axis=1) ** 2, x)
+    with pytest.raises(InvalidMetric, match=r"lambda>' is a function, which no file can hold"):
+        save_metric(blocks, path)
+    # One that is a quadratic form is a matrix, and that is saved.
+    save_metric(as_metric(lambda x, x0: ((x - x0) ** 2).sum(axis=1), x), path)
+    np.testing.assert_allclose(load_metric(path).sigma, np.eye(2), atol=1e-12)
+
+
+def test_a_function_is_recognised_by_what_it_does():
+    x = np.random.default_rng(0).normal(size=(20, 2))
+
+    def blocks(scale):
+        def distance(x, x0):
+            return scale * np.abs(x - x0).sum(axis=1) ** 2
+
+        return as_metric(distance, x)
+
+    assert metric_fingerprint(blocks(1.0)) == metric_fingerprint(blocks(1.0))
+    assert metric_fingerprint(blocks(1.0)) != metric_fingerprint(blocks(2.0))
+
+
+def test_a_metric_of_other_features_is_refused_in_a_sentence():
+    metric = ignoring([[1.0, 0.0]], ["age", "hours"])
+    check_belongs(metric, ["age", "hours"])
+    check_belongs(ignoring([[1.0, 0.0]]), ["anything", "goes"])
+    with pytest.raises(InvalidMetric, match="made for 2 features, but there are 3"):
+        check_belongs(metric, ["age", "hours", "gain"])
+    with pytest.raises(InvalidMetric, match="does not know 'gain'"):
+        check_belongs(metric, ["age", "gain"])
+    with pytest.raises(InvalidMetric, match="another order: feature 1 is 'age' there and 'hours'"):
+        check_belongs(metric, ["hours", "age"])

@@ -1,0 +1,170 @@
+"""A permuted attribute is no evidence of unfairness; one that the model goes by still is."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+import likewise
+from likewise.methods.negative_control import ControlComparison
+from likewise.settings import Settings
+
+pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
+
+CORE = Settings(checks="core", method="reach", decide={"test": "loss_ratio"})
+
+
+def test_the_p_value_counts_permutations_that_do_at_least_as_much():
+    drawn = (1.0, 2.0, 1.5, *[1.1] * 36)
+    assert ControlComparison(3.0, drawn, 39).p_value == pytest.approx(1 / 40)
+    assert ControlComparison(2.0, drawn, 39).p_value == pytest.approx(2 / 40)
+    assert ControlComparison(1.4, drawn, 39).p_value == pytest.approx(3 / 40)
+    assert ControlComparison(3.0, drawn, 39).range == (1.0, 2.0)
+
+
+def test_it_ends_at_the_eighth_permutation_that_does_at_least_as_much():
+    drawn = (*[1.0, 3.0] * 6, 9.0, 3.0, 3.0, 3.0, 0.0)
+    compared = ControlComparison(2.0, drawn, 39)
+    assert compared.complete
+    assert len(compared.needed) == 14
+    assert compared.p_value == pytest.approx(8 / 14)
+    assert compared.range == (1.0, 9.0)
+    # What was drawn beyond that, in the same wave, changes nothing.
+    assert ControlComparison(2.0, drawn[:14], 39).p_value == compared.p_value
+    assert not ControlComparison(2.0, drawn[:13], 39).complete
+
+
+def test_what_is_not_finite_counts_against_evidence():
+    assert ControlComparison(2.0, (math.nan, math.inf, *[1.0] * 37), 39).p_value == 3 / 40
+    assert ControlComparison(math.nan, (1.0,) * 39, 39).p_value == 1.0
+    assert ControlComparison(2.0, (2.0,) * 39, 39).p_value == 1.0  # ties, a constant model
+    assert ControlComparison(2.0, (), 0).p_value == 1.0
+
+
+def test_under_exchangeability_p_is_small_no_more_often_than_it_says(rng):
+    draws = rng.integers(0, 50, size=(3000, 40)).astype(float)  # with ties
+    p = np.array([ControlComparison(row[0], tuple(row[1:]), 39).p_value for row in draws])
+    for level in (0.025, 0.05, 0.1, 0.25, 0.5):
+        # Four standard errors: all five levels hold but for one run in 6000.
+        assert np.mean(p <= level) <= level + 4 * math.sqrt(level * (1 - level) / 3000)
+
+
+def world(seed, n=1500, d=12, random=False):
+    """People of two groups; a model that uses what tells them apart, among much else."""
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, d))
+    x[:, 0] += 2.5 * sex
+    y = (2 * x[:, 0] + x[:, 1] + rng.logistic(size=n) > 2.5).astype(int)
+    attribute = rng.integers(0, 2, n) if random else sex
+    train, test = np.arange(n // 2, n), np.arange(n // 2)
+    model = LogisticRegression().fit(x[train], y[train])
+    sample = likewise.AuditData.from_arrays(x[train], y[train], {"sex": attribute[train]})
+    people = likewise.AuditData.from_arrays(x[test], y[test], {"sex": attribute[test]})
+    return model, people, likewise.sensitive_subspace(sample)
+
+
+@pytest.fixture(scope="module")
+def steep():
+    return world(1)
+
+
+@pytest.fixture(scope="module")
+def random():
+    return world(4, random=True)
+
+
+def audit(world, settings=CORE, **changed):
+    model, people, metric = world
+    metric = changed.pop("metric", metric)
+    return likewise.audit(model, people, metric=metric, settings=settings.changed(**changed)).record
+
+
+def test_a_model_that_goes_by_the_attribute_is_evidence_with_permuted_ones_beside(steep):
+    record = audit(steep)
+    assert record.verdict == "evidence"
+    control = record.control["loss_ratio"]
+    assert control.p_value == pytest.approx(1 / 40)
+    assert len(control.permuted) == control.planned == 39
+    assert control.estimate == pytest.approx(record.tests["loss_ratio"].estimate)
+    assert max(control.permuted) < control.estimate
+
+
+def test_a_random_attribute_is_not_evidence_and_the_reason_is_said(random):
+    record = audit(random, decide__metric="fixed")
+    deciding = record.tests["loss_ratio"]
+    assert deciding.lower_bound > 1.25
+    assert not deciding.rejected
+    assert record.verdict == "inconclusive"
+    control = record.control["loss_ratio"]
+    assert control.used
+    assert control.p_value == pytest.approx(8 / len(control.permuted))
+    assert (
+        f"random attributes give ratios as large ({min(control.permuted):.3g} to"
+        in deciding.held_back
+    )
+
+
+def test_the_papers_procedure_shows_permuted_attributes_and_decides_without_them(random):
+    record = audit(random, decide__interval="paper")
+    assert record.verdict == "evidence"
+    assert not record.control["loss_ratio"].used
+    assert record.decided_by.metric == "fixed"
+
+
+def test_a_learned_metric_without_permuted_attributes_gives_no_evidence(steep):
+    record = audit(steep, metric=dataclasses.replace(steep[2], placebos=()))
+    assert record.verdict == "inconclusive"
+    assert "was learned without permuted attributes" in record.tests["loss_ratio"].held_back
+    assert not record.control
+
+
+def test_a_given_metric_needs_no_control(steep):
+    given = likewise.ignoring(steep[2].free).with_reach(steep[1].x)
+    record = audit(steep, metric=given)
+    assert record.verdict == "evidence"
+    assert not record.control
+
+
+def test_nothing_is_permuted_where_there_is_no_evidence_to_hold_back(steep):
+    record = audit(steep, cap=1e4, delta=1e3)
+    assert record.verdict != "evidence"
+    assert not record.control
+    assert "negative control" in record.skipped
+
+
+def test_a_constant_model_is_evidence_of_nothing(steep):
+    _, people, metric = steep
+    constant = LogisticRegression().fit(np.zeros_like(people.x), people.y)
+    record = audit((constant, people, metric), checks__run=["groups"])
+    assert record.verdict != "evidence"
+    assert record.control["loss_ratio"].p_value == 1.0
+
+
+def test_searches_look_at_as_few_places_with_true_attributes_as_with_permuted_ones():
+    # Two attributes, and trees: with one direction, or a line, few places find what many do.
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(900, 5))
+    protected = {"a": (x[:, 0] + rng.normal(size=900) > 0) * 1, "b": (x[:, 1] > 0.3) * 1}
+    y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + rng.normal(size=900) > 0).astype(int)
+    model = GradientBoostingClassifier(random_state=0).fit(x, y)
+    everyone = likewise.AuditData.from_arrays(x, y, protected)
+    people, train = everyone.take(slice(0, 400)), everyone.take(slice(400, 900))
+    metric = likewise.sensitive_subspace(train, groups=0, placebos=5)
+    shown = Settings(checks={"run": ["groups"]}, decide={"test": "loss_ratio"})
+
+    def value(metric, budget=None):
+        bare = dataclasses.replace(metric, placebos=())
+        reach = likewise.Reach(budget=budget)
+        found = likewise.audit(model, people, metric=bare, method=reach, settings=shown)
+        return found.record.tests["loss_ratio"].estimate
+
+    found = likewise.audit(model, people, metric=metric, method=likewise.Reach(), settings=shown)
+    control = found.record.control["loss_ratio"]
+    few = likewise.Reach().rough(metric).budget
+    assert control.estimate == pytest.approx(value(metric, few))
+    assert control.estimate < found.record.tests["loss_ratio"].estimate == value(metric)
+    assert control.permuted[0] == pytest.approx(value(metric.placebos[0], few))

@@ -1,0 +1,265 @@
+"""The written-out gradient of plain networks, against automatic gradients."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from likewise.methods.flow_field import Coordinates
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import QuadraticMetric, ignoring
+from likewise.methods.network_gradient import InplaceBackprop, NetworkField, PlainNetwork
+from likewise.methods.plausible_region import Ellipsoid
+from likewise.methods.solvers import Exponential
+from likewise.models import as_model
+from likewise.models.torch import FixedProjection
+
+BASIS = torch.linalg.qr(torch.randn(6, 2, generator=torch.Generator().manual_seed(1)))[0].T
+
+NETWORKS = {
+    "logistic, one logit": lambda: nn.Linear(6, 1),
+    "logistic, two logits": lambda: nn.Linear(6, 2),
+    "multinomial": lambda: nn.Linear(6, 4),
+    "relu": lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)),
+    "wide relu": lambda: nn.Sequential(nn.Linear(6, 30), nn.ReLU(), nn.Linear(30, 1)),
+    "tanh": lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)),
+    "no bias": lambda: nn.Sequential(nn.Linear(6, 8, bias=False), nn.Tanh(), nn.Linear(8, 2)),
+    "deep": lambda: nn.Sequential(
+        nn.Linear(6, 9), nn.Sigmoid(), nn.Linear(9, 7), nn.ReLU(), nn.Linear(7, 2)
+    ),
+    "projected": lambda: nn.Sequential(
+        FixedProjection(BASIS), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)
+    ),
+    "one unit in between": lambda: nn.Sequential(
+        nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1), nn.Tanh(), nn.Linear(1, 1)
+    ),
+    "two linear layers": lambda: nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 2)),
+    "dropout": lambda: nn.Sequential(nn.Linear(6, 8), nn.Dropout(), nn.ReLU(), nn.Linear(8, 2)),
+}
+OTHERS = {
+    "layer norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 2)),
+    "gelu": lambda: nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 2)),
+    "activation first": lambda: nn.Sequential(nn.Tanh(), nn.Linear(6, 2)),
+    "activation last": lambda: nn.Sequential(nn.Linear(6, 2), nn.Tanh()),
+    "projection last": lambda: nn.Sequential(nn.Linear(6, 6), FixedProjection(BASIS)),
+    "leaky": lambda: nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(), nn.Linear(8, 2)),
+}
+
+
+def labels(model, n=60):
+    width = model(np.zeros((1, 6))).shape[1]
+    return np.arange(n) % max(width, 2)
+
+
+def gradient(network, x, y):
+    """The gradient with respect to x, by way of the first layer."""
+    backprop = InplaceBackprop(network, y)
+    backprop.entry[:] = network.first_layer(x)
+    slope = np.empty_like(backprop.entry)
+    backprop.gradient(slope)
+    return (slope.T * network.factor) @ network.layers[0].weight
+
+
+def automatic(model, x, y, loss):
+    """The gradient that torch finds through the module and torch's own loss."""
+    rows = torch.from_numpy(x).requires_grad_()
+    out = model.module(rows)
+    if loss == "cross_entropy" and out.shape[1] == 1:
+        out = torch.hstack([torch.zeros_like(out), out])
+    target = torch.from_numpy(y)
+    losses = {
+        "cross_entropy": lambda: nn.functional.cross_entropy(out, target, reduction="sum"),
+        "squared": lambda: nn.functional.mse_loss(out[:, 0], target, reduction="sum"),
+        "absolute": lambda: nn.functional.l1_loss(out[:, 0], target, reduction="sum"),
+    }
+    return torch.autograd.grad(losses[loss](), rows)[0].numpy()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_written_gradient_is_the_automatic_one(name, people):
+    model, x = as_model(NETWORKS[name]()), people[0]
+    y = labels(model)
+    network = PlainNetwork.from_model(model, np.float64)
+    assert network is not None
+    for found in (gradient(network, x, y), model.loss_gradient(x, y)):
+        assert np.abs(found - automatic(model, x, y, "cross_entropy")).max() < 1e-14
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_regressions_too(loss, people, monkeypatch):
+    model = as_model(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1)), output="values")
+    x, y = people[0], people[0].sum(1)
+    chosen = dataclasses.replace(model.loss, name=loss)
+    monkeypatch.setattr(type(model), "loss", property(lambda self: chosen))
+    network = PlainNetwork.from_model(model, np.float64)
+    assert network is not None
+    for found in (gradient(network, x, y), model.loss_gradient(x, y)):
+        assert np.abs(found - automatic(model, x, y, loss)).max() < 1e-14
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_models_take_the_general_way(name):
+    assert PlainNetwork.from_model(as_model(OTHERS[name]()), np.float64) is None
+
+
+def test_probabilities_and_changed_losses_take_the_general_way(monkeypatch):
+    squashed = nn.Sequential(nn.Linear(6, 1), nn.Hardsigmoid())  # a last Sigmoid is cut off
+    assert PlainNetwork.from_model(as_model(squashed, output="probabilities"), np.float64) is None
+    plain = as_model(nn.Linear(6, 1))
+    monkeypatch.setattr(type(plain), "loss", property(lambda self: lambda out, y: out[:, 0]))
+    assert PlainNetwork.from_model(plain, np.float64) is None
+
+
+METRICS = {
+    "two free": ignoring(BASIS),
+    "none free": ignoring(np.zeros((1, 6))),
+    "quadratic": QuadraticMetric(np.diag([0.0, 0, 0.5, 1, 1, 2])),
+}
+
+
+@pytest.mark.parametrize("free_only", [False, True], ids=["all", "free only"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_flow_of_a_network_is_the_general_flow(name, metric, free_only, people):
+    model = as_model(NETWORKS[name]())
+    x, y = people[0], labels(model)
+    flow = GradientFlow(
+        lam=20, time=2, solver="exponential_rk2", steps=4, free_only=free_only, horizons=(1.0,)
+    )
+    fast = flow.bind(model, METRICS[metric])
+    assert fast.first is not None
+    general = dataclasses.replace(fast, first=None)
+    for ours, theirs in (
+        (fast(x, y).x, general(x, y).x),
+        (fast(x, y).horizons[1.0], general(x, y).horizons[1.0]),
+    ):
+        assert np.abs(ours - theirs).max() < 1e-12
+
+
+@pytest.mark.parametrize("solver", ["euler", "rk4", "exponential_rk2"])
+def test_every_solver_takes_both_ways(solver, people):
+    model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
+    flow = GradientFlow(lam=20, time=1, solver=solver, steps=40)
+    fast = flow.bind(model, metric)
+    gap = fast(*people).x - dataclasses.replace(fast, first=None)(*people).x
+    assert np.abs(gap).max() < 1e-12
+
+
+def test_a_reach_bounds_both_ways_alike(people):
+    x, _ = people
+    model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
+    reach = Ellipsoid.of(x @ metric.free.T, coverage=0.5)
+    fast = GradientFlow(time=20, solver="exponential_rk2", steps=20, reach=reach).bind(
+        model, metric
+    )
+    gap = fast(*people).x - dataclasses.replace(fast, first=None)(*people).x
+    assert np.abs(gap).max() < 1e-10
+
+
+def test_narrow_networks_are_solved_in_their_first_layer_and_wide_ones_are_not():
+    metric = METRICS["two free"]
+    narrow = GradientFlow().bind(as_model(NETWORKS["relu"]()), metric).first
+    wide = GradientFlow().bind(as_model(NETWORKS["wide relu"]()), metric).first
+    assert narrow.rows is not None
+    assert len(narrow.rates) == 8 + 2
+    assert wide.rows is None
+    assert len(wide.rates) == 6 + 2
+
+
+def test_coordinates_are_a_displacement_and_its_transpose(people):
+    free = METRICS["two free"].free
+    rates = np.zeros(8)
+    split = Coordinates(rates, free, slice(6, None), thin=True)
+    v = people[0]
+    assert np.allclose(split.lift(split.lower(v)), v, rtol=1e-5, atol=1e-14)
+
+
+def test_states_are_laid_out_people_last(people):
+    first = GradientFlow().bind(as_model(NETWORKS["relu"]()), METRICS["two free"]).first
+    field = NetworkField(first, *people)
+    state = field.start()
+    assert state.T.flags.c_contiguous
+    assert Exponential().stepper(field, state, 0.1)(state).T.flags.c_contiguous
+
+
+FOLLOWED = GradientFlow(lam=50.0, time=2.0, solver="exponential", steps=16)
+ONE_FREE = ignoring(np.eye(4)[:1])
+UNIT = [0.1, 4.0, 0.0, 0.0]
+
+
+def kinked(own_sign: float):
+    """One free direction that raises the loss of class 0, and a unit that comes alive on the way.
+
+    That unit is alive above 0.1 x0 + 4 x1 = 0.1, and raises the loss, too, or lowers it.
+    """
+    net = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 1)).double()
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([[1.0, 0.0, 0.3, 0.0], UNIT]))
+        net[0].bias.copy_(torch.tensor([5.0, -0.1]))
+        net[2].weight.copy_(torch.tensor([[1.0, own_sign]]))
+        net[2].bias.zero_()
+    return as_model(net)
+
+
+def moved(flow, model, n=12):
+    x = np.random.default_rng(0).normal(scale=0.01, size=(n, 4))
+    return flow.bind(model, ONE_FREE)(x, np.zeros(n, dtype=np.int64)).x
+
+
+def solved(flow, solver, steps):
+    return dataclasses.replace(flow, solver=solver, steps=steps)
+
+
+def crossed(flow, model):
+    """The same flow, that steps to and fro over kinks."""
+    bound = flow.bind(model, ONE_FREE)
+    assert bound.sliding
+    return dataclasses.replace(bound, first=None)
+
+
+def test_people_who_follow_a_kink_are_where_tiny_steps_put_them():
+    model = kinked(-1.0)
+    x = np.random.default_rng(0).normal(scale=0.01, size=(12, 4))
+    y = np.zeros(12, dtype=np.int64)
+    exact = moved(solved(FOLLOWED, "exponential_rk2", 4000), model)
+    entry = exact @ UNIT - 0.1
+    assert np.abs(entry).max() < 0.005  # they do follow it, to the width of a step
+    follows, steps_over, plain = (
+        np.abs(found - exact).mean()
+        for found in (
+            moved(FOLLOWED, model),
+            crossed(FOLLOWED, model)(x, y).x,
+            moved(solved(FOLLOWED, "exponential_rk2", 16), model),
+        )
+    )
+    # What is left is of the order of the time in which the penalty acts, 1/100.
+    assert follows < 0.001
+    assert follows < 0.2 * min(steps_over, plain)
+
+
+def test_the_error_falls_as_the_penalty_grows():
+    model = kinked(-1.0)
+
+    def error(lam):
+        flow = dataclasses.replace(FOLLOWED, lam=lam, steps=100)
+        fine = solved(flow, "exponential_rk2", 3000)
+        return np.abs(moved(flow, model) - moved(fine, model)).mean()
+
+    assert error(400.0) < 0.5 * error(50.0)
+
+
+def test_units_that_push_themselves_on_are_crossed_as_ever():
+    model = kinked(1.0)
+    x = np.random.default_rng(0).normal(scale=0.01, size=(12, 4))
+    plain = crossed(FOLLOWED, model)(x, np.zeros(12, dtype=np.int64)).x
+    np.testing.assert_allclose(moved(FOLLOWED, model), plain, atol=1e-12)
+
+
+@pytest.mark.parametrize(("outputs", "activation"), [(1, nn.Tanh), (3, nn.ReLU)])
+def test_kinks_are_followed_in_one_hidden_layer_of_relus_only(outputs, activation):
+    net = nn.Sequential(nn.Linear(4, 5), activation(), nn.Linear(5, outputs)).double()
+    assert not FOLLOWED.bind(as_model(net), ONE_FREE).sliding
+    free = dataclasses.replace(FOLLOWED, free_only=True)
+    assert not free.bind(kinked(-1.0), ONE_FREE).sliding

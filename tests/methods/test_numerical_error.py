@@ -1,0 +1,292 @@
+import dataclasses
+import importlib.util
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+import likewise
+from likewise.methods import numerical_error
+from likewise.methods.gradient_flow import SOLVERS, GradientFlow
+from likewise.methods.metric import ignoring
+from likewise.methods.numerical_error import ADAMS_STEPS, SHARE, choose_steps
+from likewise.methods.observe import observe
+from likewise.models import as_model
+
+
+def network(seed, activation=nn.ReLU):
+    """A random network steep enough that ratios differ."""
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(8, 24), activation(), nn.Linear(24, 2)).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(2)
+    return as_model(net)
+
+
+@pytest.fixture(scope="module")
+def metric():
+    return ignoring(np.random.default_rng(1).normal(size=(2, 8)))
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(600, 8))
+    return x, rng.integers(0, 2, size=600)
+
+
+def ratios(flow, model, metric, people):
+    return observe(model, flow.bind(model, metric), metric, *people).outcomes.ratio
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_bound_exceeds_the_true_error(seed, activation, metric, people):
+    model = network(seed, activation)
+    flow, found = choose_steps(GradientFlow(), model, metric, *people)
+    ours = ratios(flow, model, metric, people)
+    # Where the network has kinks, fewer steps are all off by the same.
+    exact = ratios(GradientFlow(steps=700), model, metric, people)
+    error = abs(ours.mean() - exact.mean())
+    assert error <= found.error_bound
+    assert error <= 0.15 * exact.std() / math.sqrt(len(exact))
+    # A tenth of a standard error for the difference, which counts twice, for chance, and half of
+    # one for what is open of the fine solution.
+    assert found.error_in_se <= 0.6
+    assert not found.cap_reached
+
+
+def test_the_steps_are_doubled_until_they_are_enough(metric, people):
+    flow, found = choose_steps(GradientFlow(), network(0), metric, *people)
+    assert flow.steps == found.steps
+    assert found.steps in ADAMS_STEPS
+    solver = SOLVERS[found.method]
+    assert found.evaluations == found.steps * solver.evaluations + solver.at_start
+    assert found.subsample == 600
+    stricter = choose_steps(GradientFlow(), network(0), metric, *people, target=0.01)[1]
+    assert stricter.evaluations > found.evaluations
+
+
+def test_a_larger_audit_needs_more_steps(metric, people):
+    _, few = choose_steps(GradientFlow(), network(0), metric, *people)
+    _, many = choose_steps(GradientFlow(), network(0), metric, *people, n=100_000)
+    assert many.evaluations > few.evaluations
+
+
+def test_the_standard_error_never_asks_for_more_than_anyone_needs(metric, people):
+    huge, found = choose_steps(GradientFlow(), network(0, nn.Tanh), metric, *people, n=10**12)
+    assert not found.cap_reached
+    assert found.error_in_se > 0.1
+    assert "0.05%" in found.note  # and it says so
+    exact = ratios(GradientFlow(steps=200), network(0, nn.Tanh), metric, people).mean()
+    ours = ratios(huge, network(0, nn.Tanh), metric, people).mean()
+    assert abs(ours - exact) < 1e-3 * (exact - 1)
+
+
+def test_the_cap_is_kept_and_said(metric, people):
+    x, y = people
+    few = GradientFlow(solver="exponential_rk2")
+    flow, found = choose_steps(few, network(0), metric, x[:100], y[:100], most=10)
+    assert found.cap_reached
+    assert found.evaluations <= 10
+    assert flow.steps == found.steps
+
+
+def test_steps_that_were_given_are_certified_and_kept(metric, people):
+    for given in (GradientFlow.paper(n_steps=50), GradientFlow(steps=12, solver="exponential_rk2")):
+        flow, found = choose_steps(given, network(0), metric, *people)
+        assert flow is given
+        assert found.steps == len(given.grid(metric))
+        exact = dataclasses.replace(given, solver="exponential_rk2", steps=200)
+        error = ratios(given, network(0), metric, people).mean()
+        error -= ratios(exact, network(0), metric, people).mean()
+        assert abs(error) <= found.error_bound
+
+
+def test_the_paper_s_simulation_can_be_certified(metric, people):
+    x, y = people
+    _, found = choose_steps(GradientFlow.paper_simulation(), network(0), metric, x[:50], y[:50])
+    assert found.method == "euler"
+    assert found.steps == 400
+    assert found.error_bound > 0
+
+
+def test_free_flows_and_explicit_solvers_are_certified_too(metric, people):
+    free, found = choose_steps(GradientFlow(free_only=True), network(0), metric, *people)
+    assert free.free_only
+    assert not found.cap_reached
+    explicit, found = choose_steps(
+        GradientFlow(solver="rk4", lam=5, time=1), network(0), metric, *people
+    )
+    assert found.method == "rk4"
+    assert explicit.steps >= 16
+
+
+def test_float32_is_checked_against_float64(metric, people):
+    double, single = (
+        choose_steps(GradientFlow(steps=64, precision=p), network(0), metric, *people)[1]
+        for p in ("float64", "float32")
+    )
+    extra = single.error_bound - double.error_bound
+    flows = (GradientFlow(steps=64, precision=p) for p in ("float64", "float32"))
+    gap = np.subtract(*(ratios(flow, network(0), metric, people).mean() for flow in flows))
+    assert abs(extra) < 1e-4
+    assert abs(gap) < 1e-4
+
+
+def test_horizons_stay_where_they_were(metric, people):
+    flow, found = choose_steps(GradientFlow(horizons=(1.0, 2.5)), network(0), metric, *people)
+    assert flow.horizons == (1.0, 2.5)
+    assert found.steps == len(flow.grid(metric))
+
+
+def test_a_model_that_moves_nobody_has_no_error(people):
+    free = ignoring(np.eye(8)[:1])
+    blind = nn.Linear(8, 2, dtype=torch.float64)
+    with torch.no_grad():
+        blind.weight[:, 0] = 0
+    flow = GradientFlow(free_only=True)
+    _, found = choose_steps(flow, as_model(blind), free, *people)
+    assert found.error_bound == 0
+    assert found.error_in_se == 0
+
+
+def test_people_without_a_ratio_do_not_stop_the_bound(metric, people):
+    x, y = people
+    far = np.concatenate([x[:400], 1e6 * np.ones((2, 8))])
+    labels = np.concatenate([y[:400], [0, 1]])
+    _, found = choose_steps(GradientFlow(), network(0, nn.ReLU), metric, far, labels)
+    assert math.isfinite(found.error_bound)
+
+
+def test_regressions_are_certified_by_the_ratio_of_mean_losses(metric, people):
+    x, _ = people
+    net = nn.Sequential(nn.Linear(8, 24), nn.Tanh(), nn.Linear(24, 1)).double()
+    model = as_model(net, output="values")
+    y = model(x)[:, 0] + np.random.default_rng(3).normal(size=600)
+    flow, found = choose_steps(GradientFlow(time=1), model, metric, x, y)
+    before, after = (
+        observe(model, f.bind(model, metric), metric, x, y).outcomes.loss_after.mean()
+        for f in (flow, GradientFlow(time=1, steps=300))
+    )
+    base = observe(model, flow.bind(model, metric), metric, x, y).outcomes.loss_before.mean()
+    assert abs(before - after) / base <= found.error_bound
+
+
+def test_the_same_seed_gives_the_same_bound(metric, people):
+    first, second = (choose_steps(GradientFlow(), network(3), metric, *people)[1] for _ in range(2))
+    assert first == second
+
+
+def test_theorem_2_2_is_quoted(metric, people):
+    x, y = people
+    _, found = choose_steps(GradientFlow(steps=4), network(0), metric, x[:50], y[:50])
+    assert "10^217" in found.note  # e^(2 · 50 · 5)
+
+
+def test_the_error_of_a_regression_is_divided_by_the_mean_loss_of_all(metric):
+    # One person in fifty has a large loss, and is drawn far more often than others.
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(4000, 8))
+    model = as_model(nn.Sequential(nn.Linear(8, 1)).double(), output="values")
+    y = model(x)[:, 0] + rng.normal(size=4000) * np.where(rng.random(4000) < 0.02, 30, 1)
+    flow, found = choose_steps(GradientFlow(time=1, steps=3), model, metric, x, y)
+    ours, exact = (
+        observe(model, f.bind(model, metric), metric, x, y).outcomes
+        for f in (flow, GradientFlow(time=1, steps=60))
+    )
+    error = abs((ours.loss_after.mean() - exact.loss_after.mean()) / ours.loss_before.mean())
+    assert error <= found.error_bound
+    assert found.error_bound <= 6 * error  # and it says something
+
+
+def test_people_s_weights_count(metric, people):
+    x, y = people
+    heavy = np.where(np.arange(len(x)) < 20, 30.0, 1.0)
+    given = GradientFlow(steps=4, solver="exponential_rk2")
+    alike = choose_steps(given, network(0), metric, x, y)[1]
+    weighted = choose_steps(given, network(0), metric, x, y, weight=heavy)[1]
+    ours, exact = (
+        ratios(flow, network(0), metric, people) for flow in (given, GradientFlow(steps=300))
+    )
+    assert abs(np.average(ours - exact, weights=heavy)) <= weighted.error_bound
+    assert weighted.error_in_se != alike.error_in_se
+
+
+class Gated(nn.Module):
+    """A linear model, but for the few people beyond a gate, for whom it is a fast wave."""
+
+    def forward(self, x):
+        wave = 4 * torch.sigmoid(40 * (x[:, 7] - 2.05)) * torch.sin(25 * x[:, 0])
+        out = x[:, 1] + wave
+        return torch.stack([torch.zeros_like(out), out], 1)
+
+
+def test_a_wild_field_of_two_in_a_hundred_people_is_found(monkeypatch):
+    monkeypatch.setattr(numerical_error, "FINEST", 160)  # for speed
+    rng = np.random.default_rng(7)
+    x, y = rng.normal(size=(400, 8)), rng.integers(0, 2, size=400)
+    assert 3 < (x[:, 7] > 2.05).sum() < 20
+    metric = ignoring(np.eye(8)[:1])
+    _, found = choose_steps(GradientFlow(steps=16, time=1), as_model(Gated()), metric, x, y)
+    # Steps of 1/16 jump to and fro over a wave that is 1/4 long: that is never a small error.
+    assert not math.isfinite(found.error_bound) or found.error_in_se > 0.5
+
+
+def test_steps_left_open_are_taken_in_float32_where_that_is_enough(metric, people):
+    flow, found = choose_steps(GradientFlow(), network(0), metric, *people)
+    assert flow.precision == found.precision == "float32"
+    kept, found = choose_steps(GradientFlow(precision="float64"), network(0), metric, *people)
+    assert kept.precision == found.precision == "float64"
+    x, y = people
+    far = x + 3e6  # float32 knows such people to about a quarter
+    flow, found = choose_steps(GradientFlow(), network(0, nn.Tanh), metric, far, y)
+    assert found.precision == "float64" or found.error_in_se < 0.1
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_claims_hold_over_the_grid_of_the_benchmark(number):
+    path = Path(__file__).parents[2] / "benchmarks" / "certificate.py"
+    spec = importlib.util.spec_from_file_location("certificate_benchmark", path)
+    benchmark = importlib.util.module_from_spec(spec)
+    sys.modules["certificate_benchmark"] = benchmark  # where dataclasses look
+    spec.loader.exec_module(benchmark)
+    audit = benchmark.Audit.drawn(np.random.default_rng([11, number]), largest=50)
+    # At most four times as fine as its own fine solution: for speed.
+    short = dataclasses.replace(audit, lam=50.0, time=2.0)
+    assert short.run()["held"]
+
+
+def test_in_pieces_the_bound_sees_the_same_people_as_in_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 10_600  # a survey keeps ten thousand
+    group = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 2)) + np.outer(group, [1.0, 0.5])
+    y = (x.sum(axis=1) + rng.normal(size=n) > 0).astype(int)
+    table = pa.table({"a": x[:, 0], "b": x[:, 1], "g": group, "y": y})
+    paths = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    for path, rows in zip(paths, (table[:6000], table[6000:]), strict=True):
+        pq.write_table(rows, path)
+    settings = likewise.Settings(checks="core").changed(
+        columns__label="y", columns__protected=("g",), method__lam=50.0
+    )
+    whole, pieces = (
+        likewise.audit(
+            LogisticRegression().fit(x, y),
+            people,
+            metric=ignoring([[1.0, 0.5]]),
+            settings=settings,
+            executor=likewise.Inline(),
+        ).record.numerical_error
+        for people in (likewise.read(table, label="y", protected="g"), paths)
+    )
+    assert whole == pieces
+    assert whole.subsample == n // SHARE

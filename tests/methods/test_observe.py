@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import ignoring
+from likewise.methods.observe import observe
+from likewise.methods.unfair_map import Moved
+from likewise.models import as_model
+from likewise.outcomes import Outcomes, Status
+
+
+def stay(status=None, **more):
+    """A map that moves nobody."""
+
+    def bound(x0, y):
+        code = np.zeros(len(x0), dtype=np.int64) if status is None else status
+        return Moved(x0, code, 0, **more)
+
+    return bound
+
+
+def test_outcomes_are_the_model_s_losses_decisions_and_probabilities(smooth, metric, people):
+    x, y = people
+    bound = GradientFlow(steps=8, horizons=(2.5,)).bind(smooth, metric)
+    observed = observe(smooth, bound, metric, x, y)
+    seen, moved = observed.outcomes, observed.moved
+    p0, p1 = (softmax(smooth(at), axis=1) for at in (x, moved.x))
+    true = p1[np.arange(60), y]
+    np.testing.assert_allclose(seen.loss_after, -np.log(true), rtol=1e-10)
+    np.testing.assert_allclose(seen.probability_after, true, rtol=1e-12)
+    np.testing.assert_array_equal(seen.decision_before, p0.argmax(1))
+    np.testing.assert_array_equal(seen.error_after, p1.argmax(1) != y)
+    np.testing.assert_allclose(seen.fair_distance, metric.squared_distance(moved.x, x))
+    assert seen.counts() == {"moved": 60, "diverged": 0, "undefined": 0}
+    half = seen.at(2.5)
+    assert (half.loss_after <= seen.loss_after).all()
+    assert (half.loss_after >= seen.loss_before).all()
+
+
+def test_joined_blocks_are_the_whole(smooth, metric, people):
+    x, y = people
+    bound = GradientFlow(steps=8, horizons=(2.5,)).bind(smooth, metric)
+    whole = observe(smooth, bound, metric, x, y).outcomes
+    parts = [
+        observe(smooth, bound, metric, x[s], y[s]).outcomes for s in (slice(0, 25), slice(25, 60))
+    ]
+    joined = Outcomes.concat(parts)
+    np.testing.assert_allclose(joined.ratio, whole.ratio, rtol=1e-9)
+    np.testing.assert_allclose(joined.at(2.5).loss_after, whole.at(2.5).loss_after, rtol=1e-9)
+
+
+def test_a_zero_loss_before_is_undefined_and_not_dropped():
+    model = as_model(torch.nn.Linear(1, 1, dtype=torch.float64))
+    metric = ignoring([[1.0]])
+    with torch.no_grad():
+        model.module.weight.fill_(1.0)
+        model.module.bias.fill_(0.0)
+    x, y = np.array([[800.0], [0.0]]), np.array([1, 1])
+
+    def push(x0, y):
+        return Moved(x0 - 800, np.zeros(2, dtype=np.int64), 1)
+
+    seen = observe(model, push, metric, x, y).outcomes
+    assert seen.loss_before[0] == 0 < seen.loss_after[0]
+    assert seen.status.tolist() == [Status.UNDEFINED, Status.MOVED]
+    # Zero over zero is no change, and has the ratio one.
+    still = observe(model, stay(), metric, x, y).outcomes
+    assert still.status.tolist() == [Status.MOVED, Status.MOVED]
+    assert still.ratio.tolist() == [1.0, 1.0]
+
+
+def test_a_loss_that_is_not_a_number_is_diverged():
+    model = as_model(torch.nn.Linear(1, 2, dtype=torch.float64))
+
+    def push(x0, y):
+        return Moved(x0 * np.inf, np.zeros(len(x0), dtype=np.int64), 1)
+
+    x, y = np.ones((2, 1)), np.array([0, 1])
+    seen = observe(model, push, ignoring([[1.0]]), x, y).outcomes
+    assert set(seen.status.tolist()) == {Status.DIVERGED}
+
+
+def test_a_status_given_by_the_map_stays(smooth, metric, people):
+    x, y = people
+    status = np.full(60, int(Status.DIVERGED))
+    assert (observe(smooth, stay(status), metric, x, y).outcomes.status == status).all()
+
+
+def test_regressions_have_predictions_and_no_probabilities(metric):
+    model = as_model(torch.nn.Linear(6, 1, dtype=torch.float64), output="values")
+    x = np.random.default_rng(3).normal(size=(9, 6))
+    y = model(x)[:, 0] + np.linspace(0, 1, 9)
+    bound = GradientFlow(time=0.5, steps=8).bind(model, metric)
+    seen = observe(model, bound, metric, x, y).outcomes
+    np.testing.assert_allclose(seen.loss_before, np.linspace(0, 1, 9) ** 2, atol=1e-15)
+    np.testing.assert_allclose(seen.decision_before, model(x)[:, 0])
+    assert np.isnan(seen.probability_after).all()
+    # The first person's prediction is perfect, and no ratio is needed of one person.
+    assert seen.counts()["undefined"] == 0
+
+
+def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, metric, people):
+    x, y = people
+
+    def downhill(x0, y):
+        downward = x0 - 0.01 * smooth.loss_gradient(x0, y)
+        return Moved(downward, np.zeros(60, dtype=np.int64), 1)
+
+    assert observe(smooth, downhill, metric, x, y).below_one == 60
+    assert observe(smooth, stay(fell=np.arange(60) < 3), metric, x, y).below_one == 3
+
+
+@pytest.mark.parametrize("classes", [3, 4])
+def test_several_classes_work(classes, metric, people):
+    x, _ = people
+    y = np.arange(60) % classes
+    model = as_model(torch.nn.Linear(6, classes, dtype=torch.float64))
+    seen = observe(model, GradientFlow(steps=8).bind(model, metric), metric, x, y).outcomes
+    assert (seen.ratio > 1).all()
+    assert set(np.unique(seen.decision_after)) <= set(range(classes))

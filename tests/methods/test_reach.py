@@ -1,0 +1,288 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit
+from scipy.stats import binom
+
+from likewise.errors import InvalidMetric, InvalidModel, InvalidSettings
+from likewise.methods.metric import FairMetric, ProjectionMetric, ignoring
+from likewise.methods.observe import observe
+from likewise.methods.plausible_region import Ellipsoid
+from likewise.methods.reach import Reach, ball_design, circle, directions, thinned
+from likewise.models.base import Model, ModelCard
+from likewise.stats.loss_ratio import LossRatioTest
+
+
+class Function(Model):
+    """A function of tensors, as a model that gives logits (or values)."""
+
+    def __init__(self, function, *, differentiable=True, task="classification"):
+        self.function = function
+        output = "logits" if task == "classification" else "values"
+        self.card = ModelCard("function", task, output, differentiable=differentiable)
+        self.rows = 0
+
+    def __call__(self, x):
+        self.rows += len(x)
+        return self.function(torch.from_numpy(x)).numpy()
+
+    def outputs_and_pullback(self, x):
+        self.rows += len(x)
+        at = torch.from_numpy(x).requires_grad_()
+        out = self.function(at)
+        return out.detach().numpy(), lambda g: torch.autograd.grad(out, at, torch.from_numpy(g))[
+            0
+        ].numpy()
+
+
+def normal(*shape, seed=0):
+    """The same numbers as ever for a seed: what is expected below was found with them."""
+    drawn = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return drawn.numpy()
+
+
+def setting(d=8, k=2, n=300, seed=0):
+    """People, labels, and a metric with k free directions and the reach of a sample."""
+    metric = ignoring(normal(k, d, seed=seed + 1))
+    sample = normal(500, d, seed=seed + 2) @ normal(d, d, seed=seed + 3)
+    reach = Ellipsoid.of(sample @ metric.free.T)
+    x0 = normal(n, d, seed=seed + 4) @ normal(d, d, seed=seed + 3)
+    y = np.arange(n) % 2
+    return x0, y, ProjectionMetric(metric.free, reach=reach)
+
+
+def logistic(d=8, seed=9, **more):
+    w = normal(d, seed=seed)
+    return Function(lambda x: (x @ torch.from_numpy(w))[:, None], **more), w
+
+
+def network(d=8, hidden=30, seed=5, **more):
+    a, b = map(torch.from_numpy, (normal(d, hidden, seed=seed), normal(hidden, 2, seed=seed + 1)))
+    return Function(lambda x: torch.tanh(x @ a / 2) @ b, **more)
+
+
+def coordinates(metric, x):
+    return x @ metric.free.T
+
+
+@pytest.mark.parametrize(
+    ("k", "differentiable", "share"),
+    # Share of the largest possible loss that is found; with random directions in 8 dimensions
+    # and 60 calls, some of it is missed.
+    [
+        *[(1, False, 0.9999), (2, False, 0.9999), (3, False, 0.99), (5, False, 0.97)],
+        (7, False, 0.8),
+    ],
+)
+def test_a_linear_model_is_worst_on_the_rim_where_algebra_says(k, differentiable, share):
+    x0, y, metric = setting(d=8, k=k)
+    model, w = logistic(differentiable=differentiable)
+    moved = Reach().bind(model, metric)(x0, y)
+    # The margin is linear, so on the ellipsoid it falls at most by the length of the image of w.
+    sign = 2 * y - 1
+    reach, along = metric.reach, metric.free @ w
+    stays = sign * ((x0 - coordinates(metric, x0) @ metric.free) @ w)
+    lowest = stays + sign * (reach.mean @ along) - np.linalg.norm(reach.axes @ along)
+    lowest = np.minimum(lowest, sign * (x0 @ w))  # those beyond the ellipsoid may stay
+    found = sign * (moved.x @ w)
+    drop, most = sign * (x0 @ w) - found, sign * (x0 @ w) - lowest
+    assert (found >= lowest - 1e-9).all()
+    assert drop.sum() >= share * most.sum()
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
+def test_everyone_ends_within_reach_or_where_they_were(k):
+    x0, y, metric = setting(k=k)
+    x0 = 3 * x0  # many of them beyond the ellipsoid
+    moved = Reach().bind(network(), metric)(x0, y)
+    inside = metric.reach.distance(coordinates(metric, moved.x)) <= 1 + 1e-9
+    stayed = (moved.x == x0).all(axis=1)
+    assert (inside | stayed).all()
+    assert metric.reach.distance(coordinates(metric, x0)).max() > 1
+    # Free moves cost nothing; coordinates are near 30, so their rounding squared is below 1e-25.
+    assert metric.squared_distance(moved.x, x0).max() < 1e-25
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
+@pytest.mark.parametrize("differentiable", [True, False])
+def test_nobody_is_served_better_and_the_budget_is_kept(k, differentiable):
+    x0, y, metric = setting(k=k)
+    model = network(differentiable=differentiable)
+    for budget in (1, 2, 10, 60):
+        model.rows = 0
+        moved = Reach(budget=budget).bind(model, metric)(x0, y)
+        assert model.rows <= budget * len(x0)
+        assert moved.evaluations <= budget
+        assert (model.loss(model(moved.x), y) >= model.loss(model(x0), y)).all()
+        assert max(moved.trace) <= budget
+
+
+@pytest.mark.parametrize(("k", "calls"), [(1, 60), (2, 60), (4, 120), (7, 210)])
+def test_more_directions_are_given_more_calls(k, calls):
+    x0, y, metric = setting(k=k, n=20)
+    few, more = (Reach(budget).bind(network(), metric)(x0, y) for budget in (60, None))
+    assert calls - 25 < more.evaluations <= calls  # one direction has a short design
+    found = [network().loss(network()(moved.x), y).mean() for moved in (few, more)]
+    assert found[1] >= found[0]
+
+
+def test_the_trace_tells_what_more_calls_bought():
+    x0, y, metric = setting()
+    model = network()
+    moved = Reach().bind(model, metric)(x0, y)
+    losses = np.stack(list(moved.trace.values()))
+    assert list(moved.trace) == sorted(moved.trace)
+    assert (np.diff(losses, axis=0) >= 0).all()
+    np.testing.assert_allclose(losses[0], model.loss(model(x0), y))
+    np.testing.assert_allclose(losses[-1], model.loss(model(moved.x), y))
+
+
+def test_a_model_that_ignores_the_free_directions_moves_nobody():
+    x0, y, metric = setting()
+    inner = network()
+    free = torch.from_numpy(metric.free)
+    blind = Function(lambda x: inner.function(x - (x @ free.T) @ free))
+    moved = Reach().bind(blind, metric)(x0, y)
+    assert np.array_equal(moved.x, x0)
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_the_basis_chosen_for_the_free_directions_does_not_matter(k):
+    x0, y, metric = setting(k=k)
+    turn = np.linalg.qr(normal(k, k, seed=11)).Q
+    reach = metric.reach
+    turned = ProjectionMetric(
+        turn @ metric.free,
+        reach=Ellipsoid(turn @ reach.mean, turn @ reach.covariance @ turn.T, reach.radius),
+    )
+    here, there = (Reach().bind(network(), m)(x0, y) for m in (metric, turned))
+    # The same search in other coordinates: only rounding differs.
+    np.testing.assert_allclose(here.x, there.x, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("k", [2, 7])
+def test_a_row_does_not_depend_on_its_block(k, monkeypatch):
+    x0, y, metric = setting(k=k)
+    bound = Reach().bind(network(), metric)
+    whole = bound(x0, y).x
+    order = np.random.default_rng(3).permutation(len(x0))
+    np.testing.assert_allclose(bound(x0[order], y[order]).x, whole[order], atol=1e-9, rtol=0)
+    np.testing.assert_allclose(bound(x0[:7], y[:7]).x, whole[:7], atol=1e-9, rtol=0)
+    monkeypatch.setattr("likewise.methods.reach.NUMBERS", 8 * 60 * 13)
+    np.testing.assert_allclose(bound(x0, y).x, whole, atol=1e-9, rtol=0)
+    assert bound(x0[:0], y[:0]).x.shape == (0, 8)
+
+
+def test_saturated_and_rounded_outputs_hide_nothing_from_the_search():
+    x0, y, metric = setting()
+    model, _ = logistic()
+    rounded = Function(lambda x: torch.round(model.function(x)))
+    assert np.abs(rounded.loss_gradient(x0, y)).max() == 0
+    before = rounded.loss(rounded(x0), y)
+    after = rounded.loss(rounded(Reach().bind(rounded, metric)(x0, y).x), y)
+    assert (after / before).mean() > 1.5
+
+
+def test_people_who_agree_in_everything_are_searched_for_once():
+    x0, y, metric = setting()
+    alone, twice = network(), network()
+    whole = Reach().bind(alone, metric)(x0, y).x
+    rows = np.repeat(np.arange(len(x0)), 3)
+    again = Reach().bind(twice, metric)(x0[rows], y[rows]).x
+    assert twice.rows == alone.rows
+    np.testing.assert_allclose(again, whole[rows], atol=1e-9, rtol=0)
+
+
+def test_regressions_are_searched_too():
+    x0, _, metric = setting()
+    w = normal(8, seed=2)
+    model = Function(lambda x: (x @ torch.from_numpy(w))[:, None], task="regression")
+    target = x0 @ w + normal(len(x0), seed=3)
+    moved = Reach().bind(model, metric)(x0, target)
+    assert model.loss(model(moved.x), target).mean() > 10 * model.loss(model(x0), target).mean()
+
+
+def test_nothing_free_or_no_variation_moves_nobody():
+    x0, y, metric = setting()
+    nothing = ProjectionMetric(metric.free[:0], reach=Ellipsoid.of(np.zeros((5, 0))))
+    flat = ProjectionMetric(metric.free, reach=Ellipsoid.of(np.ones((5, 2))))
+    for other in (nothing, flat):
+        moved = Reach().bind(network(), other)(x0, y)
+        assert np.array_equal(moved.x, x0)
+        assert moved.evaluations == 1
+
+
+def test_bad_choices_are_refused_in_a_sentence():
+    x0, y, metric = setting()
+    with pytest.raises(InvalidSettings, match="at least one model call, not 0"):
+        Reach(budget=0)
+    with pytest.raises(InvalidMetric, match="how far a similar person may be"):
+        Reach().bind(network(), ignoring([1.0] * 8))
+    with pytest.raises(InvalidMetric, match="2 coordinates for 1 free"):
+        Reach(within=metric.reach).bind(network(), ignoring([1.0] * 8))
+
+    class Odd(FairMetric):
+        def squared_distance(self, x, x0):
+            return np.abs(x - x0).sum(axis=1)
+
+    with pytest.raises(InvalidMetric, match="Only quadratic metrics"):
+        Reach().bind(network(), Odd())
+    broken = Function(lambda x: torch.where(x[:, :1] > 2, torch.nan, x[:, :1]))
+    with pytest.raises(InvalidModel, match="NaN or infinity"):
+        Reach().bind(broken, metric)(x0, y)
+
+
+@pytest.mark.parametrize("r", [1, 2, 3, 4, 5])
+def test_the_design_covers_the_ball(r):
+    points = ball_design(r)
+    assert np.linalg.norm(points, axis=1).max() <= 1 + 1e-12
+    assert len(points) <= 40
+    assert np.linalg.norm(points, axis=1).min() == 0
+    rim = points[np.linalg.norm(points, axis=1) > 1 - 1e-9]
+    aim = normal(2000, r)
+    aim /= np.linalg.norm(aim, axis=1, keepdims=True)
+    farthest = np.rad2deg(np.arccos(np.minimum((aim @ rim.T).max(axis=1), 1)).max())
+    # Radius of the largest hole on the rim, in degrees.
+    assert farthest <= {1: 0.1, 2: 7.6, 3: 28, 4: 46, 5: 59}[r]
+
+
+def test_designs_of_the_plane_are_the_documented_ones():
+    assert len(ball_design(2)) == 33
+    np.testing.assert_allclose(
+        circle(4), np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1]]), atol=1e-15
+    )
+    for r in range(1, 6):
+        for most in (1, 10, 33, 200):
+            assert len(ball_design(r, most)) <= most
+    assert len(ball_design(2, 200)) == 193
+    assert len(thinned(ball_design(2), 10)) == 10
+    assert directions(7, 0).shape == (0, 7)
+    np.testing.assert_allclose(np.linalg.norm(directions(7, 9), axis=1), np.ones(9))
+    assert np.array_equal(directions(7, 9), directions(7, 9))
+
+
+@pytest.mark.slow
+def test_a_model_on_the_boundary_is_rejected_at_most_alpha_of_the_time():
+    # Everyone's ratio under the map, from one large population; its mean is the boundary, and
+    # is known to 0.1 %. 600 samples of 400: the upper limit is one false alarm in 10 000.
+    runs, n = 600, 400
+    x0 = normal((runs + 1000) * n, 3, seed=20210330)
+    w = np.array([0.8, 0.5, 0.3])
+    chance = np.random.default_rng(1).random(len(x0))
+    y = (chance < expit(x0 @ w)).astype(np.int64)
+    model = Function(lambda x: (x @ torch.from_numpy(w))[:, None])
+    free = np.eye(3)[1:]
+    # Reach learned from people who are not audited.
+    within = Ellipsoid.of(normal(2000, 2, seed=5), coverage=0.5)
+    metric = ProjectionMetric(free, reach=within)
+    outcomes = observe(model, Reach(budget=36).bind(model, metric), metric, x0, y).outcomes
+    ratio = outcomes.ratio[runs * n :]
+    assert ratio.std() / math.sqrt(len(ratio)) < 0.001 * ratio.mean()
+    assert ratio.mean() > 1.1
+    test = LossRatioTest(delta=float(ratio.mean()))
+    rejections = sum(
+        test(outcomes.take(np.arange(i * n, (i + 1) * n))).rejected for i in range(runs)
+    )
+    assert 0.02 * runs < rejections <= binom.ppf(0.9999, runs, test.alpha)

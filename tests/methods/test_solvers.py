@@ -1,0 +1,309 @@
+"""Solvers against closed forms, SciPy, and the orders they promise."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+from likewise.errors import InvalidSettings
+from likewise.methods.solvers import (
+    FEW_RUNS,
+    RK4,
+    Diagonal,
+    Euler,
+    Exponential,
+    SemilinearField,
+    integrate,
+    partition,
+    phi,
+    power_decay,
+    steps_until,
+)
+
+EXPONENTIAL = [Exponential(), Exponential(multistep=False)]
+SOLVERS = [Euler(), RK4(), *EXPONENTIAL]
+
+
+def name_of(solver):
+    return f"{type(solver).__name__} of {solver.evaluations}"
+
+
+def constant(step, n):
+    return (step,) * n
+
+
+def column(*values):
+    return np.array(values)[:, None]
+
+
+class Pull(SemilinearField):
+    """x' = -a x + sin(x) x_other: smooth, nonlinear, coupled, with one rate for each column."""
+
+    def __init__(self, *rates):
+        self.rates = np.array(rates)
+
+    def nonlinear(self, x, out):
+        np.copyto(out, np.sin(x) + np.cos(x[:, ::-1]))
+
+
+START = np.array([[1.0, -0.5], [0.2, 2.0], [0.0, 0.0]])
+
+
+def end(solver, field, n, start=START):
+    return integrate(field, start, constant(1 / n, n), solver).x
+
+
+def slope(solver, field, counts, exact, start=START):
+    errors = [np.abs(end(solver, field, n, start) - exact).max() for n in counts]
+    return -np.polyfit(np.log(counts), np.log(errors), 1)[0]
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+def test_the_error_falls_with_the_order_of_the_solver(solver):
+    field = Pull(0.0, 3.0)
+    exact = end(RK4(), field, 1000)
+    counts = [10, 20, 40, 80]
+    # Measured slopes are within 0.1 of the order; half an order tells neighbours apart.
+    assert slope(solver, field, counts, exact) == pytest.approx(solver.order, abs=0.3)
+
+
+@pytest.mark.parametrize("solver", EXPONENTIAL, ids=name_of)
+def test_exponential_solvers_keep_their_order_on_a_stiff_problem(solver):
+    # Like a flow: nobody has moved at the start. Explicit methods would need 500 steps here.
+    field, start = Pull(0.0, 1000.0), START * np.array([1.0, 0.0])
+    exact = end(Exponential(multistep=False), field, 4000, start)
+    assert slope(solver, field, [4, 8, 16, 32], exact, start) > solver.order - 0.5
+
+
+class Counted(Pull):
+    """The same, and how often it was asked."""
+
+    asked = 0
+
+    def nonlinear(self, x, out):
+        self.asked += 1
+        super().nonlinear(x, out)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+def test_evaluations_are_counted_as_they_are(solver):
+    field = Counted(0.0, 3.0)
+    solution = integrate(field, START, (*constant(0.1, 6), 0.05), solver)
+    assert solution.evaluations == field.asked
+
+
+def test_steps_that_differ_by_rounding_are_equal():
+    uneven = tuple(0.1 * (1 + sign * 1e-15) for sign in (0, 1, -1, 1, 0, -1))
+    field = Counted(0.0, 3.0)
+    x = integrate(field, START, uneven, Exponential()).x
+    assert field.asked == len(uneven) + Exponential().at_start
+    assert np.abs(x - integrate(field, START, constant(0.1, 6), Exponential()).x).max() < 1e-12
+
+
+@pytest.mark.parametrize("solver", EXPONENTIAL, ids=name_of)
+@pytest.mark.parametrize("rate", [0.0, 1e-9, 1.0, 1e4])
+def test_a_linear_problem_with_constant_drive_is_solved_exactly(solver, rate):
+    class Driven(SemilinearField):
+        rates = np.array([rate])
+
+        def nonlinear(self, x, out):
+            out.fill(3.0)
+
+    x = integrate(Driven(), np.ones((1, 1)), constant(0.5, 2), solver).x
+    exact = 1.0 + 3.0 if rate == 0 else math.exp(-rate) - 3.0 * math.expm1(-rate) / rate
+    assert x.item() == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+def test_the_end_is_that_of_scipy_s_solve_ivp(solver):
+    field = Pull(0.0, 3.0)
+
+    def velocity(t, x):
+        rows, out = x.reshape(START.shape), np.empty_like(START)
+        field.nonlinear(rows, out)
+        return (out - field.rates * rows).ravel()
+
+    exact = solve_ivp(velocity, (0, 1), START.ravel(), method="DOP853", rtol=1e-12, atol=1e-12)
+    exact = exact.y[:, -1].reshape(START.shape)
+    # Errors of first order at h = 1/4000 are the largest.
+    assert np.abs(end(solver, field, 4000) - exact).max() < 5e-4
+
+
+def test_one_step_by_hand_is_one_step_of_the_drive():
+    field = Pull(1.0, 5.0)
+    for solver in SOLVERS:
+        by_hand = solver.stepper(field, START, 0.1)(START)
+        assert np.array_equal(by_hand, integrate(field, START, (0.1,), solver).x)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
+def test_a_step_changes_neither_its_start_nor_the_step_before(solver):
+    field = Pull(1.0, 5.0)
+    step, start = solver.stepper(field, START, 0.1), START.copy()
+    first = step(START)
+    kept = first.copy()
+    second = step(first)
+    assert np.array_equal(START, start)
+    assert np.array_equal(first, kept)
+    if not getattr(solver, "multistep", False):  # which remembers the step before
+        assert np.array_equal(second, solver.stepper(field, kept, 0.1)(kept))
+
+
+def test_an_exponential_solver_needs_a_linear_part():
+    with pytest.raises(InvalidSettings, match="linear part"):
+        Exponential().stepper(lambda x: -x, START, 0.1)
+
+
+def test_states_are_kept_where_asked_and_equal_shorter_runs():
+    start, steps = column(1.0, 2.0), constant(0.1, 20)
+    whole = integrate(np.cos, start, steps, RK4(), keep=(0.5, 2.0))
+    assert sorted(whole.kept) == [0.5, 2.0]
+    assert np.array_equal(whole.kept[0.5], integrate(np.cos, start, steps[:5], RK4()).x)
+    assert np.array_equal(whole.kept[2.0], whole.x)
+
+
+def test_evaluations_are_counted():
+    calls = []
+
+    def field(x):
+        calls.append(1)
+        return -x
+
+    for solver in (Euler(), RK4()):
+        calls.clear()
+        assert integrate(field, column(1.0), constant(0.1, 7), solver).evaluations == len(calls)
+
+
+def test_a_row_that_explodes_stays_at_its_last_finite_place_and_is_flagged():
+    # x' = x^3 from 2: Euler overflows within 20 steps; from 0.1 it barely moves.
+    start = column(2.0, 0.1)
+    solution = integrate(lambda x: x**3, start, constant(0.5, 40), Euler())
+    assert solution.finite.tolist() == [False, True]
+    assert np.isfinite(solution.x).all()
+    alone = integrate(lambda x: x**3, start[1:], constant(0.5, 40), Euler())
+    assert solution.x[1].item() == alone.x[0].item()
+
+
+def test_a_flagged_row_does_not_start_again():
+    # The field is not a number at first, and harmless later; the row must not move any more.
+    def field(x):
+        field.calls += 1
+        return np.where(x > 5, np.nan if field.calls == 1 else 1.0, 1.0)
+
+    field.calls = 0
+    solution = integrate(field, column(10.0, 0.0), constant(1.0, 4), Euler())
+    assert solution.finite.tolist() == [False, True]
+    assert solution.x[:, 0].tolist() == [10.0, 4.0]
+
+
+def test_confined_rows_stay_within_bounds():
+    solution = integrate(
+        np.ones_like,
+        column(0.0, 3.0),
+        constant(0.1, 50),
+        RK4(),
+        confine=lambda x: np.minimum(x, 4),
+    )
+    assert solution.x[:, 0].tolist() == [4.0, 4.0]
+
+
+def test_the_start_is_not_changed():
+    start = column(1.0, 2.0)
+    copy = start.copy()
+    integrate(lambda x: -x, start, constant(0.1, 3), RK4())
+    assert np.array_equal(start, copy)
+
+
+def test_no_steps_are_no_move():
+    assert np.array_equal(integrate(np.cos, column(1.0), (), Exponential()).x, column(1.0))
+
+
+def test_the_exponential_decay_is_right():
+    x = integrate(lambda x: -x, column(1.0), constant(0.01, 100), RK4()).x
+    assert math.isclose(x.item(), math.exp(-1), rel_tol=1e-9)
+
+
+FACTORS = {
+    "two runs": np.array([3.0, 3.0, 3.0, -0.5, -0.5]),
+    "one run": np.full(5, 0.25),
+    "many runs": np.arange(1.0, 6.0),
+    "none": np.zeros(0),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("name", FACTORS)
+def test_products_are_those_of_the_diagonal_matrix_however_states_lie_in_memory(
+    name, order, dtype, rng
+):
+    factors = FACTORS[name].astype(dtype)
+    x, out, room = (np.array(rng.normal(size=(7, len(factors))), dtype, order=order) for _ in "123")
+    start, kept = out.copy(), x.copy()
+    diagonal = Diagonal(factors)
+    assert diagonal.add(x, out, room) is out
+    # A sum of two products of size one, with or without one rounding in between.
+    np.testing.assert_allclose(out, start + kept * factors, atol=8 * np.finfo(dtype).eps)
+    assert diagonal.times(x, out) is out
+    np.testing.assert_array_equal(out, kept * factors)
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_the_cases_above_take_both_ways():
+    runs = {name: len(Diagonal(factors).runs) for name, factors in FACTORS.items()}
+    assert runs["two runs"] <= FEW_RUNS < runs["many runs"]
+
+
+def exact_phi(k: int, z: Fraction) -> float:
+    """Sum the Taylor series in exact arithmetic."""
+    return float(sum(z**j / math.factorial(j + k) for j in range(120)))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "z", [0.0, -1e-30, -1e-12, -1e-4, -0.3, -0.999999, -1.0, -1.000001, -3.7, -30.0]
+)
+def test_phi_is_right_to_the_last_digits(k, z):
+    value = phi(k, np.array([z])).item()
+    # Just outside |z| = 1 the recurrence loses at most two digits.
+    assert value == pytest.approx(exact_phi(k, Fraction(z)), rel=1e-14)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_phi_tends_to_its_limit_for_a_very_stiff_part(k):
+    z = np.array([-1e6])
+    assert phi(k, z).item() == pytest.approx(1e-6 / math.factorial(k - 1), rel=1e-5)
+
+
+def test_decaying_steps_fall_by_the_power():
+    steps = power_decay(0.02, 2 / 3, 400)
+    assert len(steps) == 400
+    assert steps[0] == 0.02
+    assert steps[7] == pytest.approx(0.02 / 4)  # 8^(2/3) = 4
+
+
+@given(
+    st.floats(0.1, 100),
+    st.integers(1, 60),
+    st.lists(st.floats(0.01, 0.99), max_size=4, unique=True),
+)
+def test_every_stop_of_a_partition_falls_between_two_steps(time, n, shares):
+    stops = [share * time for share in shares]
+    steps = partition(time, n, stops)
+    assert math.fsum(steps) == pytest.approx(time, rel=1e-12)
+    assert max(steps) <= time / n * (1 + 1e-6)
+    assert n <= len(steps) <= n + len(stops) + 1
+    assert sorted(steps_until(steps, stops).values()) == sorted(stops)
+
+
+def test_a_partition_that_fits_needs_no_extra_step():
+    assert partition(5.0, 8, (2.5, 5.0)) == (0.625,) * 8
+
+
+def test_a_time_between_steps_is_refused():
+    with pytest.raises(InvalidSettings, match=r"Time 0\.25 lies between two steps"):
+        steps_until(constant(0.1, 10), (0.25,))

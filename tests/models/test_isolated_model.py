@@ -1,0 +1,243 @@
+"""Model files of strangers that would take all memory or all time, or bring a library down."""
+
+import contextlib
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from likewise.errors import InvalidFile, InvalidModel
+from likewise.models import LayeredModel, as_model, boosted, check, open_model
+
+onnx = pytest.importorskip("onnx")
+
+
+def graph(*nodes, tensors=()):
+    """Return an ONNX file that takes three features and gives two numbers a person."""
+    float_ = onnx.TensorProto.FLOAT
+    made = onnx.helper.make_graph(
+        list(nodes),
+        "g",
+        [onnx.helper.make_tensor_value_info("x", float_, ["n", 3])],
+        [onnx.helper.make_tensor_value_info("y", float_, ["n", 2])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in tensors],
+    )
+    opsets = [onnx.helper.make_opsetid("", 15)]
+    return onnx.helper.make_model(made, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+def expanding(rows, kind="Expand"):
+    """Return a graph that makes a large thing of a small one."""
+    make = onnx.helper.make_node
+    return graph(
+        make(kind, ["one", "shape"], ["large"]),
+        make("ReduceSum", ["large"], ["sum"], keepdims=0),
+        make("MatMul", ["x", "w"], ["z"]),
+        make("Add", ["z", "sum"], ["y"]),
+        tensors=[
+            ("one", np.ones((1, 1), np.float32)),
+            ("shape", np.array([rows, 8], np.int64)),
+            ("w", np.ones((3, 2), np.float32)),
+        ],
+    )
+
+
+def test_a_graph_that_asks_for_all_memory_is_refused(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(expanding(10**9))
+    with pytest.raises(InvalidFile, match=r"m\.onnx' takes more than .* GB of memory"):
+        check(as_model(open_model(str(path))), np.ones((4, 3)))
+
+
+def test_a_local_function_with_a_harmless_name_takes_no_more_memory_than_it_may(tmp_path):
+    helper = onnx.helper
+    opsets = [helper.make_opsetid("", 15), helper.make_opsetid("local", 1)]
+    inner = helper.make_function(
+        "local",
+        "Relu",
+        ["one", "shape"],
+        ["large"],
+        [helper.make_node("Expand", ["one", "shape"], ["large"])],
+        opsets[:1],
+    )
+    proto = onnx.load_model_from_string(expanding(10**9, "Relu"))
+    proto.graph.node[0].domain = "local"
+    proto.functions.append(inner)
+    proto.opset_import.append(opsets[1])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(InvalidFile, match=r"GB of memory"):
+        check(as_model(open_model(str(path))), np.ones((4, 3)))
+
+
+def test_a_network_in_an_onnx_file_is_run_here_with_its_gradients(tmp_path):
+    make = onnx.helper.make_node
+    weight = np.arange(6, dtype=np.float32).reshape(3, 2)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(graph(make("MatMul", ["x", "w"], ["y"]), tensors=[("w", weight)]))
+    model = as_model(open_model(str(path)))
+    assert isinstance(model, LayeredModel)
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    assert np.allclose(model(x), x @ weight, rtol=1e-12, atol=0)
+
+
+@pytest.mark.slow
+def test_boosted_trees_cut_off_inside_an_array_take_no_more_memory_than_they_may(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("xgboost")
+    # XGBoost reads on and on behind the end of such a file; a smaller limit ends that sooner.
+    monkeypatch.setattr("likewise.run.isolated.MEMORY", 2**30)
+    path = tmp_path / "m.ubj"
+    path.write_bytes(b"{L" + (7).to_bytes(8, "big") + b"learner[")
+    with pytest.raises(InvalidFile, match=r"more than 1\.\d GB of memory"):
+        open_model(str(path))
+
+
+def test_one_changed_byte_in_a_catboost_file_is_a_sentence(tmp_path):
+    catboost = pytest.importorskip("catboost")
+    choices = {"iterations": 3, "depth": 2, "verbose": 0, "allow_writing_files": False}
+    trees = catboost.CatBoostClassifier(**choices, random_seed=0, thread_count=1)
+    trees.fit(*boosted_trees())
+    path = tmp_path / "m.cbm"
+    trees.save_model(str(path))
+    content = bytearray(path.read_bytes())
+    assert as_model(open_model(str(path)))(np.ones((2, 3))).shape == (2, 2)
+    content[-200] = 255  # in the offsets of its parts
+    path.write_bytes(content)
+    with pytest.raises(InvalidFile, match="is damaged"):
+        as_model(open_model(str(path)))(np.ones((2, 3)))
+
+
+def boosted_trees():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(80, 3)), np.tile([0, 1], 40)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("left_children", 0), ("left_children", -2), ("right_children", 99), ("split_indices", 3)],
+    ids=["in a circle", "out of the tree", "beyond its end", "to no feature"],
+)
+def test_xgboost_trees_whose_branches_lead_nowhere_cost_no_more_than_a_sentence(
+    part, value, tmp_path, monkeypatch
+):
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(*boosted_trees())
+    forged = json.loads(bytes(model.get_booster().save_raw("json")))
+    tree = forged["learner"]["gradient_booster"]["model"]["trees"][1]
+    assert tree["left_children"][0] == 1
+    tree[part][0] = value
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(forged))
+    monkeypatch.setattr("likewise.run.isolated.SECONDS", 4.0)
+    with contextlib.suppress(InvalidFile, InvalidModel):  # whatever else there is answers
+        as_model(open_model(str(path)))(np.random.default_rng(0).normal(size=(50, 3)))
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("left_child", "0"), ("right_child", "-9"), ("left_child", "99")]
+)
+def test_lightgbm_trees_whose_branches_lead_nowhere_cost_no_more_than_a_sentence(
+    part, value, tmp_path, monkeypatch
+):
+    lightgbm = pytest.importorskip("lightgbm")
+    options = {"objective": "binary", "num_leaves": 4, "verbose": -1, "min_data_in_leaf": 5}
+    good = lightgbm.train(options, lightgbm.Dataset(*boosted_trees()), 3).model_to_string()
+    forged = re.sub(rf"\n{part}=[-0-9]+", f"\n{part}={value}", good, count=1)
+    assert forged != good
+    path = tmp_path / "m.txt"
+    path.write_text(forged)
+    monkeypatch.setattr("likewise.run.isolated.SECONDS", 4.0)
+    with contextlib.suppress(InvalidFile, InvalidModel):
+        as_model(open_model(str(path)))(np.random.default_rng(0).normal(size=(50, 3)))
+
+
+def test_a_skops_file_whose_array_claims_to_be_huge_is_refused(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    import io
+    import zipfile
+
+    from sklearn.linear_model import LogisticRegression
+
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    good = skops.dumps(LogisticRegression().fit(x, x[:, 0] > 0))
+    source = zipfile.ZipFile(io.BytesIO(good))
+    path = tmp_path / "m.skops"
+    with zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name.endswith(".npy"):
+                header = str({"descr": "<f8", "fortran_order": False, "shape": (10**12,)}).encode()
+                header = header.ljust(117) + b"\n"
+                content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+            target.writestr(name, content)
+    with pytest.raises(InvalidFile, match="an array of shape"):
+        open_model(str(path))
+
+
+def asked(answer, table):
+    return answer.ask(answer.prepare(table))
+
+
+def with_categories(levels):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    towns, age = rng.choice(levels, 300), rng.normal(size=300)
+    typed = pandas.DataFrame({"age": age, "town": towns}).astype({"town": "category"})
+    xgboost = pytest.importorskip("xgboost")
+    trees = xgboost.XGBClassifier(n_estimators=5, enable_categorical=True, n_jobs=1)
+    trees.fit(typed, (towns == levels[-1]).astype(int) ^ (rng.random(300) < 0.1))
+    return trees, trees.predict_proba(typed)[:, 1], pa.table({"age": age, "town": towns})
+
+
+def test_xgboost_files_with_categories_are_asked_as_they_were_trained(tmp_path):
+    trees, own, table = with_categories(["Bern", "Chur"])
+    trees.save_model(tmp_path / "m.json")
+    here, elsewhere = (open_model(str(tmp_path / "m.json"), trust=t).content for t in (True, False))
+    # Single precision; and asked about some alone, it does not take them for others.
+    for rows in (table, table.slice(0, 7)):
+        assert asked(elsewhere.answer, rows) == pytest.approx(own[: len(rows)], abs=1e-6)
+        assert np.array_equal(asked(here.answer, rows), asked(elsewhere.answer, rows))
+        answer = boosted.table_answer(trees)
+        assert asked(answer, rows)[:, 1] == pytest.approx(own[: len(rows)], abs=1e-6)
+
+
+def test_categories_that_xgboost_may_have_cut_short_are_refused(tmp_path):
+    trees, *_ = with_categories(["Genève", "Köln-Süd"])
+    trees.save_model(tmp_path / "m.json")
+    for given in (trees, str(tmp_path / "m.json")):
+        with pytest.raises(InvalidModel, match=r"beyond ASCII cut short, as of 'town'"):
+            as_model(open_model(given) if isinstance(given, str) else given)
+
+
+@pytest.mark.slow
+def test_other_libraries_answer_there_as_they_do_here(tmp_path):
+    lightgbm, catboost = (pytest.importorskip(name) for name in ("lightgbm", "catboost"))
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    jobs, ages = rng.choice(["cook", "smith", "Maßschneider"], 300), rng.normal(size=300)
+    y = (ages + (jobs == "cook") > rng.normal(size=300)).astype(int)
+    frame = pandas.DataFrame({"age": ages, "job": jobs, "sure": rng.random(300) > 0.5})
+    table = pa.Table.from_pandas(frame)
+    typed = frame.astype({"job": "category"})
+    options = {"objective": "binary", "verbose": -1, "num_leaves": 4}
+    lightgbm.train(options, lightgbm.Dataset(typed, y), 5).save_model(str(tmp_path / "m.txt"))
+    trees = catboost.CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False)
+    trees.fit(frame, y, cat_features=["job"]).save_model(str(tmp_path / "m.cbm"))
+    for name in ("m.txt", "m.cbm"):
+        here, elsewhere = (open_model(str(tmp_path / name), trust=t).content for t in (True, False))
+        assert np.array_equal(asked(here.answer, table), asked(elsewhere.answer, table))
+        assert len(np.unique(asked(here.answer, table))) > 5
+
+
+def test_many_rows_are_asked_about_in_parts(tmp_path, monkeypatch):
+    xgboost = pytest.importorskip("xgboost")
+    x, y = boosted_trees()
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(x, y)
+    model.save_model(tmp_path / "m.ubj")
+    monkeypatch.setattr("likewise.models.isolated_model.ROWS", 60)
+    found = as_model(open_model(str(tmp_path / "m.ubj")))(x)
+    assert found[:, 0] == pytest.approx(model.predict_proba(x)[:, 1], abs=1e-6)

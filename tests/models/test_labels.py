@@ -1,0 +1,119 @@
+"""Labels that are not the model's classes are mapped by the user, never by the alphabet."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+import likewise
+from likewise.errors import InvalidData, InvalidSettings
+from likewise.models.base import label_classes, targets
+
+METRIC = likewise.ProjectionMetric(np.array([[1.0, 0.0]])).with_reach(np.eye(2))
+CHOICES = {"label": "decision", "protected": "group", "metric": METRIC, "checks": "core"}
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    frame["group"] = np.where(rng.random(60) > 0.5, "f", "m")
+    approved = frame.a + rng.normal(size=60) > 0
+    frame["decision"] = np.where(approved, "approved", "declined")
+    return frame
+
+
+def network():
+    net = torch.nn.Linear(2, 1).double()
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[1.5, 0.2]], dtype=torch.float64))
+        net.bias.zero_()
+    return net
+
+
+def forms(frame, folder):
+    """Yield the same people as a frame with and without categories, in Arrow, and in files."""
+    yield frame
+    yield frame.astype({"decision": "category"})
+    yield pa.Table.from_pandas(frame)
+    frame.to_csv(folder / "people.csv", index=False)
+    yield [str(folder / "people.csv")]
+    pq.write_table(pa.Table.from_pandas(frame), folder / "people.parquet")
+    yield [str(folder / "people.parquet")]
+
+
+@pytest.mark.parametrize("form", range(5))
+def test_labels_in_words_are_refused_for_a_model_of_numbers_and_mapped_as_was_said(
+    form, frame, tmp_path
+):
+    people = list(forms(frame, tmp_path))[form]
+    with pytest.raises(InvalidData) as refused:
+        likewise.audit(network(), people, **CHOICES)
+    said = str(refused.value)
+    assert "labels are 'approved', 'declined'" in said
+    assert "classes of the torch module Linear are 0, 1" in said
+    assert "--label-map approved=1,declined=0" in said
+    label_map = {"approved": 1, "declined": 0}
+    result = likewise.audit(network(), people, label_map=label_map, **CHOICES)
+    coded = frame.assign(decision=(frame.decision == "approved").astype(int))
+    plain = likewise.audit(network(), coded, **CHOICES)
+    assert np.array_equal(result.outcomes.loss_after, plain.outcomes.loss_after)
+    # The alphabet would have had it the other way round.
+    wrong = likewise.audit(network(), people, label_map={"approved": 0, "declined": 1}, **CHOICES)
+    assert not np.allclose(wrong.outcomes.loss_before, result.outcomes.loss_before)
+    assert result.record.model.classes == ("declined", "approved")
+
+
+def test_labels_that_are_spelled_alike_need_no_map(frame):
+    estimator = LogisticRegression().fit(frame[["a", "b"]], frame["decision"])
+    result = likewise.audit(estimator, frame, **CHOICES)
+    assert result.record.model.classes == ("approved", "declined")
+    truth = frame.assign(decision=frame.decision == "approved")
+    for values in (truth, truth.astype({"decision": float}), truth.astype({"decision": int})):
+        assert likewise.audit(network(), values, **CHOICES).record.model.classes[0] in (
+            "0",
+            "0.0",
+            "False",
+        )
+
+
+CASES = {
+    "codes as text": (["0", "1"], (), {}, ("0", "1")),
+    "one of two codes": ([1], (), {}, (0, 1)),
+    "three codes": ([0, 2], (), {}, (0, 1, 2)),
+    "known classes in their order": (["no", "yes"], ("yes", "no"), {}, ("yes", "no")),
+    "some of the known": (["no"], ("yes", "no"), {}, ("yes", "no")),
+    "mapped to names": (["n", "y"], ("yes", "no"), {"y": "yes", "n": "no"}, ("y", "n")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_classes_are_in_the_order_of_the_models_outputs(case):
+    labels, known, label_map, wanted = CASES[case]
+    y = np.array(labels)
+    classes = label_classes(y, known, label_map)
+    assert classes == wanted
+    assert targets(y, classes).tolist() == [wanted.index(value) for value in labels]
+
+
+REFUSED = {
+    "minus one and one": ([-1, 1], (), {}, InvalidData, r"labels are -1, 1.*are 0, 1"),
+    "one word": (["yes"], (), {}, InvalidData, "labels are 'yes'"),
+    "a stranger": (["no", "maybe"], ("yes", "no"), {}, InvalidData, "'maybe'"),
+    "half a map": (["n", "y"], (0, 1), {"y": "1"}, InvalidData, "labels are 'n', 'y'"),
+    "no such class": (["n", "y"], (0, 1), {"y": "2"}, InvalidSettings, r"'2'.*not a class.*0, 1"),
+    "two for one": (
+        ["n", "y"], (0, 1), {"y": "1", "n": "1"}, InvalidSettings, "Two labels stand for",
+    ),
+    "numbers": (np.linspace(0, 1, 30).tolist(), (), {}, InvalidData, "output='values'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_labels_that_mean_nothing_to_the_model_are_one_sentence(case):
+    labels, known, label_map, error, words = REFUSED[case]
+    with pytest.raises(error, match=words):
+        label_classes(np.array(labels), known, label_map)

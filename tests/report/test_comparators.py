@@ -1,0 +1,55 @@
+"""The comparator file: people beside comparable people, safe to open in a spreadsheet."""
+
+import csv
+import io
+
+from checks.planted import audited, linear, population
+from likewise.report.comparators import HEAD, to_comparators
+
+
+def cases(text):
+    rows = list(csv.DictReader(io.StringIO(text)))
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in rows:
+        found.setdefault(row["case"], {})[row["item"]] = row
+    return found
+
+
+def test_people_stand_beside_the_pair_whose_columns_they_were_given(tmp_path):
+    people, pool = population(600, 1), population(1500, 2)
+    result = audited(linear(zone=1.0), people, pool)
+    path = tmp_path / "comparators.csv"
+    result.save(path)
+    found = cases(path.read_text())
+    assert len(found) == len(result.record.matched_pairs.people) >= 10
+    for case in found.values():
+        row = case["row"]
+        assert (row["group"], row["other"]) == ("a", "b")
+        person = people.iloc[int(row["person"])]
+        own, other = (pool.iloc[int(row[name])] for name in ("own_group", "other_group"))
+        assert (person["group"], own["group"], other["group"]) == ("a", "a", "b")
+        for name, kind in (("skill", "may matter"), ("zone", "remaining")):
+            assert case[name]["kind"] == kind
+            assert float(case[name]["person"]) == person[name]
+            assert float(case[name]["own_group"]) == own[name]
+            assert float(case[name]["other_group"]) == other[name]
+        # The person's own skill with the member's zone.
+        decided = str(int(person["skill"] + other["zone"] - 0.5 > 0))
+        assert case["decision"]["other_group"] == decided
+        assert float(case["mean rate of 1 over all pairs"]["other_group"]) > float(
+            case["mean rate of 1 over all pairs"]["own_group"]
+        )
+
+
+def test_cells_are_neutralised_and_nobody_is_an_empty_table():
+    people, pool = population(400, 3), population(900, 4)
+    for table in (people, pool):
+        table["=1+1"] = "@SUM(A1)"
+    record = audited(linear(zone=1.0), people, pool, may_matter=("skill", "=1+1")).record
+    text = to_comparators(record)
+    assert "'=1+1" in text
+    assert '"@SUM' not in text
+    nobody = record.matched_pairs.model_copy(update={"people": ()})
+    empty = to_comparators(record.model_copy(update={"matched_pairs": nobody}))
+    assert next(csv.reader(io.StringIO(empty))) == list(HEAD)
+    assert len(empty.splitlines()) == 1

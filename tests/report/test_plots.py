@@ -1,0 +1,59 @@
+"""Plots for papers and slides."""
+
+import matplotlib as mpl
+import pytest
+
+import sample_records as samples
+from likewise.errors import InvalidSample
+from likewise.report.plots import Plots
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def labels(ax):
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_one_figure_shows_every_comparison_with_its_limits():
+    ax = Plots(samples.evidence())()
+    assert labels(ax)[0] == "sex: Female → Male"
+    assert len(labels(ax)) == 4
+    assert ax.get_title(loc="left").startswith("Evidence of unfairness by sex")
+    assert "95 % CI" in ax.get_xlabel()
+    verticals = {
+        round(line.get_xdata()[0], 3) for line in ax.lines if len(set(line.get_xdata())) == 1
+    }
+    assert {0.8, 1.0, 1.25} <= verticals
+    ends = [tuple(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "-"]
+    assert samples.evidence().matched_pairs.comparisons[0].interval in ends
+
+
+def test_every_sample_can_be_drawn_and_saved(sample, tmp_path):
+    ax = Plots(sample)()
+    ax.figure.savefig(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 5000
+
+
+def test_balance_people_and_stopping_times_are_drawn_on_given_axes():
+    figure, axes = plt.subplots(2, 2)
+    pairs, flow = Plots(samples.evidence()), Plots(samples.flow())
+    assert pairs.balance(axes[0, 0]) is axes[0, 0]
+    assert labels(axes[0, 0])[-1] == "age"
+    assert pairs.people(axes[0, 1]).get_ylabel() == "people"
+    assert flow.people(axes[1, 0]).get_xscale() == "log"
+    assert flow.stopping_time(axes[1, 1]).get_xlabel() == "stopping time T"
+    assert all(ax.get_title(loc="left") for ax in axes.flat)
+    assert figure.axes
+
+
+@pytest.mark.parametrize("name", ["balance", "people", "stopping_time"])
+def test_what_a_result_does_not_hold_is_one_sentence(name):
+    with pytest.raises(InvalidSample, match="This result holds no "):
+        getattr(Plots(samples.inconclusive()), name)()

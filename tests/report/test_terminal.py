@@ -1,0 +1,106 @@
+"""The summary at a terminal: how long, how wide, in which colours, and what comes first."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+import sample_records as samples
+from likewise.report.terminal import print_coloured, show, summary
+
+WIDTHS = (60, 72, 80, 100, 120)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_summary_fits_its_width_and_twenty_five_lines(sample, width):
+    lines = summary(sample, width=width, written=["report.html"]).splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= width
+    assert lines[-1].startswith("Report ")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_verbose_summary_fits_eighty_lines_and_breaks_no_command(sample, width):
+    lines = summary(sample, width=width, verbose=True).splitlines()
+    assert len(lines) <= 80
+    assert all(len(line) <= width or line.startswith("  likewise ") for line in lines)
+
+
+def test_the_first_twelve_lines_say_verdict_group_how_sure_and_what_next():
+    first = "\n".join(summary(samples.evidence()).splitlines()[:12])
+    assert "EVIDENCE OF UNFAIRNESS by sex" in first
+    assert "the model favours Male over comparable Female" in first
+    assert "95 % CI 2.06–2.36" in first
+    assert "Next: " in first
+
+
+def test_the_whole_summary_of_two_attributes():
+    assert summary(samples.evidence(), written=["report.html"]) == (
+        """\
+likewise 0.2   model.safetensors   9,045 people
+
+EVIDENCE OF UNFAIRNESS by sex: the model favours Male over comparable Female
+
+        Female get '>50K' 15.9 % of the time; with the marital-status and
+        relationship of comparable Male, 35.1 %. Ratio 2.21 (95 % CI 2.06–2.36);
+        limit 1.25.
+        Next: look for a fairer model as accurate: likewise improve (its
+        options: -v, or the report)
+
+                            own   other  ratio        95 % CI  result
+sex   Female → Male      15.9 %  35.1 %   2.21    2.06 – 2.36  evidence
+      Male → Female      46.8 %  23.6 %  0.504  0.471 – 0.540  evidence (mirror)
+race  non-White → White  22.9 %  28.0 %   1.22    1.14 – 1.31  inconclusive
+      White → non-White  38.4 %  31.9 %  0.831  0.776 – 0.889  inconclusive
+control: redrawn sex                             0.970 – 1.04  ok
+control: redrawn race                            0.970 – 1.04
+
+Compared      people alike in age, education-num, hours-per-week, occupation and
+              3 more
+Driven by     marital-status 59 %, relationship 41 %
+Note          capital-gain is 99999 in 44 rows: a missing-value code?
+Skipped       reach
+Report        report.html"""
+    )
+
+
+def test_the_flow_shows_its_statistics_and_its_control():
+    said = summary(samples.flow())
+    assert "S_n 1.62, V_n 4.61, T_n 1.55; 9,045 people" in said
+    assert "permuted attributes 1.05 to 1.28" in said
+    assert "Theorem" not in said
+    assert "Theorem A.1" in summary(samples.flow(), verbose=True)
+
+
+def test_quiet_prints_the_sentence_alone(capsys):
+    show(samples.evidence(), quiet=True)
+    assert capsys.readouterr().out == samples.evidence().sentence + "\n"
+
+
+def test_a_pipe_gets_no_colour_and_the_width_of_the_environment(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    show(samples.evidence(), verbose=True)
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert 100 < max(map(len, (line for line in said.splitlines() if line[:4] != "  li"))) <= 120
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_the_headline_alone_has_the_colour_of_the_verdict(monkeypatch, no_color):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    told = io.StringIO()
+    console = Console(file=told, force_terminal=True, highlight=False, width=80)
+    print_coloured(console, summary(samples.evidence()), samples.evidence())
+    coloured = [
+        line for line in told.getvalue().splitlines() if re.search(r"\x1b\[[\d;]*3\d", line)
+    ]
+    assert len(coloured) == (0 if no_color else 1)
+    assert all("EVIDENCE OF UNFAIRNESS" in line for line in coloured)
+
+
+def test_a_hostile_name_cannot_move_the_cursor():
+    record = samples.hostile(text="\x1b[2J\x1b[31m\u202e")
+    assert not re.search("[\x1b\u202e]", summary(record, verbose=True))

@@ -1,0 +1,204 @@
+"""The verdict in words: what each verdict and reason says, and what nobody should read."""
+
+import html
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+import sample_records as samples
+from likewise.record import Record
+from likewise.report.export import to_csv, to_junit, to_markdown
+from likewise.report.formats import Names, interval, listed, number, p_value, percent, wrap
+from likewise.report.html import to_card, to_html
+from likewise.report.terminal import summary
+from likewise.report.text import headline, method_words, next_steps, sentence
+
+BANNED = (Path(__file__).parents[1] / "banned_words.txt").read_text().splitlines()
+
+
+def test_evidence_says_rates_first_then_the_ratio_then_the_limit():
+    assert sentence(samples.evidence()) == (
+        "Evidence of unfairness by sex: Female get '>50K' 15.9 % of the time; with the "
+        "marital-status and relationship of comparable Male, 35.1 %. Ratio 2.21 (95 % CI "
+        "2.06–2.36); limit 1.25."
+    )
+    verdict, by, about = headline(samples.evidence())
+    assert (verdict, by) == ("Evidence of unfairness", "by sex")
+    assert about == "the model favours Male over comparable Female"
+
+
+def test_refusals_that_are_rarer_name_the_refused_and_the_lower_limit():
+    record = samples.yes_no()
+    assert "the model favours people with black = no over comparable people with black = yes" in (
+        headline(record)
+    )
+    assert sentence(record).startswith(
+        "Evidence of unfairness by black: People with black = yes get 'deny = 1' 23.3 % of the time"
+    )
+    assert sentence(record).endswith("Ratio 0.519 (95 % CI 0.485–0.556); limit 0.8.")
+
+
+def test_display_names_replace_values_and_columns_everywhere():
+    labels = {
+        "black": "race",
+        "black = yes": "Black applicants",
+        "black = no": "other applicants",
+        "deny = 1": "denied",
+        "pi_rat": "payment ratio",
+    }
+    record = samples.yes_no(labels)
+    for said in (summary(record), html.unescape(to_html(record)), to_markdown(record)):
+        assert "Black applicants get 'denied' 23.3" in said.replace("\n        ", " ")
+        assert "payment ratio" in said or said.startswith("###")
+        assert "black = yes" not in re.sub("<pre.*?</pre>", "", said, flags=re.DOTALL)
+
+
+def test_without_a_favourable_decision_nobody_is_said_to_benefit():
+    record = samples.evidence()
+    rows = [
+        row.model_copy(update={"favourable_own": math.nan, "favourable_swapped": math.nan})
+        for row in record.matched_pairs.comparisons
+    ]
+    part = record.matched_pairs.model_copy(update={"comparisons": tuple(rows), "favourable": ""})
+    blind = record.model_copy(update={"matched_pairs": part})
+    assert headline(blind)[2] == "Female get '>50K' less often than comparable Male"
+    assert sentence(blind).endswith("This does not say who benefits; add --favourable.")
+
+
+def test_a_model_that_reads_the_attribute_itself_is_told_so():
+    assert sentence(samples.three_groups()).endswith(
+        "The model reads race: changing it alone changes 2.10 % of decisions (1.80 % to 2.40 %)."
+    )
+
+
+def test_two_groups_that_would_both_gain_are_not_ranked():
+    record = samples.evidence()
+    rows = list(record.matched_pairs.comparisons)
+    rows[1] = rows[1].model_copy(update={"favourable_own": 0.4, "favourable_swapped": 0.6})
+    part = record.matched_pairs.model_copy(update={"comparisons": tuple(rows)})
+    both = record.model_copy(update={"matched_pairs": part})
+    assert headline(both)[2] == "Female and Male would each do better with the other's columns"
+
+
+def test_within_tolerance_never_calls_a_model_fair():
+    said = sentence(samples.within())
+    assert said == (
+        "No difference above 1.25 on average, by sex. Largest: Female → Male, 1.03 (CI "
+        "0.963–1.10). 5.10 % of Female would get another decision. This does not show that the "
+        "model is fair."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (
+            "too_few",
+            "CI 1.08–1.39 includes 1.25. About 12,400 people of non-White (now 2,874) would "
+            "settle it.",
+        ),
+        ("events", "Fewer than 10 people with '>50K' are expected"),
+        ("holm", "is not evidence after correction for 1 comparisons"),
+        ("pairs", "fewer than 20 pairs of comparable non-White and White"),
+        ("overlap", "only 95.4 % of non-White have comparable White"),
+        ("kappa", "nearly determine race"),
+        ("redraws", "fewer than 10 redraws of race"),
+        ("degrees", "too few independent people among non-White"),
+        ("limit", "no limit is given for the difference of predictions"),
+        ("group", "too few rows of non-White or White"),
+        ("matching", "people compared still differ in what may matter"),
+        ("pattern", "follows the columns that may matter in a pattern too fine"),
+    ],
+)
+def test_every_reason_is_said_and_has_a_next_step(reason, words):
+    record = samples.inconclusive(reason)
+    assert sentence(record).startswith("Inconclusive: ")
+    assert words in sentence(record)
+    assert next_steps(record)[0][0]
+
+
+def test_an_invalid_result_says_what_is_wrong_and_what_to_do():
+    assert sentence(samples.invalid()) == (
+        "Do not use this result: the model gave two answers to the same row. Fix: switch off its "
+        "randomness."
+    )
+    assert "evidence" not in summary(samples.invalid()).lower()
+
+
+def test_predictions_are_decided_by_their_difference_in_units():
+    assert sentence(samples.regression()) == (
+        "Evidence of unfairness by sex: Female have a mean prediction of 512; with the "
+        "marital-status and relationship of comparable Male, 548. Difference 35.8 (95 % CI "
+        "28.2–43.4); limit 25."
+    )
+
+
+def test_the_gradient_flow_says_what_the_model_is_sensitive_to():
+    assert sentence(samples.flow()) == (
+        "Sensitive to sex and race: a perturbation along the directions that go with sex and race "
+        "raises the loss 1.62-fold on average (95 % lower bound 1.55); limit 1.25."
+    )
+    held = sentence(samples.flow_held_back())
+    assert held.startswith("Inconclusive: permuted attributes give a loss ratio as large")
+    assert "T_n 1.13 is not above 1.25" in sentence(samples.paper(rejected=False))
+    assert "--may-matter" in next_steps(samples.flow())[0][1]
+    assert "λ = 50 and stopping time T = 5" in " ".join(method_words(samples.flow()))
+
+
+def test_evidence_about_a_group_alone_names_the_group():
+    everyone = samples.one_test(lower=1.1)
+    record = samples.flow(tests={"loss_ratio": everyone})
+    assert "1.70-fold on average for Female (95 % simultaneous CI 1.60–1.80)" in sentence(record)
+
+
+def test_what_cannot_be_computed_is_a_dash_and_no_crash():
+    record = samples.inconclusive()
+    row = record.matched_pairs.comparisons[0].model_copy(
+        update={"own": 0.0, "ratio": math.nan, "interval": (0.0, math.inf)}
+    )
+    part = record.matched_pairs.model_copy(update={"comparisons": (row,)})
+    odd = record.model_copy(update={"matched_pairs": part})
+    assert "has no ratio, CI 0.00–∞" in sentence(odd)
+    assert " — " in summary(odd)
+    assert to_html(odd)
+
+
+def test_no_output_has_a_banned_word(sample):
+    outputs = [summary(sample, verbose=True), to_html(sample), to_card(sample), to_csv(sample)]
+    outputs += [to_markdown(sample), to_junit(sample), sentence(sample)]
+    for said in outputs:
+        plain = html.unescape(re.sub(r"<style>.*?</style>", "", said, flags=re.DOTALL)).lower()
+        assert [word for word in BANNED if word in plain] == []
+
+
+def test_the_sentence_is_the_records_own_after_it_was_written_and_read(sample):
+    again = Record.from_json(sample.to_json())
+    assert sentence(again) == sentence(sample) == again.sentence
+
+
+def test_numbers_have_three_digits_separators_and_minus_signs():
+    values = [2.2136, 0.5, 9.996, 99.96, 12345.6, -0.034567, 0.0, 1e-7, math.nan, math.inf]
+    assert [number(v) for v in values] == [
+        *("2.21", "0.500", "10.0", "100", "12,346", "−0.0346", "0.00", "1.00e−7", "—", "∞")
+    ]
+    assert [percent(v) for v in (0.159, 0.0456, 0.00123, 1.0, 0.0, -0.5)] == [
+        *("15.9 %", "4.56 %", "0.12 %", "100 %", "0 %", "−50.0 %")
+    ]
+    assert [p_value(v) for v in (0.034567, 0.00001, 1.0, math.nan)] == [
+        *("0.035", "<0.0001", "1.0", "—")
+    ]
+    assert interval((1.0, math.inf)) == "1.00 – ∞"
+    assert listed(["a", "b", "c"], most=2) == "a, b and 1 more"
+    assert all(len(line) <= 60 for line in wrap("word 15.9 % " * 40, "  ", 60))
+
+
+def test_values_that_say_nothing_alone_are_written_with_their_column():
+    names = Names({}, "deny")
+    assert names.group("black", "yes") == "black = yes"
+    assert names.group("age", "25–45") == "age = 25–45"
+    assert names.group("sex", "F") == "sex = F"
+    assert names.group("sex", "Female") == "Female"
+    assert names.decision("0") == "'deny = 0'"
+    assert names.decision(">50K") == "'>50K'"

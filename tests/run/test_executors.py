@@ -1,0 +1,365 @@
+"""Wherever work is done: the same answers, nothing lost, an end in a sentence."""
+
+import dataclasses
+import multiprocessing
+import os
+import pickle
+import re
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import threadpoolctl
+import torch
+
+from likewise.errors import CostWarning, InvalidData, InvalidModel, InvalidSettings, Untrustworthy
+from likewise.run import process_pool
+from likewise.run.executors import Inline, Threads, block_size, parse_memory, run_blocks
+from likewise.run.process_pool import Processes
+from likewise.run.ray_pool import Ray
+
+EXECUTORS = [Inline(), Threads(3), pytest.param(Processes(2), marks=pytest.mark.slow)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Square:
+    """Squares the first block of a task; counts in a folder how often it began."""
+
+    folder: Path | None = None
+
+    def begin(self) -> Callable[[range], float]:
+        if self.folder is not None:
+            (self.folder / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+        return lambda task: float(task.start) ** 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Moody:
+    """Fails at task 3, as often as there are no marks in a folder yet."""
+
+    folder: Path
+    failures: int
+    how: str
+
+    def begin(self) -> Callable[[range], int]:
+        def work(task: range) -> int:
+            if task.start == 3 and len(list(self.folder.iterdir())) < self.failures:
+                (self.folder / str(time.monotonic_ns())).touch()
+                if self.how == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if self.how == "leave":
+                    sys.exit(0)
+                if self.how == "refuse":
+                    raise InvalidData("Row 3 is bad.")
+                raise RuntimeError("the wire was cut")
+            return task.start
+
+        return work
+
+
+@dataclasses.dataclass(frozen=True)
+class Sleeping:
+    """Says that it began, and sleeps."""
+
+    mark: Path
+
+    def begin(self) -> Callable[[range], None]:
+        def work(task: range) -> None:
+            self.mark.touch()
+            time.sleep(600)
+
+        return work
+
+
+@dataclasses.dataclass(frozen=True)
+class DiesAtStart:
+    def begin(self) -> Callable[[range], int]:
+        os._exit(7)
+
+
+@dataclasses.dataclass(frozen=True)
+class RefusesAtStart:
+    def begin(self) -> Callable[[range], int]:
+        raise InvalidData("There is no model.")
+
+
+@dataclasses.dataclass(frozen=True)
+class CountsThreads:
+    def begin(self) -> Callable[[range], list[int]]:
+        import threadpoolctl
+
+        np.zeros((2, 2)) @ np.zeros((2, 2))
+        return lambda task: [lib["num_threads"] for lib in threadpoolctl.threadpool_info()]
+
+
+def tasks(n: int) -> list[range]:
+    return [range(k, k + 1) for k in range(n)]
+
+
+def outcome(run, job):
+    """Return what became of eight tasks: all answers, or the error."""
+    try:
+        return {task.start: answer for task, answer in run.map(job, iter(tasks(8)))}
+    except (Untrustworthy, InvalidData, InvalidModel) as error:
+        return error
+
+
+@pytest.mark.parametrize("run", EXECUTORS, ids=repr)
+def test_every_task_is_answered_once_or_the_run_ends_in_a_sentence(run, tmp_path):
+    def failing(times, how):
+        (tmp_path / how).mkdir()
+        return outcome(run, Moody(tmp_path / how, times, how))
+
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    assert list(run.map(Square(begun), [])) == []
+    assert not list(begun.iterdir())
+    assert outcome(run, Square(begun)) == {k: float(k) ** 2 for k in range(8)}
+    workers = {"Inline": 1, "Threads": 3, "Processes": 2}[type(run).__name__]
+    assert 1 <= len(list(begun.iterdir())) <= workers
+    assert failing(2, "raise") == {k: k for k in range(8)}
+    for job in (*(tmp_path / "raise").iterdir(),):
+        job.unlink()
+    lost = outcome(run, Moody(tmp_path / "raise", 9, "raise"))
+    assert re.search("Block 3 failed 3 times .*the wire was cut", str(lost))
+    assert lost.exit_code == 3
+    assert "Row 3 is bad" in str(failing(9, "refuse"))
+    assert len(list((tmp_path / "refuse").iterdir())) == 1  # it is not tried again
+    assert "The model called sys.exit(0)" in str(failing(9, "leave"))
+    assert "There is no model" in str(outcome(run, RefusesAtStart()))
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_replaced_and_one_that_is_always_killed_ends_the_run(tmp_path):
+    for times in (3, 99):
+        (tmp_path / str(times)).mkdir()
+    found = outcome(Processes(2), Moody(tmp_path / "3", 3, "kill"))
+    assert found == {k: k for k in range(8)}
+    always = outcome(Processes(2), Moody(tmp_path / "99", 99, "kill"))
+    assert re.search("Block 3 failed 3 times .*process was lost", str(always))
+    assert outcome(Processes(2), DiesAtStart()).exit_code == 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Heavy:
+    """More than a pipe holds."""
+
+    weights: bytes = bytes(2**20)
+
+    def begin(self) -> Callable[[range], int]:
+        return lambda task: len(self.weights)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_worker_that_is_killed_as_it_starts_is_replaced():
+    killed = []
+
+    def kill():
+        while not killed:
+            for folder in Path("/proc").glob("[0-9]*"):
+                try:
+                    parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                    if parent == os.getpid() and b"spawn_main" in (folder / "cmdline").read_bytes():
+                        os.kill(int(folder.name), signal.SIGKILL)
+                        killed.append(folder.name)
+                        return
+                except OSError:
+                    continue
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    assert outcome(Processes(1), Heavy()) == dict.fromkeys(range(8), 2**20)
+    thread.join()
+
+
+def test_libraries_of_a_worker_have_one_thread():
+    for run in (Inline(), Threads(2), Processes(1)):
+        for _, found in run.map(CountsThreads(), tasks(2)):
+            assert set(found) == {1}
+
+
+def test_a_job_that_cannot_travel_is_refused():
+    class Local(Square):
+        pass
+
+    with pytest.raises(InvalidSettings, match="cannot be sent"):
+        list(Processes(1).map(Local(), tasks(2)))
+
+
+def test_too_much_memory_ends_the_run():
+    for run in (Inline(max_memory=1000), Processes(1, max_memory=1000)):
+        with pytest.raises(InvalidSettings, match="more than --run allows"):
+            list(run.map(Square(), tasks(2)))
+
+
+def test_fewer_than_one_worker_is_refused():
+    for kind in (Threads, Processes):
+        with pytest.raises(InvalidSettings, match="at least one worker"):
+            kind(0)
+
+
+SCRIPT = """
+    import dataclasses, os, sys, time
+    from likewise.run.process_pool import Processes
+
+    @dataclasses.dataclass
+    class Slow:
+        def begin(self):
+            def work(task):
+                with open(sys.argv[1], "a") as file:
+                    file.write(f"{os.getpid()}\\n")
+                time.sleep(60)
+            return work
+
+    if __name__ == "__main__":
+        try:
+            list(Processes(2).map(Slow(), [range(k, k + 1) for k in range(4)]))
+        except KeyboardInterrupt:
+            sys.exit(130)
+"""
+
+
+def start(tmp_path, *, wait_for: int):
+    """Start two slow workers in a group of their own; return the process and the workers' ids."""
+    (tmp_path / "slow.py").write_text(textwrap.dedent(SCRIPT))
+    names = tmp_path / "ids"
+    names.touch()
+    command = [sys.executable, str(tmp_path / "slow.py"), str(names)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while len(names.read_text().split()) < wait_for:
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process, [int(name) for name in names.read_text().split()]
+
+
+def gone(ids, seconds=20):
+    """Tell whether all processes are gone, or will be soon."""
+    for _ in range(seconds * 10):
+        alive = [k for k in ids if Path(f"/proc/{k}").exists() and not zombie(k)]
+        if not alive:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def zombie(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_workers_end_with_a_killed_parent(tmp_path):
+    process, ids = start(tmp_path, wait_for=2)
+    process.kill()
+    process.communicate()
+    assert gone(ids)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+@pytest.mark.parametrize("early", [False, True])
+def test_control_c_ends_all_without_a_word(tmp_path, early):
+    process, ids = start(tmp_path, wait_for=0 if early else 2)
+    if early:  # while workers start and import
+        time.sleep(1.2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    if not early:
+        assert process.returncode == 130
+        assert said == ""
+    assert "SpawnProcess" not in said
+    assert gone(ids)
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_answers_and_warns(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.warns(CostWarning, match="firewall"):
+        done = dict(Ray(workers=2).map(Square(), tasks(10)))
+    assert done == {task: float(task.start) ** 2 for task in tasks(10)}
+    with pytest.warns(CostWarning), pytest.raises(InvalidData, match="no model"):
+        list(Ray(workers=1).map(RefusesAtStart(), tasks(2)))
+    with pytest.warns(CostWarning):
+        done = dict(Ray(workers=2).map(Moody(tmp_path, 1, "kill"), tasks(6)))
+    assert done == {task: task.start for task in tasks(6)}
+
+
+def half_a_reply(pool):
+    """Leave what a worker leaves that is killed while it writes: a length, and no content."""
+    os.write(pool._pool._result_queue._writer.fileno(), struct.pack("!i", 1000) + b"half")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_half_a_reply_of_a_killed_worker_is_not_waited_for(tmp_path, monkeypatch, killed):
+    monkeypatch.setattr(process_pool, "PATIENCE", 0.2)
+    with process_pool._Pool(pickle.dumps(Sleeping(tmp_path / "began")), 1) as pool:
+        under_way = [pool.submit(range(1))]
+        while not (tmp_path / "began").exists():
+            time.sleep(0.02)
+        half_a_reply(pool)
+        if killed:
+            for process in multiprocessing.active_children():
+                process.kill()
+            (future,) = pool.first_done(under_way)
+            assert pool.reply(future) is process_pool.LOST
+    # Without this, the end of the pool, or of Python, would never come.
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("4GB", 4 * 2**30), ("500M", 500 * 2**20), ("1.5 GiB", 3 * 2**29), ("2000000", 2_000_000)],
+)
+def test_amounts_of_memory_are_understood(text, count):
+    assert parse_memory(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1GB", "4 PB", "0", "1e9"])
+def test_what_is_no_amount_of_memory_is_refused(text):
+    with pytest.raises(InvalidSettings, match="no amount of memory"):
+        parse_memory(text)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_blocks_come_in_order_with_the_same_digits_and_settings_are_restored(threads, rng):
+    a, x = rng.normal(size=(300, 300)), rng.normal(size=(500, 300))
+    found = []
+
+    def block(rows):
+        time.sleep(0.01 if rows.start % 128 == 0 else 0)  # later blocks finish first
+        found.append((torch.get_num_threads(), *pools()))
+        return np.tanh(x[rows] @ a) @ a.T
+
+    def pools():
+        about = threadpoolctl.threadpool_info()
+        return {pool["num_threads"] for pool in about if pool["user_api"] == "blas"}
+
+    torch.set_num_threads(2)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        more = np.concatenate(run_blocks(block, 500, size=64, threads=threads))
+        assert pools() == {2}
+    assert set(found) == {(1, 1)}
+    assert torch.get_num_threads() == 2
+    assert np.array_equal(more, np.concatenate(run_blocks(block, 500, size=64)))
+    assert run_blocks(block, 0, size=10, threads=threads) == []
+    for size, count in ((0, 1), (1, 0)):
+        with pytest.raises(InvalidSettings):
+            run_blocks(block, 10, size=size, threads=count)
+
+
+def test_blocks_shrink_as_features_grow():
+    sizes = [block_size(d) for d in (1, 39, 300, 2000, 10_000, 10**6)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] >= 64

@@ -1,0 +1,285 @@
+"""The error-rate ratio: mid-P, exact and score tests, enumerated and by outside authorities."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.stats import binom, binomtest
+from statsmodels.stats.contingency_tables import mcnemar
+
+from helpers import outcomes_of
+from likewise.stats.error_rate_ratio import (
+    DesignScore,
+    Exact,
+    MidP,
+    Score,
+    design_bounds,
+    mid_p_value,
+    score,
+)
+from likewise.stats.estimate import Inverted, Unknown, ratio_of_sums
+from likewise.stats.sample import Design, Sample
+from likewise.stats.sums import ErrorTable, UnitSums
+from likewise.stats.tally import Tally
+
+count = st.integers(0, 60)
+tables = st.builds(ErrorTable, count, count, count, st.integers(1, 300))
+nested = st.builds(ErrorTable, count, count, st.just(0), st.integers(1, 300))
+levels = st.floats(0.001, 0.499)
+
+
+def rows(table):
+    """Return the errors of each person, before and after."""
+    cells = dataclasses.astuple(table)
+    return np.repeat([True, False, True, False], cells), np.repeat(
+        [True, True, False, False], cells
+    )
+
+
+@given(tables)
+def test_a_table_says_what_its_rows_say(table):
+    before, after = rows(table)
+    assert ErrorTable.of(before, after) == table
+    assert (table.n, table.before, table.after) == (len(before), before.sum(), after.sum())
+    assume(table.n >= 2 and table.before)
+    sample = Sample(Tally.of(outcomes_of(wrong_before=before, wrong_after=after)))
+    assert sample.errors == table
+    sums = UnitSums.of(after, before)
+    for theta in (1.0, 1.25):
+        expected = pytest.approx(sums.moments(theta), rel=1e-9, abs=1e-9)
+        assert sample.error_sums.moments(theta) == expected
+    assert sample.error_ratio().value == pytest.approx(table.ratio, rel=1e-14)
+
+
+@given(nested, levels)
+def test_exact_bounds_are_one_over_those_of_clopper_and_pearson(table, alpha):
+    assume(table.after)
+    share = binomtest(table.both, table.after, alternative="two-sided").proportion_ci(1 - 2 * alpha)
+    bounds = Exact(table)
+    assert bounds.lower_bound(alpha) == pytest.approx(1 / share.high, rel=1e-7)
+    assert bounds.upper_bound(alpha) == pytest.approx(
+        1 / share.low if share.low else math.inf, rel=1e-7
+    )
+
+
+@given(nested, st.floats(1.0, 3.0))
+def test_the_exact_p_value_is_that_of_a_binomial_test(table, delta):
+    assume(table.after)
+    test = binomtest(table.both, table.after, 1 / delta, alternative="less")
+    assert Exact(table).p_value(delta) == pytest.approx(test.pvalue, rel=1e-7, abs=1e-300)
+
+
+@given(nested, levels)
+def test_mid_p_bounds_solve_their_equations(table, alpha):
+    bounds, m = MidP(table), table.after
+    lower, upper = bounds.lower_bound(alpha), bounds.upper_bound(alpha)
+    assert 1 <= lower <= upper
+    if table.newly_wrong:
+        half = binom.pmf(table.both, m, 1 / lower) / 2
+        assert binom.cdf(table.both - 1, m, 1 / lower) + half == pytest.approx(alpha, rel=1e-6)
+    else:
+        assert lower == 1
+    if table.both:
+        half = binom.pmf(table.both, m, 1 / upper) / 2
+        assert binom.sf(table.both, m, 1 / upper) + half == pytest.approx(alpha, rel=1e-6)
+    else:
+        assert upper == math.inf
+
+
+@pytest.mark.parametrize("kind", [MidP, Exact])
+def test_without_any_error_nothing_is_known(kind):
+    bounds = kind(ErrorTable(0, 0, 0, 100))
+    assert bounds.p_value(1.25) == 1
+    assert bounds.interval(0.05) == (1, math.inf)
+
+
+def test_the_score_interval_of_the_published_table():
+    # Tang, Tang and Chan (2003): 59, 6, 16, 80 has the 95 % interval .7476 to .9876.
+    low, high = Score(ErrorTable(59, 6, 16, 80)).interval(0.05)
+    assert (round(low, 4), round(high, 4)) == (0.7476, 0.9876)
+
+
+@given(tables)
+def test_at_one_the_score_test_is_mcnemars(table):
+    assume(table.newly_wrong + table.newly_right)
+    square = [[table.both, table.newly_right], [table.newly_wrong, table.neither]]
+    expected = mcnemar(square, exact=False, correction=False).statistic
+    assert score(1.0, *dataclasses.astuple(table)) ** 2 == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("theta", [0.6, 1.25, 2.5])
+@pytest.mark.parametrize("table", [(59, 6, 16, 80), (3, 9, 2, 50), (20, 5, 0, 75)])
+def test_the_score_variance_is_the_most_likely_one(table, theta):
+    """Maximise the likelihood under the ratio by brute force, and standardise with that."""
+    n11, n10, n01, _ = table
+    n = sum(table)
+
+    def shares(b, q):
+        # P(before) = b, P(after) = θb, P(newly right) = q.
+        return b - q, theta * b - b + q, q, 1 - theta * b - q
+
+    def cost(b):
+        def inner(q):
+            p = np.array(shares(b, q))
+            if (p <= 0).any():
+                return 1e9 + max(0.0, -p.min()) * 1e9
+            return -float(np.array(table) @ np.log(p))
+
+        low, high = max(0.0, b * (1 - theta)), min(b, 1 - theta * b)
+        best = minimize_scalar(
+            inner, bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+        )
+        return best.fun, best.x
+
+    grid = minimize_scalar(
+        lambda b: cost(b)[0],
+        bounds=(1e-9, min(1, 1 / theta) - 1e-9),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    both, new, right, _ = shares(grid.x, cost(grid.x)[1])
+    # Var(a - θb) for n people, whose mean is zero under θ.
+    variance = n * (both * (1 - theta) ** 2 + new + right * theta**2)
+    expected = (n11 + n10 - theta * (n11 + n01)) / math.sqrt(variance)
+    # A nested search is good to about five digits.
+    assert score(theta, *table) == pytest.approx(expected, rel=2e-4)
+
+
+@given(tables, levels)
+def test_swapping_before_and_after_turns_the_score_interval_over(table, alpha):
+    swapped = dataclasses.replace(
+        table, newly_wrong=table.newly_right, newly_right=table.newly_wrong
+    )
+    lower, upper = Score(table).lower_bound(alpha), Score(swapped).upper_bound(alpha)
+    if lower == 0 or math.isinf(lower):
+        assert upper == (math.inf if lower == 0 else 0)
+    else:
+        assert upper == pytest.approx(1 / lower, rel=1e-6)
+
+
+@given(tables, levels, st.floats(1.0, 4.0))
+def test_p_values_and_bounds_never_disagree(table, alpha, delta):
+    kinds = [Score] if table.newly_right else [Score, MidP, Exact]
+    for kind in kinds:
+        bounds = kind(table)
+        p, lower = bounds.p_value(delta), bounds.lower_bound(alpha)
+        if abs(p - alpha) > 1e-9:
+            assert (p < alpha) == (lower > delta)
+
+
+@pytest.mark.parametrize(
+    ("table", "lower", "upper"),
+    [
+        ((0, 0, 0, 100), 0, math.inf),
+        ((0, 5, 0, 95), 5 / 1.6448536**2, math.inf),  # no base errors: Z = √(a/θ)
+        ((0, 0, 5, 95), 0, 1.6448536**2 / 5),  # all turned right: Z = -√(bθ)
+        ((9, 0, 0, 91), 9 / (9 + 1.6448536**2), 1 + 1.6448536**2 / 9),  # nobody changed
+    ],
+)
+def test_the_score_bounds_of_empty_cells_are_honest(table, lower, upper):
+    bounds = Score(ErrorTable(*table))
+    assert bounds.lower_bound(0.05) == pytest.approx(lower, rel=1e-6)
+    assert bounds.upper_bound(0.05) == pytest.approx(upper, rel=1e-6)
+
+
+def enumerated(n, base, theta, delta, alpha=0.05):
+    """Size, false certification and power of nested tables, summed over all of them."""
+    # More people wrong than this have a chance of 1e-12 together.
+    most = int(binom.isf(1e-12, n, theta * base)) + 1
+    wrong, both = np.arange(most)[:, None], np.arange(most)[None, :]
+    chance = binom.pmf(wrong, n, theta * base) * binom.pmf(both, wrong, 1 / theta)
+    mid = mid_p_value(both, wrong, delta)
+    # The p-value of the other side: an upper bound at most δ.
+    other = np.where(wrong == 0, 1.0, 1 - mid)
+    z = score(delta, both, np.maximum(wrong - both, 0), 0, n - wrong)
+    chance = np.where(both <= wrong, chance, 0.0)
+    return {
+        "mid_rejects": float(chance[mid < alpha].sum()),
+        "mid_certifies": float(chance[other < alpha].sum()),
+        "score_rejects": float(chance[z > 1.6448536].sum()),
+        "score_certifies": float(chance[z < -1.6448536].sum()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("base", "n", "size", "certified", "power"),
+    [(0.05, 100, 0.034, 0.004, 0.41), (0.01, 1000, 0.044, 0.037, 0.67)],
+)
+def test_the_enumerated_mid_p_figures(base, n, size, certified, power):
+    at_boundary = enumerated(n, base, 1.25, 1.25)
+    beyond = enumerated(n, base, 1.75, 1.25)
+    assert at_boundary["mid_rejects"] == pytest.approx(size, abs=0.0006)
+    assert at_boundary["mid_certifies"] == pytest.approx(certified, abs=0.0006)
+    assert beyond["mid_rejects"] == pytest.approx(power, abs=0.006)
+
+
+def errors(rng, n, base=0.2, new=0.08, right=0.02):
+    before = rng.random(n) < base
+    after = np.where(before, rng.random(n) > right / base, rng.random(n) < new)
+    return before, after
+
+
+def bounds_of(before, after, design):
+    cells = (before & after, after & ~before, before & ~after, ~before & ~after)
+    weights = np.array([design.totals(cell).sum() for cell in cells])
+    sums = UnitSums.of(design.totals(after), design.totals(before))
+    return design_bounds(sums, weights, ratio_of_sums(sums, design.n), design.degrees)
+
+
+def test_people_of_equal_weight_give_the_plain_score_test(rng):
+    before, after = errors(rng, 2000)
+    table = ErrorTable.of(before, after)
+    ones = Design(2000, weight=np.ones(2000))
+    sums = UnitSums.of(ones.totals(after), ones.totals(before))
+    counts = np.array([table.both, table.newly_wrong, table.newly_right, table.neither], float)
+    bounds = DesignScore(counts, sums, 2000.0)
+    # But for n/(n - 1) in the variance.
+    assert bounds.design_effect(1.3) == pytest.approx(2000 / 1999, rel=1e-9)
+    for one, other in zip(bounds.interval(0.05), Score(table).interval(0.05), strict=True):
+        assert one == pytest.approx(other, rel=1e-3)
+
+
+def test_everybody_twice_in_clusters_of_two_is_worth_half(rng):
+    before, after = errors(rng, 500)
+    twice = Design.make(1000, None, np.repeat(np.arange(500), 2))
+    doubled = [np.repeat(column, 2) for column in (before, after)]
+    sums = UnitSums.of(twice.totals(doubled[1]), twice.totals(doubled[0]))
+    table = ErrorTable.of(*doubled)
+    counts = np.array([table.both, table.newly_wrong, table.newly_right, table.neither], float)
+    bounds = DesignScore(counts, sums, 1000.0)
+    assert bounds.design_effect(1.25) == pytest.approx(2, rel=0.003)
+    once = Score(ErrorTable.of(before, after))
+    assert bounds.upper_bound(0.05) == pytest.approx(once.upper_bound(0.05), rel=0.002)
+
+
+def test_the_scale_of_the_weights_does_not_matter(rng):
+    before, after = errors(rng, 400)
+    weight = rng.lognormal(size=400)
+    small, large = (bounds_of(before, after, Design.make(400, c * weight)) for c in (1, 1e4))
+    assert large.interval(0.05) == pytest.approx(small.interval(0.05), rel=1e-6)
+    assert large.p_value(1.25) == pytest.approx(small.p_value(1.25), rel=1e-6)
+
+
+def test_few_weighted_errors_certify_nothing(rng):
+    # Four people wrong before, on average: the mean of a - δb alone certifies a model at the
+    # tolerance in more than a third of samples, whenever nobody happens to be newly wrong.
+    runs, alone, ours = 100, 0, 0
+    for _ in range(runs):
+        rank, design = rng.random(200), Design.make(200, rng.lognormal(0, 0.7, size=200))
+        before, after = rank < 0.02, rank < 0.025
+        if before.any():
+            sums = UnitSums.of(design.totals(after), design.totals(before))
+            alone += Inverted(sums).pivot(1.25) < -1.645
+        ours += bounds_of(before, after, design).upper_bound(0.05) <= 1.25
+    assert alone > 0.25 * runs
+    # At most 5 %, exceeded once in 10 000 seeds.
+    assert ours <= 14
+
+
+def test_no_errors_at_all_tell_nothing():
+    nobody = np.zeros(20, dtype=bool)
+    assert bounds_of(nobody, nobody, Design.make(20, np.arange(20) + 1.0)) == Unknown()

@@ -1,0 +1,247 @@
+"""The monitor: any number of looks, one error rate."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from likewise.errors import InvalidFile, InvalidSample, InvalidSettings
+from likewise.outcomes import Outcomes
+from likewise.stats.monitor import Monitor
+from likewise.stats.sequential import BETS, BettingTest, WealthState, play
+
+BOUNDARY = {
+    "lognormal, sigma 0.5": lambda rng, n: 1.25 * rng.lognormal(-0.125, 0.5, n),
+    "1 % harmed": lambda rng, n: np.where(rng.random(n) < 0.01, 26.0, 1.0),
+    "two points": lambda rng, n: 2.5 * (rng.random(n) < 0.5),
+}
+"""Populations of ratios whose mean is exactly the tolerance 1.25."""
+
+
+def outcomes(ratio, **extra):
+    n = len(ratio)
+    zeros = np.zeros(n, dtype=np.int64)
+    ones = np.ones(n)
+    return Outcomes(
+        np.arange(n), zeros, ones, np.asarray(ratio, float), zeros, zeros, ones, ones, ones, zeros,
+        **extra,
+    )  # fmt: skip
+
+
+def fed(*pieces, **settings):
+    monitor = Monitor(**settings)
+    for piece in pieces:
+        monitor.update(piece)
+    return monitor
+
+
+def test_the_wealth_is_the_mean_of_ten_products_from_every_row_on():
+    ratios = np.array([1.0, 1.4, 0.3, 7.0, 1.25])
+    factors = np.array([[1 + f * (r - 1.25) / 1.25 for f in BETS] for r in ratios])
+    wealth = [np.prod(factors[s:], axis=0).mean() for s in range(5)]
+    left = (1 + np.arange(6) / 1000) ** -0.2
+    mixed = 0.6 * wealth[0] + 0.4 * ((left[:-1] - left[1:]) @ wealth + left[-1])
+    look = fed(ratios).look()
+    assert look.e_value == pytest.approx(mixed, rel=1e-12)  # products of five: rounding alone
+    assert look.n == 5
+    assert look.mean == pytest.approx(ratios.mean(), rel=1e-14)
+
+
+@given(
+    ratios=st.lists(st.floats(0, 50), min_size=1, max_size=300),
+    cuts=st.lists(st.integers(0, 300), max_size=5),
+)
+@settings(max_examples=60, deadline=None)
+def test_rows_fed_in_pieces_give_the_same_bits_as_rows_fed_at_once(ratios, cuts):
+    rows = np.array(ratios)
+    pieces = [p for p in np.split(rows, sorted(c for c in cuts if c < len(rows))) if len(p)]
+    assert fed(*pieces).look() == fed(rows).look() or math.isnan(fed(rows).look().mean)
+
+
+def test_blocks_of_a_long_piece_leave_no_seam(rng):
+    rows = rng.lognormal(0.2, 0.3, 150_000)
+    assert fed(rows).look() == fed(rows[:70_001], rows[70_001:]).look()
+
+
+def test_a_decision_stays_and_does_not_depend_on_who_looked():
+    unfair, harmless = np.full(300, 2.0), np.full(20_000, 1.0)
+    monitor = fed(unfair, harmless)
+    look = monitor.look()
+    assert look.e_value < 1  # the wealth is long lost again
+    assert look.rejected
+    assert look.outcome == "evidence"
+    assert look.rejected_at == fed(unfair).look().rejected_at
+    assert look.p_value <= 0.05
+
+
+def test_the_row_of_rejection_is_the_first_with_a_wealth_of_one_over_alpha(rng):
+    rows = rng.lognormal(0.5, 0.4, 500)
+    at = fed(rows).look().rejected_at
+    assert fed(rows[:at]).look().e_value >= 20 > fed(rows[: at - 1]).look().e_value
+
+
+def test_a_model_that_gets_worse_late_is_found_soon(rng):
+    late = []
+    for _ in range(20):
+        rows = 1 + rng.exponential(size=5600) * np.where(np.arange(5600) < 4500, 0.15, 0.35)
+        late.append(play(BettingTest(1.25, 0.05, 0.0), WealthState(), rows).rejected_at)
+    # Over hundreds of runs: always, in half of them within 260 rows; a median of 20 exceeds 400
+    # less than once in a million.
+    assert all(found is not None and found > 4500 for found in late)
+    assert np.median(late) < 4900
+
+
+def test_before_the_first_row_nothing_is_known():
+    look = Monitor().look()
+    assert (look.n, look.e_value, look.p_value, look.rejected) == (0, 1.0, 1.0, False)
+
+
+def test_a_huge_wealth_is_still_a_number():
+    look = fed(np.full(20_000, 5.0)).look()
+    assert look.e_value == math.inf
+    assert math.isfinite(look.log_e_value)
+    assert look.p_value == 0
+
+
+def test_state_is_saved_and_resumed_to_the_bit(tmp_path, rng):
+    rows = rng.lognormal(0.25, 0.5, 1000)
+    first = fed(outcomes(rows[:400], about={"map": "gradient_flow"}))
+    first.update(rows[400:500], source="march")
+    first.save(tmp_path / "state.json")
+    second = Monitor.load(tmp_path / "state.json", delta=1.25, alpha=0.05)
+    second.update(rows[500:])
+    assert second.look() == fed(rows).look()
+    assert second.sources == ("march",)
+    assert list(tmp_path.iterdir()) == [tmp_path / "state.json"]
+
+
+@pytest.mark.parametrize("changed", [{"delta": 1.3}, {"alpha": 0.1}, {"lo": 0.5}])
+def test_a_saved_monitor_cannot_change_its_settings(tmp_path, changed):
+    Monitor().save(tmp_path / "state.json")
+    with pytest.raises(InvalidSettings, match=next(iter(changed))):
+        Monitor.load(tmp_path / "state.json", **changed)
+
+
+def _edited(**changes):
+    return lambda state: json.dumps(state | changes)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda state: json.dumps(state)[:50], "not a monitor file"),
+        (lambda state: "[1, 2]", "no likewise_monitor"),
+        (_edited(likewise_monitor=3), "newer version"),
+        (_edited(state={"n": 3, "log_wealth": [0.0]}), "damaged.*bets"),
+        (_edited(state={"m": 3, "log_wealth": [0.0] * 10}), "damaged"),
+        (_edited(state={"n": "many", "log_wealth": [0.0] * 10}), "damaged"),
+        (_edited(state={"n": 3, "excess": math.nan}), "is not a monitor file"),
+        (_edited(test={"delta": 0.5, "alpha": 0.05, "lo": 0.0}), "damaged"),
+        (_edited(test=None), "damaged"),
+        (_edited(state=" "), "damaged"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(tmp_path, damage, says):
+    path = tmp_path / "state.json"
+    Monitor().save(path)
+    path.write_text(damage(json.loads(path.read_text())))
+    with pytest.raises(InvalidFile, match=says):
+        Monitor.load(path)
+
+
+def test_a_failed_save_leaves_the_old_state(tmp_path, monkeypatch, rng):
+    path = tmp_path / "state.json"
+    fed(rng.lognormal(0, 1, 50)).save(path)
+    before = path.read_text()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InvalidFile, match="No space left"):
+        Monitor().save(path)
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (np.array([1.0, np.nan, np.inf]), "2 of 3 ratios are not finite.*row 1"),
+        (np.array([1.0, -0.5]), "1 of 2 ratios lie below lo = 0"),
+        (np.array([]), "no rows"),
+        (outcomes([1.0, 2.0], weight=np.array([1.0, 2.0])), "weights"),
+        (outcomes([1.0, 2.0], cluster=np.array([1, 1])), "clusters"),
+        (outcomes([1.0, 2.0], about={"task": "regression"}), "regression"),
+        (outcomes([1.0, 2.0], about={"map": "reach"}), "another audit: their map is 'reach'"),
+    ],
+)
+def test_bad_rows_are_refused_whole(rows, says):
+    monitor = fed(outcomes([1.0, 1.5], about={"map": "gradient_flow"}))
+    before = monitor.look()
+    with pytest.raises(InvalidSample, match=says):
+        monitor.update(rows)
+    assert monitor.look() == before
+
+
+def test_nobody_is_counted_twice():
+    monitor = Monitor()
+    monitor.update(np.ones(3), source="march")
+    with pytest.raises(InvalidSample, match="'march' were fed before"):
+        monitor.update(np.ones(3), source="march")
+    assert monitor.look().n == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"delta": 0.9},
+        {"delta": math.inf},
+        {"alpha": 0.0},
+        {"alpha": 1.0},
+        {"lo": -1.0},
+        {"lo": 1.25},
+    ],
+)
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(InvalidSettings, match=next(iter(bad))):
+        Monitor(**bad)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("population", BOUNDARY)
+def test_a_model_at_the_tolerance_is_rarely_accused_however_often_one_looks(population):
+    # Followed at every one of 9000 rows; z looks every 100. Betting comes out at .02-.03. A true
+    # rate of .05 would fail this test once in 10 000; z (.15-.28) would pass less often than that.
+    rng = np.random.default_rng(20210330)
+    runs, rows = 400, 9000
+    game = BettingTest(1.25, 0.05, 0.0)
+    looks = np.arange(100, rows + 1, 100)
+    alarms = np.zeros(2)
+    for _ in range(runs):
+        ratios = BOUNDARY[population](rng, rows)
+        wealth = play(game, WealthState(), ratios)
+        mean = np.cumsum(ratios)[looks - 1] / looks
+        spread = np.sqrt(np.cumsum(ratios**2)[looks - 1] / looks - mean**2)
+        z = mean - norm.ppf(0.95) * spread / np.sqrt(looks)
+        alarms += [wealth.rejected_at is not None, (z > 1.25).any()]
+    betting, naive = alarms
+    assert betting <= binom.ppf(0.9999, runs, 0.05)
+    assert naive > binom.ppf(0.9999, runs, 0.05)
+    assert betting / runs < 0.05
+
+
+def test_an_unfair_model_is_found_after_about_two_hundred_and_forty_rows():
+    # Lognormal, mean 1.35, sigma 0.4; the mean waiting time is 226 with a Monte-Carlo error of 10.
+    rng = np.random.default_rng(20210330)
+    game = BettingTest(1.25, 0.05, 0.0)
+    waits = []
+    for _ in range(200):
+        ratios = 1.35 * rng.lognormal(-0.08, 0.4, 4000)
+        waits.append(play(game, WealthState(), ratios).rejected_at)
+    assert None not in waits
+    assert 180 < np.mean(waits) < 290

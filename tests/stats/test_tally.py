@@ -1,0 +1,288 @@
+"""Sums over any blocks, in any order and grouping; who is in which group."""
+
+import dataclasses
+import functools
+import math
+import operator
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pydantic
+import pytest
+
+from likewise.audit_data import missing
+from likewise.errors import InvalidSample
+from likewise.methods.decide import by_group
+from likewise.outcomes import AtHorizon, Outcomes
+from likewise.stats.error_rate_ratio import ErrorRateRatioTest
+from likewise.stats.frame import Frame, TraitLevels
+from likewise.stats.groups import flip_rates, group_metrics
+from likewise.stats.loss_ratio import LossRatioTest, MeanLossRatioTest
+from likewise.stats.simultaneous import horizon_band
+from likewise.stats.tally import Tally, groups_of
+
+TIMES = (1.25, 2.5)
+
+
+def people(seed, *, n=None, weighted=False, clustered=False, regression=False, classes=2):
+    """Outcomes with everything: groups, missing traits, horizons, weights, clusters."""
+    rng = np.random.default_rng(seed)
+    n = n or int(rng.integers(40, 400))
+    before = rng.exponential(size=n) + 0.05
+    harm = rng.exponential(0.3, n) * (rng.random(n) < 0.8) + 8 * (rng.random(n) < 0.01)
+    y = rng.integers(0, classes, n)
+    first = np.where(rng.random(n) < 0.8, y, rng.integers(0, classes, n))
+    second = np.where(rng.random(n) < 0.7, first, rng.integers(0, classes, n))
+    race = rng.choice(["a", "b", "c"], n, p=[0.05, 0.25, 0.7]).astype(object)
+    race[rng.random(n) < 0.05] = None
+    cluster = np.array([f"house {k}" for k in rng.integers(0, n // 3, n)], dtype=object)
+    return Outcomes(
+        row=np.arange(n),
+        y=y,
+        loss_before=before,
+        loss_after=before * (1 + harm),
+        decision_before=first,
+        decision_after=second,
+        probability_before=np.full(n, 0.5),
+        probability_after=np.full(n, 0.5),
+        fair_distance=rng.random(n),
+        status=np.zeros(n, dtype=np.int64),
+        weight=rng.uniform(0.2, 3, n) if weighted else None,
+        cluster=cluster if clustered else None,
+        groups={"sex": rng.choice(["F", "M"], n).astype(object), "race": race},
+        horizons={t: AtHorizon(before * (1 + harm * t / 5), second) for t in TIMES},
+        about={"task": "regression" if regression else "classification", "monotone": False},
+    )
+
+
+def in_blocks(outcomes, frame, seed):
+    """Cut at random, shuffle, and add up neighbours in a random order."""
+    rng = np.random.default_rng(seed)
+    cuts = np.unique(rng.integers(1, len(outcomes), size=rng.integers(1, 9)))
+    rows = rng.permutation(len(outcomes)) if rng.random() < 0.5 else np.arange(len(outcomes))
+    tallies = [Tally.of(outcomes.take(part), frame) for part in np.split(rows, cuts)]
+    rng.shuffle(tallies)
+    while len(tallies) > 1:
+        at = int(rng.integers(len(tallies) - 1))
+        tallies[at : at + 2] = [tallies[at] + tallies[at + 1]]
+    return tallies[0]
+
+
+def agree(one, other):
+    """Compare numbers to 1e-11 (their own scale), and everything else exactly."""
+    if isinstance(one, pydantic.BaseModel):
+        agree(one.model_dump(), other.model_dump())
+    elif dataclasses.is_dataclass(one):
+        names = [field.name for field in dataclasses.fields(one)]
+        agree([getattr(one, k) for k in names], [getattr(other, k) for k in names])
+    elif hasattr(one, "model_dump"):
+        agree(one.model_dump(), other.model_dump())
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        agree(list(one.values()), list(other.values()))
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            agree(a, b)
+    elif isinstance(one, float):
+        # Bounds are roots, and p-values exponentials, of sums that agree to 1e-13.
+        assert one == pytest.approx(other, rel=1e-10, abs=1e-12, nan_ok=True)
+    else:
+        assert one == other
+
+
+@hypothesis.given(
+    seed=st.integers(0, 2**32 - 1),
+    weighted=st.booleans(),
+    clustered=st.booleans(),
+    regression=st.booleans(),
+    classes=st.sampled_from([2, 3]),
+)
+@hypothesis.settings(max_examples=25, deadline=None)
+def test_any_cut_order_and_grouping_say_the_same(seed, weighted, clustered, regression, classes):
+    outcomes = people(
+        seed, weighted=weighted, clustered=clustered, regression=regression, classes=classes
+    )
+    frame = Frame.of(outcomes)
+    whole, merged = Tally.of(outcomes, frame), in_blocks(outcomes, frame, seed)
+    tests = [LossRatioTest(), LossRatioTest(interval="paper"), ErrorRateRatioTest()]
+    if regression:
+        tests = [MeanLossRatioTest(), MeanLossRatioTest(interval="paper")]
+    for test in tests:
+        for one, other in ((whole, merged), (whole.at(2.5), merged.at(2.5))):
+            found = [test.evidence(tally).result(1.25, 0.05) for tally in (one, other)]
+            agree(*found)
+        agree(found[0], test(outcomes.at(2.5)))
+    few = {"draws": 2000, "rng": np.random.default_rng(1)}
+    agree(by_group(whole, **few), by_group(merged, **few | {"rng": np.random.default_rng(1)}))
+    bands = [horizon_band(t, draws=2000, rng=np.random.default_rng(1)) for t in (whole, merged)]
+    agree(*bands)
+    if not regression:
+        agree(group_metrics(whole), group_metrics(merged))
+        agree(flip_rates(whole), flip_rates(merged))
+    assert merged.status.counts() == outcomes.counts()
+    assert merged.fair_distance.value[0] == pytest.approx(outcomes.fair_distance.mean())
+    assert merged.spread.quantile(1) == outcomes.ratio.max()
+
+
+def test_somebody_without_a_ratio_makes_the_mean_undefined_wherever_they_are():
+    outcomes = people(1, n=90)
+    losses = np.where(outcomes.row == 7, np.nan, outcomes.loss_after)
+    outcomes = dataclasses.replace(outcomes, loss_after=losses)
+    merged = in_blocks(outcomes, Frame.of(outcomes), 5)
+    evidence = LossRatioTest().evidence(merged)
+    assert evidence.bounds is None
+    assert "1 of 90 people have no finite loss ratio" in evidence.notes[0]
+    own = str(outcomes.groups["sex"][7])
+    for line in by_group(merged, rng=np.random.default_rng(1), draws=500):
+        if line.attribute == "sex":
+            assert math.isnan(line.estimate) == (line.group == own)
+
+
+def test_clusters_spread_over_many_blocks_are_added_up_at_little_cost():
+    outcomes = people(3, n=3000, clustered=True)
+    frame = Frame.of(outcomes).bare()
+    tallies = [Tally.of(outcomes.take(rows), frame) for rows in np.split(np.arange(3000), 100)]
+    merged = functools.reduce(operator.add, tallies)
+    # Tables wait to be joined, but only so many that each is twice as long as the next.
+    assert len(merged.clusters.parts) <= math.log2(3000) + 1
+    assert merged.clusters.count == len(set(outcomes.cluster.tolist()))
+
+
+def test_clusters_of_one_are_none_and_a_single_cluster_is_no_sample():
+    outcomes = people(4, n=60)
+    alone = dataclasses.replace(outcomes, cluster=np.arange(60))
+    assert LossRatioTest()(alone) == LossRatioTest()(outcomes)
+    together = dataclasses.replace(outcomes, cluster=np.zeros(60))
+    with pytest.raises(InvalidSample, match="one cluster"):
+        LossRatioTest()(together)
+
+
+def test_sums_made_with_another_cap_are_refused():
+    tally = Tally.of(people(2), Frame.of(people(2), cap=5.0))
+    with pytest.raises(InvalidSample, match=r"capped at 5.*caps them at 10"):
+        LossRatioTest().evidence(tally)
+
+
+@pytest.mark.parametrize("interval", ["hall", "paper"])
+@pytest.mark.parametrize("spread", [0.0, 4e-18, 1e-15])
+def test_a_spread_that_rounding_explains_is_no_evidence(interval, spread):
+    rng = np.random.default_rng(1)
+    outcomes = people(5, n=200)
+    ratio = 1.5 * (1 + spread * rng.normal(size=200))
+    outcomes = dataclasses.replace(outcomes, loss_after=outcomes.loss_before * ratio)
+    verdict = LossRatioTest(interval=interval)(outcomes)
+    assert verdict.outcome == "inconclusive"
+    assert not verdict.rejected
+    assert verdict.std_error == 0
+    regression = dataclasses.replace(outcomes, about={"task": "regression"})
+    assert MeanLossRatioTest(interval=interval)(regression).outcome == "inconclusive"
+
+
+def grouped(**groups):
+    n = len(next(iter(groups.values()), []))
+    ones, codes = np.ones(n), np.zeros(n, dtype=np.int64)
+    columns = {name: np.array(values, dtype=object) for name, values in groups.items()}
+    return Outcomes(codes, codes, ones, ones, codes, codes, ones, ones, ones, codes, groups=columns)
+
+
+def counts(**groups):
+    tally = Tally.of(grouped(**groups))
+    found = groups_of(tally.groups.cells, tally.frame)
+    return {group.label: int(tally.groups.count[group.members].sum()) for group in found}
+
+
+SEX = ["F", "F", "M", "M", "M", None]
+RACE = ["b", "w", "w", "w", None, None]
+
+
+def test_everybody_is_in_one_group_of_each_trait_and_of_their_intersection():
+    assert counts(sex=SEX, race=RACE) == {
+        "sex: F": 2,
+        "sex: M": 3,
+        "sex: missing": 1,
+        "race: b": 1,
+        "race: w": 3,
+        "race: missing": 2,
+        "sex × race: F × b": 1,
+        "sex × race: F × w": 1,
+        "sex × race: M × w": 2,
+        "sex × race: missing": 2,
+    }
+
+
+def test_numbers_with_many_levels_are_cut_into_quarters():
+    ages = [str(age) for age in range(20, 60)] + [None, None]
+    assert counts(age=ages) == {
+        "age: 20 to 29": 10,
+        "age: 30 to 39": 10,
+        "age: 40 to 49": 10,
+        "age: 50 to 59": 10,
+        "age: missing": 2,
+    }
+
+
+def test_numbers_with_few_levels_stay_and_stand_in_their_order():
+    assert list(counts(age=["10", "9", "100", "9"])) == ["age: 9", "age: 10", "age: 100"]
+
+
+def test_lumpy_numbers_lose_quarters_but_nobody(rng):
+    ages = ["0"] * 300 + [str(v) for v in rng.normal(50, 10, 60).round(3)]
+    got = counts(income=ages)
+    assert sum(got.values()) == 360
+    assert got["income: 0 to 0"] == 300
+
+
+def test_of_many_names_the_rarest_are_pooled():
+    names = [f"level {k:02d}" for k in range(50) for _ in range(50 - k)]
+    got = counts(town=names)
+    assert len(got) == 20
+    assert got["town: 31 other levels"] == sum(50 - k for k in range(19, 50))
+    assert sum(got.values()) == len(names)
+
+
+def as_levels(column):
+    """Return the level of everyone in a column, None where it is missing."""
+    known = column[~missing(column)].tolist()
+    levels = TraitLevels.of({value: known.count(value) for value in known})
+    values = [None if gone else v for v, gone in zip(column.tolist(), missing(column), strict=True)]
+    names = [None if v is None else levels.names[levels.code[v]] for v in values]
+    return np.array(names, dtype=object)
+
+
+def test_missing_values_stay_missing_and_whole_numbers_look_whole():
+    assert as_levels(np.array([1.0, np.nan, 0.0])).tolist() == ["1", None, "0"]
+    assert as_levels(np.array(["a", None], dtype=object)).tolist() == ["a", None]
+    assert as_levels(np.array([True, False])).tolist() == ["True", "False"]
+
+
+def test_a_number_with_many_values_is_grouped_into_ranges_that_do_not_overlap():
+    ages = np.arange(17, 91)
+    levels = as_levels(ages)
+    assert len(set(levels.tolist())) == 4
+    for age, level in zip(ages, levels, strict=True):
+        low, _, high = level.partition(" to ")
+        assert float(low) <= age <= float(high)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1000001, 1000002],
+        [1000001.0, 1000002.0],
+        [0.12345671, 0.12345672],
+        [2**60, 2**60 + 1],
+        [1e300, 1e300 * (1 + 2**-52)],
+    ],
+)
+def test_numbers_that_differ_are_levels_that_differ(values):
+    column = np.array(values + values[:1])
+    names = as_levels(column).tolist()
+    assert names[0] == names[2] != names[1]
+
+
+def test_short_numbers_keep_their_short_names():
+    # A column in single precision holds 0.1 as 0.10000000149011612, and nobody calls it so.
+    column = np.array([0.1, 0.25, 3.0], dtype=np.float32)
+    assert as_levels(column).tolist() == ["0.1", "0.25", "3"]

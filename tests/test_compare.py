@@ -1,0 +1,99 @@
+"""Two models on the same people: a difference is claimed where there is one, and rarely else."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import likewise
+from likewise.errors import InvalidSample, InvalidSettings
+
+X = ["age", "zone"]
+
+
+def population(n, seed, effect=0.5):
+    """Return people whose label leans on age, and on a zone that goes with sex."""
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n)
+    age, zone = rng.normal(size=n), rng.normal(size=n) + 1.2 * sex
+    score = 1.5 * age - effect * (zone - 0.6)
+    y = rng.random(n) < 1 / (1 + np.exp(-score))
+    grade = np.digitize(score, [-0.7, 0.7]).astype(str)
+    table = pd.DataFrame({"age": age, "zone": zone, "paid": y.astype(int), "grade": grade})
+    return table.assign(sex=np.where(sex, "f", "m"))
+
+
+def audited(model, people, pool, **choices):
+    choices = {"label": "paid", "protected": "sex", "may_matter": ["age"], **choices}
+    return likewise.audit(model, people, pool=pool, checks="core", **choices)
+
+
+def retrained(draws, people=1000):
+    """Return how often no difference is shown between a forest and itself, trained again."""
+    same = 0
+    for seed in range(draws):
+        train, pool = population(1500, 1000 + seed), population(1200, 3000 + seed)
+        forests = [
+            RandomForestClassifier(40, min_samples_leaf=15, random_state=2 * seed + k)
+            for k in (0, 1)
+        ]
+        who = population(people, 2000 + seed)
+        both = [audited(f.fit(train[X], train["paid"]), who, pool) for f in forests]
+        (pair,) = likewise.compare(dict(zip(("first", "again"), both, strict=True))).pairs
+        same += all(one.claim(0.05) == "no difference shown" for one in pair.deviations)
+    return same
+
+
+def test_a_model_trained_again_shows_no_difference():
+    """Where .94 of draws show none, fewer than 4 of 6 have probability .004."""
+    assert retrained(6) >= 4
+
+
+@pytest.mark.slow
+def test_a_model_trained_again_rarely_shows_a_difference():
+    """Where .94 of draws show none, fewer than 33 of 40 have probability .002."""
+    assert retrained(40) >= 33
+
+
+def test_a_model_that_does_not_use_the_proxy_deviates_less():
+    people, pool, train = (population(1500, k, 1.0) for k in range(3))
+    with_zone = audited(LogisticRegression().fit(train[X], train["paid"]), people, pool)
+    without = audited(LogisticRegression().fit(train[["age"]], train["paid"]), people, pool)
+    (pair,) = likewise.compare({"with": with_zone, "without": without}).pairs
+    assert pair.less_unfair
+    one = pair.deviations[0]
+    assert one.second == pytest.approx(0, abs=1e-9)
+    assert one.interval[0] < one.value < one.interval[1] < 0
+    assert not pair.shown_within("error rate", 1e-6)
+    assert pair.shown_within("error rate", 0.5)
+    (back,) = likewise.compare({"without": without, "with": with_zone}).pairs
+    assert not back.less_unfair
+    assert back.deviations[0].value == pytest.approx(-one.value)
+
+
+def test_each_of_several_classes_is_compared_with_itself():
+    people, pool, train = (population(1200, k) for k in range(3))
+    model = LogisticRegression().fit(train[X], train["grade"])
+    one, two = (audited(model, people, pool, label="grade") for _ in range(2))
+    (pair,) = likewise.compare({"one": one, "two": two}).pairs
+    assert len(pair.deviations) == len(one.record.matched_pairs.comparisons) == 6
+    assert all(d.value == 0 or math.isnan(d.value) for d in pair.deviations)
+    assert all(d.p_adjusted == 1 for d in pair.deviations)
+
+
+def test_audits_that_are_no_pair_are_refused():
+    people, pool = population(500, 5), population(800, 6)
+    model = LogisticRegression().fit(people[X], people["paid"])
+    one = audited(model, people, pool)
+    with pytest.raises(InvalidSettings, match="at least two"):
+        likewise.compare({"one": one})
+    with pytest.raises(InvalidSettings, match="is no audit"):
+        likewise.compare({"one": one, "two": 3})
+    with pytest.raises(InvalidSample, match="the same people"):
+        likewise.compare({"one": one, "two": audited(model, people[:400], pool)})
+    other = audited(model, people, pool, may_matter=["zone"])
+    with pytest.raises(InvalidSample, match="their may_matter differs"):
+        likewise.compare({"one": one, "two": other})

@@ -1,0 +1,168 @@
+"""Looking for a fairer model: nothing is changed without need, and what is found holds."""
+
+import dataclasses
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import likewise
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings
+from likewise.training.search import Tried, choice, improve
+
+ASKED = {"label": "paid", "protected": "sex", "may_matter": ["age"]}
+X = ["age", "zone"]
+
+
+def population(n, seed, effect):
+    """Return people whose label leans on age, and on a zone that goes with sex."""
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n)
+    age, zone = rng.normal(size=n), rng.normal(size=n) + 1.2 * sex
+    y = rng.random(n) < 1 / (1 + np.exp(-(1.5 * age - effect * (zone - 0.6))))
+    names = {"sex": np.where(sex, "f", "m"), "paid": np.where(y, "yes", "no")}
+    return pd.DataFrame({"age": age, "zone": zone, **names})
+
+
+def fitted(kind, seed=1, effect=0.5, n=1500):
+    train = population(n, seed, effect)
+    return kind.fit(train[X], train["paid"])
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("improved")
+    people = population(5000, 2, 0.5)
+    model = fitted(LogisticRegression())
+    result = improve(model, people, margin=0.04, folder=folder, favourable="yes", **ASKED)
+    return result, model, people, folder
+
+
+def test_a_fairer_model_is_found_judged_and_written(found):
+    result, _, people, folder = found
+    assert result.found.verdict == "evidence"
+    assert result.better
+    assert result.before.verdict == "evidence"
+    assert result.after.verdict == "within_tolerance"
+    assert result.comparison.pairs[0].less_unfair
+    written = joblib.load(folder / "model.joblib")
+    np.testing.assert_array_equal(
+        written.predict_proba(people[X]), result.model.predict_proba(people[X])
+    )
+    assert {p.name for p in folder.iterdir()} >= {"given.json", "chosen.html", "improve.txt"}
+    text = str(result)
+    assert text.startswith("A fairer model was found: average over comparable people, weight ")
+    assert "A loss below 4 points of accuracy is shown (95 %)." in text
+    assert max(len(line) for line in text.splitlines()[4:]) <= 80
+
+
+def test_the_given_model_is_the_baseline_and_the_judging_people_are_others(found):
+    result, *_ = found
+    given, *others = result.tried
+    assert given.weight == 0
+    assert [one.weight for one in others] == [0.2, 0.35, 0.5, 0.75, 1.0]
+    # With weight 1 people equal in what may matter get one number.
+    assert others[-1].deviation == pytest.approx(0.0, abs=1e-9)
+    assert result.before.record.data.n + 1000 == pytest.approx(result.found.record.data.n, abs=2)
+    assert result.found.record.data.n == pytest.approx(3000, abs=2)
+    assert len(result.model.reference_) == pytest.approx(2000, abs=2)
+
+
+def test_a_loss_of_accuracy_that_is_not_shown_to_be_small_changes_nothing(found):
+    result, *_ = found
+    strict = dataclasses.replace(result, margin=1e-4)
+    assert strict.fairer
+    assert not strict.better
+    assert "is not shown to lose less accuracy than the margin. Nothing was changed." in str(strict)
+    assert "A loss below 0.01 points of accuracy is not shown (95 %)." in str(strict)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        LogisticRegression(),
+        RandomForestClassifier(25, min_samples_leaf=10, random_state=0),
+    ],
+    ids=["logistic", "forest"],
+)
+def test_where_nothing_is_wrong_nothing_is_changed(kind):
+    # All 12 draws of each: the bar that benchmarks/remedies.py holds on more people.
+    for seed in range(12):
+        model = fitted(kind, 100 + seed, effect=0.0, n=600)
+        result = improve(model, population(800, seed, 0.0), seed=seed, **ASKED)
+        assert not result.better
+        assert result.model is model
+
+
+def test_a_reference_sample_of_ones_own_and_clusters_stay_whole():
+    model = fitted(LogisticRegression(), effect=1.0)
+    people = population(1600, 3, 0.8)
+    people["home"] = np.repeat(np.arange(800), 2)
+    result = improve(
+        model, people, pool=population(1000, 4, 0.8), clusters="home", margin=0.3, **ASKED
+    )
+    assert result.found.record.data.n == 1600
+    assert result.chosen is not None
+    assert result.before.record.data.n % 2 == 0
+
+
+def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_fairest():
+    given = Tried(0.0, 0.5, "evidence", 0.20)
+    weak = Tried(0.2, 0.3, "evidence", 0.20)
+    good = Tried(0.5, 0.15, "within_tolerance", 0.21)
+    fair = Tried(1.0, 0.0, "within_tolerance", 0.215)
+    costly = Tried(1.0, 0.0, "within_tolerance", 0.3)
+    assert choice([given, weak, good, fair], 1.25, 0.02) == good
+    assert choice([given, weak], 1.25, 0.02) == weak
+    assert choice([given, weak, costly], 1.25, 0.02) == weak
+    assert choice([given, costly], 1.25, 0.02) is None
+    worse = Tried(0.5, 0.6, "evidence", 0.1)
+    assert choice([given, worse], 1.25, 0.02) is None
+
+
+def test_within_tolerance_is_never_replaced_by_inconclusive(found):
+    result, *_ = found
+    record = result.before.record
+    good = dataclasses.replace(
+        result.before, record=record.model_copy(update={"verdict": "within_tolerance"})
+    )
+    unsure = dataclasses.replace(
+        result.after, record=record.model_copy(update={"verdict": "inconclusive"})
+    )
+    assert not dataclasses.replace(result, before=good, after=unsure).better
+
+
+def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
+    people, model = population(400, 5, 0.5), fitted(LogisticRegression())
+    cases = [
+        (model, people, {"margin": 2.0}, InvalidSettings, "between 0 and 1, not 2"),
+        (model, people, {"may_matter": ["agee"]}, InvalidData, "'agee'"),
+        (model, people, {"label": "pay"}, InvalidData, "'pay'"),
+        (model, people, {"clusters": "home"}, InvalidData, "no column 'home'"),
+        (model, people[:100], {}, InvalidData, "100 people are too few to choose"),
+        ("none.onnx", people, {}, likewise.LikewiseError, "none.onnx"),
+    ]
+    for given, table, changes, error, words in cases:
+        with pytest.raises(error, match=words) as caught:
+            improve(given, table, **{**ASKED, **changes})
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::likewise.errors.ConversionWarning")
+def test_a_model_without_probabilities_cannot_be_averaged():
+    model = fitted(LinearSVC(), effect=1.0)
+    with pytest.raises(InvalidModel, match="gives no probabilities of classes"):
+        improve(model, population(1200, 6, 0.5), **ASKED)
+
+
+def test_a_function_that_knows_no_names_is_averaged():
+    def ask(x):
+        return 1 / (1 + np.exp(x[:, 1] - 0.6 - 1.5 * x[:, 0]))
+
+    people = population(1500, 6, 1.0).assign(paid=lambda t: (t["paid"] == "yes").astype(int))
+    result = improve(ask, people, margin=0.2, **ASKED)
+    assert [one.weight for one in result.tried] == [0.0, 0.2, 0.35, 0.5, 0.75, 1.0]
