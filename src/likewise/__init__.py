@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from likewise._scorer import scorer as scorer
     from likewise.audit_data import AuditData as AuditData
     from likewise.data.encoder import Encoder as Encoder
-    from likewise.data.table import read as read
+    from likewise.data.source import read as read
     from likewise.errors import LikewiseError as LikewiseError
     from likewise.errors import LikewiseWarning as LikewiseWarning
     from likewise.methods.flip import Flip as Flip
@@ -59,7 +59,7 @@ _HOMES = {
     "plan": "_plan",
     "Monitor": "stats.monitor",
     "scorer": "_scorer",
-    "read": "data.table",
+    "read": "data.source",
     "Settings": "settings",
     "AuditResult": "result",
     "metric": "methods.metric",

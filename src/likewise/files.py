@@ -9,9 +9,12 @@ import shutil
 import stat
 import tempfile
 import uuid
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+from typing_extensions import override
 
 from likewise.errors import InvalidFile
 
@@ -128,20 +131,30 @@ def keep_elsewhere(content: bytes, name: str) -> str:
 LOCK = ".lock"
 
 
-class TemporaryFolder(tempfile.TemporaryDirectory[str]):
-    """A temporary folder that goes with its process; what a killed one left goes at the next start.
+class TemporaryFolder(contextlib.AbstractContextManager[str]):
+    """A temporary folder that goes with this object, or else its process.
 
-    A lock in the folder tells whether its process lives, in whichever container that may be.
+    What a killed one left goes at the next start: a lock in the folder tells whether its process
+    lives, in whichever container that may be.
     """
 
     def __init__(self) -> None:
         _remove_stale()
-        super().__init__(prefix="likewise-")
+        self.name = tempfile.mkdtemp(prefix="likewise-")
+        self.remove = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
         # Locked before it has its name: nobody sees one whose process seems to be gone.
         first = os.path.join(self.name, f"{LOCK}.new")
         self._lock = open(first, "wb")  # noqa: SIM115 - it stays open as long as the folder
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         os.rename(first, os.path.join(self.name, LOCK))
+
+    @override
+    def __enter__(self) -> str:
+        return self.name
+
+    @override
+    def __exit__(self, *error: object) -> None:
+        self.remove()
 
 
 def _remove_stale() -> None:

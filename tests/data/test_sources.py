@@ -1,6 +1,7 @@
 """The same people however they are stored; parts read by anyone; changes noticed."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -150,13 +151,13 @@ def test_people_in_memory_are_mapped_elsewhere_not_sent(forms, tmp_path):
         assert one.table.equals(two.table)
 
 
-def test_temporary_files_of_csv_go_with_the_last_source(forms):
+def test_temporary_files_of_csv_go_with_the_last_source(forms, tmp_path):
     source = as_source(forms["csv"], **ROLES)
-    path = source.plan.source.parts[0].path
-    known = source.knowing(source.survey())
+    path = Path(source.table.parts[0].file.path)
+    known = source.knowing(source.survey()).shared(tmp_path / "shared")
     del source
     assert path.exists()
-    assert len(everyone(known, 4096)) == 3
+    assert len(everyone(pickle.loads(pickle.dumps(known)), 4096)) == 3
     del known
     assert not path.exists()
 

@@ -30,7 +30,7 @@ def reads_columns(model: Any, settings: Any) -> bool:
 
 def read_people(paths: list[Path], settings: Any, encoder: Any, *, raw: bool) -> Any:
     """Read people as the settings say."""
-    from likewise.data.table import read
+    from likewise.data.source import read
 
     return read(
         [str(path) for path in paths],

@@ -50,7 +50,7 @@ class Roles:
     ignore: Names = ()
     inputs: Names | None = None
     id: str | None = None
-    bins: Bins = dataclasses.field(default_factory=dict)
+    bins: Bins | None = None
 
     def __post_init__(self) -> None:
         for field in ("protected", "ignore", "inputs"):
@@ -59,7 +59,7 @@ class Roles:
                 object.__setattr__(
                     self, field, (names,) if isinstance(names, str) else tuple(names)
                 )
-        object.__setattr__(self, "bins", {k: _limits(k, v) for k, v in self.bins.items()})
+        object.__setattr__(self, "bins", {k: _limits(k, v) for k, v in (self.bins or {}).items()})
         taken: dict[str, str] = {}
         for role, name in self._given():
             if name in taken:
@@ -88,7 +88,7 @@ class Roles:
                 require(part, columns, role)
         for name in self.inputs or ():
             require(name, columns, "input")
-        for name in self.bins:
+        for name in self.bins or ():
             require(name, self.protected_columns(columns), "a protected attribute to cut (--bins)")
 
     def protected_columns(self, columns: Collection[str]) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Roles:
 
     def _attribute(self, name: str, column: Any) -> Shaped[np.ndarray, " n"]:
         found = printable_levels(values(name, column, "protected"))
-        return _cut(name, found, self.bins[name]) if name in self.bins else found
+        return _cut(name, found, self.bins[name]) if self.bins and name in self.bins else found
 
     def candidates(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return the columns that may be inputs, in the model's order if that is known."""

@@ -353,7 +353,7 @@ class Encoder:
         csv
             How CSV files are written, as in `likewise.read`.
         """
-        roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins or {})
+        roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins)
         opened = open_rows(source, csv=csv)
         roles.check(opened.schema.names)
         columns = list(roles.candidates(opened.schema.names))

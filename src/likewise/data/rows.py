@@ -2,18 +2,16 @@
 
 A value of a CSV file counts as missing where pandas says so too (an empty field, ``NA``, ``nan``,
 ``null``, …). Blanks around a number are ignored; blanks around text are kept, since a model may
-have been trained on them.
+have been trained on them. CSV files are kept as Parquet in a temporary folder, where any row can be
+read without those before it.
 """
 
-import abc
 import contextlib
 import dataclasses
 import fnmatch
-import functools
 import glob
-import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -23,11 +21,10 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 from pyarrow import csv
-from typing_extensions import override
 
 from likewise.data.columns import TEXT, check_columns, frame_table, kind, plain_type
 from likewise.errors import InvalidData, InvalidFile, in_short, nearest
-from likewise.files import replacing
+from likewise.files import TemporaryFolder, replacing
 from likewise.settings import make_settings
 from likewise.settings.sections import Csv
 
@@ -53,24 +50,31 @@ WIDER: dict[Any, tuple[Any, ...]] = {
     pa.int64(): (pa.int64(), pa.float64()),
     pa.float64(): (pa.float64(),),
     pa.bool_(): (pa.bool_(),),
-    TEXT: (),
 }
 
 
 @dataclasses.dataclass(frozen=True)
-class Address:
-    """A file behind an address such as ``s3://bucket/people.parquet``, read through pyarrow.
+class File:
+    """A file on this machine, or behind an address such as ``s3://bucket/people.parquet``.
 
     Parameters
     ----------
-    root
-        The address as it was given, with options and credentials, which are never shown.
+    system
+        Its file system, with options and credentials, which are never shown.
     path
         The file, as its file system names it.
+    scheme
+        That of the address.
     """
 
-    root: str = dataclasses.field(repr=False)
+    system: Any = dataclasses.field(repr=False)
     path: str
+    scheme: str = ""
+
+    @classmethod
+    def local(cls, path: Path) -> "File":
+        """Return a file on this machine."""
+        return cls(pyarrow.fs.LocalFileSystem(), str(path))
 
     @property
     def name(self) -> str:
@@ -78,104 +82,72 @@ class Address:
         return self.path.rpartition("/")[2]
 
     def __str__(self) -> str:
-        return f"{urlsplit(self.root).scheme}://{self.path}"
-
-    def size(self) -> int:
-        """Return the number of bytes."""
-        return _file_system(self.root)[0].get_file_info(self.path).size
-
-    def open(self) -> Any:
-        """Open the file for reading anywhere in it."""
-        return _file_system(self.root)[0].open_input_file(self.path)
-
-    def stream(self) -> Any:
-        """Open the file for reading from its beginning, unpacked if its name says it is packed."""
-        return _file_system(self.root)[0].open_input_stream(self.path)
+        return f"{self.scheme}://{self.path}" if self.scheme else self.path
 
 
-Place = Path | Address
-"""A file on this machine, or one behind an address."""
-
-
-@functools.lru_cache(maxsize=16)
-def _file_system(root: str) -> tuple[Any, str]:
-    return pyarrow.fs.FileSystem.from_uri(root)
-
-
-def is_parquet(path: Place) -> bool:
+def is_parquet(file: File) -> bool:
     """Tell whether a file is Parquet, by its name."""
-    return path.name.lower().endswith(PARQUET)
+    return file.name.lower().endswith(PARQUET)
 
 
-def is_csv(path: Place) -> bool:
-    """Tell whether a file holds comma-separated (or tab-separated) values, by its name."""
-    return path.name.lower().endswith(CSV)
+def _is_table(file: File) -> bool:
+    return file.name.lower().endswith(PARQUET + CSV)
 
 
-def expand(source: Sequence[str | Path]) -> list[Place]:
+def size_of(file: File) -> int:
+    """Return the number of bytes of a file."""
+    return int(file.system.get_file_info(file.path).size or 0)
+
+
+def expand(source: Sequence[str | Path]) -> list[File]:
     """Return the files meant by names, patterns (``part-*.parquet``), folders and addresses.
 
     Files of a pattern or folder are read in the order of their names.
     """
-    paths: list[Place] = []
+    files: list[File] = []
     for entry in source:
         if isinstance(entry, str) and "://" in entry:
-            paths += _behind(entry)
+            files += _behind(entry)
             continue
         try:
-            paths += _meant_by(Path(entry))
+            files += _meant_by(Path(entry))
         except OSError as error:
             raise InvalidFile(f"{str(entry)!r} cannot be read: {error.strerror}.") from None
-    if not paths:
+    if not files:
         raise InvalidData("No file is named. Name at least one.")
-    seen: set[Place] = set()
-    for path in paths:
-        if not (is_parquet(path) or is_csv(path)):
+    seen: set[str] = set()
+    for file in files:
+        if not _is_table(file):
             raise InvalidFile(
-                f"{str(path)!r} is neither Parquet (.parquet) nor CSV (.csv, .tsv) by its name."
+                f"{str(file)!r} is neither Parquet (.parquet) nor CSV (.csv, .tsv) by its name."
             )
-        real = path if isinstance(path, Address) else path.resolve()
+        real = str(file) if file.scheme else str(Path(file.path).resolve())
         if real in seen:
             raise InvalidFile(
-                f"The file {str(path)!r} is named twice, so people would count twice."
+                f"The file {str(file)!r} is named twice, so people would count twice."
             )
         seen.add(real)
-    return paths
+    return files
 
 
-def size_of(place: Place) -> int:
-    """Return the number of bytes of a file."""
-    return place.size() if isinstance(place, Address) else place.stat().st_size
-
-
-def check_filled(place: Place) -> None:
-    """Refuse a file of no bytes."""
-    if size_of(place) == 0:
-        raise InvalidFile(f"The file {str(place)!r} is empty.")
-
-
-def _behind(root: str) -> list[Place]:
+def _behind(address: str) -> list[File]:
     """Return the files that an address means: itself, those of a folder, or those of a pattern."""
-    split = urlsplit(root)
+    split = urlsplit(address)
     shown = f"{split.scheme}://{split.netloc.rpartition('@')[2]}{split.path}"
     stem = split.path.partition("*")[0].rpartition("/")[0]
-    listed = split._replace(path=stem).geturl() if "*" in split.path else root
+    listed = split._replace(path=stem).geturl() if "*" in split.path else address
     try:
-        system, path = _file_system(listed)
+        system, path = pyarrow.fs.FileSystem.from_uri(listed)
         info = system.get_file_info(path)
         if info.type == pyarrow.fs.FileType.File:
-            return [Address(root, path)]
+            return [File(system, path, split.scheme)]
         folder = pyarrow.fs.FileSelector(path, recursive="*" in split.path)
         found = [] if info.type == pyarrow.fs.FileType.NotFound else system.get_file_info(folder)
     except (pa.ArrowException, OSError) as error:
         raise InvalidFile(f"{shown!r} cannot be reached ({in_short(error)}).") from None
     wanted = path + split.path[len(stem) :] if "*" in split.path else path.rstrip("/") + "/*"
-    files: list[Place] = [
-        Address(listed, item.path)
-        for item in sorted(found, key=lambda item: item.path)
-        if item.is_file and _matches(item.path, wanted)
-    ]
-    files = [file for file in files if is_parquet(file) or is_csv(file)]
+    paths = sorted(item.path for item in found if item.is_file and _matches(item.path, wanted))
+    files = [file for file in (File(system, p, split.scheme) for p in paths) if _is_table(file)]
     if not files:
         raise InvalidFile(f"There is no Parquet or CSV file at {shown!r}.")
     return files
@@ -187,15 +159,15 @@ def _matches(path: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
-def _meant_by(path: Path) -> list[Path]:
+def _meant_by(path: Path) -> list[File]:
     if path.is_dir():
-        found = sorted(p for p in path.iterdir() if is_parquet(p) or is_csv(p))
+        found = [file for file in map(File.local, sorted(path.iterdir())) if _is_table(file)]
         if not found:
             raise InvalidFile(f"There is no Parquet or CSV file in the folder {str(path)!r}.")
     elif path.exists():
-        found = [path]
+        found = [File.local(path)]
     else:
-        found = sorted(map(Path, glob.glob(str(path), recursive=True)))
+        found = [File.local(Path(name)) for name in sorted(glob.glob(str(path), recursive=True))]
         if not found:
             near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
             raise InvalidFile(f"There is no file {str(path)!r}.{nearest(path.name, near)}")
@@ -203,171 +175,132 @@ def _meant_by(path: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def reading(path: Place, options: Csv | None = None) -> Iterator[None]:
+def _reading(file: File, options: Csv | None = None) -> Iterator[None]:
     """Turn what Arrow says about a damaged file into one sentence."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        if isinstance(error, UnicodeError) or "UTF8" in str(error):
-            if options is None:
-                raise InvalidFile(f"{str(path)!r} holds text that is not UTF-8.") from None
+        no_text = isinstance(error, UnicodeError) or "UTF8" in str(error)
+        if options is None:
+            why = "holds text that is not UTF-8"
+            why = why if no_text else f"cannot be read as Parquet ({in_short(error)})"
+            raise InvalidFile(f"{str(file)!r} {why}.") from None
+        encoding = options.encoding or "UTF-8"
+        if no_text:
             raise InvalidFile(
-                f"{str(path)!r} is not {options.encoding or 'UTF-8'} text. Name its encoding: "
+                f"{str(file)!r} is not {encoding} text. Name its encoding: "
                 "--set columns.csv.encoding=latin-1 (or cp1252, utf-16)."
             ) from None
-        if options is None:
-            raise InvalidFile(
-                f"{str(path)!r} cannot be read as Parquet ({in_short(error)})."
-            ) from None
-        mark = _separator(path, options)
         raise InvalidFile(
-            f"{str(path)!r} cannot be read as CSV ({in_short(error)}). Values are separated by "
-            f"{mark!r} and encoded as {options.encoding or 'UTF-8'}, unless columns.csv.separator "
-            "and columns.csv.encoding say otherwise (--set)."
+            f"{str(file)!r} cannot be read as CSV ({in_short(error)}). Values are separated by "
+            f"{_separator(file, options)!r} and encoded as {encoding}, unless "
+            "columns.csv.separator and columns.csv.encoding say otherwise (--set)."
         ) from None
 
 
 @dataclasses.dataclass(frozen=True)
-class RowsPart(abc.ABC):
-    """Rows in one place.
-
-    Parameters
-    ----------
-    name
-        Where they are, in words.
-    schema
-        Columns and their types.
-    n_rows
-        How many there are.
-    """
-
-    name: str
-    schema: pa.Schema
-    n_rows: int
-
-    @abc.abstractmethod
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        """Yield ``columns`` of all rows, in pieces of no particular size."""
-
-    def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:
-        """Yield ``columns`` of the rows from ``begin`` until before ``end``."""
-        first = 0
-        for batch in self.batches(columns):
-            last = first + len(batch)
-            if last > begin and first < end:
-                yield batch.slice(max(begin - first, 0), min(end, last) - max(begin, first))
-            first = last
-
-
-@dataclasses.dataclass(frozen=True)
-class CsvPart(RowsPart):
-    """A file of comma-separated values, which can only be read from its beginning."""
-
-    path: Place
-    options: Csv
-
-    @override
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        types = {name: self.schema.field(name).type for name in columns}
-        with reading(self.path, self.options), _csv(self.path, self.options, types) as reader:
-            yield from reader
-
-
-@dataclasses.dataclass(frozen=True)
-class ParquetPart(RowsPart):
+class ParquetPart:
     """A Parquet file, read row group by row group without reading ahead: memory stays small.
 
     Parameters
     ----------
-    path
-        The file, or its address.
+    name
+        Where the rows come from, in words: the CSV file that it was made from, say.
+    schema
+        Columns and their types.
     groups
         Rows of each of its row groups.
+    folder
+        The temporary folder it is in, which goes with the last part that holds it.
     """
 
-    path: Place
+    name: str
+    schema: pa.Schema
+    file: File
     groups: tuple[int, ...]
+    folder: TemporaryFolder | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @classmethod
-    def open(cls, path: Place) -> "ParquetPart":
+    def open(cls, file: File, name: str = "", folder: Any = None) -> "ParquetPart":
         """Look at a file's schema and the sizes of its row groups."""
-        with reading(path):
-            check_filled(path)
-            with _parquet(path) as file:
-                groups = _group_sizes(file)
-                return cls(str(path), file.schema_arrow, file.metadata.num_rows, path, groups)
+        with _reading(file):
+            _check_filled(file)
+            with _parquet(file) as opened:
+                groups = _group_sizes(opened)
+                return cls(name or str(file), opened.schema_arrow, file, groups, folder)
 
-    @override
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        yield from self.read(0, self.n_rows, columns)
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return sum(self.groups)
 
-    @override
     def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:
-        ends = list(itertools.accumulate(self.groups))
-        with reading(self.path):
-            for group, (count, stop) in enumerate(zip(self.groups, ends, strict=True)):
-                start = stop - count
-                if stop > begin and start < end:
-                    cursor = _Cursor.at(self, group, columns, max(begin - start, 0))
-                    yield from cursor.read(max(begin - start, 0), min(end - start, count))
-                    if cursor.position == count:
-                        _Cursor.close()
+        """Yield ``columns`` of the rows from ``begin`` until before ``end``, in batches."""
+        start = 0
+        with _reading(self.file):
+            for group, count in enumerate(self.groups):
+                first, last = max(begin - start, 0), min(end - start, count)
+                if first < last:
+                    yield from _Cursor.read(self, group, columns, first, last)
+                start += count
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "folder": None}
 
 
 class _Cursor:
-    """A row group that is being read, kept open where the last reading stopped.
+    """A row group that a thread is reading, kept open where its last reading stopped.
 
     Row groups are often much larger than a task. A worker whose next task goes on in the same
     group continues there, so that it decodes each group once.
     """
 
-    _own: ClassVar[threading.local] = threading.local()
+    own: ClassVar[threading.local] = threading.local()
 
     def __init__(self, part: ParquetPart, group: int, columns: list[str]) -> None:
-        self.key = (part.path, group, tuple(columns), part.groups)
+        self.key = (part.file.path, part.groups, group, columns)
         self.position = 0
-        self._left: Any = None
-        self._file = _parquet(part.path)
-        if _group_sizes(self._file) != part.groups:
+        self.rest: Any = None
+        self.file = _parquet(part.file)
+        if _group_sizes(self.file) != part.groups:
             raise InvalidData(
                 f"{part.name!r} changed while it was audited: its rows are cut otherwise. Restore "
                 "the file and continue with --resume, or begin again."
             )
-        self._batches = self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
+        self.batches = self.file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
 
     @classmethod
-    def at(cls, part: ParquetPart, group: int, columns: list[str], begin: int) -> "_Cursor":
-        """Return this thread's cursor if it can go on from ``begin``, or a new one."""
-        cursor: _Cursor | None = getattr(cls._own, "cursor", None)
-        key = (part.path, group, tuple(columns), part.groups)
+    def read(
+        cls, part: ParquetPart, group: int, columns: list[str], begin: int, end: int
+    ) -> Iterator[Any]:
+        """Yield rows of a group, by this thread's cursor if it can go on from there."""
+        cursor: _Cursor | None = getattr(cls.own, "cursor", None)
+        key = (part.file.path, part.groups, group, columns)
         if cursor is None or cursor.key != key or cursor.position > begin:
             cls.close()
-            cursor = cls._own.cursor = cls(part, group, columns)
-        return cursor
+            cursor = cls.own.cursor = cls(part, group, columns)
+        while cursor.position < end:
+            batch = cursor.rest or cursor._next()
+            skip = min(max(begin - cursor.position, 0), len(batch))
+            piece = batch.slice(skip, min(end - cursor.position, len(batch)) - skip)
+            used = skip + len(piece)
+            cursor.position += used
+            cursor.rest = batch.slice(used)
+            if len(piece):
+                yield piece
+        if cursor.position == part.groups[group]:
+            cls.close()
 
     @classmethod
     def close(cls) -> None:
         """Let go of the row group that this thread was reading."""
-        cursor: _Cursor | None = cls._own.__dict__.pop("cursor", None)
+        cursor: _Cursor | None = cls.own.__dict__.pop("cursor", None)
         if cursor is not None:
-            cursor._file.close()
-
-    def read(self, begin: int, end: int) -> Iterator[Any]:
-        """Yield the rows from ``begin`` until before ``end``; nobody asks for earlier ones."""
-        while self.position < end:
-            if self._left is None:
-                self._left = self._next()
-            batch, first = self._left, self.position
-            skip, stop = max(begin - first, 0), min(len(batch), end - first)
-            self.position = first + max(stop, min(skip, len(batch)))
-            rest = batch.slice(self.position - first)
-            self._left = rest if len(rest) else None
-            if stop > skip:
-                yield batch.slice(skip, stop - skip)
+            cursor.file.close()
 
     def _next(self) -> Any:
         try:
-            batch = next(self._batches, None)
+            batch = next(self.batches, None)
             if batch is None:
                 raise pa.ArrowInvalid("it holds fewer rows than it says")
             batch.validate(full=True)  # finds text that is no UTF-8, for one
@@ -377,11 +310,13 @@ class _Cursor:
         return batch
 
 
-def _parquet(path: Place) -> pq.ParquetFile:
-    opened = path.open() if isinstance(path, Address) else path
+def _parquet(file: File) -> pq.ParquetFile:
     # A buffer, or else Arrow holds the compressed columns of a whole row group.
     return pq.ParquetFile(
-        opened, pre_buffer=False, buffer_size=BUFFER_BYTES, page_checksum_verification=True
+        file.system.open_input_file(file.path),
+        pre_buffer=False,
+        buffer_size=BUFFER_BYTES,
+        page_checksum_verification=True,
     )
 
 
@@ -391,17 +326,24 @@ def _group_sizes(file: pq.ParquetFile) -> tuple[int, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class TablePart(RowsPart):
+class TablePart:
     """A table in memory."""
 
+    name: str
     table: pa.Table = dataclasses.field(repr=False)
 
-    @override
-    def batches(self, columns: list[str]) -> Iterator[Any]:
-        yield from self.table.select(columns).to_batches()
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and their types."""
+        return self.table.schema
 
-    @override
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.table)
+
     def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:
+        """Yield ``columns`` of the rows from ``begin`` until before ``end``, in batches."""
         yield from self.table.slice(begin, end - begin).select(columns).to_batches()
 
 
@@ -414,7 +356,7 @@ class Rows:
     name
         Where they come from, in words.
     parts
-        Files in the order in which they are read.
+        Files in the order in which they are read, or a table.
     schema
         Columns in the order of the first file, with types that suit all files.
     notes
@@ -422,7 +364,7 @@ class Rows:
     """
 
     name: str
-    parts: tuple[RowsPart, ...]
+    parts: tuple[ParquetPart | TablePart, ...]
     schema: pa.Schema
     notes: tuple[str, ...] = ()
 
@@ -431,52 +373,43 @@ class Rows:
         """The number of rows in all files."""
         return sum(part.n_rows for part in self.parts)
 
-    def batches(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Yield ``columns`` of all rows, in order, in pieces of no particular size."""
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        for part in self.parts:
-            for batch in part.batches(columns):
-                yield _cast(batch, schema, part.name)
-
     def read(self, begin: int, end: int, columns: list[str]) -> pa.Table:
         """Return ``columns`` of rows ``begin`` to before ``end``, counted over all files."""
         schema = pa.schema([self.schema.field(name) for name in columns])
         found = [schema.empty_table()]
-        first = 0
+        start = 0
         for part in self.parts:
-            last = first + part.n_rows
-            if last > begin and first < end:
-                asked = max(begin - first, 0), min(end, last) - first
-                found += [_cast(b, schema, part.name) for b in part.read(*asked, columns)]
-            first = last
+            first, last = max(begin - start, 0), min(end - start, part.n_rows)
+            if first < last:
+                found += [_cast(b, schema, part.name) for b in part.read(first, last, columns)]
+            start += part.n_rows
         return pa.concat_tables(found)
 
-    def on_disk(self, folder: Path) -> "Rows":
-        """Return the same rows so that any range can be read, and sent elsewhere, cheaply.
-
-        What is in memory or in CSV files is written to ``folder`` as Parquet; the rest stays.
-        """
-        parts = tuple(
-            part
-            if isinstance(part, ParquetPart)
-            else self._as_parquet(part, folder / f"rows-{number:05d}.parquet")
-            for number, part in enumerate(self.parts)
-        )
-        return dataclasses.replace(self, parts=parts)
-
-    def _as_parquet(self, part: RowsPart, path: Path) -> RowsPart:
-        with (
-            replacing(path) as file,
-            pq.ParquetWriter(file, self.schema, write_page_checksum=True) as writer,
-        ):
-            for batch in part.batches(self.schema.names):
-                writer.write_table(_cast(batch, self.schema, part.name), row_group_size=BATCH_ROWS)
-        return dataclasses.replace(ParquetPart.open(path), name=part.name)
+    def batches(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Yield ``columns`` of all rows, in order, in pieces."""
+        for begin in range(0, self.n_rows, BATCH_ROWS):
+            yield self.read(begin, begin + BATCH_ROWS, columns)
 
     def table(self, columns: list[str]) -> pa.Table:
         """Return ``columns`` of all rows at once."""
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        return pa.concat_tables([schema.empty_table(), *self.batches(columns)])
+        return self.read(0, self.n_rows, columns)
+
+    def on_disk(self, folder: Path) -> "Rows":
+        """Return the same rows so that sending them elsewhere costs nothing: a table as a file."""
+        if not any(isinstance(part, TablePart) for part in self.parts):
+            return self
+        path = folder / "rows.parquet"
+        _write(path, self.schema, self.batches(self.schema.names))
+        return dataclasses.replace(self, parts=(ParquetPart.open(File.local(path), self.name),))
+
+
+def _write(path: Path, schema: pa.Schema, pieces: Iterable[pa.Table]) -> None:
+    with (
+        replacing(path) as file,
+        pq.ParquetWriter(file, schema, write_page_checksum=True) as writer,
+    ):
+        for piece in pieces:
+            writer.write_table(piece, row_group_size=BATCH_ROWS)
 
 
 def open_rows(
@@ -502,31 +435,28 @@ def open_rows(
     if not is_paths:
         table, name = frame_table(source)
         check_columns(table.column_names, name)
-        part = TablePart(name, table.schema, len(table), table)
-        return Rows(name, (part,), _plain(table.schema))
-    options = csv if isinstance(csv, Csv) else _csv_options(csv or {})
-    paths = expand(source)
-    stored = {path: ParquetPart.open(path) for path in paths if is_parquet(path)}
-    names = {
-        path: stored[path].schema.names if path in stored else _header(path, options)
-        for path in paths
-    }
-    unnamed = [path for path in paths if path not in stored and "" in names[path]]
-    for path in paths:
-        names[path] = [name for name in names[path] if name or path in stored]
-        check_columns(names[path], repr(str(path)))
-        _check_same(names[paths[0]], names[path], str(paths[0]), str(path))
-    types = CsvTypes(options, text)
-    counts = {path: types.add(path, names[path]) for path in paths if path not in stored}
-    parts = tuple(
-        stored[path]
-        if path in stored
-        else CsvPart(str(path), types.schema(names[path]), counts[path], path, options)
-        for path in paths
-    )
-    name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files, {paths[0]} to {paths[-1]}"
-    notes = tuple(f"A column of {path.name} has no name and is not read." for path in unnamed)
-    return Rows(name, parts, _joint_schema(parts), (*types.notes, *notes))
+        return Rows(name, (TablePart(name, table),), _plain(table.schema))
+    files = expand(source)
+    if not isinstance(csv, Csv):
+        csv = make_settings({"columns": {"csv": dict(csv or {})}}).columns.csv
+    types = CsvTypes(csv, text)
+    stored = [ParquetPart.open(file) if is_parquet(file) else None for file in files]
+    names = [
+        types.header(file) if part is None else part.schema.names
+        for file, part in zip(files, stored, strict=True)
+    ]
+    for file, own in zip(files, names, strict=True):
+        check_columns(own, repr(str(file)))
+        _check_same(names[0], own, str(files[0]), str(file))
+    texts = [
+        (file, own) for file, own, part in zip(files, names, stored, strict=True) if part is None
+    ]
+    for file, own in texts:
+        types.add(file, own)
+    made = types.parquet(texts)
+    parts = tuple(next(made) if part is None else part for part in stored)
+    name = str(files[0]) if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}"
+    return Rows(name, parts, _joint_schema(parts), types.notes)
 
 
 class CsvTypes:
@@ -553,22 +483,46 @@ class CsvTypes:
         """Sentences about what was read in another way than one may expect."""
         return tuple(self._notes.values())
 
-    def add(self, path: Place, names: Sequence[str]) -> int:
-        """Take the rows of one more file into account, and count them."""
-        n_rows = 0
-        types = dict.fromkeys(names, TEXT)
-        with reading(path, self._options), _csv(path, self._options, types) as reader:
-            for batch in reader:
-                n_rows += len(batch)
-                for name in names:
-                    self._widen(path, name, batch[name])
-        return n_rows
+    def header(self, file: File) -> list[str]:
+        """Return the column names in the first line; a column without one is not read."""
+        with _reading(file, self._options):
+            _check_filled(file)
+            with _csv(file, self._options) as reader:
+                names = list(reader.schema.names)
+        other = next((mark for mark in ",;\t|" if len(names) == 1 and mark in names[0]), None)
+        if other is not None and self._options.separator is None:
+            raise InvalidFile(
+                f"{str(file)!r} has a single column, {names[0][:60]!r}. Name what separates "
+                f"values: --set 'columns.csv.separator={'tab' if other == chr(9) else other}'."
+            )
+        if not any(names):
+            raise InvalidFile(f"No column of {str(file)!r} has a name in the first line.")
+        if "" in names:
+            self._notes[str(file)] = f"A column of {file.name} has no name and is not read."
+        return [name for name in names if name]
 
-    def schema(self, names: Sequence[str]) -> pa.Schema:
-        """Return the types found; a column without a single value has the type null."""
-        return pa.schema([(name, self._types.get(name) or pa.null()) for name in names])
+    def add(self, file: File, names: Sequence[str]) -> None:
+        """Take the rows of one more file into account."""
+        for batch in self._batches(file, dict.fromkeys(names, TEXT)):
+            for name in names:
+                self._widen(file, name, batch[name])
 
-    def _widen(self, path: Place, name: str, column: Any) -> None:
+    def parquet(self, files: Sequence[tuple[File, Sequence[str]]]) -> Iterator[ParquetPart]:
+        """Yield files as Parquet in a temporary folder; a column without a value is null there."""
+        folder = TemporaryFolder() if files else None
+        for number, (file, names) in enumerate(files):
+            assert folder is not None
+            types = {name: self._types.get(name) or pa.null() for name in names}
+            path = Path(folder.name) / f"rows-{number:05d}.parquet"
+            batches = self._batches(file, types)
+            _write(path, pa.schema(types), (pa.Table.from_batches([b]) for b in batches))
+            yield ParquetPart.open(File.local(path), str(file), folder)
+
+    def _batches(self, file: File, types: Mapping[str, Any]) -> Iterator[Any]:
+        with _reading(file, self._options), _csv(file, self._options, types) as reader:
+            yield from reader
+
+    def _widen(self, file: File, name: str, column: Any) -> None:
         known = self._types.get(name)
         if known == TEXT or column.null_count == len(column):
             return
@@ -586,7 +540,7 @@ class CsvTypes:
         commas = pc.match_substring_regex(pc.utf8_trim_whitespace(strangers), DECIMAL_COMMA)
         if self._options.decimal is None and pc.all(commas).as_py():
             raise InvalidFile(
-                f"Column {name!r} of {str(path)!r} holds {strangers[0].as_py()!r}: is that a "
+                f"Column {name!r} of {str(file)!r} holds {strangers[0].as_py()!r}: is that a "
                 "decimal comma? Name the decimal mark: --set columns.csv.decimal=, (or =. and the "
                 "column is text)."
             )
@@ -598,36 +552,22 @@ class CsvTypes:
             )
 
 
-def _csv_options(choices: Mapping[str, Any]) -> Csv:
-    return make_settings({"columns": {"csv": dict(choices)}}).columns.csv
+def _check_filled(file: File) -> None:
+    if size_of(file) == 0:
+        raise InvalidFile(f"The file {str(file)!r} is empty.")
 
 
-def _separator(path: Place, options: Csv) -> str:
-    return options.separator or ("\t" if path.name.lower().endswith(TSV) else ",")
+def _separator(file: File, options: Csv) -> str:
+    return options.separator or ("\t" if file.name.lower().endswith(TSV) else ",")
 
 
-def _header(path: Place, options: Csv) -> list[str]:
-    """Return the column names in the first line."""
-    with reading(path, options):
-        check_filled(path)
-        with _csv(path, options) as reader:
-            names = list(reader.schema.names)
-    other = next((mark for mark in ",;\t|" if len(names) == 1 and mark in names[0]), None)
-    if other is not None and options.separator is None:
-        raise InvalidFile(
-            f"{str(path)!r} has a single column, {names[0][:60]!r}. Name what separates values: "
-            f"--set 'columns.csv.separator={'tab' if other == chr(9) else other}'."
-        )
-    return names
-
-
-def _csv(path: Place, options: Csv, types: Mapping[str, Any] | None = None) -> Any:
+def _csv(file: File, options: Csv, types: Mapping[str, Any] | None = None) -> Any:
     """Open a CSV file, for columns of these types if they are known."""
     return csv.open_csv(
-        path.stream() if isinstance(path, Address) else str(path),
+        file.system.open_input_stream(file.path),
         read_options=csv.ReadOptions(block_size=CSV_BYTES, encoding=options.encoding or "utf8"),
         parse_options=csv.ParseOptions(
-            delimiter=_separator(path, options), newlines_in_values=True
+            delimiter=_separator(file, options), newlines_in_values=True
         ),
         convert_options=csv.ConvertOptions(
             column_types=types,
@@ -659,24 +599,22 @@ def _check_same(first: list[str], other: list[str], first_name: str, other_name:
             )
 
 
-def _joint_schema(parts: Sequence[RowsPart]) -> pa.Schema:
+def _joint_schema(parts: Sequence[ParquetPart | TablePart]) -> pa.Schema:
     """Return types that suit all parts: whole numbers in one and fractions in another are fine."""
-    first, *others = [_plain(part.schema) for part in parts]
-    fields = []
-    for field in first:
-        column_type = field.type
-        for part, other in zip(parts[1:], others, strict=True):
-            other_type = other.field(field.name).type
+    joint = _plain(parts[0].schema)
+    for part in parts[1:]:
+        other = _plain(part.schema)
+        for place, field in enumerate(joint):
+            pair = [pa.schema([field]), pa.schema([other.field(field.name)])]
             try:
-                pair = [pa.schema([("c", t)]) for t in (column_type, other_type)]
-                column_type = pa.unify_schemas(pair, promote_options="permissive").field("c").type
+                (found,) = pa.unify_schemas(pair, promote_options="permissive")
             except pa.ArrowException:
                 raise InvalidData(
-                    f"Column {field.name!r} holds {kind(column_type)} in {parts[0].name!r} and "
-                    f"{kind(other_type)} in {part.name!r}. Make them one type."
+                    f"Column {field.name!r} holds {kind(field.type)} in {parts[0].name!r} and "
+                    f"{kind(other.field(field.name).type)} in {part.name!r}. Make them one type."
                 ) from None
-        fields.append(pa.field(field.name, column_type))
-    return pa.schema(fields)
+            joint = joint.set(place, found)
+    return joint
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

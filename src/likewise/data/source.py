@@ -6,27 +6,104 @@ whoever reads it, and however the rows are cut into files and row groups.
 
 import abc
 import dataclasses
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
-from likewise import fingerprints
 from likewise.audit_data import AuditData, digests
-from likewise.data.columns import Bins, Names, Roles, is_missing, kind, without_dictionary
+from likewise.data.columns import (
+    Bins,
+    Names,
+    Roles,
+    check_finite,
+    complete_rows,
+    is_missing,
+    kind,
+    numbers,
+    require,
+    values,
+    without_dictionary,
+)
 from likewise.data.encoder import Encoder
-from likewise.data.rows import CsvPart, open_rows
+from likewise.data.rows import Rows, open_rows
 from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, joined, total
-from likewise.data.table import ReadPlan, plan_reading
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.files import TemporaryFolder, make_folder, write_errors
-from likewise.fingerprints import CHUNK_ROWS, row_hashes
+from likewise.files import make_folder, write_errors
+from likewise.fingerprints import CHUNK_ROWS, of_arrays, of_json, row_hashes
 from likewise.settings.sections import Csv
+
+NO_ROWS: Int[np.ndarray, " r"] = np.empty(0, int)
+
+
+def read(
+    source: Any,
+    *,
+    label: str,
+    protected: Names = (),
+    weight: str | None = None,
+    cluster: str | None = None,
+    ignore: Names = (),
+    inputs: Names | None = None,
+    encoder: Encoder | None = None,
+    drop_missing: bool = False,
+    raw: bool = False,
+    id: str | None = None,
+    bins: Bins | None = None,
+    csv: Csv | Mapping[str, Any] | None = None,
+) -> AuditData:
+    """Read the people to audit, from files or a data frame.
+
+    Parameters
+    ----------
+    source
+        A Parquet or CSV file; several of them (a list, a pattern such as ``part-*.parquet``, or
+        a folder), read in the order given or by name; or a data frame (pandas, polars, Arrow).
+    label
+        The column that the model predicts.
+    protected
+        Protected attributes: columns, or columns crossed (``"sex*race"``). People whose attribute
+        is missing stay, and are counted.
+    weight, cluster
+        Columns with sampling weights and with clusters (households, say).
+    ignore
+        Columns that nobody reads.
+    inputs
+        The model's input columns, in its order. By default all columns without another role, in
+        the order of the table; protected columns only if they are listed here.
+    encoder
+        What turns the table into features, fitted on training data. Without one the model gets
+        the columns of numbers and true/false as they are; ``left_out`` names the others.
+    drop_missing
+        Leave out people whose label, weight, cluster or inputs are missing, and count them in
+        ``dropped``. Otherwise they are refused.
+    raw
+        For a pipeline, or a function of data frames, that reads original columns: ``x`` stays
+        empty, ``table`` holds the columns, and missing inputs are the model's business.
+    id
+        Column that names a person. Rows that repeat a person are merged and counted in
+        ``dropped``; rows of one person that differ are refused.
+    bins
+        Limits at which protected columns of numbers are cut into groups: ``{"age": [40]}``.
+    csv
+        How CSV files are written: ``separator``, ``decimal`` mark and ``encoding`` (by default
+        commas, points and UTF-8).
+
+    Notes
+    -----
+    In a CSV file a value is missing where pandas says so too: an empty field, ``NA``, ``nan``,
+    ``None`` and the like. Blanks around text are kept, since a model may have been trained on
+    ``" Male"``; blanks around numbers do not matter. The index of a data frame is not read.
+    """
+    roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins)
+    table = TableSource.open(source, roles, encoder, drop_missing, raw, csv)
+    data, _ = table.rows(0, table.n_rows)
+    _check_count(len(data), table.n_rows)
+    return data
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,51 +230,229 @@ class Blocks:
 @final
 @dataclasses.dataclass(frozen=True)
 class TableSource(Source):
-    """People in a table: files, addresses, or a data frame."""
+    """People in a table: files, addresses, or a data frame. What is what is settled beforehand.
 
-    plan: ReadPlan
+    Parameters
+    ----------
+    inputs, left_out
+        Columns that ``x`` is made of, and those that could have been.
+    fills
+        Whether a pipeline fills gaps: then rows are left out for other gaps alone.
+    repeated
+        Rows that repeat an earlier one of the same id.
+    """
+
+    table: Rows
+    roles: Roles
+    inputs: tuple[str, ...]
+    left_out: tuple[str, ...]
+    encoder: Encoder | None
+    drop_missing: bool
+    fills: bool = False
+    repeated: Int[np.ndarray, " r"] = dataclasses.field(default_factory=lambda: NO_ROWS)
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        roles: Roles,
+        encoder: Encoder | None,
+        drop_missing: bool,
+        raw: bool,
+        csv: Csv | Mapping[str, Any] | None = None,
+    ) -> "TableSource":
+        """Open a table, and settle which of its columns are what."""
+        if raw and encoder is not None:
+            raise InvalidData("A pipeline reads original columns (raw), so it needs no encoder.")
+        text = frozenset() if encoder is None else encoder.text_columns
+        opened = open_rows(source, text=text, csv=csv)
+        schema = opened.schema
+        _check_count(opened.n_rows, opened.n_rows)
+        roles.check(schema.names)
+        if roles.weight is not None and kind(schema.field(roles.weight).type) != "numbers":
+            found = kind(schema.field(roles.weight).type)
+            raise InvalidData(f"Column {roles.weight!r} (weight) holds {found}, not numbers.")
+        for name in schema.names:
+            if name not in roles.ignore and pa.types.is_nested(schema.field(name).type):
+                raise InvalidData(
+                    f"Column {name!r} is nested ({schema.field(name).type}). Make plain columns "
+                    "of it, or ignore it (--ignore)."
+                )
+        inputs = () if raw else _inputs(roles, schema, encoder)
+        candidates = () if raw else roles.candidates(schema.names)
+        left_out = tuple(name for name in candidates if name not in inputs)
+        again = NO_ROWS if roles.id is None else _repeats(opened, roles)
+        return cls(opened, roles, inputs, left_out, encoder, drop_missing, repeated=again)
 
     @property
     @override
     def name(self) -> str:
-        return self.plan.source.name
+        return self.table.name
 
     @property
     @override
     def n_rows(self) -> int:
-        return self.plan.source.n_rows
+        return self.table.n_rows
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns but the ignored ones."""
+        return [name for name in self.table.schema.names if name not in self.roles.ignore]
 
     @override
     def identity(self) -> dict[str, str]:
-        encoder = "" if self.plan.encoder is None else self.plan.encoder.to_json()
-        made = {"inputs": fingerprints.of_json([list(self.plan.inputs), encoder])}
-        cut = {name: list(limits) for name, limits in self.plan.roles.bins.items()}
-        return made | ({"bins": fingerprints.of_json(cut)} if cut else {})
+        encoder = "" if self.encoder is None else self.encoder.to_json()
+        cut = {name: list(limits) for name, limits in (self.roles.bins or {}).items()}
+        made = {"inputs": of_json([list(self.inputs), encoder])}
+        return made | ({"bins": of_json(cut)} if cut else {})
 
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
-        table = self.plan.source.read(begin, end, self.plan.columns)
-        where = f" (of rows {begin + 1} to {end})"
-        people = self.plan.people(table, first=begin, where=where)
+        whole = begin == 0 and end >= self.n_rows
+        where = "" if whole else f" (of rows {begin + 1} to {end})"
+        people = self.people(self.table.read(begin, end, self.columns), begin, where)
         return people, people.row
+
+    def people(self, table: pa.Table, first: int, where: str) -> AuditData:
+        """Turn rows of the table, the first of which has number ``first``, into people."""
+        roles = self.roles
+        names = (roles.label, roles.weight, roles.cluster, roles.id)
+        needed = [name for name in names if name is not None]
+        inputs = self.inputs if self.encoder is None else self.encoder.complete_columns
+        unknown = self.encoder is None and not inputs  # a pipeline may read them all
+        if self.drop_missing and unknown and not self.fills:
+            inputs = tuple(roles.candidates(table.column_names))
+        complete, dropped = complete_rows(
+            table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
+        )
+        if again := self._repeated(first, complete):
+            dropped[f"repeated {roles.id}"] = again
+        if dropped:
+            table = table.filter(pa.array(complete))
+        if self.encoder is not None:
+            x, features = self.encoder.encode(table), self.encoder.features
+        else:
+            x, features = _matrix(table, self.inputs), self.inputs
+
+        def column(role: str) -> Any:
+            name = getattr(roles, role)
+            return None if name is None else values(name, table[name], role)
+
+        y = column("label")
+        return AuditData(
+            x=x,
+            y=np.zeros(len(table), dtype=np.int64) if y is None else y,
+            protected=roles.attributes(table),
+            features=features,
+            weight=None if roles.weight is None else numbers(roles.weight, table[roles.weight]),
+            cluster=column("cluster"),
+            id=column("id"),
+            table=table.select(roles.original(table.column_names)),
+            encoder=self.encoder,
+            source=self.name,
+            dropped=dropped,
+            left_out=self.left_out,
+            notes=self.table.notes + (() if self.encoder is None else self.encoder.notes),
+            row=first + np.flatnonzero(complete),
+            named_inputs=roles.inputs is not None,
+        )
+
+    def _repeated(self, first: int, complete: Bool[np.ndarray, " n"]) -> int:
+        """Mark rows that repeat an earlier one of the same id as left out, and count them."""
+        begin, end = np.searchsorted(self.repeated, [first, first + len(complete)])
+        again = self.repeated[begin:end] - first
+        count = int(complete[again].sum())
+        complete[again] = False
+        return count
 
     @override
     def raw(self) -> "TableSource | None":
-        made = self.plan.encoder is not None or not self.plan.inputs
-        plan = dataclasses.replace(self.plan, inputs=(), left_out=())
-        return None if made else dataclasses.replace(self, plan=plan)
+        settled = self.encoder is not None or not self.inputs
+        return None if settled else dataclasses.replace(self, inputs=(), left_out=())
 
     @override
     def filled(self) -> "TableSource | None":
-        settled = self.plan.encoder is not None or self.plan.inputs or not self.plan.drop_missing
-        plan = dataclasses.replace(self.plan, filled=True)
-        return None if settled else dataclasses.replace(self, plan=plan)
+        settled = self.encoder is not None or self.inputs or not self.drop_missing
+        return None if settled else dataclasses.replace(self, fills=True)
 
     @override
     def shared(self, folder: Path) -> "TableSource":
         make_folder(folder)
-        plan = dataclasses.replace(self.plan, source=self.plan.source.on_disk(folder))
-        return dataclasses.replace(self, plan=plan)
+        return dataclasses.replace(self, table=self.table.on_disk(folder))
+
+
+def _repeats(rows: Rows, roles: Roles) -> Int[np.ndarray, " r"]:
+    """Return the numbers of rows that repeat an earlier one of the same id in every column."""
+    id = str(roles.id)
+    columns = [name for name in rows.schema.names if name not in roles.ignore]
+    pieces = []
+    for part in rows.batches(columns):
+        whole = row_hashes({name: part[name] for name in columns})
+        pieces.append((row_hashes({id: part[id]}), whole, is_missing(part[id])))
+    ids, contents, unknown = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    known = np.flatnonzero(~unknown)  # rows without an id are refused, or left out, elsewhere
+    order = known[np.argsort(ids[known], kind="stable")]
+    new = np.append(True, np.diff(ids[order]) != 0)
+    firsts = order[np.flatnonzero(new)][np.cumsum(new) - 1]
+    if (other := contents[order] != contents[firsts]).any():
+        row, earlier = int(order[other][0]), int(firsts[other][0])
+        person = rows.read(row, row + 1, [id])[id][0].as_py()
+        raise InvalidData(
+            f"Rows {earlier + 1} and {row + 1} are both of {id} = {person!r}, but differ. Merge "
+            f"them, or let the rows of one person count as dependent: --clusters {id}."
+        )
+    return np.sort(order[~new])
+
+
+def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None) -> tuple[str, ...]:
+    """Return the columns that ``x`` is made of."""
+    if encoder is not None:
+        _check_encoder(encoder, roles, schema.names)
+        return encoder.columns
+    candidates = roles.candidates(schema.names)
+    held = {name: kind(schema.field(name).type) for name in candidates}
+    inputs = tuple(name for name in candidates if held[name] in ("numbers", "true/false"))
+    others = [name for name in candidates if name not in inputs]
+    if others and (roles.inputs is not None or not inputs):
+        raise InvalidData(
+            f"Column {others[0]!r} holds {held[others[0]]}, which a model can "
+            "read only through an encoder (--encoder)."
+        )
+    if not inputs:
+        raise InvalidData("No column is left to be an input of the model.")
+    return inputs
+
+
+def _check_encoder(encoder: Encoder, roles: Roles, columns: list[str]) -> None:
+    described = roles.original(columns)
+    for name in encoder.columns:
+        require(name, columns, "an input of the encoder")
+        if name not in described:
+            raise InvalidData(
+                f"Column {name!r} is an input of the encoder, so it can be neither label, weight, "
+                "cluster nor id, and cannot be ignored."
+            )
+    if roles.inputs is not None and set(roles.inputs) != set(encoder.columns):
+        raise InvalidData(
+            f"The inputs named differ from those of the encoder ({', '.join(encoder.columns)}). "
+            "Name no inputs: the encoder knows them."
+        )
+
+
+def _check_count(n: int, total: int) -> None:
+    if total == 0:
+        raise InvalidData("The table has no rows.")
+    if n < 2:
+        gone = f", after {total - n} were left out for missing values" if n < total else ""
+        raise InvalidData(f"An audit needs at least 2 people, and there is {n or 'none'}{gone}.")
+
+
+def _matrix(table: pa.Table, columns: tuple[str, ...]) -> Float[np.ndarray, "n d"]:
+    x = np.empty((len(table), len(columns)))
+    for j, name in enumerate(columns):
+        x[:, j] = numbers(name, table[name])
+        check_finite(name, x[:, j])
+    return x
 
 
 @final
@@ -231,8 +486,7 @@ class PeopleSource(Source):
 
     @override
     def identity(self) -> dict[str, str]:
-        about = list(self.people.features)
-        return {"inputs": fingerprints.of_arrays({"x": self.people.x}, about)}
+        return {"inputs": of_arrays({"x": self.people.x}, list(self.people.features))}
 
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
@@ -266,19 +520,12 @@ class PeopleSource(Source):
 def as_source(
     people: Any,
     *,
-    label: str | None = None,
-    protected: Names = (),
-    weight: str | None = None,
-    cluster: str | None = None,
-    ignore: Names = (),
-    inputs: Names | None = None,
     encoder: Encoder | None = None,
     drop_missing: bool = False,
     raw: bool = False,
-    id: str | None = None,
-    bins: Bins | None = None,
     csv: Csv | Mapping[str, Any] | None = None,
     unlabelled: bool = False,
+    **roles: Any,
 ) -> Source:
     """Return people as a source: of what `likewise.read` takes, and `AuditData`.
 
@@ -286,21 +533,14 @@ def as_source(
     ----------
     unlabelled
         Whether people may do without a label (it is 0 then).
+    roles
+        Names of columns, as in `Roles`.
     """
     if isinstance(people, AuditData):
         return PeopleSource.from_people(people)
-    if label is None and not unlabelled:
+    if roles.get("label") is None and not unlabelled:
         raise InvalidSettings("Which column is the label? Name it with label (--label).")
-    roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins or {})
-    source = TableSource(plan_reading(people, roles, encoder, drop_missing, raw, csv))
-    if not any(isinstance(part, CsvPart) for part in source.plan.source.parts):
-        return source
-    # CSV files are kept as Parquet, which is read from any row. Every copy of the source holds
-    # these very rows: the folder goes with the last of them.
-    folder = TemporaryFolder()
-    source = source.shared(Path(folder.name))
-    weakref.finalize(source.plan.source, folder.cleanup)
-    return source
+    return TableSource.open(people, Roles(**roles), encoder, drop_missing, raw, csv)
 
 
 def read_pool(
@@ -308,11 +548,10 @@ def read_pool(
     source: Source,
     *,
     label: str | None = None,
-    protected: Names = (),
     cluster: str | None = None,
     id: str | None = None,
-    bins: Bins | None = None,
     csv: Csv | Mapping[str, Any] | None = None,
+    **roles: Any,
 ) -> AuditData:
     """Read a reference sample: people other than the audited, in the same columns and groups.
 
@@ -325,13 +564,13 @@ def read_pool(
         What `as_source` takes.
     source
         The audited people.
-    label, protected, cluster, id, bins, csv
+    label, cluster, id, csv, roles
         As named for the audited people. Without a label, cluster or id the pool is read all the
         same; labels are kept only if everyone has one.
     """
     if isinstance(source, TableSource):
-        whole = source.plan.source.schema
-        schema = pa.schema([whole.field(n) for n in source.plan.roles.original(whole.names)])
+        whole = source.table.schema
+        schema = pa.schema([whole.field(name) for name in source.roles.original(whole.names)])
     else:
         assert isinstance(source, PeopleSource)
         table = source.people.in_columns().table
@@ -346,9 +585,9 @@ def read_pool(
         if label is not None and is_missing(opened.table([label])[label]).any():
             label = None
         unasked = tuple(n for n in has if n not in (label, cluster, id, *schema.names))
-        roles = Roles(label, protected, None, cluster, unasked, None, id, bins or {})
-        plan = plan_reading(opened, roles, None, drop_missing=False, raw=True)
-        found = plan.people(opened.table(plan.columns), first=0, where=" of the pool")
+        named = Roles(label=label, cluster=cluster, id=id, ignore=unasked, **roles)
+        people = TableSource.open(opened, named, None, drop_missing=False, raw=True)
+        found = people.people(opened.table(people.columns), 0, " of the pool")
     assert found.table is not None
     found = dataclasses.replace(found, table=_same_types(found.table, schema))
     for role in ("id", "cluster"):
@@ -381,6 +620,6 @@ def _same_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def _everyone(source: Source, role: str) -> Any:
     """Return the ids or clusters of all audited people, if they are known."""
     if isinstance(source, TableSource):
-        name = getattr(source.plan.roles, role)
-        return None if name is None else source.plan.source.table([name])[name]
+        name = getattr(source.roles, role)
+        return None if name is None else source.table.table([name])[name]
     return getattr(source.people, role) if isinstance(source, PeopleSource) else None
