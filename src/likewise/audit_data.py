@@ -12,6 +12,7 @@ from likewise.errors import InvalidData, nearest, printable_name
 from likewise.fingerprints import CHUNK_ROWS, chunk_digests, of_people
 
 Column = Shaped[np.ndarray, " n"]
+COLUMNS = ("x", "y", "weight", "cluster", "id", "row")
 
 GAP = " is missing"
 """After a column's name: the feature that says where it has no value. Nobody is moved along it."""
@@ -85,34 +86,30 @@ class AuditData:
         if len(set(self.features)) < d:
             twice = next(name for name in self.features if self.features.count(name) > 1)
             raise InvalidData(f"Two features are called {twice!r}. Rename one of them.")
-        columns = {
-            "y": self.y,
-            "weight": self.weight,
-            "cluster": self.cluster,
-            "id": self.id,
-            "row": self.row,
-            **self.protected,
-        }
-        for name, column in columns.items():
-            if column is not None and np.ndim(column) == 0:
+        for name, column in {**self._columns(), **self.protected}.items():
+            if np.ndim(column) == 0:
                 raise InvalidData(f"{name!r} is one value, not one a row.")
-            if column is not None and len(column) != n:
+            if len(column) != n:
                 raise InvalidData(f"{name!r} has {len(column)} values for {n} rows of features.")
-        if self.weight is not None and not (
-            np.isfinite(self.weight).all() and (self.weight > 0).all()
-        ):
-            bad = int((~(self.weight > 0) | ~np.isfinite(self.weight)).sum())
+        if self.weight is not None:
+            good = np.isfinite(self.weight) & (self.weight > 0)
+            if not good.all():
+                raise InvalidData(
+                    f"{n - int(good.sum())} of {n} weights are not positive numbers. Drop those "
+                    "rows or mend them."
+                )
+        finite = np.isfinite(self.x)
+        if not finite.all():
+            names = ", ".join(self.features[j] for j in np.flatnonzero(~finite.all(axis=0))[:5])
             raise InvalidData(
-                f"{bad} of {n} weights are not positive numbers. Drop those rows or mend them."
+                f"{int((~finite).any(axis=1).sum())} of {n} rows have NaN or infinite features (in "
+                f"{names}). Fill them in, or leave those rows out (drop_missing, --drop-missing)."
             )
-        if not np.isfinite(self.x).all():
-            bad_columns = np.flatnonzero(~np.isfinite(self.x).all(axis=0))
-            count = int((~np.isfinite(self.x)).any(axis=1).sum())
-            names = ", ".join(self.features[j] for j in bad_columns[:5])
-            raise InvalidData(
-                f"{count} of {n} rows have NaN or infinite features (in {names}). "
-                "Fill them in, or leave those rows out (drop_missing, --drop-missing)."
-            )
+
+    def _columns(self) -> dict[str, Any]:
+        """Return what there is one row a person of, but for attributes and original columns."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        return {name: column for name, column in columns.items() if column is not None}
 
     @classmethod
     def from_arrays(
@@ -133,10 +130,10 @@ class AuditData:
             A mapping of attribute names to columns, one column, or an n × p array (named
             ``protected0``, ``protected1``, …).
         """
-        matrix = _numbers("x", x)
+        matrix = _array("x", x, np.float64)
         if matrix.ndim != 2:
             raise InvalidData(f"x must have two dimensions (people, features), not {matrix.ndim}.")
-        labels = _values("y", y).reshape(-1)
+        labels = _array("y", y).reshape(-1)
         if count := int(missing(labels).sum()):
             raise InvalidData(f"{count} of {len(labels)} labels are missing. Leave those rows out.")
         return cls(
@@ -144,8 +141,8 @@ class AuditData:
             y=labels,
             protected=_named(protected),
             features=tuple(printable_name(str(name)) for name in features),
-            weight=None if weight is None else _numbers("weight", weight),
-            cluster=None if cluster is None else _values("cluster", cluster),
+            weight=None if weight is None else _array("weight", weight, np.float64),
+            cluster=None if cluster is None else _array("cluster", cluster),
         )
 
     def __len__(self) -> int:
@@ -170,27 +167,17 @@ class AuditData:
         else:
             index = np.flatnonzero(rows) if rows.dtype == bool else rows
             table = None if self.table is None else self.table.take(_indices(index))
-        return dataclasses.replace(
-            self,
-            x=self.x[index],
-            y=self.y[index],
-            protected={name: column[index] for name, column in self.protected.items()},
-            weight=None if self.weight is None else self.weight[index],
-            cluster=None if self.cluster is None else self.cluster[index],
-            id=None if self.id is None else self.id[index],
-            table=table,
-            row=self.row[index],
-        )
+        columns: dict[str, Any] = {name: column[index] for name, column in self._columns().items()}
+        protected = {name: column[index] for name, column in self.protected.items()}
+        return dataclasses.replace(self, protected=protected, table=table, **columns)
 
     def in_columns(self) -> "AuditData":
         """Return people with original columns: of arrays, their features and attributes."""
         if self.table is not None:
             return self
         columns: dict[str, Any] = {name: self.x[:, j] for j, name in enumerate(self.features)}
-        columns |= {
-            name: pa.array(column.tolist(), from_pandas=True)
-            for name, column in self.protected.items()
-        }
+        for name, column in self.protected.items():
+            columns[name] = pa.array(column.tolist(), from_pandas=True)
         return dataclasses.replace(self, table=pa.table(columns))
 
     @property
@@ -213,6 +200,22 @@ class AuditData:
         places, rows = self.places
         found = digests(self, places, range(rows))
         return of_people(person_columns(self), len(self), [found[k] for k in sorted(found)])
+
+
+def joined(parts: Sequence[AuditData]) -> AuditData:
+    """Return people one after another."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in first._columns()
+    }
+    protected = {
+        name: np.concatenate([part.protected[name] for part in parts]) for name in first.protected
+    }
+    tables = [part.table for part in parts if part.table is not None]
+    table = pa.concat_tables(tables) if tables else None
+    return dataclasses.replace(first, protected=protected, table=table, **columns)
 
 
 def person_columns(people: AuditData) -> dict[str, Any]:
@@ -258,18 +261,13 @@ def missing(column: Column) -> Bool[np.ndarray, " n"]:
     return np.zeros(len(column), dtype=bool)
 
 
-def _numbers(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
+def _array(name: str, values: Any, dtype: Any = None) -> Shaped[np.ndarray, "..."]:
     try:
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=dtype)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidData(f"{name} holds something that is not a number.") from None
-
-
-def _values(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
-    try:
-        return np.asarray(values)
-    except (TypeError, ValueError):
-        raise InvalidData(f"{name} is no column: its rows are not of one length.") from None
+        what = "is no column: its rows are not of one length"
+        what = what if dtype is None else "holds something that is not a number"
+        raise InvalidData(f"{name} {what}.") from None
 
 
 def printable_levels(column: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "..."]:
@@ -280,27 +278,28 @@ def printable_levels(column: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, ".
     """
     if column.dtype.kind not in "OU" or column.ndim != 1:
         return column
-    levels = {value for value in column.tolist() if type(value) is str}
-    names = {value: name for value in levels if (name := printable_name(value)) != value}
+    texts = {value for value in column.tolist() if type(value) is str}
+    names = {text: name for text in texts if (name := printable_name(text)) != text}
     if not names:
         return column
-    values = [names.get(v, v) if type(v) is str else v for v in column.tolist()]
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
+    found = np.empty(len(column), dtype=object)
+    found[:] = [names.get(v, v) if type(v) is str else v for v in column.tolist()]
     return found
 
 
 def _named(protected: Any) -> dict[str, Column]:
     if protected is None:
         return {}
-    if isinstance(protected, Mapping):
-        return {
-            printable_name(str(name)): printable_levels(_values(name, column).reshape(-1))
-            for name, column in protected.items()
-        }
-    array = _values("protected", protected)
-    if array.ndim == 1:
-        return {"protected": printable_levels(array)}
-    if array.ndim != 2:
-        raise InvalidData(f"protected has {array.ndim} dimensions; give one column an attribute.")
-    return {f"protected{j}": printable_levels(array[:, j]) for j in range(array.shape[1])}
+    if not isinstance(protected, Mapping):
+        array = _array("protected", protected)
+        if array.ndim > 2:
+            raise InvalidData(
+                f"protected has {array.ndim} dimensions; give one column an attribute."
+            )
+        protected = {"protected": array}
+        if array.ndim == 2:
+            protected = {f"protected{j}": column for j, column in enumerate(array.T)}
+    return {
+        printable_name(str(name)): printable_levels(_array(name, column).reshape(-1))
+        for name, column in protected.items()
+    }

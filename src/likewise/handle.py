@@ -1,7 +1,7 @@
 """How a run comes by its model and its people, and tells how far it is."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,8 @@ def adapt(
     if reading is None or table is None or encoder is not None:
         return model, {**about, "reading": reading}
     if reading.form == "frame" and reading.scored is None and encoded:
-        own = Encoder.of_people(table, reading.columns)
+        # Coordinates only: the model is given the columns.
+        own = Encoder.fit(table, inputs=reading.columns, keep_missing=True)
         reading = dataclasses.replace(reading, encoder=own)
     elif units and (reading.form == "numbers" or not model.card.differentiable):
         reading = _in_units(reading, table, units)
@@ -157,7 +158,3 @@ def share_calls(model: Any, run: Executor) -> Any:
             "How many workers share the calls to the endpoint? Say it with --run processes:4, say."
         )
     return dataclasses.replace(model, processes=workers + 1)
-
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""

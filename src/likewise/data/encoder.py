@@ -1,6 +1,5 @@
 """Encoders: from a table to features, by standardised numbers and one feature a level."""
 
-import abc
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -12,12 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from typing_extensions import override
 
 from likewise.audit_data import GAP
 from likewise.data.columns import (
     TEXT,
-    Bins,
     Names,
     Roles,
     check_finite,
@@ -39,42 +36,12 @@ Level = bool | int | float | str
 MOST_LEVELS = 1000
 
 
-class Column(BaseModel, abc.ABC):
+class Column(BaseModel):
     """What was learned about one column from the training data."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     name: str
-
-    @property
-    @abc.abstractmethod
-    def features(self) -> tuple[str, ...]:
-        """Names of the features it becomes."""
-
-    @property
-    @abc.abstractmethod
-    def holds(self) -> str:
-        """What the column holds: numbers, text or true/false."""
-
-    @abc.abstractmethod
-    def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
-        """Turn a column of a table, without missing values, into features."""
-
-    @abc.abstractmethod
-    def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
-        """Turn features back into an Arrow column, in the original units."""
-
-    @abc.abstractmethod
-    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        """Return the factors and the offset that turn features into the original number."""
-
-    def check_kind(self, column: Any) -> None:
-        """Refuse a column that holds another kind of value than in the training data."""
-        found = kind(column.type)
-        if found != self.holds and not (found == "true/false" and self.holds == "numbers"):
-            raise InvalidData(
-                f"Column {self.name!r} holds {found}, but the encoder was fitted on {self.holds}."
-            )
 
 
 class NumberColumn(Column):
@@ -116,28 +83,30 @@ class NumberColumn(Column):
             mean, scale = (seen[0], 1.0) if constant else (seen.mean(), seen.std())
         if not (np.isfinite(mean) and 0 < scale < np.inf):
             raise InvalidData(f"Column {name!r} has numbers too large or small: rescale it.")
+        time = pa.types.is_timestamp(column.type)
+        dates: Any = {"text": "text", "dates": "timestamp[us]" if time else "date32[day]"}
         return cls(
             name=name,
             mean=float(mean),
             scale=float(scale),
-            integer=not (pa.types.is_floating(column.type) or pa.types.is_timestamp(column.type)),
-            date=_date_type(column.type),
+            integer=not (pa.types.is_floating(column.type) or time),
+            date=dates.get(kind(column.type), ""),
             constant=constant,
             gaps=len(seen) < len(every),
         )
 
     @property
-    @override
     def features(self) -> tuple[str, ...]:
+        """Names of the features it becomes."""
         return (self.name, self.name + GAP) if self.gaps else (self.name,)
 
     @property
-    @override
     def holds(self) -> str:
+        """What the column holds: numbers, text, dates or true/false."""
         return {"": "numbers", "text": "text"}.get(self.date, "dates")
 
-    @override
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        """Turn a column of a table, without missing values, into features."""
         seen = days(column) if self.date else numbers(self.name, column)
         check_finite(self.name, seen)
         x = ((seen - self.mean) / self.scale)[:, None]
@@ -146,12 +115,12 @@ class NumberColumn(Column):
         gone = np.isnan(x)
         return np.hstack([np.where(gone, 0.0, x), gone])
 
-    @override
     def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        """Return the factors and the offset that turn features into the original number."""
         return np.array([self.scale, 0.0][: len(self.features)]), self.mean
 
-    @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        """Turn features back into an Arrow column, in the original units."""
         off, mean = x[:, 0] * self.scale, self.mean
         values = np.rint(off + mean).astype(int) if self.integer else self._unrounded(off)
         if self.date:
@@ -174,14 +143,6 @@ class NumberColumn(Column):
         return np.where(near, short, found)
 
 
-def _date_type(column_type: Any) -> Literal["", "text", "date32[day]", "timestamp[us]"]:
-    if kind(column_type) == "text":
-        return "text"
-    if pa.types.is_timestamp(column_type):
-        return "timestamp[us]"
-    return "date32[day]" if pa.types.is_date(column_type) else ""
-
-
 class CategoryColumn(Column):
     """A column of text, true/false or categories: one feature a level, 1 where it applies.
 
@@ -197,7 +158,13 @@ class CategoryColumn(Column):
     @classmethod
     def fit(cls, name: str, column: Any, one: Level | None = None) -> "CategoryColumn":
         """Learn the levels, sorted; ``one`` is that of an indicator."""
-        levels = levels_in(name, column)
+        found = [value for value in pc.unique(column).to_pylist() if value is not None]
+        if len(found) > MOST_LEVELS:
+            raise InvalidData(
+                f"Column {name!r} has {len(found)} different values in {len(column)} rows, too "
+                "many for one feature each. If it is an identifier, ignore it (--ignore)."
+            )
+        levels = tuple(sorted(found))
         if one is None:
             return cls(name=name, levels=levels, gaps=column.null_count > 0)
         if len(levels) != 2 or one not in levels:
@@ -208,21 +175,21 @@ class CategoryColumn(Column):
         return cls(name=name, levels=(levels[levels[0] == one], one), indicator=True)
 
     @property
-    @override
     def features(self) -> tuple[str, ...]:
+        """Names of the features it becomes."""
         levels = tuple(f"{self.name}={level}" for level in self.levels)
         return levels[self.indicator :] + (self.name + GAP,) * self.gaps
 
     @property
-    @override
     def holds(self) -> str:
+        """What the column holds: numbers, text, dates or true/false."""
         first = self.levels[0]
         if isinstance(first, bool):
             return "true/false"
         return "text" if isinstance(first, str) else "numbers"
 
-    @override
     def encode(self, column: Any) -> Float[np.ndarray, "n m"]:
+        """Turn a column of a table, without missing values, into features."""
         common = {"true/false": pa.bool_(), "text": TEXT, "numbers": pa.float64()}[self.holds]
         column = column.cast(common)
         codes = pc.index_in(column, value_set=pa.array(self.levels).cast(common))
@@ -239,29 +206,18 @@ class CategoryColumn(Column):
             )
         return np.eye(len(self.levels) + self.gaps)[codes.to_numpy()][:, self.indicator :]
 
-    @override
     def line(self) -> tuple[Float[np.ndarray, " m"], float]:
+        """Return the factors and the offset that turn features into the original number."""
         offset = float(self.levels[0]) if self.indicator else 0.0
         factors = [float(level) - offset for level in self.levels[self.indicator :]]
         return np.array(factors + [0.0] * self.gaps), offset
 
-    @override
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
+        """Turn features back into an Arrow column, in the original units."""
         # The nearest corner of the unit cube with a single 1 is where the largest feature is.
         codes = x[:, 0] > 0.5 if self.indicator else x[:, : len(self.levels)].argmax(axis=1)
         gone = x[:, -1] > 0.5 if self.gaps else None
         return pa.array(self.levels).take(pa.array(codes.astype(np.int64), mask=gone))
-
-
-def levels_in(name: str, column: Any) -> tuple[Level, ...]:
-    """Return the different values of a column, sorted."""
-    found = [value for value in pc.unique(column).to_pylist() if value is not None]
-    if len(found) > MOST_LEVELS:
-        raise InvalidData(
-            f"Column {name!r} has {len(found)} different values in {len(column)} rows, too many "
-            "for one feature each. If it is an identifier, ignore it (--ignore)."
-        )
-    return tuple(sorted(found))
 
 
 NAMES = 50
@@ -317,19 +273,12 @@ class Encoder:
         cls,
         source: Any,
         *,
-        label: str | None = None,
-        protected: Names = (),
-        weight: str | None = None,
-        cluster: str | None = None,
-        ignore: Names = (),
-        inputs: Names | None = None,
         categorical: Names = (),
         indicator: Mapping[str, Level] | None = None,
         drop_missing: bool = False,
         keep_missing: bool = False,
-        id: str | None = None,
-        bins: Bins | None = None,
         csv: Csv | Mapping[str, Any] | None = None,
+        **roles: Any,
     ) -> "Encoder":
         """Learn means, standard deviations and levels from training data.
 
@@ -337,11 +286,6 @@ class Encoder:
         ----------
         source
             A file, several files, or a data frame, as `likewise.read` takes them.
-        label, protected, weight, cluster, ignore, id, bins
-            Columns that are not inputs, as in `likewise.read`.
-        inputs
-            The input columns in the model's order; protected columns may be among them. By
-            default all columns without another role, in the order of the table.
         categorical
             Columns of numbers whose values are only names (codes, say).
         indicator
@@ -352,14 +296,17 @@ class Encoder:
             Let a feature say where an input is missing, for models that read such gaps.
         csv
             How CSV files are written, as in `likewise.read`.
+        roles
+            ``label``, ``protected``, ``weight``, ``cluster``, ``ignore``, ``id``: columns that are
+            not inputs; or ``inputs``, which are, in the model's order. As in `likewise.read`.
         """
-        roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins)
+        named = Roles(**roles)
         opened = open_rows(source, csv=csv)
-        roles.check(opened.schema.names)
-        columns = list(roles.candidates(opened.schema.names))
+        named.check(opened.schema.names)
+        columns = list(named.candidates(opened.schema.names))
         ones = dict(indicator or {})
-        named = (categorical,) if isinstance(categorical, str) else tuple(categorical)
-        for name in (*named, *ones):
+        codes = (categorical,) if isinstance(categorical, str) else tuple(categorical)
+        for name in (*codes, *ones):
             require(name, columns, "an input to be encoded as categories")
         if not columns:
             raise InvalidData("There is no input column to encode.")
@@ -368,20 +315,10 @@ class Encoder:
         table = table.filter(pa.array(complete))
         if not len(table):
             raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
-        codings = tuple(_fit(name, table[name], name in named, ones.get(name)) for name in columns)
-        for coding in codings if roles.inputs is None else ():
+        codings = tuple(_fit(name, table[name], name in codes, ones.get(name)) for name in columns)
+        for coding in codings if named.inputs is None else ():
             _check_levels(coding, len(table))
         return cls(codings)
-
-    @classmethod
-    def of_people(cls, table: pa.Table, columns: Sequence[str]) -> "Encoder":
-        """Learn from the audited people themselves how to turn columns into features.
-
-        They are coordinates only: the model is given the columns.
-        """
-        check = Roles(inputs=tuple(columns))
-        check.check(table.column_names)
-        return cls.fit(table, inputs=tuple(columns), keep_missing=True)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -454,7 +391,11 @@ class Encoder:
         x = np.empty((len(people), len(self.features)))
         for coding, span in zip(self.codings, self.spans.values(), strict=True):
             column = without_dictionary(people[coding.name])
-            coding.check_kind(column)
+            found, known = kind(column.type), coding.holds
+            if found != known and (found, known) != ("true/false", "numbers"):
+                raise InvalidData(
+                    f"Column {coding.name!r} holds {found}, but the encoder was fitted on {known}."
+                )
             x[:, span.start : span.stop] = coding.encode(column)
         return x
 
@@ -480,12 +421,9 @@ class Encoder:
         """Read what `to_json` wrote."""
         try:
             return cls(_File.model_validate_json(text).codings)
-        except ValidationError as error:
-            raise InvalidFile(
-                f"{source} holds no encoder that can be read: {_why(error)}"
-            ) from None
-        except InvalidData as error:
-            raise InvalidFile(f"{source} holds no encoder that can be read: {error}") from None
+        except (ValidationError, InvalidData) as error:
+            why = _why(error) if isinstance(error, ValidationError) else error
+            raise InvalidFile(f"{source} holds no encoder that can be read: {why}") from None
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file."""
@@ -510,13 +448,10 @@ def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding
             f"Column {name!r} holds {found}, which cannot be encoded. "
             "Turn it into numbers or text, or ignore it (--ignore)."
         )
-    if one is not None:
-        return CategoryColumn.fit(name, column, one)
-    if found == "dates" or (not as_category and holds_dates(column)):
+    numeric = not as_category and (found == "numbers" or holds_dates(column))
+    if one is None and (found == "dates" or numeric):
         return NumberColumn.fit(name, column)
-    if found == "numbers" and not as_category:
-        return NumberColumn.fit(name, column)
-    return CategoryColumn.fit(name, column)
+    return CategoryColumn.fit(name, column, one)
 
 
 def _check_levels(coding: Coding, n: int) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 from typing_extensions import override
 
-from likewise.audit_data import AuditData, digests
+from likewise.audit_data import AuditData, digests, joined
 from likewise.data.columns import (
     Bins,
     Names,
@@ -31,7 +31,7 @@ from likewise.data.columns import (
 )
 from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
-from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, joined, total
+from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.files import make_folder, write_errors
 from likewise.fingerprints import CHUNK_ROWS, of_arrays, of_json, row_hashes

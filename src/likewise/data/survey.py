@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from likewise.audit_data import AuditData, digests, missing, person_columns
+from likewise.audit_data import AuditData, digests, joined, missing, person_columns
 from likewise.fingerprints import CHUNK_ROWS, SKETCH_SIZE, Sketch, of_people, row_hashes
 
 SAMPLE = 10_000
@@ -190,33 +190,6 @@ class SurveyJob:
 def total(surveys: Iterator[Survey]) -> Survey:
     """Add up what was seen of different rows."""
     return functools.reduce(operator.add, surveys)
-
-
-def joined(parts: list[AuditData]) -> AuditData:
-    """Return people one after another; what was left out is added up."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-
-    def join(columns: list[Any]) -> Any:
-        return None if columns[0] is None else np.concatenate(columns)
-
-    return dataclasses.replace(
-        first,
-        x=join([part.x for part in parts]),
-        y=join([part.y for part in parts]),
-        protected={
-            name: join([part.protected[name] for part in parts]) for name in first.protected
-        },
-        weight=join([part.weight for part in parts]),
-        cluster=join([part.cluster for part in parts]),
-        id=join([part.id for part in parts]),
-        table=None
-        if first.table is None
-        else pa.concat_tables([part.table for part in parts if part.table is not None]),
-        row=join([part.row for part in parts]),
-        dropped=functools.reduce(_added, [part.dropped for part in parts]),
-    )
 
 
 def _counts(column: Any) -> dict[Any, int]:

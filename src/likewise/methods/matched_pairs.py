@@ -18,10 +18,10 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 from typing_extensions import override
 
-from likewise.audit_data import AuditData
+from likewise.audit_data import AuditData, joined
 from likewise.data.notes import data_notes, pool_notes
 from likewise.data.source import PeopleSource, Source, read_pool
-from likewise.data.survey import Survey, SurveyJob, joined, total
+from likewise.data.survey import Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
