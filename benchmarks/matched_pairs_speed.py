@@ -23,7 +23,6 @@ import likewise
 from likewise._audit import bind, prepare
 from likewise.executors import Inline, Memory
 from likewise.session import Session
-from likewise.settings.arguments import resolve_settings
 from likewise_studies.datasets import adult
 
 MAY_MATTER = (
@@ -50,12 +49,9 @@ def main() -> int:
     bare = time.process_time() - began
     print(f"bare calls: {len(rows):,} rows in {bare:.2f} s")
 
-    chosen, _ = resolve_settings(
-        None, may_matter=MAY_MATTER, label_map=labels, favourable=">50K", checks="core"
-    )
+    choices = {"may_matter": MAY_MATTER, "label_map": labels, "favourable": ">50K"}
     with Session(Inline(), Memory()) as session:
-        setup = prepare(model, people, chosen, session, pool=split.train)
-        bound = bind(setup)
+        bound = bind(prepare(session, model, people, pool=split.train, checks="core", **choices))
         comparisons = bound.pairings
         began = time.process_time()
         for one in comparisons:

@@ -13,7 +13,7 @@ from likewise.method import BoundMethod, Check, Finding, Method
 from likewise.methods.metric import FairMetric
 from likewise.methods.unfair_map import Moved, UnfairMap
 from likewise.probe import PRIMARY, Measured
-from likewise.record.record_parts import DecidedBy, TestRecord
+from likewise.record import DecidedBy, TestRecord
 from likewise.verdict import Verdict
 
 

@@ -15,9 +15,13 @@ from likewise.run.executors import Executor, Threads
 from likewise.run.journal import Memory, Store
 from likewise.session import Session, write_rows
 from likewise.settings import Choice, Settings
-from likewise.settings.arguments import resolve_settings
+from likewise.settings.arguments import PLACES
 from likewise.settings.choices import CHECKS, METHODS, make
 from likewise.setup import Setup, noted_warnings, prepare
+
+GIVEN = ("model", "people", "settings", "paper", "pool", "metric", "encoder", "trust")
+ARGUMENTS = (*GIVEN, *PLACES)
+"""Arguments of `audit` that say what is audited and how; the others say where it runs."""
 
 
 def audit(
@@ -128,45 +132,12 @@ def audit(
     >>> result.verdict in ("within_tolerance", "inconclusive")
     True
     """
-    began = time.perf_counter()
-    chosen, made = resolve_settings(
-        settings,
-        trust=trust,
-        label=label,
-        protected=protected,
-        may_matter=may_matter,
-        favourable=favourable,
-        decision=decision,
-        score=score,
-        threshold=threshold,
-        label_map=label_map,
-        bins=bins,
-        weights=weights,
-        clusters=clusters,
-        method=method,
-        loss=loss,
-        paper=paper,
-        delta=delta,
-        alpha=alpha,
-        checks=checks,
-        output=output,
-    )
+    given, began = locals(), time.perf_counter()
     with (
         noted_warnings() as said,
         Session(executor, store, progress, keeps_rows=outcomes is not None) as session,
     ):
-        setup = prepare(
-            model,
-            people,
-            chosen,
-            session,
-            pool=pool,
-            metric=metric,
-            method=made,
-            loss=loss,
-            encoder=encoder,
-            trust=trust,
-        )
+        setup = prepare(session, **{name: given[name] for name in ARGUMENTS})
         session.open_journal(setup.identity())
         bound = bind(setup)
         canary = Canary.ask(bound.canary)
@@ -180,9 +151,7 @@ def audit(
         for words in (words for finding in findings for words in finding.warnings):
             warnings.warn(words, StatisticalWarning, stacklevel=2)
         seconds = time.perf_counter() - began
-        record = build_record(
-            bound, verdict, findings, warnings=said(), command=command, seconds=seconds
-        )
+        record = build_record(bound, verdict, findings, said(), command, seconds)
         rows = session.keep_rows(record)
         result = AuditResult(record, rows, getattr(bound, "metric", None), native_kind(people))
         if finish is not None:
@@ -193,43 +162,19 @@ def audit(
     return result
 
 
-def dry_run(
-    model: Any,
-    people: Any,
-    *,
-    pool: Any = None,
-    metric: Any = None,
-    encoder: Any = None,
-    trust: bool = False,
-    **choices: Any,
-) -> str:
+def dry_run(model: Any, people: Any, **choices: Any) -> str:
     """Check everything an audit would, measure nobody, and say what would be done."""
-    chosen, made = resolve_settings(choices.pop("settings", None), trust=trust, **choices)
     with noted_warnings(), Session(Threads(), Memory()) as session:
-        setup = prepare(
-            model,
-            people,
-            chosen,
-            session,
-            pool=pool,
-            metric=metric,
-            method=made,
-            loss=choices.get("loss"),
-            encoder=encoder,
-            trust=trust,
-        )
-        lines = bind(setup).describe()
+        lines = bind(prepare(session, model, people, **choices)).describe()
     return "\n".join([*lines, "Everything fits together. Nobody was measured."])
 
 
 def bind(setup: Setup) -> BoundMethod:
     """Return the method that the settings name, made ready for the model and the people."""
-    method = setup.method
-    if method is None and setup.settings.method.name != "auto":
-        method = make(METHODS, setup.settings.method, trust=setup.trust)
-    if method is None and setup.settings.columns.may_matter and setup.metric is None:
-        params = setup.settings.method.params
-        choice = Choice.model_validate({"name": "matched_pairs", **params})
+    method, choice = setup.method, setup.settings.method
+    if choice.name == "auto" and setup.settings.columns.may_matter and setup.metric is None:
+        choice = Choice.model_validate({"name": "matched_pairs", **choice.params})
+    if method is None and choice.name != "auto":
         method = make(METHODS, choice, trust=setup.trust)
     if isinstance(method, Method):
         return method.bind(setup)

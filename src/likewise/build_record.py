@@ -25,10 +25,9 @@ def build_record(
     bound: BoundMethod,
     verdict: Verdict,
     findings: Sequence[Finding],
-    *,
-    warnings: tuple[str, ...] = (),
-    command: str = "",
-    seconds: float = 0.0,
+    warnings: tuple[str, ...],
+    command: str,
+    seconds: float,
 ) -> Record:
     """Put everything into the record; the sentence is made of it."""
     settings = bound.settings

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from likewise.settings import Settings
 
 
+MOST_ROWS = 200_000
+"""People whose rows are held in memory; more are written to a file (``outcomes=``)."""
+
+
 class Method(abc.ABC):
     """How people are compared: matched pairs, gradient flow, reach, flip, or another package's.
 
@@ -65,6 +69,11 @@ class BoundMethod(abc.ABC):
     def follow_up(self, stats: Mapping[str, Any]) -> Iterable[Probe]:
         """Return further probes that the verdict needs, now that these sums are known."""
         return ()
+
+    def sample(self, size: int, stream: int) -> "AuditData":
+        """Return people drawn at random, as they were read."""
+        drawn: AuditData = self.setup.sample(size, stream)
+        return drawn
 
     @abc.abstractmethod
     def judge(self, stats: Mapping[str, Any]) -> Verdict:

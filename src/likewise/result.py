@@ -10,11 +10,9 @@ import pyarrow.parquet as pq
 
 from likewise.errors import InvalidSample
 from likewise.files import replacing
+from likewise.method import MOST_ROWS
 from likewise.outcomes import Outcomes
 from likewise.record import Record, TestRecord
-
-MOST_ROWS = 200_000
-"""People whose rows are held in memory; more are written to a file (``outcomes=``)."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

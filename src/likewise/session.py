@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from likewise import errors
-from likewise.data.source import Blocks, PeopleSource, Source
+from likewise.data.source import Blocks, PeopleSource
 from likewise.data.survey import Survey
 from likewise.errors import LikewiseWarning, Untrustworthy
 from likewise.files import replacing
 from likewise.fingerprints import of_json
-from likewise.method import BoundMethod, Progress
+from likewise.method import MOST_ROWS, BoundMethod, Progress
 from likewise.packing import pack, unpack
 from likewise.probe import PRIMARY, Block, Probe, Subsample
 from likewise.run.executors import Executor, Threads
@@ -35,9 +35,6 @@ TOGETHER = 16
 
 SMALL = 32
 """Up to so many blocks each one is a task of its own, so that all workers have something to do."""
-
-MOST_ROWS = 200_000
-"""People whose rows are returned with the result; more are written to a file."""
 
 LIBRARIES = ("likewise", "numpy")
 """Libraries in whose versions finished blocks may differ."""
@@ -50,16 +47,7 @@ T = TypeVar("T")
 class Session:
     """Where and how an audit runs: executor, journal, progress.
 
-    Parameters
-    ----------
-    executor
-        Where blocks are measured; it changes no number.
-    store
-        Where finished blocks are kept.
-    progress
-        Told how far it is.
-    keeps_rows
-        Whether the rows of many people are to be written: those of few are kept anyway.
+    ``keeps_rows`` says whether rows of many people are wanted; those of few are kept anyway.
     """
 
     executor: Executor
@@ -123,11 +111,6 @@ class Session:
         """Yield the rows of everyone that the primary probe kept, in the order of blocks."""
         return (table for table in self._journal.tables() if table is not None)
 
-    @property
-    def journal(self) -> Journal:
-        """The journal's finished blocks of everyone."""
-        return self._journal
-
     def measure(self, method: BoundMethod, probes: Sequence[Probe]) -> Sums:
         """Return the sums of every probe; probes of the same people share one pass over them."""
         found: Sums = {}
@@ -143,10 +126,11 @@ class Session:
         journal = self._journal
         if not first:
             journal = journal.section(of_json([p.name for p in probes]))
-        source = method.source if subsample is None else sample_source(method, subsample)
-        run = self.executor
-        if subsample is not None and run.processes:
-            run = Threads()  # a few people are done here before other processes have started
+        source, run = method.source, self.executor
+        if subsample is not None:
+            source = PeopleSource.from_people(method.sample(subsample.size, subsample.stream))
+            if run.processes:  # a few people are done here before other processes have started
+                run = Threads()
         blocks = source.blocks(method.block_size)
         keeps = self.keeps_rows or method.n <= MOST_ROWS
         starts = _starts(blocks, method.setup.survey)
@@ -193,12 +177,6 @@ def write_rows(tables: Iterable[pa.Table], record: Any, path: Path) -> None:
             writer.close()
 
 
-def sample_source(method: BoundMethod, subsample: Subsample) -> Source:
-    """Return the people of a subsample, drawn from the survey's sample."""
-    drawn: Any = method
-    return PeopleSource.from_people(drawn.sample(subsample.size, subsample.stream))
-
-
 def _common(probes: Iterable[Probe]) -> dict[str, Any]:
     return {name: value for probe in probes for name, value in probe.common.items()}
 
@@ -207,16 +185,7 @@ def _common(probes: Iterable[Probe]) -> dict[str, Any]:
 class MeasureBlocks:
     """Measures blocks of people by several probes; the model is opened once a worker.
 
-    Parameters
-    ----------
-    handle
-        How a worker comes by the model.
-    blocks
-        The people, cut into blocks.
-    starts
-        Position of every block's first person among all who were not left out.
-    journal
-        Where the rows of the primary probe are kept.
+    ``starts`` are the positions of every block's first person among all who were not left out.
     """
 
     handle: Any

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,9 +28,10 @@ from likewise.loss import as_loss
 from likewise.models import answers_gaps, as_model, open_model, takes_gaps, wants_columns
 from likewise.models.base import Model
 from likewise.models.scored import ScoredTable
-from likewise.run.executors import Executor, Inline, Threads
+from likewise.run.executors import Inline, Threads
 from likewise.session import Session
 from likewise.settings import Settings
+from likewise.settings.arguments import resolve_settings
 from likewise.settings.choices import digest
 
 
@@ -181,31 +181,35 @@ class Setup:
 
 
 def prepare(
+    session: Session,
     model: Any,
     people: Any,
-    settings: Settings,
-    session: Session,
+    settings: Settings | None = None,
     *,
     pool: Any = None,
     metric: Any = None,
-    method: Any = None,
-    loss: Any = None,
     encoder: Any = None,
     trust: bool = False,
+    **arguments: Any,
 ) -> Setup:
-    """Open the model, find the people and look at all of them once."""
+    """Open the model, find the people and look at all of them once.
+
+    ``arguments`` are those of `likewise.audit` that settings hold, too.
+    """
+    settings, method = resolve_settings(settings, trust=trust, **arguments)
+    loss = arguments.get("loss")
+    loss = settings.decide.loss if loss is None else loss
     if model is None:
         chosen = settings.decide
         model = ScoredTable(chosen.decision, chosen.score, chosen.threshold)
     model = share_calls(model, session.executor)
     opened = open_model(model, trust=trust) if isinstance(model, str) else model
-    folder = _shared_folder(session)
     source = _find_people(people, opened, settings, encoder)
-    source = source if folder is None else source.shared(folder)
+    if not isinstance(session.executor, Inline | Threads):  # a folder that all workers can read
+        source = source.shared(Path(session.enter(TemporaryFolder())))
     source, survey = _look_at(source, opened, settings, session)
     if survey.n < 2:
         raise InvalidData(f"There are {survey.n} people; a test needs at least 2.")
-    named = settings.decide.loss if loss is None else loss
     return Setup(
         model,
         opened,
@@ -216,7 +220,7 @@ def prepare(
         pool,
         metric,
         method,
-        None if named is None else as_loss(named, trust=trust),
+        None if loss is None else as_loss(loss, trust=trust),
         trust,
     )
 
@@ -236,31 +240,19 @@ def noted_warnings() -> Iterator[Callable[[], tuple[str, ...]]]:
         told.add(str(warning.message))
 
 
-def _shared_folder(session: Session) -> Path | None:
-    """Return a folder that all workers can read, unless they are threads of this process."""
-    run: Executor = session.executor
-    if not run.processes and isinstance(run, Inline | Threads):
-        return None
-    return Path(session.enter(TemporaryFolder()))
-
-
-def _find_people(people: Any, model: Any, settings: Settings, encoder: Any = None) -> Source:
+def _find_people(people: Any, model: Any, settings: Settings, encoder: Any) -> Source:
     """Return where the people are, read as the settings say."""
     columns = settings.columns
     if isinstance(people, AuditData):
         return as_source(people)
-    source = (
-        people
-        if isinstance(people, Source)
-        else as_source(
-            people,
-            label=columns.label,
-            encoder=encoder,
-            raw=encoder is None
-            and (bool(settings.model.columns) or wants_columns(model, columns.output)),
-            unlabelled=settings.columns.label is None and bool(settings.columns.may_matter),
-            **columns.reading,
-        )
+    source = as_source(
+        people,
+        label=columns.label,
+        encoder=encoder,
+        raw=encoder is None
+        and (bool(settings.model.columns) or wants_columns(model, columns.output)),
+        unlabelled=columns.label is None and bool(columns.may_matter),
+        **columns.reading,
     )
     filled = source.filled() if columns.drop_missing else None
     if filled is not None and answers_gaps(model, filled.rows(0, SAMPLE)[0]):
@@ -272,14 +264,13 @@ def _look_at(
     source: Source, opened: Any, settings: Settings, session: Session
 ) -> tuple[Source, Survey]:
     """Look at everyone; where values are missing, as columns if the model takes them so."""
-    look = functools.partial(_look, settings=settings, session=session)
     try:
-        return source, look(source)
+        return source, _look(source, settings, session)
     except MissingValues:
         raw = source.raw()
         if raw is None or not takes_gaps(opened):
             raise
-        return raw, look(raw)
+        return raw, _look(raw, settings, session)
 
 
 def _look(source: Source, settings: Settings, session: Session) -> Survey:

@@ -105,7 +105,7 @@ def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeyp
     def learned(seed):
         settings = CORE.changed(seed=seed, columns__label="y", columns__protected=("sex",))
         with Session(likewise.Inline(), likewise.Memory()) as session:
-            setup = prepare(model, frame, settings, session)
+            setup = prepare(session, model, frame, settings)
             known = setup.source.survey(seed, 500)  # of more people only some are kept
             setup = dataclasses.replace(setup, survey=known)
             wrapped, _ = setup.adapt()

@@ -6,8 +6,7 @@ import math
 import pytest
 
 import sample_records as samples
-from likewise.record import FoldInfluence, Record
-from likewise.record.record_parts import OriginRecord
+from likewise.record import FoldInfluence, OriginRecord, Record
 from likewise.report.export import WRITERS
 from likewise.report.html import to_html
 from likewise.report.redact import redact

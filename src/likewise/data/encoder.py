@@ -30,7 +30,7 @@ from likewise.data.columns import (
 from likewise.data.rows import open_rows
 from likewise.errors import InvalidData, InvalidFile
 from likewise.files import read_whole, write_whole
-from likewise.settings.sections import Csv
+from likewise.settings import Csv
 
 Level = bool | int | float | str
 MOST_LEVELS = 1000

@@ -25,8 +25,7 @@ from pyarrow import csv
 from likewise.data.columns import TEXT, check_columns, frame_table, kind, plain_type
 from likewise.errors import InvalidData, InvalidFile, in_short, nearest
 from likewise.files import TemporaryFolder, replacing
-from likewise.settings import make_settings
-from likewise.settings.sections import Csv
+from likewise.settings import Csv, make_settings
 
 PARQUET = (".parquet", ".pq")
 PACKED = ("", ".gz", ".bz2", ".zst")

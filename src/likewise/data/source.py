@@ -35,7 +35,7 @@ from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.files import make_folder, write_errors
 from likewise.fingerprints import CHUNK_ROWS, of_arrays, of_json, row_hashes
-from likewise.settings.sections import Csv
+from likewise.settings import Csv
 
 NO_ROWS: Int[np.ndarray, " r"] = np.empty(0, int)
 

@@ -834,10 +834,6 @@ class BoundMatchedPairs(BoundMethod):
         """The columns that the model reads and that people do not keep."""
         return tuple(name for name in self.columns if name not in self.context.keep)
 
-    def sample(self, size: int, stream: int) -> AuditData:
-        """Return people drawn at random, as they were read."""
-        return self.setup.sample(size, stream)
-
     def sampled(
         self,
         variant: str,

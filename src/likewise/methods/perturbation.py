@@ -196,10 +196,6 @@ class BoundPerturbation(BoundMethod):
         """Return places in the sample of people drawn at random."""
         return self.setup.drawn(size, stream)
 
-    def sample(self, size: int, stream: int) -> AuditData:
-        """Return people drawn at random, as they were read."""
-        return self.setup.sample(size, stream)
-
     @functools.cached_property
     def context(self) -> PerturbContext:
         """What all probes share."""

@@ -2,89 +2,367 @@
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.files import read_whole
-from likewise.record.json_text import LARGEST, Count, Hash, Number, Size, Text, parse
-from likewise.record.matched_pairs import (
-    AttributeUse,
-    ChangeHistogram,
-    ColumnBalance,
-    ComparedPerson,
-    FoldInfluence,
-    HiddenFactor,
-    MatchedPairsRecord,
-    RateComparison,
-    ShownMeasure,
-)
-from likewise.record.record_parts import (
-    AttributeRecord,
-    ControlRecord,
-    DataRecord,
-    DecidedBy,
-    DeltaCurveRecord,
-    DriverRecord,
-    FeatureShift,
-    GroupRecord,
-    JackknifeRecord,
-    Measure,
-    MetricRecord,
-    ModelRecord,
-    NumericalErrorRecord,
-    OriginRecord,
+from likewise.record.json_text import (
+    LARGEST,
+    Anything,
+    Count,
+    Hash,
+    Level,
+    Number,
     Part,
-    PerturbedPerson,
-    PredictionRecord,
-    SensitivityRecord,
-    StoppingTimeRecord,
-    SubgroupRecord,
-    TestRecord,
-    VerdictName,
+    Share,
+    Size,
+    Text,
+    Tolerance,
+    parse,
+    printable_within,
 )
+from likewise.record.json_text import VerdictName as VerdictName
+from likewise.record.matched_pairs import AttributeUse as AttributeUse
+from likewise.record.matched_pairs import ChangeHistogram as ChangeHistogram
+from likewise.record.matched_pairs import ColumnBalance as ColumnBalance
+from likewise.record.matched_pairs import ComparedPerson as ComparedPerson
+from likewise.record.matched_pairs import FoldInfluence as FoldInfluence
+from likewise.record.matched_pairs import HiddenFactor as HiddenFactor
+from likewise.record.matched_pairs import MatchedPairsRecord as MatchedPairsRecord
+from likewise.record.matched_pairs import RateComparison as RateComparison
+from likewise.record.matched_pairs import ShownMeasure as ShownMeasure
 from likewise.settings import Settings
-
-__all__ = [
-    "LARGEST_FILE",
-    "AttributeRecord",
-    "AttributeUse",
-    "ChangeHistogram",
-    "ColumnBalance",
-    "ComparedPerson",
-    "ControlRecord",
-    "DataRecord",
-    "DecidedBy",
-    "DeltaCurveRecord",
-    "DriverRecord",
-    "FeatureShift",
-    "FoldInfluence",
-    "GroupRecord",
-    "HiddenFactor",
-    "JackknifeRecord",
-    "MatchedPairsRecord",
-    "Measure",
-    "MetricRecord",
-    "ModelRecord",
-    "NumericalErrorRecord",
-    "OriginRecord",
-    "PerturbedPerson",
-    "PredictionRecord",
-    "RateComparison",
-    "Record",
-    "SensitivityRecord",
-    "ShownMeasure",
-    "StoppingTimeRecord",
-    "SubgroupRecord",
-    "TestRecord",
-    "VerdictName",
-]
 
 SCHEMA_VERSION = 3
 LARGEST_FILE = 100_000_000
 """Bytes of a result file that are read; one of a hundred groups has a thousandth of it."""
+
+
+class TestRecord(Part):
+    """One test: what was estimated, how sure we are, and what follows."""
+
+    __test__ = False
+
+    test: Text
+    method: Text
+    interval_method: Text
+    estimate: Number
+    std_error: Size
+    statistic: Number
+    p_value: Share
+    rejected: bool
+    interval: tuple[Number, Number]
+    lower_bound: Number
+    upper_bound: Number
+    capped_upper_bound: Number = math.nan
+    cap: Number = math.nan
+    delta: Tolerance
+    alpha: Level
+    n: Count
+    outcome: VerdictName
+    held_back: Text = ""
+    claim: Text = ""
+    notes: tuple[Text, ...] = ()
+    details: dict[Text, Number] = Field(default_factory=dict)
+
+    @property
+    def S_n(self) -> float:
+        r"""The estimate, the paper's :math:`S_n` (13)."""
+        return self.estimate
+
+    @property
+    def V_n(self) -> float:
+        r"""The paper's :math:`V_n` (14): the standard error times :math:`\sqrt n`."""
+        return self.std_error * math.sqrt(self.n)
+
+    @property
+    def T_n(self) -> float:
+        r"""The statistic that is compared with the tolerance, the paper's :math:`T_n` (19)."""
+        return self.statistic
+
+
+class DecidedBy(Part):
+    """The one number that decided, fixed by the settings."""
+
+    test: Text
+    interval: Text
+    metric: Text
+    claim: Text = ""
+
+
+class ModelRecord(Part):
+    """The model that was audited; ``name`` is its file's or that of its class."""
+
+    name: Text = ""
+    kind: Text
+    task: Text
+    output: Text
+    classes: tuple[Text, ...] = ()
+    n_features: Count
+    sha256: Hash = ""
+    balanced_accuracy: Number = math.nan
+    auc: Number = math.nan
+
+
+class DataRecord(Part):
+    """The people who were audited."""
+
+    source: Text
+    n: Count
+    features: tuple[Text, ...]
+    label: Text = ""
+    classes: dict[Text, Count] = Field(default_factory=dict)
+    protected: dict[Text, dict[Text, Count]] = Field(default_factory=dict)
+    missing: dict[Text, Count] = Field(default_factory=dict)
+    dropped: dict[Text, Count] = Field(default_factory=dict)
+    weighted: bool = False
+    clusters: Count = 0
+    notes: tuple[Text, ...] = ()
+    sha256: Hash
+
+
+class PredictionRecord(pydantic.BaseModel):
+    """How well an attribute is predicted; what is not a measure for its kind is left out."""
+
+    auc: Number | None = None
+    accuracy: Number | None = None
+    r2: Number | None = None
+
+
+class AttributeRecord(pydantic.BaseModel):
+    """What a learned metric knows about one protected attribute."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: Text
+    n: Count
+    missing: Count
+    before: PredictionRecord
+    after: PredictionRecord
+
+
+class OriginRecord(pydantic.BaseModel):
+    """Where a learned metric came from: what reports show of it, and whatever else there is."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    source: Text = ""
+    n: Count = 0
+    attributes: tuple[AttributeRecord, ...] = ()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _printable(cls, value: Any) -> Any:
+        return printable_within(value)
+
+
+class MetricRecord(Part):
+    """The fair metric: who counts as alike, and where that came from."""
+
+    kind: Text
+    learned: bool
+    dimension: Count
+    directions: tuple[dict[Text, Number], ...] = ()
+    origin: OriginRecord = OriginRecord()
+    same_sample: bool = False
+    sha256: Hash
+
+
+class NumericalErrorRecord(Part):
+    """Numerical error bound: how far the computed flow can be from the exact one."""
+
+    method: Text
+    steps: Count
+    evaluations: Count
+    error_bound: Size
+    error_in_se: Size
+    subsample: Count
+    cap_reached: bool
+    precision: Text = ""
+    note: Text = ""
+
+
+class StoppingTimeRecord(Part):
+    """The statistics at one stopping time of the flow."""
+
+    time: Tolerance
+    n: Count
+    loss_ratio: Number
+    lower_bound: Number
+    error_rate_ratio: Number
+    error_rate_lower_bound: Number
+    band_lower: Number = math.nan
+    band_upper: Number = math.nan
+
+
+class GroupRecord(Part):
+    """The loss ratio of one group of people."""
+
+    attribute: Text
+    group: Text
+    n: Count
+    estimate: Number
+    std_error: Size
+    lower: Number
+    upper: Number
+    error_rate_before: Share = math.nan
+    error_rate_after: Share = math.nan
+    p_value: Share = math.nan
+    p_adjusted: Share = math.nan
+    rejected: bool = False
+    small: bool = False
+
+
+class FeatureShift(Part):
+    """How far the map pushes one feature, over all people."""
+
+    feature: Text
+    mean_absolute: Size
+    mean: Number
+
+
+class JackknifeRecord(Part):
+    """Jackknife over the metric's sample: both standard errors, metric fixed and learned anew."""
+
+    method: Text
+    replicates: tuple[Number, ...]
+    std_error_fixed: Size
+    std_error_refitted: Size
+    lower_bound: Number
+    upper_bound: Number
+    used: bool
+
+
+class ControlRecord(Part):
+    """Negative control: the estimate beside those with the attributes permuted."""
+
+    estimate: Number
+    permuted: Annotated[tuple[Number, ...], Field(min_length=1)]
+    p_value: Share
+    planned: Count
+    n: Count
+    used: bool
+
+
+class SensitivityRecord(Part):
+    """The statistic under one other choice.
+
+    Of matched pairs ``what`` is ``column left out`` (of those that may matter) or ``column added``
+    (to them), and ``change`` the column.
+    """
+
+    what: Text
+    change: Text
+    attribute: Text = ""
+    group: Text = ""
+    other: Text = ""
+    n: Count
+    estimate: Number
+    lower_bound: Number
+    upper_bound: Number
+    outcome: Text
+
+
+class DeltaCurveRecord(Part):
+    """How the verdict depends on the tolerance: evidence below one end, within from the other."""
+
+    evidence_below: Number
+    within_from: Number
+
+
+class Measure(Part):
+    """A named quantity with its interval, of everyone or of one group."""
+
+    name: Text
+    attribute: Text = ""
+    group: Text = ""
+    value: Number
+    lower: Number = math.nan
+    upper: Number = math.nan
+    n: Count = 0
+
+
+class PerturbedPerson(Part):
+    """A person whose loss rises most, before and after the perturbation."""
+
+    row: Count
+    label: Text
+    ratio: Number
+    loss_before: Size
+    loss_after: Size
+    decision_before: Text
+    decision_after: Text
+    probability_before: Share
+    probability_after: Share
+    fair_distance: Number
+    groups: dict[Text, Text | None] = Field(default_factory=dict)
+    before: dict[Text, Anything] = Field(default_factory=dict)
+    after: dict[Text, Anything] = Field(default_factory=dict)
+    nearest: dict[Text, Anything] = Field(default_factory=dict)
+    nearest_row: Count | None = None
+    outside: tuple[Text, ...] = ()
+
+    def moved(self) -> list[tuple[str, Any, Any]]:
+        """Return the columns that differ after the move, first those that went furthest.
+
+        Text comes first; a number is measured in its own size.
+        """
+        names = dict.fromkeys([*self.before, *self.after])
+        pairs = [(name, self.before.get(name), self.after.get(name)) for name in names]
+        return sorted(
+            (pair for pair in pairs if not _alike(*pair[1:])), key=_distance, reverse=True
+        )
+
+
+def _alike(before: Any, after: Any) -> bool:
+    if isinstance(before, float) and isinstance(after, float):
+        return math.isclose(before, after, rel_tol=1e-3, abs_tol=1e-9) or before != before
+    return bool(before == after)
+
+
+def _distance(pair: tuple[str, Any, Any]) -> float:
+    _, before, after = pair
+    if isinstance(before, int | float) and isinstance(after, int | float):
+        far = abs(after - before) / (abs(before) + abs(after) or 1.0)
+        return 0.0 if math.isnan(far) else far
+    return 2.0
+
+
+class DriverRecord(Part):
+    """Shapley share of one column (or all levels of one category) in what was found.
+
+    ``alone`` and ``without`` are the values if it alone comes from the other person, and if all
+    columns but this one do. ``predicts`` is how well it predicts the attribute (AUC), ``moves`` how
+    much it moves the decision: a proxy does both.
+    """
+
+    attribute: Text = ""
+    column: Text
+    share: Number
+    interval: tuple[Number, Number] = (math.nan, math.nan)
+    alone: Number = math.nan
+    without: Number = math.nan
+    predicts: Number = math.nan
+    moves: Number = math.nan
+
+
+class SubgroupRecord(Part):
+    """People that nobody named beforehand: found on one half, judged on the other.
+
+    Bounds and p-values hold for all subgroups of an attribute together.
+    """
+
+    attribute: Text = ""
+    words: Text
+    n: Count
+    estimate: Number
+    lower_bound: Number
+    upper_bound: Number
+    p_adjusted: Share
+    found: bool
 
 
 class Record(Part):
@@ -107,8 +385,8 @@ class Record(Part):
     method: Text
     parameters: dict[Text, Number] = Field(default_factory=dict)
     paper: bool = False
-    delta: Annotated[float, Field(gt=0, le=LARGEST)]
-    alpha: Annotated[float, Field(gt=0, lt=1)]
+    delta: Tolerance
+    alpha: Level
     rows: dict[Text, Count]
     matched_pairs: MatchedPairsRecord | None = None
     decided_by: DecidedBy | None = None

@@ -1,12 +1,13 @@
-"""JSON as results and states are written in: numbers that come back, and nothing out of bounds."""
+"""What results are made of: numbers that come back from JSON, text that can be shown, no more."""
 
 import math
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import pydantic
 import pydantic_core
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from likewise.errors import UNPRINTABLE, printable
 
@@ -72,6 +73,19 @@ Anything = Annotated[Any, AfterValidator(printable_within)]
 
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]
 """A sha256 in hexadecimal digits, or nothing."""
+
+
+Tolerance = Annotated[float, Field(gt=0, le=LARGEST)]
+Level = Annotated[float, Field(gt=0, lt=1)]
+
+VerdictName = Literal["evidence", "within_tolerance", "inconclusive", "invalid"]
+"""The four verdicts; ``invalid`` is of a whole result only."""
+
+
+class Part(pydantic.BaseModel):
+    """A part of a result: closed, and never changed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def parse(

@@ -6,8 +6,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from likewise.record.json_text import Anything, Count, Hash, Number, Share, Size, Text
-from likewise.record.record_parts import Level, Part, Tolerance, VerdictName
+from likewise.record.json_text import (
+    Anything,
+    Count,
+    Hash,
+    Level,
+    Number,
+    Part,
+    Share,
+    Size,
+    Text,
+    Tolerance,
+    VerdictName,
+)
 
 Interval = tuple[Number, Number]
 

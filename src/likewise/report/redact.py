@@ -9,8 +9,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from likewise.record import MatchedPairsRecord, Measure, RateComparison, Record
-from likewise.record.record_parts import AttributeRecord, MetricRecord, OriginRecord, TestRecord
+from likewise.record import (
+    AttributeRecord,
+    MatchedPairsRecord,
+    Measure,
+    MetricRecord,
+    OriginRecord,
+    RateComparison,
+    Record,
+    TestRecord,
+)
 from likewise.report.text import sentence
 
 FEWEST = 10

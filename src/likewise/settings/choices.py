@@ -23,8 +23,7 @@ import numpy as np
 import pydantic
 
 from likewise.errors import InvalidSettings, in_short, nearest
-from likewise.settings import Settings, canonical
-from likewise.settings.sections import Choice
+from likewise.settings import Choice, Settings, canonical
 
 OUTSIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 """How something outside is named: ``package.module:Name``."""

@@ -23,7 +23,6 @@ from likewise.models.adapt import TableModel, table_model
 from likewise.run.executors import Inline
 from likewise.run.journal import Memory
 from likewise.session import Session
-from likewise.settings.arguments import resolve_settings
 from likewise.setup import prepare
 from likewise.training.sklearn_compat import joint_groups
 
@@ -100,10 +99,9 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "protected": list(self.protected),
             "may_matter": list(self.may_matter),
         }
-        chosen, _ = resolve_settings(None, trust=self.trust, **choices)
         with contextlib.ExitStack() as stack:
             session = stack.enter_context(Session(Inline(), Memory()))
-            setup = prepare(self.model, table, chosen, session, trust=self.trust)
+            setup = prepare(session, self.model, table, trust=self.trust, **choices)
             wrapped, self.handle_ = setup.adapt(features=False)
             if wrapped.card.task == "regression" or wrapped.card.decisions:
                 raise InvalidModel(
