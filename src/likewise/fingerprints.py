@@ -51,10 +51,7 @@ def of_bytes(*contents: bytes) -> str:
 def of_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], about: Any = None) -> str:
     """Return the fingerprint of named arrays: types, shapes and every digit.
 
-    Parameters
-    ----------
-    about
-        What else belongs to the thing, as JSON: its kind, say, or the names of its features.
+    ``about`` is what else belongs to the thing, as JSON: its kind, say, or names of features.
     """
     contents = [canonical(about).encode()]
     for name, array in sorted(arrays.items()):
@@ -64,29 +61,14 @@ def of_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], about: Any = None
 
 
 def of_people(names: Iterable[str], n: int, digests: Sequence[bytes]) -> str:
-    """Return the fingerprint of people from those of their chunks, in order.
-
-    Parameters
-    ----------
-    names
-        Names of the columns, in any order.
-    n
-        Number of people.
-    digests
-        What `chunk_digests` gave for rows 0 to 2047, 2048 to 4095, and so on.
-    """
+    """Return the fingerprint of ``n`` people from those of their chunks of 2048 rows, in order."""
     return of_bytes(canonical([sorted(names), n]).encode(), *digests)
 
 
 def chunk_digests(columns: Mapping[str, Any], cuts: Sequence[int]) -> list[bytes]:
     """Return 16 bytes for each piece of some rows, which change when any of its values does.
 
-    Parameters
-    ----------
-    columns
-        NumPy or Arrow columns by name; their order does not matter.
-    cuts
-        Where the pieces begin, and where the last one ends.
+    ``cuts`` are where the pieces begin, and where the last one ends.
     """
     plain = [(name, _plain(columns[name])) for name in sorted(columns)]
     digests = []
@@ -116,13 +98,7 @@ class Sketch:
     The k smallest hashes are a random sample of the distinct rows, the same sample in every set
     that holds those rows; so two sketches tell how many rows two sets share (Broder, 1997, "On
     the resemblance and containment of documents"). A row more or less changes little.
-
-    Parameters
-    ----------
-    smallest
-        Up to 1024 distinct row hashes, ascending.
-    n
-        Number of rows.
+    ``smallest`` are up to 1024 distinct row hashes, ascending; ``n`` is the number of rows.
     """
 
     smallest: UInt64[np.ndarray, " k"]
@@ -223,19 +199,21 @@ def _plain(column: Any) -> _Numbers | _Text:
     array = _arrow(column)
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    kind = array.type
-    if pa.types.is_boolean(kind):
-        return dataclasses.replace(_numbers(_filled(array.cast(pa.float64()))), mark=b"b")
-    if pa.types.is_integer(kind) and array.null_count:
-        whole = pc.fill_null(array, 0).to_numpy()
-        found = _numbers(whole)
+    types, kind = pa.types, array.type
+    if types.is_integer(kind):
+        found = _numbers(pc.fill_null(array, 0).to_numpy())
         gone = pc.is_null(array).to_numpy(zero_copy_only=False)
         return dataclasses.replace(found, values=np.where(gone, np.nan, found.values))
-    if pa.types.is_integer(kind):
-        return _numbers(array.to_numpy())
-    if pa.types.is_floating(kind) or pa.types.is_null(kind) or pa.types.is_decimal(kind):
-        return _numbers(_filled(array.cast(pa.float64())))
-    return _text(array)
+    if types.is_boolean(kind):
+        floats = _numbers(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        return dataclasses.replace(floats, mark=b"b")
+    if types.is_floating(kind) or types.is_null(kind) or types.is_decimal(kind):
+        return _numbers(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    try:
+        return _Text(array.cast(TEXT))
+    except pa.ArrowException:  # lists and the like: as Python writes them
+        shown = [None if value is None else repr(value) for value in array.to_pylist()]
+        return _Text(pa.array(shown, TEXT))
 
 
 def _arrow(column: Any) -> Any:
@@ -252,23 +230,11 @@ def _arrow(column: Any) -> Any:
 
 def _numbers(values: Shaped[np.ndarray, " n"]) -> _Numbers:
     floats = values.astype("<f8") + 0.0  # -0.0 is 0.0
-    if floats.dtype.kind == values.dtype.kind:
+    if values.dtype.kind == "f":
         floats[np.isnan(floats)] = np.nan
         return _Numbers(floats, None)
-    wide = values.dtype.itemsize == 8 and len(values) and bool((np.abs(floats) >= EXACT).any())
+    wide = values.dtype.itemsize == 8 and bool((np.abs(floats) >= EXACT).any())
     return _Numbers(floats, values.astype("<i8", casting="unsafe") if wide else None)
-
-
-def _filled(array: Any) -> Float64[np.ndarray, " n"]:
-    return array.to_numpy(zero_copy_only=False).astype(np.float64)
-
-
-def _text(array: Any) -> _Text:
-    try:
-        return _Text(array.cast(TEXT))
-    except pa.ArrowException:  # lists and the like: as Python writes them
-        shown = [None if value is None else repr(value) for value in array.to_pylist()]
-        return _Text(pa.array(shown, TEXT))
 
 
 def scattered(bits: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:

@@ -88,15 +88,9 @@ class BoundMethod(abc.ABC):
 class Finding:
     """What a check found.
 
-    Parameters
-    ----------
-    record
-        Parts of the record by field: values of tuples and of dictionaries are added to those of
-        other checks.
-    skipped
-        What was left out, in words.
-    warnings, notes
-        Sentences that the user should see: doubts about the result, and remarks on the data.
+    ``record`` holds parts of the record by field; tuples and dictionaries are added to those of
+    other checks. ``skipped`` is what was left out, ``warnings`` are doubts about the result, and
+    ``notes`` remarks on the data, in sentences.
     """
 
     record: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -37,15 +37,9 @@ class Stats(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Subsample:
-    """A seeded random sample of the people that a probe measures instead of everyone.
+    """A seeded random sample of ``size`` people that a probe measures instead of everyone.
 
-    Parameters
-    ----------
-    size
-        How many; everyone, if there are fewer.
-    stream
-        Keeps samples for different purposes apart; probes with the same size and stream measure
-        the same people.
+    Probes with the same size and ``stream`` measure the same people.
     """
 
     size: int
@@ -56,14 +50,8 @@ class Subsample:
 class Block:
     """Consecutive people, the unit in which everything is measured.
 
-    Parameters
-    ----------
-    number
-        Of the block among all.
-    people
-        As they were read.
-    positions
-        Of each person among all people audited; rows that were left out are not counted.
+    ``positions`` are those of each person among all people audited; rows that were left out are
+    not counted.
     """
 
     number: int
@@ -109,15 +97,7 @@ class Probe(Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measured:
-    """What a probe found in a block.
-
-    Parameters
-    ----------
-    stats
-        The sums.
-    rows
-        One row a person, kept for the primary probe alone.
-    """
+    """What a probe found in a block: sums, and of the primary probe one row a person."""
 
     stats: Any
     rows: pa.Table | None = None

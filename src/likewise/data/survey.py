@@ -157,10 +157,7 @@ def drawn_rows(n: int, seed: int, size: int = SAMPLE) -> Int[np.ndarray, " m"]:
 class SurveyJob:
     """Surveys ranges of rows, in whatever process it finds itself in.
 
-    Parameters
-    ----------
-    seed, size
-        Who is drawn for the sample, and how many at most.
+    ``seed`` and ``size`` say who is drawn for the sample, and how many at most.
     """
 
     source: Any
@@ -175,16 +172,15 @@ class SurveyJob:
             people, places = self.source.rows(rows.start, rows.stop)
             return Survey.from_people(people, places, rows, drawn)
 
-        def work(task: range) -> Survey:
-            begins = range(task.start, task.stop, READ_ROWS)
-            return total(look(range(b, min(b + READ_ROWS, task.stop))) for b in begins)
-
-        return work
+        return lambda task: total(map(look, _cut(task, READ_ROWS)))
 
     def tasks(self, rows: int = 8 * READ_ROWS) -> Iterator[range]:
         """Yield ranges of row numbers that cover the source."""
-        n = self.source.n_rows
-        return (range(b, min(b + rows, n)) for b in range(0, n, rows))
+        return _cut(range(self.source.n_rows), rows)
+
+
+def _cut(rows: range, size: int) -> Iterator[range]:
+    return (rows[begin : begin + size] for begin in range(0, len(rows), size))
 
 
 def total(surveys: Iterator[Survey]) -> Survey:
