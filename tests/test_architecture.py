@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
+
+from likewise.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 SOURCES = sorted(SOURCE.rglob("*.py"))
 
 HEAVY = {"torch", "scipy", "sklearn", "matplotlib", "pandas", "polars", "pyarrow", "numpy"}
+
+OTHERS = {"--help", "--version"}
+"""Options of other programs, and of all commands."""
 
 TEXT = {".py", ".md", ".toml", ".txt", ".cff", ".yaml", ".yml", ".html", ".css", ".js", ".json", ""}
 
@@ -49,6 +55,19 @@ def test_everything_public_says_what_it_is() -> None:
             silent.append(str(path))
         silent += [f"{path}: {name}" for name, node in public(tree) if not ast.get_docstring(node)]
     assert silent == []
+
+
+def test_every_option_that_a_sentence_names_exists() -> None:
+    commands = typer.main.get_command(app).commands.values()
+    known = {name for command in commands for p in command.params for name in p.opts}
+    named = {
+        (path.name, option)
+        for path in (SOURCE / "likewise").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", node.value)
+    }
+    assert {(name, option) for name, option in named if option not in known | OTHERS} == set()
 
 
 def public(

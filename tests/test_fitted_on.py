@@ -233,7 +233,7 @@ def test_only_gaps_that_a_pipeline_does_not_fill_leave_people_out(table, step, l
     columns["drop_missing"] = False
     with pytest.raises(MissingValues, match=r"'y' \(20\)") as refused:
         likewise.dry_run(model, people, settings=CORE.changed(columns=columns))
-    assert "--ignore" not in str(refused.value)
+    assert "columns.ignore" not in str(refused.value)
 
 
 # Functions, which say nothing of what they read

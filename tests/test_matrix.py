@@ -208,5 +208,7 @@ def test_a_model_is_audited_as_it_answers_or_refused_with_a_way_out(model, tmp_p
             assert form != "pipeline", (kind, method, refusal)
             assert not reads_gaps, (kind, form, method, refusal)
             gaps = kind.endswith("NaN") and model in ("logistic", "MLP")
-            assert ("--drop-missing" if gaps else "is an input of the model") in refusal
+            assert (
+                "--set columns.drop_missing=true" if gaps else "is an input of the model"
+            ) in refusal
             assert gaps or method == "flip"

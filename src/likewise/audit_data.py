@@ -103,7 +103,7 @@ class AuditData:
             names = ", ".join(self.features[j] for j in np.flatnonzero(~finite.all(axis=0))[:5])
             raise InvalidData(
                 f"{int((~finite).any(axis=1).sum())} of {n} rows have NaN or infinite features (in "
-                f"{names}). Fill them in, or leave those rows out (drop_missing, --drop-missing)."
+                f"{names}). Fill them in, or leave those rows out (columns.drop_missing)."
             )
 
     def _columns(self) -> dict[str, Any]:

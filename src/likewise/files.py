@@ -60,7 +60,11 @@ def replacing(path: str | Path, *, if_full: str = "") -> Iterator[BinaryIO]:
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        folder = os.open(path.parent, os.O_RDONLY)  # the new name has to be on disk, too
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def check_outputs(
@@ -86,7 +90,7 @@ def check_outputs(
         if path.exists() and not path.is_file():
             raise InvalidFile(f"{str(path)!r} is no regular file; name another.")
         for other in (*read, *written):
-            if _same(path, other) or (path.exists() and _holds(other, path)):
+            if _same(path, other):
                 which = "output" if other in written else "input"
                 raise InvalidFile(
                     f"The output {str(path)!r} is the same file as the {which} {str(other)!r}. "
@@ -100,18 +104,13 @@ def check_outputs(
             beside.unlink()
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(path: Path, other: Path) -> bool:
+    """Tell whether two files are one, or a file is there in a folder: a table in parts, say."""
     try:
-        return one.resolve() == other.resolve() or os.path.samefile(one, other)
+        one, two = path.resolve(), other.resolve()
+        within = path.exists() and other.is_dir() and one.is_relative_to(two)
+        return one == two or within or os.path.samefile(path, other)
     except (OSError, ValueError):  # one of them is not there yet, or is no file at all
-        return False
-
-
-def _holds(folder: Path, path: Path) -> bool:
-    """Tell whether a file is in a folder: a table in parts, say."""
-    try:
-        return folder.is_dir() and path.resolve().is_relative_to(folder.resolve())
-    except (OSError, ValueError):
         return False
 
 
@@ -190,14 +189,3 @@ def write_errors(path: Path, *, if_full: str = "") -> Iterator[None]:
         advice = f" {if_full}" if full and if_full else ""
         why = error.strerror or str(error)
         raise InvalidFile(f"{str(path)!r} cannot be written: {why}.{advice}") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put a new name on disk, where folders can be opened."""
-    if os.name != "posix":
-        return
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -182,7 +182,7 @@ def test_missing_values_are_listed_with_their_counts(hole):
     frame = GOOD.assign(a=[hole, 2.0, hole], y=[0.0, hole, 1.0], w=[1.0, 1.0, hole])
     message = refusal(InvalidData, frame, weight="w")
     assert "missing in 'y' (1), 'w' (1), 'a' (2): 3 of 3 rows" in message
-    assert "--drop-missing" in message
+    assert "--set columns.drop_missing=true" in message
 
 
 def test_dropping_everyone_is_refused():

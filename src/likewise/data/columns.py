@@ -15,6 +15,9 @@ from narwhals.exceptions import DuplicateError, NarwhalsError
 from likewise.audit_data import printable_levels
 from likewise.errors import UNPRINTABLE, InvalidData, MissingValues, in_short, nearest
 
+IGNORE = "ignore it with --set columns.ignore=NAME"
+DROP = "--set columns.drop_missing=true"
+
 Names = str | Sequence[str]
 Bins = Mapping[str, Any]
 
@@ -242,7 +245,7 @@ def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
     except pa.ArrowInvalid:
         raise InvalidData(
             f"Column {name!r} holds integers beyond 2^53, which no model can tell apart. "
-            "If it is an identifier, ignore it (--ignore)."
+            f"If it is an identifier: {IGNORE}."
         ) from None
 
 
@@ -318,14 +321,13 @@ def complete_rows(
         )
         if {*counts} <= {*needed}:
             raise MissingValues(
-                f"{said}or leave those rows out with drop_missing (--drop-missing). Rows with "
-                "other gaps stay, if the model is a pipeline that answers for them."
+                f"{said}or leave those rows out ({DROP}). Rows with other gaps stay, if the model "
+                "is a pipeline that answers for them."
             )
         raise MissingValues(
-            f"{said}leave those rows out with drop_missing (--drop-missing), "
-            "or ignore columns that the model does not read (--ignore). Models that read gaps, and "
-            "pipelines that fill them, are audited as they are (in Python: likewise.read with "
-            "raw=True)."
+            f"{said}leave those rows out ({DROP}), or ignore columns that the model does not read "
+            "(--set columns.ignore=NAME). Models that read gaps, and pipelines that fill them, are "
+            "audited as they are (in Python: likewise.read with raw=True)."
         )
     return complete, {reason: count for reason, count in first.items() if count}
 

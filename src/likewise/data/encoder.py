@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from likewise.audit_data import GAP
 from likewise.data.columns import (
+    IGNORE,
     TEXT,
     Names,
     Roles,
@@ -76,7 +77,7 @@ class NumberColumn(Column):
         every = numbers(name, column) if kind(column.type) == "numbers" else days(column)
         seen = every[~np.isnan(every)]
         if not len(seen):
-            raise InvalidData(f"Column {name!r} has no value at all. Ignore it (--ignore).")
+            raise InvalidData(f"Column {name!r} has no value at all: {IGNORE}.")
         check_finite(name, seen)
         constant = bool((seen == seen[0]).all())
         with np.errstate(over="ignore", invalid="ignore"):
@@ -162,7 +163,7 @@ class CategoryColumn(Column):
         if len(found) > MOST_LEVELS:
             raise InvalidData(
                 f"Column {name!r} has {len(found)} different values in {len(column)} rows, too "
-                "many for one feature each. If it is an identifier, ignore it (--ignore)."
+                f"many for one feature each. If it is an identifier: {IGNORE}."
             )
         levels = tuple(sorted(found))
         if one is None:
@@ -202,7 +203,7 @@ class CategoryColumn(Column):
             raise InvalidData(
                 f"Column {self.name!r} has {strangers[0].as_py()!r} ({len(strangers)} rows have "
                 f"a level that the encoder was not fitted on); it knows {shown}{more}. Fit it on "
-                "people who have it, or ignore the column (--ignore)."
+                f"people who have it. Or: {IGNORE}."
             )
         return np.eye(len(self.levels) + self.gaps)[codes.to_numpy()][:, self.indicator :]
 
@@ -446,7 +447,7 @@ def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding
     if found not in ("numbers", "true/false", "text", "dates"):
         raise InvalidData(
             f"Column {name!r} holds {found}, which cannot be encoded. "
-            "Turn it into numbers or text, or ignore it (--ignore)."
+            f"Turn it into numbers or text. Or: {IGNORE}."
         )
     numeric = not as_category and (found == "numbers" or holds_dates(column))
     if one is None and (found == "dates" or numeric):
@@ -460,7 +461,7 @@ def _check_levels(coding: Coding, n: int) -> None:
     if isinstance(coding, CategoryColumn) and count > NAMES and 2 * count > n:
         raise InvalidData(
             f"Column {coding.name!r} has {count} different values in {n} rows, so it looks like an "
-            "identifier. Ignore it (--ignore), or name the model's columns (model.columns)."
+            f"identifier: {IGNORE}, or name the model's columns (model.columns)."
         )
 
 

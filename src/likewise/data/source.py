@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData, digests, joined
 from likewise.data.columns import (
+    IGNORE,
     Bins,
     Names,
     Roles,
@@ -276,7 +277,7 @@ class TableSource(Source):
             if name not in roles.ignore and pa.types.is_nested(schema.field(name).type):
                 raise InvalidData(
                     f"Column {name!r} is nested ({schema.field(name).type}). Make plain columns "
-                    "of it, or ignore it (--ignore)."
+                    f"of it, or {IGNORE}."
                 )
         inputs = () if raw else _inputs(roles, schema, encoder)
         candidates = () if raw else roles.candidates(schema.names)

@@ -763,7 +763,7 @@ class AffineInputs(Model):
             if (x[:, place] > 0.5).any():
                 raise InvalidModel(
                     f"The {self.card.kind} reads numbers, and {name!r} is missing for some "
-                    "people. Leave them out with drop_missing (--drop-missing), or audit the "
+                    "people. Leave them out (--set columns.drop_missing=true), or audit the "
                     "pipeline that fills the gaps."
                 )
         return x @ self.matrix.T + self.offset

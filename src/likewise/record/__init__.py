@@ -464,7 +464,7 @@ class Record(Part):
     def from_json(cls, text: str | bytes, source: str = "the result") -> "Record":
         """Read the text of a result file; one of another schema is refused."""
         try:
-            raw = parse(text, largest=LARGEST, huge=("theorem_a1_bound",))
+            raw = parse(text, largest=LARGEST)
         except ValueError as error:
             raise InvalidFile(f"{source!r} is not a result file: {error}.") from None
         version = raw.get("schema_version") if isinstance(raw, dict) else None

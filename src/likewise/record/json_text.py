@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -88,43 +87,24 @@ class Part(pydantic.BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def parse(
-    text: str | bytes,
-    *,
-    finite: bool = False,
-    largest: float = sys.float_info.max,
-    huge: Sequence[str] = (),
-) -> Any:
+def parse(text: str | bytes, *, finite: bool = False, largest: float = sys.float_info.max) -> Any:
     """Return what a JSON text holds; a ``ValueError`` says what is wrong with it.
 
-    Unprintable text is refused, and so are whole numbers that no float can hold.
-
-    Parameters
-    ----------
-    finite
-        Whether ``NaN`` and ``Infinity``, which are not JSON, are refused.
-    largest
-        Finite numbers beyond it are refused.
-    huge
-        Names under which such numbers are read as infinite instead.
+    Unprintable text is refused, and so are numbers beyond ``largest``, and whole numbers that no
+    float can hold. ``finite`` refuses ``NaN`` and ``Infinity``, which are not JSON.
     """
     # Not json.loads: what it reads may be nested too deeply to be written again.
     value = pydantic_core.from_json(text, allow_inf_nan=not finite)
-    _check(value, largest, huge)
+    _check(value, largest)
     return value
 
 
-def _check(value: Any, largest: float, huge: Sequence[str]) -> None:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key in huge and isinstance(inner, float) and abs(inner) > largest:
-                value[key] = math.inf
-                continue
-            _check(key, largest, huge)
-            _check(inner, largest, huge)
-    elif isinstance(value, list):
+def _check(value: Any, largest: float) -> None:
+    if isinstance(value, dict | list):
         for inner in value:
-            _check(inner, largest, huge)
+            _check(inner, largest)
+        for inner in value.values() if isinstance(value, dict) else ():
+            _check(inner, largest)
     elif isinstance(value, str):
         if found := UNPRINTABLE.search(value):
             raise ValueError(f"it holds the unprintable character {found[0]!a}")

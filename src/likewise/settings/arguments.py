@@ -75,7 +75,7 @@ def resolve_settings(
         _check_agrees(name, value, base, place)
         changes["__".join(place)] = value
     chosen = base.changed(**changes)
-    check_names(chosen, ["method"] if made is not None else [], trust=trust)
+    check_names(chosen, made=made is not None, trust=trust)
     return chosen, made
 
 

@@ -15,7 +15,7 @@ import importlib.metadata
 import re
 import sys
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -170,22 +170,18 @@ def function_name(given: Any) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
-def check_names(settings: Settings, given: Collection[str] = (), *, trust: bool) -> None:
+def check_names(settings: Settings, *, made: bool, trust: bool) -> None:
     """Refuse names that stand for nothing, or for code that is not trusted, before any work.
 
-    Of ``method`` and ``tests``, those that are ``given`` were handed over instead of being named.
+    That of the method is noted and not looked up if it was ``made`` and handed over.
     """
-    tests, checks = settings.tests, settings.checks
-    named = {
-        "method": (
-            METHODS,
-            () if settings.method.name == "auto" else (settings.method.name,),
-        ),
-        "tests": (TESTS, () if isinstance(tests.run, str) else tests.run),
-        "checks": (CHECKS, (*(() if isinstance(checks.run, str) else checks.run), *checks.named)),
-    }
-    for what, (registry, names) in named.items():
-        for name in () if what in given else names:
+    method, tests, checks = settings.method.name, settings.tests, settings.checks
+    for registry, names in (
+        (METHODS, () if made or method == "auto" else (method,)),
+        (TESTS, () if isinstance(tests.run, str) else tests.run),
+        (CHECKS, (*(() if isinstance(checks.run, str) else checks.run), *checks.named)),
+    ):
+        for name in names:
             registry.find(name, trust=trust)
 
 
