@@ -11,7 +11,6 @@ import pytest
 
 from likewise import Encoder, read
 from likewise.audit_data import AuditData, missing
-from likewise.data.source import as_source
 
 FRAME = pd.DataFrame(
     {
@@ -95,27 +94,6 @@ def test_every_kind_of_file_gives_the_same_people(files, name):
     assert data.source == str(files / name)
 
 
-@pytest.mark.parametrize("raw", [False, True])
-def test_the_fingerprint_does_not_depend_on_how_people_are_cut(tmp_path, raw):
-    # In the last block nothing is missing, and whole numbers stay whole numbers there.
-    table = pa.table(
-        {
-            "a": [1.0, 2.0, 3.0, 4.0, 5.0],
-            "age": pa.array([30, None, 41, 52, 63]),
-            "job": ["cook", None, "judge", "cook", "cook"],
-            "w": [1, 2, 3, 1, 2],
-            "y": [True, False, True, True, False],
-        }
-    )
-    pq.write_table(table, tmp_path / "people.parquet")
-    roles = {"label": "y", "protected": ("age", "job"), "weight": "w", "raw": raw}
-    whole = read(tmp_path / "people.parquet", **roles).fingerprint()
-    source = as_source(tmp_path / "people.parquet", **roles)
-    assert source.survey().fingerprint == whole
-    changed = table.set_column(1, "age", pa.array([30, None, 41, 52, 64]))
-    assert read(changed, **roles).fingerprint() != whole
-
-
 @pytest.mark.parametrize("how", ["list", "pattern", "folder"])
 def test_several_files_are_read_in_order(tmp_path, how):
     FRAME[:1].to_parquet(tmp_path / "part-0.parquet")
@@ -194,15 +172,8 @@ def test_traits_of_every_type_keep_their_missing_values():
     traits = ["text", "flag", "whole", "real", "code", "nothing"]
     data = read(frame, label="y", protected=traits)
     assert len(data) == 3
-    gone = {name: missing(column).sum() for name, column in data.protected.items()}
-    assert gone == {
-        "text": 1,
-        "flag": 1,
-        "whole": 1,
-        "real": 2,
-        "code": 1,
-        "nothing": 3,
-    }
+    gone = [missing(data.protected[name]).sum() for name in traits]
+    assert gone == [1, 1, 1, 2, 1, 3]
     assert data.protected["flag"].tolist() == [True, None, False]
     np.testing.assert_array_equal(data.protected["whole"], [1.0, np.nan, 2.0])
     assert data.protected["code"].tolist() == ["u", None, "v"]
