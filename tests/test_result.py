@@ -112,9 +112,10 @@ def test_frames_come_back_as_the_kind_that_came_in(kind, model, test, reference)
     assert type(found.groups) is type(turn(test))
 
 
-def test_a_result_is_short_to_look_at(result):
+def test_a_result_is_short_to_look_at(result, test):
     others = (result, result.record, result.record.settings, result.plot, likewise.Settings())
-    for one in (*others, likewise.compare({"a": result, "b": result})):
+    data = likewise.read(test, label="deny", protected="black")
+    for one in (*others, data, likewise.compare({"a": result, "b": result})):
         assert len(repr(one).splitlines()) <= 30
         assert len(repr(one)) < 3000
     assert result.sentence in repr(result)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.settings import Choice, Settings, make_settings
+from likewise.settings.arguments import resolve_settings
 from likewise.settings.choices import METHODS, make
 from likewise.settings.settings_file import read_settings, write_settings
 
@@ -130,3 +131,14 @@ def test_display_names_are_written_and_read_again_and_have_no_part_in_the_hash()
     assert make_settings(tomllib.loads(write_settings(named))) == named
     assert named.hash == Settings().hash
     assert named.with_set(['labels.sex="gender"']).labels["sex"] == "gender"
+
+
+def test_the_papers_procedure_is_the_same_however_it_is_asked_for():
+    found, _ = resolve_settings(Settings(paper=True))
+    assert found == resolve_settings(None, paper=True)[0] == resolve_settings(found)[0]
+    assert found.method.params == {"solver": "euler", "steps": 500}
+    longer, _ = resolve_settings(Settings().with_set(["method.lam=20"]), paper=True)
+    assert longer.method.params == {"solver": "euler", "steps": 500, "lam": 20}
+    for other in ({"method": "reach"}, {"columns": {"may_matter": ["a"]}}):
+        with pytest.raises(InvalidSettings, match="leave out the method and the columns"):
+            resolve_settings(make_settings(other), paper=True)

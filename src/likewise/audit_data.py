@@ -18,7 +18,7 @@ GAP = " is missing"
 """After a column's name: the feature that says where it has no value. Nobody is moved along it."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class AuditData:
     r"""Audit data :math:`\{(x_i, y_i)\}`, with what is known about each person.
 
@@ -147,6 +147,13 @@ class AuditData:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def __repr__(self) -> str:
+        groups = ", ".join(self.protected) or "none"
+        return (
+            f"<AuditData: {len(self):,} people from {self.source}, {len(self.features)} features, "
+            f"protected: {groups}>"
+        )
 
     def trait(self, name: str) -> Column:
         """Return the protected attribute called ``name``."""

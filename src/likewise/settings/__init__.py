@@ -346,9 +346,10 @@ class Settings(Choices):
 
     def as_in_paper(self) -> "Settings":
         """Return the paper's procedure: its flow and steps, its normal limit, this very metric."""
+        flow = {"name": "gradient_flow", "solver": "euler", "steps": 500}
         return self.changed(
             paper=True,
-            method={"name": "gradient_flow", "solver": "euler", "steps": 500},
+            method={**flow, **self.method.params},
             metric__C=1.0,
             decide__interval="paper",
             decide__metric="fixed",

@@ -46,11 +46,13 @@ def resolve_settings(
     if method is not None and not isinstance(method, str | Mapping):
         made = given.pop("method")
         given["method"] = note(METHODS, made).model_dump()
-    if paper:
-        if given.get("method") is not None or given.get("may_matter"):
+    if paper or base.paper:
+        own = base.method
+        other = own.name not in ("auto", "gradient_flow") or own.get("solver", "euler") != "euler"
+        if other or {"method", "may_matter"} & given.keys() or base.columns.may_matter:
             raise InvalidSettings(
-                "paper=True is the paper's procedure; leave out the method and the columns that "
-                "may matter."
+                "paper is the paper's procedure; leave out the method and the columns that may "
+                "matter."
             )
         base = base.as_in_paper()
     if isinstance(given.get("method"), str):
@@ -96,5 +98,5 @@ def _check_agrees(name: str, value: Any, base: Settings, place: tuple[str, ...])
 
 
 def _shown(value: Any) -> str:
-    text = repr(getattr(value, "name", value))
+    text = repr(getattr(value, "name", getattr(value, "run", value)))
     return text if len(text) <= 60 else text[:59] + "…"
