@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from typing_extensions import override
 
 from likewise.audit_data import AuditData, joined
-from likewise.data.notes import data_notes, pool_notes
+from likewise.data.notes import pool_notes
 from likewise.data.source import PeopleSource, Source, read_pool
 from likewise.data.survey import Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
@@ -1014,10 +1014,8 @@ def bind_matched_pairs(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
         model.loss.check(asked(people.table.slice(0, 10)), targets(people.y[:10], classes))
     coding = CovariateCoding.fit(keep, pool.table, plain(people.table))
     groups = {name: groups_of(name, counts) for name, counts in survey.traits.items()}
-    notes = data_notes(survey, keep)
-    if pool.given:
-        compared = tuple(dict.fromkeys([*keep, *asked.columns]))
-        notes += pool_notes(people, pool.people, compared)
+    compared = tuple(dict.fromkeys([*keep, *asked.columns]))
+    notes = pool_notes(people, pool.people, compared) if pool.given else ()
     context = PairContext(
         pool=pool.table,
         keep=keep,
