@@ -1,6 +1,8 @@
 import itertools
 import tomllib
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,3 +144,10 @@ def test_the_papers_procedure_is_the_same_however_it_is_asked_for():
     for other in ({"method": "reach"}, {"columns": {"may_matter": ["a"]}}):
         with pytest.raises(InvalidSettings, match="leave out the method and the columns"):
             resolve_settings(make_settings(other), paper=True)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Index])
+def test_names_may_come_in_anything_that_holds_names(kind):
+    found, _ = resolve_settings(None, protected=kind(["a", "b"]), may_matter=kind(["c"]))
+    assert (found.columns.protected, found.columns.may_matter) == (("a", "b"), ("c",))
+    assert resolve_settings(None, protected=kind([]))[0] == Settings()

@@ -1,6 +1,7 @@
 """From the plain arguments of `audit` to settings: the same names everywhere."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 from likewise.errors import InvalidSettings
@@ -39,15 +40,23 @@ def resolve_settings(
     arguments
         Those of `likewise.audit`; one that was not given is `None` or empty.
     """
-    base = settings or Settings()
-    given = {name: value for name, value in arguments.items() if value is not None and value != ()}
-    made = None
-    method = given.get("method")
-    if method is not None and not isinstance(method, str | Mapping):
-        made = given.pop("method")
+    base, made = settings or Settings(), None
+    for name in ("protected", "may_matter"):
+        names = arguments.get(name)
+        if names is not None and not isinstance(names, str):  # a list, an index, an array
+            arguments[name] = tuple(map(str, names))
+    given = {name: v for name, v in arguments.items() if v is not None and not _is_empty(v)}
+    if isinstance(given.get("protected"), str):
+        given["protected"] = (given["protected"],)
+    if "favourable" in given:
+        given["favourable"] = str(given["favourable"])
+    if not isinstance(given.get("loss", ""), str):
+        given["loss"] = getattr(given["loss"], "name", None) or function_name(given["loss"])
+    if not isinstance(given.get("method", ""), str | Mapping):
+        made = given["method"]
         given["method"] = note(METHODS, made).model_dump()
+    own = base.method
     if paper or base.paper:
-        own = base.method
         other = own.name not in ("auto", "gradient_flow") or own.get("solver", "euler") != "euler"
         if other or {"method", "may_matter"} & given.keys() or base.columns.may_matter:
             raise InvalidSettings(
@@ -55,42 +64,28 @@ def resolve_settings(
                 "matter."
             )
         base = base.as_in_paper()
-    if isinstance(given.get("method"), str):
-        own = base.method
-        if own.name not in ("auto", given["method"]):
-            _check_agrees("method", given["method"], base, PLACES["method"])
+    if isinstance(given.get("method"), str) and own.name in ("auto", given["method"]):
         # Parameters may have been set before the method was named.
-        base = base.changed(method={"name": given["method"], **own.params})
-        del given["method"]
-    if not isinstance(given.get("loss", ""), str):
-        given["loss"] = getattr(given["loss"], "name", None) or function_name(given["loss"])
-    if "favourable" in given:
-        given["favourable"] = str(given["favourable"])
-    if isinstance(given.get("protected"), str):
-        given["protected"] = (given["protected"],)
-    for name in ("protected", "may_matter"):
-        if isinstance(given.get(name), Sequence) and not isinstance(given[name], str):
-            given[name] = tuple(map(str, given[name]))
-    changes: dict[str, Any] = {}
+        base = base.changed(method={"name": given.pop("method"), **own.params})
     for name, value in given.items():
-        place = PLACES[name]
-        _check_agrees(name, value, base, place)
-        changes["__".join(place)] = value
-    chosen = base.changed(**changes)
+        _check_agrees(name, value, base)
+    chosen = base.changed(**{"__".join(PLACES[name]): value for name, value in given.items()})
     check_names(chosen, made=made is not None, trust=trust)
     return chosen, made
 
 
-def _check_agrees(name: str, value: Any, base: Settings, place: tuple[str, ...]) -> None:
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, tuple) and not value
+
+
+def _check_agrees(name: str, value: Any, base: Settings) -> None:
     """Refuse an argument that says otherwise than a setting that was made."""
-    said: Any = base
-    usual: Any = Settings()
-    for part in place:
-        said, usual = getattr(said, part), getattr(usual, part)
-    wanted = base.changed(**{"__".join(place): value})
-    for part in place:
-        wanted = getattr(wanted, part)
-    if said != usual and said != wanted:
+    place = PLACES[name]
+    changed = base.changed(**{"__".join(place): value})
+    said, usual, wanted = (
+        functools.reduce(getattr, place, settings) for settings in (base, Settings(), changed)
+    )
+    if said not in (usual, wanted):
         raise InvalidSettings(
             f"{name} is {_shown(value)} as an argument and {_shown(said)} in the settings. Say it "
             "once."
