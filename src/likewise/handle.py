@@ -1,4 +1,4 @@
-"""How a run comes by its model and its people, and tells how far it is."""
+"""How an audit and its workers come by the model, and how it sees people."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -43,8 +43,6 @@ def adapt(
 
     Parameters
     ----------
-    traits
-        Names of the protected columns.
     columns
         The columns that the model reads, if it was said.
     encoded
@@ -102,18 +100,9 @@ def _standardised(name: str, column: Any) -> NumberColumn:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ModelHandle:
-    """The model as it was named or handed over, and what else is known of it.
+    """The model as it was handed over, or named: then every process opens it for itself.
 
-    Parameters
-    ----------
-    given
-        A model, or the name of its file, which every process opens for itself.
-    trust
-        Whether code in that file may be run.
-    about
-        What `as_model` is told: output, encoder, some rows of the table.
-    ready
-        The model of this process; it does not travel.
+    ``about`` is what `as_model` is told; the model that is ``ready`` here does not travel.
     """
 
     given: Any

@@ -39,18 +39,8 @@ from likewise.settings.choices import digest
 class Setup:
     """Model and people, before a method is bound to them.
 
-    Parameters
-    ----------
-    given, opened
-        The model as it was handed over or named, and as it is in this process.
-    source, survey
-        Where the people are, and what is known of all of them.
-    pool
-        The reference sample for matched pairs, as it was handed over.
-    metric, method, loss
-        A fair metric, a method and a loss that were handed over rather than named.
-    trust
-        Whether files that can run code, and modules named in the settings, may.
+    The model is ``given`` as it was handed over or named, and ``opened`` in this process. Pool,
+    metric, method and loss are those that were handed over, rather than named in the settings.
     """
 
     given: Any
@@ -101,13 +91,7 @@ class Setup:
     ) -> tuple[Model, ModelHandle]:
         """Return the model made ready for these people, and how workers come by theirs.
 
-        Parameters
-        ----------
-        features
-            Whether it is asked about features, too, and not about rows of tables alone.
-        units
-            Whether a model of numbers is given them in standard deviations, so that neither the
-            table's units nor a scaler say who is similar; or the encoder (JSON) whose units count.
+        Without ``features`` it is asked about rows of tables alone; ``units`` as in `adapt`.
         """
         settings = self.settings
         wrapped, about = adapt(

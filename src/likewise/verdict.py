@@ -11,19 +11,10 @@ VerdictName = Literal["evidence", "within_tolerance", "inconclusive", "invalid"]
 class Verdict:
     """One of four: evidence, within tolerance, inconclusive, invalid.
 
-    Parameters
-    ----------
-    name
-        ``evidence``: the limit is exceeded, beyond chance. ``within_tolerance``: shown not to be.
-        ``inconclusive``: neither. ``invalid``: the result must not be used.
-    reason
-        Why nothing was decided, in a word.
-    causes
-        Why the result must not be used, in sentences.
-    record
-        What the record holds of it, by field.
-    detail
-        What the method's own checks read: its tests, or its comparisons.
+    ``evidence``: the limit is exceeded, beyond chance. ``within_tolerance``: shown not to be.
+    ``inconclusive``: neither, and ``reason`` says why in a word. ``invalid``: the result must not
+    be used, and ``causes`` say why in sentences. ``record`` is what the record holds of it, by
+    field, and ``detail`` what the method's own checks read: its tests, or its comparisons.
     """
 
     name: VerdictName

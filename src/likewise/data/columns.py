@@ -24,27 +24,7 @@ Bins = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Roles:
-    """Names of the columns that are not simply inputs of the model.
-
-    Parameters
-    ----------
-    label
-        What the model predicts.
-    protected
-        Protected attributes: columns, or columns crossed (``sex*race``). They are no inputs unless
-        ``inputs`` lists them.
-    weight, cluster
-        Sampling weight of a person, and the cluster (a household, say) they belong to.
-    ignore
-        Columns that nobody reads.
-    inputs
-        The model's input columns, in its order; by default every column without a role, in the
-        order of the table.
-    id
-        Column that names a person: rows that repeat a person are merged.
-    bins
-        Limits at which protected columns of numbers are cut into groups, by column.
-    """
+    """What columns are for, as `likewise.read` says it."""
 
     label: str | None = None
     protected: Names = ()

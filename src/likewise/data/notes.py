@@ -39,13 +39,7 @@ NAMED = 5
 
 
 def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return what stands out in the audited people: repeated rows, leaks, codes and gaps.
-
-    Parameters
-    ----------
-    may_matter
-        Columns in which a missing value counts as a value of its own.
-    """
+    """Return what stands out in the audited people: repeated rows, leaks, codes and gaps."""
     people = survey.sample.in_columns()
     assert people.table is not None
     return tuple(
@@ -174,11 +168,6 @@ def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tu
 
     A group or column in which both have nothing in common is refused: spelled in two ways, nobody
     would be comparable, or the model would be asked about values it does not know.
-
-    Parameters
-    ----------
-    columns
-        Columns to compare: those that may matter, and those that the model reads.
     """
     assert people.table is not None
     assert pool.table is not None

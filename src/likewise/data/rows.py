@@ -56,14 +56,7 @@ WIDER: dict[Any, tuple[Any, ...]] = {
 class File:
     """A file on this machine, or behind an address such as ``s3://bucket/people.parquet``.
 
-    Parameters
-    ----------
-    system
-        Its file system, with options and credentials, which are never shown.
-    path
-        The file, as its file system names it.
-    scheme
-        That of the address.
+    Its file system holds options and credentials, which are never shown.
     """
 
     system: Any = dataclasses.field(repr=False)
@@ -201,16 +194,8 @@ def _reading(file: File, options: Csv | None = None) -> Iterator[None]:
 class ParquetPart:
     """A Parquet file, read row group by row group without reading ahead: memory stays small.
 
-    Parameters
-    ----------
-    name
-        Where the rows come from, in words: the CSV file that it was made from, say.
-    schema
-        Columns and their types.
-    groups
-        Rows of each of its row groups.
-    folder
-        The temporary folder it is in, which goes with the last part that holds it.
+    ``name`` says where the rows come from: the CSV file that it was made from, say. ``groups`` are
+    the sizes of row groups. A temporary ``folder`` goes with the last part that holds it.
     """
 
     name: str
@@ -350,16 +335,8 @@ class TablePart:
 class Rows:
     """Rows that can be read as often as one likes, without holding all of them.
 
-    Parameters
-    ----------
-    name
-        Where they come from, in words.
-    parts
-        Files in the order in which they are read, or a table.
-    schema
-        Columns in the order of the first file, with types that suit all files.
-    notes
-        Sentences about columns that were read in an unexpected way.
+    Columns stand in the order of the first file, with types that suit all files; ``notes`` are
+    sentences about columns that were read in an unexpected way.
     """
 
     name: str
@@ -419,12 +396,7 @@ def open_rows(
 ) -> Rows:
     """Open a file, several files (names, patterns, folders, addresses), or a data frame.
 
-    Parameters
-    ----------
-    text
-        Columns to be read as text from a CSV file even where they look like numbers.
-    csv
-        How CSV files are written: ``separator``, ``decimal`` and ``encoding``.
+    Columns ``text`` are read as text from a CSV file even where they look like numbers.
     """
     if isinstance(source, Rows):
         return source
@@ -462,14 +434,8 @@ class CsvTypes:
     """Column types that suit every row of every CSV file, learned by reading all of them once.
 
     Arrow's own streaming reader takes types from the first block alone, and fails later in a
-    column that begins with whole numbers, or empty, and goes on otherwise.
-
-    Parameters
-    ----------
-    options
-        How the files are written.
-    text
-        Columns known to be text, whatever they look like: an encoder may know them so.
+    column that begins with whole numbers, or empty, and goes on otherwise. Columns ``text`` are
+    known to be text, whatever they look like: an encoder may know them so.
     """
 
     def __init__(self, options: Csv, text: frozenset[str] = frozenset()) -> None:

@@ -32,17 +32,13 @@ class Survey:
 
     Parameters
     ----------
-    n
-        How many there are.
     sample, places
         Some of them at random, in row order (everybody if there are few), and their numbers
         among all rows of the source.
-    labels
-        How often each label occurs; empty if more than 10 000 different ones do.
-    traits
-        By protected attribute, how often each value occurs; missing ones not counted.
-    gaps
-        People whose attribute is missing, by attribute.
+    labels, many_labels
+        How often each label occurs; not counted if more than 10 000 different ones do.
+    traits, gaps
+        By protected attribute, how often each value occurs, and how many are missing.
     weights
         Smallest and largest weight; infinities without weights.
     dropped, left_out

@@ -31,15 +31,7 @@ OUTSIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 @dataclasses.dataclass(frozen=True)
 class Registry:
-    """The classes of one kind, by name.
-
-    Parameters
-    ----------
-    kind
-        What they are, in a word.
-    built_in
-        Where each one is, ``module:Class`` within this package; imported when it is needed.
-    """
+    """The classes of one kind, by name: ``module:Class`` within this package, and installed ones."""
 
     kind: str
     built_in: Mapping[str, str]
@@ -60,13 +52,7 @@ class Registry:
         return (*self.built_in, *sorted(self.installed))
 
     def find(self, name: str, *, trust: bool = False) -> Any:
-        """Return the class that a name stands for.
-
-        Parameters
-        ----------
-        trust
-            Whether a module may be imported that is named as ``package.module:Name``.
-        """
+        """Return the class that a name stands for; ``package.module:Name`` needs ``trust``."""
         if name in self.built_in:
             return _load(f"likewise.{self.built_in[name]}", self.kind)
         if name in self.installed:
@@ -190,13 +176,8 @@ def make(
 ) -> Any:
     """Return what a choice names, made with its parameters.
 
-    Parameters
-    ----------
-    trust
-        Whether code outside of this package may be imported.
-    shared
-        Parameters that several classes have (a tolerance, say); a choice overrides them, and a
-        class without such a field does not get them.
+    ``shared`` are parameters that several classes have (a tolerance, say): a choice overrides
+    them, and a class without such a field does not get them.
     """
     cls = registry.find(choice.name, trust=trust)
     fields = parameters(cls)
