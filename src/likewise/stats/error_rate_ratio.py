@@ -17,9 +17,9 @@ from typing_extensions import override
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Bounds, Estimate, Inversion, Inverted, Unknown, Wider
-from likewise.stats.ratio_test import Evidence, RatioTest, check_interval, check_sums
+from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sample import Sample
-from likewise.stats.sums import ErrorTable, UnitSums
+from likewise.stats.sums import ErrorTable, RatioSums
 from likewise.stats.tally import Tally
 
 
@@ -151,7 +151,7 @@ class DesignScore(Inversion):
     """
 
     counts: Float[np.ndarray, "4"]
-    sums: UnitSums
+    sums: RatioSums
     total_weight: float
     degrees: float = math.inf
 
@@ -197,7 +197,7 @@ def score(theta: float, both: Any, newly_wrong: Any, newly_right: Any, neither: 
 
 
 def design_bounds(
-    sums: UnitSums, weights: Float[np.ndarray, "4"], estimate: Estimate, degrees: float
+    sums: RatioSums, weights: Float[np.ndarray, "4"], estimate: Estimate, degrees: float
 ) -> Bounds:
     r"""Return the bounds for the ratio of error rates, people weighted or in clusters.
 
@@ -221,7 +221,7 @@ def design_bounds(
     by_score = DesignScore(weights * (estimate.n / total), sums, total, degrees)
     if weights[0] + weights[2] == 0:
         return by_score
-    return Wider(Wider(Inverted(sums, degrees), by_score), estimate)
+    return Wider((Inverted(sums, degrees), by_score, estimate))
 
 
 @final
@@ -246,17 +246,10 @@ class ErrorRateRatioTest(RatioTest):
 
     interval: str = "auto"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_interval(self.interval, self.intervals)
-
     @override
     def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
-        check_sums(self, tally.frame)
-        return self.evidence_from(Sample(tally))
-
-    def evidence_from(self, sample: Sample) -> Evidence:
-        """Return what the errors of some people say: of everyone, or of a group."""
+        self.check_sums(tally.frame)
+        sample = Sample(tally)
         table, weights, estimate = sample.errors, sample.error_weights, sample.error_ratio()
         notes: tuple[str, ...] = ()
         if sample.simple:
@@ -277,6 +270,7 @@ class ErrorRateRatioTest(RatioTest):
                 f"The {self.interval} test does not hold with weights or clusters; one that does "
                 "took its place.",
             )
+        counts = {name: float(count) for name, count in dataclasses.asdict(table).items()}
         wrong = sample.effective_n * float((weights[0] + weights[2]) / weights.sum())
         return Evidence(
             test=self.name,
@@ -286,7 +280,7 @@ class ErrorRateRatioTest(RatioTest):
             # The paper's interval shrinks to a point where nobody's decision changes.
             spread=interval != "paper" or estimate.std_error > 0,
             notes=notes,
-            details={**table.details, **sample.details},
+            details={**counts, **sample.details},
             largest=_largest(wrong, sample.effective_n),
         )
 
