@@ -94,6 +94,8 @@ def test_audits_that_are_no_pair_are_refused():
         likewise.compare({"one": one, "two": 3})
     with pytest.raises(InvalidSample, match="the same people"):
         likewise.compare({"one": one, "two": audited(model, people[:400], pool)})
+    with pytest.raises(InvalidSample, match="their pool_sha256 differs"):
+        likewise.compare({"one": one, "two": audited(model, people, population(800, 7))})
     other = audited(model, people, pool, may_matter=["zone"])
     with pytest.raises(InvalidSample, match="their may_matter differs"):
         likewise.compare({"one": one, "two": other})

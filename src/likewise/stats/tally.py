@@ -393,7 +393,7 @@ class Tally(Additive):
             clusters=ClusterTotals.of(block, frame, kind),
             horizons=tuple(CellSums.of(then, bare, kinds_of(then, bare)) for then in later),
             joint=columns @ columns.T,
-            status=np.bincount(block.status, minlength=len(Status)),
+            status=np.array([int((block.status == s).sum()) for s in Status]),
             fair_distance=float(block.fair_distance.sum()),
             spread=QuantileSketch.of(ratio[np.isfinite(ratio) & (ratio > 0)]),
         )
