@@ -378,46 +378,39 @@ def restored(z: float, skewness: float) -> float:
 # Inversion of a test
 
 
+@final
 @dataclasses.dataclass(frozen=True)
 class Inversion(Bounds):
     r"""Bounds by inverting a test: a pivot near N(0, 1) at the true ratio, that falls in the ratio.
 
-    Subclasses give the pivot; it is compared with Student's quantiles where they say so.
+    Parameters
+    ----------
+    pivot
+        How far the sample lies above what a ratio predicts, in standard errors.
+    centre
+        The estimate, from which the search for bounds starts.
+    degrees
+        Degrees of freedom of the pivot.
     """
 
-    @abc.abstractmethod
-    def pivot(self, theta: float) -> float:
-        """Return how far the sample lies above what ``theta`` predicts, in standard errors."""
+    pivot: Callable[[float], float]
+    centre: float
+    degrees: float = math.inf
 
-    @property
-    @abc.abstractmethod
-    def centre(self) -> float:
-        """The estimate, from which the search for bounds starts."""
-
-    @property
-    def degrees(self) -> float:
-        """Degrees of freedom of the pivot."""
-        return math.inf
-
-    @final
     @override
     def p_value(self, delta: float) -> float:
         return upper_tail(self.pivot(delta), self.degrees)
 
-    @final
     @override
     def lower_bound(self, alpha: float) -> float:
         return crossing(self.pivot, quantile(1 - alpha, self.degrees), self.centre)
 
-    @final
     @override
     def upper_bound(self, alpha: float) -> float:
         return crossing(self.pivot, quantile(alpha, self.degrees), self.centre)
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class Inverted(Inversion):
+def fieller(sums: RatioSums, degrees: float = math.inf) -> Inversion:
     r"""Fieller bounds for a ratio of totals: which :math:`\delta` the units do not contradict.
 
     At the true ratio :math:`D_g = a_g - \delta b_g` has mean zero, so
@@ -426,20 +419,12 @@ class Inverted(Inversion):
     nothing is known, and the pivot is very small.
     """
 
-    sums: RatioSums
-    degrees: float = math.inf
-
-    @override
-    def pivot(self, theta: float) -> float:
-        total, squares, cubes = self.sums.moments(theta)
-        units = self.sums.units
-        mean = from_powers(total / units, units, units, squares, cubes)
+    def pivot(theta: float) -> float:
+        total, squares, cubes = sums.moments(theta)
+        mean = from_powers(total / sums.units, sums.units, sums.units, squares, cubes)
         return transformed(mean.studentised(0), mean.skewness) if mean.std_error > 0 else -1e6
 
-    @property
-    @override
-    def centre(self) -> float:
-        return self.sums.ratio
+    return Inversion(pivot, sums.ratio, degrees)
 
 
 @final

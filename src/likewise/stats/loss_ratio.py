@@ -12,7 +12,7 @@ from likewise.errors import InvalidSettings
 from likewise.outcomes import Outcomes
 from likewise.stats import estimate as core
 from likewise.stats import sums
-from likewise.stats.estimate import Bounds, Estimate, Inverted, Wider, hall
+from likewise.stats.estimate import Bounds, Estimate, Wider, fieller, hall
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sample import Sample
 from likewise.stats.tally import AT_CAP, PLAIN, Tally, hill_count, top_count
@@ -106,7 +106,7 @@ def _bounds(sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
     """Return bounds that are corrected for skewness; ``held``: of capped outcomes."""
     if not sample.tally.frame.regression:
         return hall(estimate)
-    return Wider((Inverted(sample.loss_sums(held=held), sample.degrees), estimate))
+    return Wider((fieller(sample.loss_sums(held=held), sample.degrees), estimate))
 
 
 def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dict[str, float]]:
