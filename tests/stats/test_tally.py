@@ -147,7 +147,7 @@ def test_clusters_spread_over_many_blocks_are_added_up_at_little_cost():
     merged = functools.reduce(operator.add, tallies)
     # Tables wait to be joined, but only so many that each is twice as long as the next.
     assert len(merged.clusters.parts) <= math.log2(3000) + 1
-    assert merged.clusters.count == len(set(outcomes.cluster.tolist()))
+    assert len(merged.clusters.names) == len(set(outcomes.cluster.tolist()))
 
 
 def test_clusters_of_one_are_none_and_a_single_cluster_is_no_sample():

@@ -357,7 +357,7 @@ class _Decisions:
             raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
         kind, count = tally.cells.kinds, tally.cells.sums[:, 0]
         if tally.clustered:
-            kind, count = tally.clusters.table.kind, tally.clusters.table.sums[:, 0]
+            kind, count = tally.clusters.table["kind"], tally.clusters.table["count"]
         return cls(tally, kind, count, *decisions_of(kind, tally.frame))
 
     @property

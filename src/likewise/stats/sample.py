@@ -86,7 +86,7 @@ class Sample:
     def _lines(self) -> Bool[np.ndarray, " m"] | None:
         if self.group is None:
             return None
-        return np.isin(self.tally.clusters.table.kind, self._kinds[0])
+        return np.isin(self.tally.clusters.table["kind"], self._kinds[0])
 
     @functools.cached_property
     def _present(self) -> Bool[np.ndarray, " g"]:
@@ -150,7 +150,7 @@ class Sample:
                 "less often than they promise.",
             )
         weights = self.totals("weight")
-        name = self.tally.clusters.table.names[self._present][int(weights.argmax())]
+        name = self.tally.clusters.names[self._present][int(weights.argmax())]
         share = float(weights.max() / weights.sum())
         if share > DOMINATING and share > 2 / self.clusters:
             notes += (

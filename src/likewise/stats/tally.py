@@ -219,48 +219,19 @@ def top_count(n: int) -> int:
 
 def numbered(names: Shaped[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
     """Return the values that occur, and the place of everyone's among them."""
-    try:
-        encoded = pa.array(names).dictionary_encode()
-    except pa.ArrowException:  # values of several types
-        encoded = pa.array(names.astype(str)).dictionary_encode()
+    encoded = _in_arrow(names).dictionary_encode()
     found = encoded.dictionary.to_numpy(zero_copy_only=False)
     return found, encoded.indices.to_numpy().astype(np.int64)
 
 
-@dataclasses.dataclass(frozen=True)
-class ClusterTable:
-    """Totals of some columns for every cluster and, within it, every kind of person.
+def _in_arrow(names: Shaped[np.ndarray, " n"]) -> Any:
+    try:
+        return pa.array(names)
+    except pa.ArrowException:  # values of several types
+        return pa.array(names.astype(str))
 
-    Parameters
-    ----------
-    names
-        Names of the clusters, each once.
-    unit, kind
-        The cluster of every line, by its place in ``names``, and the kind of people in it.
-    sums
-        One line per cluster and kind, one column per quantity: numbers of people, and weighted
-        totals.
-    """
 
-    names: Shaped[np.ndarray, " g"]
-    unit: Int[np.ndarray, " m"]
-    kind: Int[np.ndarray, " m"]
-    sums: Float[np.ndarray, "m k"]
-
-    @classmethod
-    def joined(cls, parts: Sequence["ClusterTable"]) -> "ClusterTable":
-        """Add up several tables."""
-        names, place = numbered(np.concatenate([part.names for part in parts]))
-        starts = np.cumsum([0, *(len(part.names) for part in parts)])
-        unit = np.concatenate(
-            [place[part.unit + start] for part, start in zip(parts, starts, strict=False)]
-        )
-        kind = np.concatenate([part.kind for part in parts])
-        order = np.lexsort((kind, unit))
-        unit, kind = unit[order], kind[order]
-        first = np.append(True, (np.diff(unit) != 0) | (np.diff(kind) != 0))[: len(unit)]
-        sums = np.concatenate([part.sums for part in parts])[order]
-        return cls(names, unit[first], kind[first], np.add.reduceat(sums, np.flatnonzero(first)))
+Columns = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,14 +243,12 @@ class ClusterTotals:
 
     Parameters
     ----------
-    columns
-        Names of the columns: ``count``, ``weight``, and what is totalled with the weights.
     parts
-        Tables that have not been joined yet: joining sorts, so it waits until it is worth it.
+        Tables with a line for every ``cluster`` and ``kind`` of people in it: their ``count``,
+        ``weight``, and weighted totals. Joining takes time, so it waits until it is worth it.
     """
 
-    columns: tuple[str, ...] = ()
-    parts: tuple[ClusterTable, ...] = ()
+    parts: tuple[Columns, ...] = ()
 
     @classmethod
     def of(cls, block: Outcomes, frame: Frame, kind: Int[np.ndarray, " n"]) -> "ClusterTotals":
@@ -287,41 +256,54 @@ class ClusterTotals:
         if not frame.clustered or block.cluster is None or not len(block):
             return cls()
         each = frame.weights(block)
-        columns = {"count": np.ones(len(block)), "weight": each}
+        columns = {"cluster": block.cluster, "kind": kind}
+        columns |= {"count": np.ones(len(block)), "weight": each}
         for time in (None, *frame.horizons):
             then = block if time is None else block.at(time)
             seen = Measured.of(then, frame)
             found = {"before": seen.before, "after": seen.after, "held": seen.held}
             found |= {"wrong_before": then.error_before, "wrong_after": then.error_after}
             columns |= {column_at(name, time): v * each for name, v in found.items()}
-        names, unit = numbered(block.cluster)
-        rows = ClusterTable(names, unit, kind, np.stack(list(columns.values()), axis=1))
-        return cls(tuple(columns), (ClusterTable.joined([rows]),))
+        return cls((_joined([columns]),))
 
     def __add__(self, other: "ClusterTotals") -> "ClusterTotals":
-        parts = sorted((*self.parts, *other.parts), key=lambda part: -len(part.unit))
-        while len(parts) > 1 and len(parts[-2].unit) <= 2 * len(parts[-1].unit):
-            parts[-2:] = [ClusterTable.joined(parts[-2:])]
-        return ClusterTotals(self.columns or other.columns, tuple(parts))
+        parts = sorted((*self.parts, *other.parts), key=lambda part: -len(part["kind"]))
+        while len(parts) > 1 and len(parts[-2]["kind"]) <= 2 * len(parts[-1]["kind"]):
+            parts[-2:] = [_joined(parts[-2:])]
+        return ClusterTotals(tuple(parts))
 
     @functools.cached_property
-    def table(self) -> ClusterTable:
+    def table(self) -> Columns:
         """All clusters and kinds."""
-        return ClusterTable.joined(self.parts)
+        return _joined(self.parts)
 
     @functools.cached_property
-    def count(self) -> int:
-        """Number of clusters; 0 if people do not come in clusters."""
-        return len(self.table.names) if self.parts else 0
+    def names(self) -> Shaped[np.ndarray, " g"]:
+        """Names of the clusters; none if people do not come in clusters."""
+        return self._numbered[0]
+
+    @functools.cached_property
+    def _numbered(self) -> tuple[Any, Int[np.ndarray, " m"]]:
+        return numbered(self.table["cluster"]) if self.parts else (np.zeros(0), np.zeros(0, int))
 
     def totals(
         self, column: str, among: Bool[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, " g"]:
         """Return the total of a column in every cluster, over some of the lines of the table."""
-        values = self.table.sums[:, self.columns.index(column)]
-        if among is not None:
-            values = values * among
-        return np.bincount(self.table.unit, weights=values, minlength=self.count)
+        values = self.table[column] if among is None else self.table[column] * among
+        return np.bincount(self._numbered[1], weights=values, minlength=len(self.names))
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """Add up lines of the same cluster and kind."""
+    tables = [pa.table({**part, "cluster": _in_arrow(part["cluster"])}) for part in parts]
+    lines = pa.concat_tables(tables, promote_options="permissive")
+    totals = [(name, "sum") for name in lines.column_names[2:]]
+    found = lines.group_by(["cluster", "kind"], use_threads=False).aggregate(totals)
+    return {
+        name.removesuffix("_sum"): found[name].to_numpy(zero_copy_only=False)
+        for name in found.column_names
+    }
 
 
 def column_at(name: str, time: float | None) -> str:
@@ -420,7 +402,7 @@ class Tally(Additive):
     @property
     def clustered(self) -> bool:
         """Whether some people share a cluster; clusters of one are none."""
-        units = self.clusters.count
+        units = len(self.clusters.names)
         if units == 1:
             raise InvalidSample("All people are in one cluster; a standard error needs two.")
         return 0 < units < self.n
