@@ -31,31 +31,42 @@ def audited(model, people, pool, **choices):
     return likewise.audit(model, people, pool=pool, checks="core", **choices)
 
 
-def retrained(draws, people=1000):
-    """Return how often no difference is shown between a forest and itself, trained again."""
-    same = 0
-    for seed in range(draws):
-        train, pool = population(1500, 1000 + seed), population(1200, 3000 + seed)
-        forests = [
-            RandomForestClassifier(40, min_samples_leaf=15, random_state=2 * seed + k)
+def trained_again(kind, seed):
+    """Return a model twice: a forest with other seeds, or a logistic model of resampled people."""
+    train = population(1500, 1000 + seed)
+    if kind == "forest":
+        return [
+            RandomForestClassifier(40, min_samples_leaf=15, random_state=2 * seed + k).fit(
+                train[X], train["paid"]
+            )
             for k in (0, 1)
         ]
-        who = population(people, 2000 + seed)
-        both = [audited(f.fit(train[X], train["paid"]), who, pool) for f in forests]
+    samples = [train.sample(frac=1, replace=True, random_state=2 * seed + k) for k in (0, 1)]
+    return [LogisticRegression().fit(sample[X], sample["paid"]) for sample in samples]
+
+
+def retrained(kind, draws):
+    """Return how often no difference is shown between a model and itself, trained again."""
+    same = 0
+    for seed in range(draws):
+        who, pool = population(1000, 2000 + seed), population(1200, 3000 + seed)
+        both = [audited(model, who, pool) for model in trained_again(kind, seed)]
         (pair,) = likewise.compare(dict(zip(("first", "again"), both, strict=True))).pairs
         same += all(one.claim(0.05) == "no difference shown" for one in pair.deviations)
     return same
 
 
-def test_a_model_trained_again_shows_no_difference():
-    """Where .94 of draws show none, fewer than 4 of 6 have probability .004."""
-    assert retrained(6) >= 4
+@pytest.mark.parametrize("kind", ["forest", "logistic"])
+def test_a_model_trained_again_shows_no_difference(kind):
+    """Where .94 of draws show none, fewer than 3 of 4 have probability .02."""
+    assert retrained(kind, 4) >= 3
 
 
 @pytest.mark.slow
-def test_a_model_trained_again_rarely_shows_a_difference():
+@pytest.mark.parametrize("kind", ["forest", "logistic"])
+def test_a_model_trained_again_rarely_shows_a_difference(kind):
     """Where .94 of draws show none, fewer than 33 of 40 have probability .002."""
-    assert retrained(40) >= 33
+    assert retrained(kind, 40) >= 33
 
 
 def test_a_model_that_does_not_use_the_proxy_deviates_less():
@@ -67,6 +78,10 @@ def test_a_model_that_does_not_use_the_proxy_deviates_less():
     one = pair.deviations[0]
     assert one.second == pytest.approx(0, abs=1e-9)
     assert one.interval[0] < one.value < one.interval[1] < 0
+    # A margin as wide as the difference leaves nothing to claim, and the interval as it is.
+    wide = likewise.compare({"with": with_zone, "without": without}, margin=4).pairs[0]
+    assert not wide.less_unfair
+    assert wide.deviations[0].interval == one.interval
     assert not pair.shown_within("error rate", 1e-6)
     assert pair.shown_within("error rate", 0.5)
     (back,) = likewise.compare({"without": without, "with": with_zone}).pairs
@@ -92,8 +107,12 @@ def test_audits_that_are_no_pair_are_refused():
         likewise.compare({"one": one})
     with pytest.raises(InvalidSettings, match="is no audit"):
         likewise.compare({"one": one, "two": 3})
+    with pytest.raises(InvalidSettings, match="margin is a factor of at least 1"):
+        likewise.compare({"one": one, "two": one}, margin=0.9)
     with pytest.raises(InvalidSample, match="the same people"):
         likewise.compare({"one": one, "two": audited(model, people[:400], pool)})
+    with pytest.raises(InvalidSample, match="their pool_sha256 differs"):
+        likewise.compare({"one": one, "two": audited(model, people, population(800, 7))})
     other = audited(model, people, pool, may_matter=["zone"])
     with pytest.raises(InvalidSample, match="their may_matter differs"):
         likewise.compare({"one": one, "two": other})

@@ -17,8 +17,8 @@ from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
 from likewise.audit_data import AuditData
 from likewise.methods.jackknife import JackknifeBounds, groups_between, unit_hashes
 from likewise.methods.learn_metric import sensitive_subspace
-from likewise.stats.estimate import Bounds, hall, mean_of_moments
-from likewise.stats.sums import RatioMoments
+from likewise.stats.estimate import Bounds, hall, ratio_of_sums
+from likewise.stats.sums import RatioSums
 from likewise_studies.datasets import adult
 
 TIME = 5.0
@@ -122,7 +122,8 @@ def one_sample(
     metric = sensitive_subspace(sample, placebos=0)
     groups = groups_between(unit_hashes([sample]), metric.cuts)
     for model in models():
-        estimate = mean_of_moments(RatioMoments.of(model.ratios(x, y, metric.free)))
+        sums = RatioSums.of(model.ratios(x, y, metric.free), np.ones(len(x)))
+        estimate = ratio_of_sums(sums, len(x))
         kept = [groups != g for g in range(len(metric.refits))]
         replicates = [
             model.ratios(x[k], y[k], refit.free).mean()

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.record import MatchedPairsRecord, RateComparison, Record
+from likewise.stats.estimate import check_alpha, quantile, upper_tail
 from likewise.stats.multiplicity import holm_adjusted
 
 Claim = Literal["lower", "higher", "no difference shown"]
 
-LEAST = math.log(1.05)
-"""Difference of |log ratio| that a claim must exceed, beyond chance: to train the same model again
-may change as much."""
+MARGIN = 1.1
+"""Factor of the ratio that a claim must exceed, beyond chance, unless another is asked for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +24,8 @@ class Difference:
     r"""A paired difference, the second model minus the first, with a two-sided interval.
 
     ``what`` is ``deviation`` (:math:`|\log\text{ratio}|` of an attribute and two groups), ``error
-    rate`` or ``loss``. The p-value is of no difference (of a deviation: of one by a factor of at
-    most 1.05 of the ratio), and is adjusted for all deviations compared (Holm).
+    rate`` or ``loss``. The p-value is of no difference (of a deviation: of one by at most the
+    margin), and is adjusted for all deviations compared (Holm).
     """
 
     what: str
@@ -75,8 +74,7 @@ class ModelComparison:
         one = next((d for d in self.performance if d.what == what), None)
         if one is None or not one.std_error >= 0:
             return False
-        quantile = float(stdtrit(one.degrees, 1 - self.alpha))
-        return one.value + quantile * one.std_error < margin
+        return one.value + quantile(1 - self.alpha, one.degrees) * one.std_error < margin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +84,7 @@ class Comparison:
     records: Mapping[str, Record]
     pairs: tuple[ModelComparison, ...]
     alpha: float
+    margin: float = MARGIN
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.records)}>"
@@ -101,14 +100,19 @@ class Comparison:
         return comparison_card(self)
 
 
-def compare(audits: Mapping[str, Any], *, alpha: float | None = None) -> Comparison:
+def compare(
+    audits: Mapping[str, Any], *, alpha: float | None = None, margin: float = MARGIN
+) -> Comparison:
     r"""Compare models that were audited by matched pairs on the same people.
 
     The deviation of a comparison is :math:`|\log\text{ratio}|`. Its difference between two models
     has a standard error from 20 folds of people, 20 folds of pairs and the redrawn attributes, all
-    the same for both, so that what the models have in common cancels. A model is said to deviate
-    more or less if the difference exceeds a factor of 1.05, beyond chance: training the same model
-    again may change as much.
+    the same for both, so that what the models have in common cancels.
+
+    The question is about *these two fitted models*, and cancelling makes it a sharp one: a model
+    trained again on other rows differs from itself, by little but for sure. A model is therefore
+    said to deviate more or less only if its ratio is further from 1, or nearer, by more than the
+    margin, beyond chance.
 
     Parameters
     ----------
@@ -117,6 +121,9 @@ def compare(audits: Mapping[str, Any], *, alpha: float | None = None) -> Compari
         file.
     alpha
         How often any claim may be wrong; by default that of the audits.
+    margin
+        Factor of the ratio by which models must differ; choose it before you look. The default,
+        1.1, is less than half of the usual limit 1.25, on the scale of logarithms.
 
     Examples
     --------
@@ -138,10 +145,11 @@ def compare(audits: Mapping[str, Any], *, alpha: float | None = None) -> Compari
         raise InvalidSettings("Name at least two audits to compare.")
     (first, one), *others = records.items()
     level = one.alpha if alpha is None else alpha
-    if not 0 < level < 1:
-        raise InvalidSettings(f"alpha lies between 0 and 1 (got {level:g}).")
-    pairs = tuple(_compared(first, one, name, other, level) for name, other in others)
-    return Comparison(records, _adjusted(pairs), level)
+    check_alpha(level)
+    if not 1 <= margin < math.inf:
+        raise InvalidSettings(f"margin is a factor of at least 1 (got {margin:g}).")
+    pairs = tuple(_compared(first, one, name, other, level, margin) for name, other in others)
+    return Comparison(records, _adjusted(pairs), level, margin)
 
 
 def _record(audit: Any) -> Record:
@@ -154,11 +162,13 @@ def _record(audit: Any) -> Record:
     return record
 
 
-def _compared(first: str, one: Record, second: str, other: Record, alpha: float) -> ModelComparison:
+def _compared(
+    first: str, one: Record, second: str, other: Record, alpha: float, margin: float
+) -> ModelComparison:
     a, b = _checked(first, one, second, other)
     found = {comparison_key(row): row for row in b.comparisons}
     deviations = [
-        _deviation(row, same, alpha)
+        _deviation(row, same, alpha, math.log(margin))
         for row in a.comparisons
         if (same := found.get(comparison_key(row))) is not None and row.folds and same.folds
     ]
@@ -199,7 +209,9 @@ def comparison_key(row: RateComparison) -> tuple[str, str, str, str]:
     return row.attribute, row.group, row.other, row.column
 
 
-def _deviation(one: RateComparison, other: RateComparison, alpha: float) -> Difference:
+def _deviation(
+    one: RateComparison, other: RateComparison, alpha: float, margin: float
+) -> Difference:
     """Return the paired difference of |log ratio| of one comparison of groups."""
     # The rarer outcome of the second model may be another: compare that of the first.
     first, terms = _log_ratio(one)
@@ -209,7 +221,7 @@ def _deviation(one: RateComparison, other: RateComparison, alpha: float) -> Diff
     if len(redrawn) > 1:
         variance += float(redrawn @ redrawn) / (len(redrawn) - 1) / len(redrawn)
     error = math.sqrt(variance)
-    found = _difference("deviation", first, second, error, len(people) - 1, alpha, LEAST)
+    found = _difference("deviation", first, second, error, len(people) - 1, alpha, margin)
     return dataclasses.replace(found, attribute=one.attribute, group=one.group, other=one.other)
 
 
@@ -248,16 +260,14 @@ def _difference(
     error: float,
     degrees: float,
     alpha: float,
-    least: float = 0.0,
+    margin: float = 0.0,
 ) -> Difference:
     value = second - first
-    beyond = max(abs(value) - least, 0.0)
-    half = float(stdtrit(degrees, 1 - alpha / 2)) * error
-    p = 0.0 if beyond > 0 else 1.0
-    if error > 0 and beyond > 0:
-        p = 2 * float(stdtr(degrees, -beyond / error))
-    ends = (value - half, value + half)
-    return Difference(what, first, second, error, degrees, ends, p)
+    beyond, half = abs(value) - margin, quantile(1 - alpha / 2, degrees) * error
+    p = 1.0
+    if beyond > 0:
+        p = 2 * upper_tail(beyond / error, degrees) if error > 0 else 0.0
+    return Difference(what, first, second, error, degrees, (value - half, value + half), p)
 
 
 def _adjusted(pairs: tuple[ModelComparison, ...]) -> tuple[ModelComparison, ...]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import enum
-import html
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +16,6 @@ from likewise.errors import InvalidFile, InvalidSample, in_short, nearest
 from likewise.files import replacing
 
 FORMAT = 1
-SHOWN_ROWS = 5
-"""Rows that a notebook shows."""
 
 
 class Status(enum.IntEnum):
@@ -100,15 +97,6 @@ class Outcomes:
         traits = ", ".join(self.groups) or "none"
         return f"Outcomes of {len(self)} people ({counts or 'nobody'}); traits: {traits}"
 
-    def _repr_html_(self) -> str:
-        rows = self.to_arrow().slice(0, SHOWN_ROWS).to_pylist()
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in (rows[0] if rows else ()))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>"
-            for row in rows
-        )
-        return f"<p>{html.escape(str(self))}</p><table><tr>{head}</tr>{body}</table>"
-
     @property
     def error_before(self) -> Bool[np.ndarray, " n"]:
         """Who is decided wrongly before the move."""
@@ -151,7 +139,7 @@ class Outcomes:
 
     def take(self, rows: Shaped[np.ndarray, " m"]) -> "Outcomes":
         """Return the people at ``rows`` (indices or a boolean mask)."""
-        return self._map(lambda column: column[rows])
+        return self._with({name: values[rows] for name, values in self._columns().items()})
 
     @classmethod
     def concat(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
@@ -184,10 +172,14 @@ class Outcomes:
     @classmethod
     def from_arrow(cls, table: pa.Table, source: str = "the table") -> "Outcomes":
         """Turn the table of `to_arrow` back into outcomes."""
-        metadata = (table.schema.metadata or {}).get(b"likewise.outcomes")
-        if metadata is None:
+        if b"likewise.outcomes" not in (table.schema.metadata or {}):
             raise InvalidFile(f"{source!r} holds no outcomes of an audit.")
-        about = _about(metadata, source)
+        about = _described(table, b"likewise.outcomes")
+        version = None if about is None else about.pop("format", FORMAT)
+        if about is None or not isinstance(version, int):
+            raise InvalidFile(f"{source!r} is damaged: it does not say what its rows are about.")
+        if version > FORMAT:
+            raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
         names = table.column_names
         fields = [f.name for f in dataclasses.fields(cls)][:10]
         times = [name.partition("@")[2] for name in names if name.startswith("loss_after@")]
@@ -203,6 +195,7 @@ class Outcomes:
             if pa.types.is_nested(table.schema.field(name).type):
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds lists.")
         try:
+            about = {**about, **provenance(table)}
             empty = cls(**{name: columns[name] for name in fields}, about=about)
             return empty._with(columns)
         except ValueError:
@@ -235,13 +228,6 @@ class Outcomes:
             },
         )
 
-    def _map(self, change: Any) -> "Outcomes":
-        return self._with({name: change(values) for name, values in self._columns().items()})
-
-
-def _cell(value: Any) -> str:
-    return html.escape(f"{value:.4g}" if isinstance(value, float) else str(value)[:80])
-
 
 @dataclasses.dataclass(frozen=True)
 class AtHorizon:
@@ -251,17 +237,17 @@ class AtHorizon:
     decision_after: Shaped[np.ndarray, " n"]
 
 
-def _about(metadata: bytes, source: str) -> dict[str, Any]:
+def provenance(table: pa.Table) -> dict[str, Any]:
+    """Return what rows say they came from: hashes of model, settings, metric and pool."""
+    return _described(table, b"likewise.audit") or {}
+
+
+def _described(table: pa.Table, key: bytes) -> dict[str, Any] | None:
     try:
-        about = json.loads(metadata)
+        found = json.loads((table.schema.metadata or {}).get(key, b""))
     except (ValueError, RecursionError):
-        about = None
-    version = about.pop("format", FORMAT) if isinstance(about, dict) else None
-    if not isinstance(about, dict) or not isinstance(version, int):
-        raise InvalidFile(f"{source!r} is damaged: it does not say what its outcomes are about.")
-    if version > FORMAT:
-        raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
-    return about
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def read_rows(path: str | Path) -> pa.Table:

@@ -154,11 +154,14 @@ class Session:
 
 def with_provenance(table: pa.Table, record: Any) -> pa.Table:
     """Return rows with the hashes of what they came from, so that no two get mixed up."""
+    pairs = record.matched_pairs
     about = {
         "settings_hash": record.settings_hash,
         "model": record.model.sha256,
         "data": record.data.sha256,
         "metric": "" if record.metric is None else record.metric.sha256,
+        "learned": record.metric is not None and record.metric.learned and not record.paper,
+        "pool": "" if pairs is None or pairs.in_pool else pairs.pool_sha256,
     }
     known = dict(table.schema.metadata or {})
     return table.replace_schema_metadata({**known, b"likewise.audit": json.dumps(about).encode()})

@@ -292,6 +292,8 @@ def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
     assert again.look() == monitor.look()
     with pytest.raises(InvalidSample, match="fed before"):
         again.update(found.rows, source="20")
+    with pytest.raises(InvalidSample, match="another audit: their pool is"):
+        again.update(audit(TOWN, people(26), pool=people(2, 1500)).rows)
     calm = likewise.Monitor.from_audit(audit(FAIR, pool=pool))
     for seed in range(20, 24):
         calm.update(audit(FAIR, people(seed), pool=pool).rows)

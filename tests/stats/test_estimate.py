@@ -25,7 +25,7 @@ from likewise.stats.estimate import (
 )
 from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.sample import Design, Sample
-from likewise.stats.sums import UnitSums
+from likewise.stats.sums import RatioSums
 from likewise.stats.tally import Tally
 
 
@@ -118,7 +118,7 @@ def test_the_delta_method_agrees_with_a_bootstrap(rng):
 def test_no_errors_before_give_no_ratio():
     nobody, somebody = np.zeros(5, dtype=bool), np.array([True, False, False, False, False])
     for after, ratio in ((somebody, math.inf), (nobody, math.nan)):
-        found = ratio_of_sums(UnitSums.of(after, nobody), 5).value
+        found = ratio_of_sums(RatioSums.of(after, nobody), 5).value
         assert found == pytest.approx(ratio, nan_ok=True)
 
 
@@ -162,7 +162,7 @@ def test_a_clustered_ratio_of_means_agrees_with_least_squares_through_the_origin
     assert estimate.value == pytest.approx(fit.params[0], rel=1e-12)
     assert estimate.linear_error == pytest.approx(fit.bse[0], rel=1e-12)
     assert estimate.linear_error < estimate.std_error < 1.02 * estimate.linear_error
-    sums = UnitSums.of(design.totals(after), design.totals(before))
+    sums = RatioSums.of(design.totals(after), design.totals(before))
     assert ratio_of_sums(sums, 300).std_error == pytest.approx(fit.bse[0], rel=1e-10)
 
 
@@ -268,7 +268,7 @@ def test_where_nothing_crosses_the_bound_is_zero_or_infinite():
 
 
 def test_the_wider_bounds_are_the_wider_on_either_side():
-    wider = Wider(Estimate(1.0, 0.1, 50), Estimate(1.2, 0.3, 50))
+    wider = Wider((Estimate(1.0, 0.1, 50), Estimate(1.2, 0.3, 50)))
     assert wider.lower_bound(0.05) == Estimate(1.2, 0.3, 50).lower_bound(0.05)
     assert wider.upper_bound(0.05) == Estimate(1.2, 0.3, 50).upper_bound(0.05)
     assert wider.p_value(0.9) == max(

@@ -4,6 +4,7 @@ import json
 import math
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,13 +137,13 @@ def _edited(**changes):
         (lambda state: json.dumps(state)[:50], "not a monitor file"),
         (lambda state: "[1, 2]", "no likewise_monitor"),
         (_edited(likewise_monitor=3), "newer version"),
-        (_edited(state={"n": 3, "log_wealth": [0.0]}), "damaged.*bets"),
-        (_edited(state={"m": 3, "log_wealth": [0.0] * 10}), "damaged"),
-        (_edited(state={"n": "many", "log_wealth": [0.0] * 10}), "damaged"),
-        (_edited(state={"n": 3, "excess": math.nan}), "is not a monitor file"),
-        (_edited(test={"delta": 0.5, "alpha": 0.05, "lo": 0.0}), "damaged"),
-        (_edited(test=None), "damaged"),
-        (_edited(state=" "), "damaged"),
+        (_edited(wealth={"loss_ratio": {"n": 3, "log_wealth": [0.0]}}), "damaged.*bets"),
+        (_edited(wealth={"loss_ratio": {"m": 3, "log_wealth": [0.0] * 10}}), "damaged"),
+        (_edited(wealth={"loss_ratio": {"n": "many", "log_wealth": [0.0] * 10}}), "damaged"),
+        (_edited(wealth={"loss_ratio": {"n": 3, "excess": math.nan}}), "is not a monitor file"),
+        (_edited(delta=0.5), "damaged"),
+        (_edited(lo=None), "damaged"),
+        (_edited(wealth=" "), "damaged"),
     ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path, damage, says):
@@ -186,6 +187,31 @@ def test_bad_rows_are_refused_whole(rows, says):
     with pytest.raises(InvalidSample, match=says):
         monitor.update(rows)
     assert monitor.look() == before
+
+
+def test_a_learned_metric_gives_no_evidence_without_its_negative_control():
+    look = fed(outcomes(np.full(400, 2.0), about={"learned": True})).look()
+    assert look.rejected_at is not None
+    assert not look.rejected
+    assert look.outcome == "inconclusive"
+    assert "negative control" in look.held_back
+    assert fed(outcomes(np.full(400, 2.0), about={"learned": False})).look().rejected
+
+
+def test_rows_of_another_model_are_refused_by_what_their_file_says(tmp_path):
+    pieces = []
+    for model in ("aa", "bb"):
+        table = outcomes(np.full(5, 1.5)).to_arrow()
+        about = json.dumps({"model": model, "settings_hash": "1f"}).encode()
+        pq.write_table(
+            table.replace_schema_metadata({**table.schema.metadata, b"likewise.audit": about}),
+            tmp_path / f"{model}.parquet",
+        )
+        pieces.append(Outcomes.read(tmp_path / f"{model}.parquet"))
+    monitor = fed(pieces[0])
+    assert monitor.settings_hash == "1f"
+    with pytest.raises(InvalidSample, match="another audit: their model is 'bb'"):
+        monitor.update(pieces[1])
 
 
 def test_nobody_is_counted_twice():

@@ -13,6 +13,9 @@ def compare(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write a web page here.")
     ] = None,
+    margin: Annotated[
+        float, typer.Option(help="Factor of the ratio that a difference must exceed.")
+    ] = 1.1,
 ) -> None:
     """Compare models audited on the same people; the first with each of the others.
 
@@ -28,7 +31,7 @@ def compare(
     names = stems if len(set(stems)) == len(stems) else [str(path) for path in results]
     if len(set(names)) < len(names):
         raise InvalidSettings("The same result is named twice.")
-    comparison = compare_audits(dict(zip(names, results, strict=True)))
+    comparison = compare_audits(dict(zip(names, results, strict=True)), margin=margin)
     print(comparison_text(comparison, terminal_width()))
     if output is not None:
         write_whole(output, comparison_page(comparison).encode("utf-8", errors="replace"))

@@ -56,11 +56,11 @@ def monitor(
 def _follower(first: Path | None, state: Path | None, settings: dict[str, float | None]) -> Any:
     """Return a monitor: the saved one, one that starts from an audit, or one of loss ratios."""
     from likewise.record import Record
-    from likewise.stats.monitor import Monitor, load_monitor
+    from likewise.stats.monitor import Monitor
 
     given: dict[str, Any] = {name: v for name, v in settings.items() if v is not None}
     if state is not None and state.exists():
-        return load_monitor(state, **given)
+        return Monitor.load(state, **given)
     return Monitor(**given) if first is None else Monitor.from_audit(Record.read(first))
 
 

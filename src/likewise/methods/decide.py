@@ -19,7 +19,7 @@ from likewise.settings.choices import METHODS, TESTS, make, note, parameters
 from likewise.stats.estimate import Bounds, Estimate, check_alpha, check_delta, hall, restored
 from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.ratio_test import Evidence, RatioTest
-from likewise.stats.sample import Sample
+from likewise.stats.sample import Sample, crossed_terms
 from likewise.stats.simultaneous import band
 from likewise.stats.tally import Tally, groups_of
 
@@ -340,12 +340,12 @@ def by_group(
     """
     check_alpha(alpha)
     check_delta(delta)
-    members = groups_of(tally.groups.cells, tally.frame)
+    members = groups_of(tally.cells.kinds, tally.frame)
     groups = [Sample(tally, group) for group in members]
     if not groups:
         return ()
     estimates = [_estimate(own) for own in groups]
-    ends = _intervals(tally, groups, estimates, alpha, interval, rng, draws)
+    ends = _intervals(groups, estimates, alpha, interval, rng, draws)
     p_values = [_bounds(estimate, interval).p_value(delta) for estimate in estimates]
     adjusted = holm_adjusted(dict(enumerate(p_values)))
     found = []
@@ -390,7 +390,6 @@ def _bounds(estimate: Estimate, interval: str) -> Bounds:
 
 
 def _intervals(
-    tally: Tally,
     groups: Sequence[Sample],
     estimates: Sequence[Estimate],
     alpha: float,
@@ -411,15 +410,9 @@ def _intervals(
     if not large:
         return ends
     values = np.array([estimates[k].value for k in large])
-    if tally.clustered:
-        terms = np.stack([groups[k].terms(estimates[k].value) for k in large])
-        products = terms @ terms.T
-    else:
-        members = np.stack([groups[k].members for k in large]).astype(np.float64)
-        products = tally.groups.crossed_terms(members, values)
     together = band(
         [estimates[k] for k in large],
-        products,
+        crossed_terms([groups[k] for k in large], values),
         rng=rng,
         alpha=each * len(large),
         side="both",

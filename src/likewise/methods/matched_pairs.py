@@ -1294,6 +1294,7 @@ def build_pairs_record(
         pool=bound.pool.name,
         pool_size=len(bound.pool),
         pool_given=bound.pool.given,
+        pool_sha256=bound.pool.people.fingerprint() if bound.pool.given else "",
         in_pool=sum(bound.pool.people.dropped.values()),
         repeated_rows=bound.survey.repeated,
         comparisons=tuple(comparisons),

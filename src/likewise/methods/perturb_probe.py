@@ -156,7 +156,7 @@ class PerturbProbe:
         x = np.ascontiguousarray(people.x, dtype=np.float64)
         y = targets(block.people.y, self.context.classes)
         levels = {
-            name: _codes(known, block.people.protected[name])
+            name: known.codes(block.people.protected[name])
             for name, known in self.context.levels.items()
         }
         rows = filled(np.arange(len(x)), model)
@@ -375,14 +375,6 @@ def filled(rows: Int[np.ndarray, " n"], model: Model) -> Int[np.ndarray, " m"]:
     # A whole block has 65 times a power of two (`block_size`): that is usual, too.
     size = max(FEWEST, min(s for s in (65 * power // 128, power) if s >= len(rows)))
     return np.concatenate([rows, np.full(size - len(rows), rows[-1])])
-
-
-def _codes(known: TraitLevels, column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Return the code of everyone's level."""
-    try:
-        return known.codes(pa.chunked_array([pa.array(column, from_pandas=True)]))
-    except pa.ArrowException:  # values of several types
-        return np.array([known.code.get(value, -1) for value in column.tolist()], dtype=np.int64)
 
 
 def observed_ranges(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "2 d"]:

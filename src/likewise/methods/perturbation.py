@@ -291,10 +291,10 @@ class BoundPerturbation(BoundMethod):
             judgement, part, left = gate.apply(stats, self, judgement)
             parts |= part
             skipped += left
-        causes = (*_numerical_causes(self), *troubles(found.tally.status.counts()))
+        causes = (*_numerical_causes(self), *troubles(found.tally.status_counts))
         deciding = judgement.deciding
         refitted = any(one.used for one in parts.get("jackknife", {}).values())
-        counts = found.tally.status.counts()
+        counts = found.tally.status_counts
         record = {
             **parts,
             "parameters": {
@@ -317,7 +317,7 @@ class BoundPerturbation(BoundMethod):
             "perturbed": perturbed_people(found.worst, self.people, SHOWN_PEOPLE),
             "shifts": shifts(found, self.people.features),
             "metric": metric_record(self),
-            "diagnostics": {"mean_fair_distance": float(found.tally.fair_distance.value[0])},
+            "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
             "skipped": skipped,
         }
         groups = group_records(found.tally, self.settings)

@@ -50,12 +50,13 @@ def claims(comparison: Any) -> Iterator[str]:
     for pair in comparison.pairs:
         first, second = cut(pair.first, 24), cut(pair.second, 24)
         names = Names.from_record(comparison.records[pair.first])
+        beyond = f"above a factor of {number(comparison.margin)} "
         for one in pair.deviations:
             about = arrows(one, names)
             said = {
                 "lower": f"{second} differs less than {first} for {about}",
                 "higher": f"{second} differs more than {first} for {about}",
-            }.get(one.claim(pair.alpha), f"No difference shown for {about}")
+            }.get(one.claim(pair.alpha), f"No difference {beyond}shown for {about}")
             change = f"|log ratio| {number(one.first)} → {number(one.second)}"
             yield f"{said}: {change} ({_sure(one, pair.alpha, number)})."
         for one in pair.performance:

@@ -21,7 +21,7 @@ MANY = 12
 """A numeric trait with more values than this (an age, say) is grouped into quarters."""
 
 MOST_LEVELS = 20
-"""A trait with more levels is pooled: numbers into quarters, names into the rest."""
+"""Of a trait with more levels the rarest are pooled."""
 
 EXACT = 1e15
 """Whole numbers up to this are written out; beyond it floats no longer hold every one."""
@@ -60,22 +60,14 @@ class TraitLevels:
         code = {value: place[name] for value, name in named.items()}
         return cls(names, code, tuple(totals), (*_pooled(names, totals), MISSING))
 
-    def codes(self, column: Any) -> Int[np.ndarray, " n"]:
-        """Return the code of everyone's level, from an Arrow column of values."""
-        encoded = column.combine_chunks().dictionary_encode()
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.combine_chunks()
+    def codes(self, column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """Return the code of everyone's level, from a column of values."""
+        try:
+            encoded = pa.array(column, from_pandas=True).dictionary_encode()
+        except pa.ArrowException:  # values of several types
+            return np.array([self.code.get(value, -1) for value in column.tolist()], np.int64)
         table = np.array([self.code.get(v, -1) for v in encoded.dictionary.to_pylist()] + [-1])
         return table[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-
-    def codes_of(self, names: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-        """Return the code of everyone's level, from a column of its names."""
-        place = {name: code for code, name in enumerate(self.names)}
-        gone = missing(names)
-        texts = np.where(gone, "", names.astype(str))
-        found, inverse = np.unique(texts, return_inverse=True)
-        codes = np.array([place.get(text, -1) for text in found.tolist()], dtype=np.int64)
-        return np.where(gone, -1, codes[inverse.reshape(-1)])
 
     def named(self, codes: Int[np.ndarray, " n"]) -> Any:
         """Return levels as an Arrow column of text, null where the trait is missing."""
@@ -92,46 +84,27 @@ def _names(counts: Mapping[Any, int]) -> dict[Any, str]:
 
 
 def _quarters(counts: Mapping[Any, int]) -> dict[Any, str]:
-    values = np.array(sorted(counts), dtype=np.float64)
-    ends = np.cumsum([counts[v] for v in sorted(counts)])
+    """Name each number after its quarter of the people: the smallest to the largest in it."""
+    known = sorted(counts)
+    values = np.array(known, dtype=np.float64)
+    ends = np.cumsum([counts[v] for v in known])
     ranks = np.floor(np.array((0.25, 0.5, 0.75)) * (ends[-1] - 1))
     inner = np.unique(values[np.searchsorted(ends, ranks, side="right")])
-    return _by_range(counts, values, np.searchsorted(inner, values))
-
-
-def _by_range(
-    counts: Mapping[Any, int], values: Float[np.ndarray, " m"], place: Int[np.ndarray, " m"]
-) -> dict[Any, str]:
-    ranges = range_names(values, place)
-    return {v: ranges[int(p)] for v, p in zip(sorted(counts), place, strict=True)}
+    place = np.searchsorted(inner, values)
+    quarters = {int(p): values[place == p] for p in np.unique(place)}
+    limits = {p: (own[0].item(), own[-1].item()) for p, own in quarters.items()}
+    names = numerals(end for pair in limits.values() for end in pair)
+    ranges = {p: f"{names[low]} to {names[high]}" for p, (low, high) in limits.items()}
+    return {v: ranges[int(p)] for v, p in zip(known, place, strict=True)}
 
 
 def _pooled(names: tuple[str, ...], counts: list[int]) -> tuple[str, ...]:
-    """Pool levels that are too many: numbers into quarters, of names the rarest."""
+    """Pool the rarest levels, where there are too many."""
     if len(names) <= MOST_LEVELS:
         return names
-    try:
-        numbers = {float(name): name for name in names}
-    except ValueError:
-        order = np.argsort(-np.array(counts), kind="stable")
-        rare = {names[k] for k in order[MOST_LEVELS - 1 :]}
-        return tuple(f"{len(rare)} other levels" if name in rare else name for name in names)
-    by_number = {number: counts[names.index(name)] for number, name in numbers.items()}
-    values = np.array(sorted(by_number))
-    ends = np.cumsum([by_number[v] for v in sorted(by_number)])
-    inner = _interpolated(values, ends, np.array((0.25, 0.5, 0.75)))
-    grouped = _by_range(by_number, values, np.searchsorted(inner, values))
-    return tuple(grouped[float(name)] for name in names)
-
-
-def _interpolated(
-    values: Float[np.ndarray, " m"], ends: Int[np.ndarray, " m"], shares: Float[np.ndarray, " q"]
-) -> Float[np.ndarray, " q"]:
-    rank = shares * (ends[-1] - 1)
-    low, high = (
-        values[np.searchsorted(ends, r, side="right")] for r in (np.floor(rank), np.ceil(rank))
-    )
-    return low + (rank - np.floor(rank)) * (high - low)
+    order = np.argsort(-np.array(counts), kind="stable")
+    rare = {names[k] for k in order[MOST_LEVELS - 1 :]}
+    return tuple(f"{len(rare)} other levels" if name in rare else name for name in names)
 
 
 MOST_CLASSES = 10_000
@@ -194,6 +167,11 @@ class Frame:
         )
 
     @property
+    def ceiling(self) -> float:
+        """What a loss ratio, or a loss after the perturbation, is held down to."""
+        return self.limit if self.regression else self.cap
+
+    @property
     def regression(self) -> bool:
         """Whether the model predicts a number."""
         return self.task == "regression"
@@ -241,9 +219,14 @@ def _classes(outcomes: Outcomes) -> int:
     return max(2, 1 + max(int(column.max()) for column in columns))
 
 
+def as_text(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Return names of groups as text, None where they are missing."""
+    pairs = zip(values.tolist(), missing(values).tolist(), strict=True)
+    return np.array([None if gone else str(v) for v, gone in pairs], dtype=object)
+
+
 def _levels(values: np.ndarray) -> TraitLevels:
-    known = values[~missing(values)]
-    return TraitLevels.of(Counter(str(value) for value in known.tolist()))
+    return TraitLevels.of(Counter(name for name in as_text(values) if name is not None))
 
 
 def numerals(values: Iterable[float]) -> dict[float, str]:
@@ -263,14 +246,6 @@ def numerals(values: Iterable[float]) -> dict[float, str]:
         if len(set(names.values())) == len(known):
             break
     return names
-
-
-def range_names(values: Shaped[np.ndarray, " n"], place: Int[np.ndarray, " n"]) -> dict[int, str]:
-    """Return the name of each group of numbers: its smallest to its largest."""
-    groups = {int(p): values[place == p] for p in np.unique(place)}
-    ends = {p: (own.min().item(), own.max().item()) for p, own in groups.items()}
-    names = numerals(end for pair in ends.values() for end in pair)
-    return {p: f"{names[low]} to {names[high]}" for p, (low, high) in ends.items()}
 
 
 def _written(value: float, digits: int) -> str:

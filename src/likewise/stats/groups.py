@@ -19,7 +19,7 @@ from likewise.errors import InvalidSample, InvalidSettings, nearest
 from likewise.stats.estimate import ONE_MORE, check_alpha, quantile
 from likewise.stats.frame import MISSING
 from likewise.stats.sample import effective_units
-from likewise.stats.tally import Group, Tally, cell_of, decisions_of, groups_of
+from likewise.stats.tally import COUNTS, Group, Tally, decisions_of, groups_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +289,7 @@ def group_metrics(
     table = _Decisions.of(tally)
     recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
     by_trait: dict[str, list[Group]] = {}
-    for group in groups_of(cell_of(table.kind, tally.frame), tally.frame, crossed=False):
+    for group in groups_of(table.kind, tally.frame, crossed=False):
         by_trait.setdefault(group.trait, []).append(group)
     if unknown := [name for name in privileged if name not in by_trait]:
         raise InvalidSettings(
@@ -355,9 +355,9 @@ class _Decisions:
     def of(cls, tally: Tally) -> "_Decisions":
         if tally.frame.regression:
             raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
-        kind, count = tally.groups.kinds, tally.groups.decisions[:, 0]
+        kind, count = tally.cells.kinds, tally.cells.sums[:, 0]
         if tally.clustered:
-            kind, count = tally.clusters.table.kind, tally.clusters.table.sums[:, 0]
+            kind, count = tally.clusters.table["kind"], tally.clusters.table["count"]
         return cls(tally, kind, count, *decisions_of(kind, tally.frame))
 
     @property
@@ -369,7 +369,7 @@ class _Decisions:
         if self.tally.clustered:
             hits, weights = (self.tally.by_cluster("weight", own) for own in (hit & among, among))
             return Share.of_clusters(hits, weights, int(self.count[among].sum()))
-        sums = self.tally.groups.decisions
+        sums = self.tally.cells.sums[:, COUNTS]
         return Share.of_people(
             sums[hit & among].sum(axis=0),
             sums[among].sum(axis=0),

@@ -1,6 +1,5 @@
 """Mean loss ratios by Hall or the paper's normal limit, and ratios of mean losses."""
 
-import abc
 import dataclasses
 import math
 from typing import ClassVar, final
@@ -11,11 +10,12 @@ from typing_extensions import override
 
 from likewise.errors import InvalidSettings
 from likewise.outcomes import Outcomes
-from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Inverted, Wider, hall
-from likewise.stats.ratio_test import Evidence, RatioTest, check_interval, check_sums
+from likewise.stats import estimate as core
+from likewise.stats import sums
+from likewise.stats.estimate import Bounds, Estimate, Wider, fieller, hall
+from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sample import Sample
-from likewise.stats.sums import hill_count, top_count
-from likewise.stats.tally import Tally
+from likewise.stats.tally import AT_CAP, PLAIN, Tally, hill_count, top_count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,6 @@ class CappedTest(RatioTest):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_interval(self.interval, self.intervals)
         if not self.delta < self.cap < math.inf:
             raise InvalidSettings(
                 f"cap must be a number above delta ({self.delta:g}); {self.cap:g} is not."
@@ -47,9 +46,9 @@ class CappedTest(RatioTest):
 
     @override
     def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
-        check_sums(self, tally.frame)
-        sample = Sample(tally)
-        method = sample.named("paper" if self.interval == "paper" else "Hall")
+        self.check_sums(tally.frame)
+        sample, paper, cap = Sample(tally), self.interval == "paper", float(self.cap)
+        method = sample.named("paper" if paper else "Hall")
         if sample.undefined or (tally.frame.regression and tally.frame.limit == 0):
             what = "loss" if tally.frame.regression else "loss ratio"
             note = (
@@ -59,35 +58,23 @@ class CappedTest(RatioTest):
                 else "Nobody has any loss before the map, so there is no ratio."
             )
             nothing = Estimate(math.nan, math.nan, sample.n)
-            cap = float(self.cap)
             return Evidence(self.name, method, nothing, None, cap=cap, spread=False, notes=(note,))
         estimate, capped = sample.estimate(), sample.estimate(held=True)
         if not sample.simple:
             estimate = dataclasses.replace(estimate, more=sample.with_one_more())
-        notes, details = self._diagnosed(sample, estimate)
-        paper = self.interval == "paper"
+        notes, details = ((), {}) if tally.frame.regression else _diagnosed(sample, estimate)
         return Evidence(
             test=self.name,
             method=method,
             estimate=estimate,
-            bounds=estimate if paper else self._bounds(sample, estimate, held=False),
+            bounds=estimate if paper else _bounds(sample, estimate, held=False),
             capped_estimate=capped,
-            capped=capped if paper else self._bounds(sample, capped, held=True),
-            cap=float(self.cap),
+            capped=capped if paper else _bounds(sample, capped, held=True),
+            cap=cap,
             spread=capped.std_error > 0,
             notes=notes + sample.notes,
             details={**details, **sample.details},
         )
-
-    @abc.abstractmethod
-    def _bounds(self, sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
-        """Return bounds that are corrected for skewness; ``held``: of capped outcomes."""
-
-    def _diagnosed(
-        self, sample: Sample, estimate: Estimate
-    ) -> tuple[tuple[str, ...], dict[str, float]]:
-        """Return notes and diagnostics of a test's own."""
-        return (), {}
 
 
 @final
@@ -97,30 +84,6 @@ class LossRatioTest(CappedTest):
 
     name: ClassVar[str] = "loss_ratio"
     claim: ClassVar[str] = "the mean loss ratio of similar people"
-
-    @override
-    def _bounds(self, sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
-        return hall(estimate)
-
-    @override
-    def _diagnosed(
-        self, sample: Sample, estimate: Estimate
-    ) -> tuple[tuple[str, ...], dict[str, float]]:
-        groups, n = sample.tally.groups, sample.n
-        plain = groups.moments("unweighted", slice(None)).plain
-        tail = Tail.of(groups.top.values, n, float(plain.mean), float(plain.squares))
-        details = {
-            "hill_index": tail.hill_index,
-            "top_share": tail.top_share,
-            "at_cap": float(groups.at_cap.sum()),
-        }
-        if not sample.simple:
-            variance = float(plain.squares) / (n - 1)
-            effect = estimate.std_error**2 * n / variance if variance > 0 else math.nan
-            details["design_effect"] = effect
-        if estimate.std_error > 0 or abs(estimate.value - 1) <= ROUNDING:
-            return tail.notes, details
-        return ("All ratios are the same, so nothing says how much they vary.",), details
 
 
 @final
@@ -138,9 +101,33 @@ class MeanLossRatioTest(CappedTest):
     claim: ClassVar[str] = "the mean loss of similar people over that of the people themselves"
     task: ClassVar[str] = "regression"
 
-    @override
-    def _bounds(self, sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
-        return Wider(Inverted(sample.loss_sums(held=held), sample.degrees), estimate)
+
+def _bounds(sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
+    """Return bounds that are corrected for skewness; ``held``: of capped outcomes."""
+    if not sample.tally.frame.regression:
+        return hall(estimate)
+    return Wider((fieller(sample.loss_sums(held=held), sample.degrees), estimate))
+
+
+def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Return notes on the tail of the loss ratios, and what the record says about it."""
+    cells, n = sample.tally.cells, sample.n
+    change, square = cells.sums[:, PLAIN].sum(axis=0).tolist()
+    squares = square - change**2 / n
+    squares = squares if squares > sums.ROUNDING * square else 0.0
+    tail = Tail.of(cells.top.values, n, 1 + change / n, squares)
+    details = {
+        "hill_index": tail.hill_index,
+        "top_share": tail.top_share,
+        "at_cap": float(cells.sums[:, AT_CAP].sum()),
+    }
+    if not sample.simple:
+        variance = squares / (n - 1)
+        effect = estimate.std_error**2 * n / variance if variance > 0 else math.nan
+        details["design_effect"] = effect
+    if estimate.std_error > 0 or abs(estimate.value - 1) <= core.ROUNDING:
+        return tail.notes, details
+    return ("All ratios are the same, so nothing says how much they vary.",), details
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ cases instead of 5 %. A betting test does not (Ville's inequality).
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,60 +19,112 @@ from scipy.special import stdtrit
 
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
 from likewise.files import read_whole, write_whole
-from likewise.outcomes import Outcomes, troubles
+from likewise.outcomes import Outcomes, provenance, troubles
 from likewise.record import RateComparison, Record
 from likewise.record.json_text import parse
 from likewise.stats.estimate import check_alpha, check_delta
-from likewise.stats.sequential import (
-    BETS,
-    BettingTest,
-    WealthState,
-    controls_against,
-    controls_tried,
-    log_mean_wealth,
-    play,
-)
+from likewise.stats.sequential import BETS, BettingTest, WealthState, log_mean_wealth, play
 
 FORMAT = 2
 LARGEST = 100_000_000
 """Bytes of a saved state that are read."""
 
-FIXED = ("map", "output", "classes", "settings_hash", "model", "metric")
-"""What pieces of one audit must agree on, as far as their outcomes say."""
+FIXED = ("map", "output", "classes", "settings_hash", "model", "metric", "learned", "pool")
+"""What pieces of one audit must agree on, as far as they say."""
 
 Direction = Literal["up", "down"]
 
 
 class SavedMonitor:
-    """What monitors have in common: pieces are fed once, and the state is a JSON file."""
+    """What monitors have in common: bets, pieces that are fed once, and a state in JSON.
+
+    Parameters
+    ----------
+    delta, alpha
+        The limit, and how often a model at the limit may ever be flagged.
+    tests
+        The betting tests, by name.
+    """
 
     kind: str
-    sources: tuple[str, ...] = ()
-    """Names of the pieces fed so far, where they had one."""
 
-    def check_new(self, source: str | None) -> None:
-        """Refuse a piece that was fed before: counting people twice would make evidence."""
-        if source is not None and source in self.sources:
-            raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
+    def __init__(self, delta: float, alpha: float, tests: Mapping[str, BettingTest]) -> None:
+        self.delta, self.alpha, self.tests = delta, alpha, tests
+        self.sources: tuple[str, ...] = ()
+        """Names of the pieces fed so far, where they had one."""
+        self._wealth = {name: WealthState() for name in tests}
+        self._audit: dict[str, Any] = {}
+
+    @property
+    def settings_hash(self) -> str:
+        """Hash of the settings of the audit that is followed; empty if its rows do not say."""
+        return str(self._audit.get("settings_hash", ""))
 
     def state(self) -> dict[str, Any]:
-        """Return what is saved."""
+        """Return what is saved beside the wealth."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
         """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
-        about = {"likewise_monitor": FORMAT, "kind": self.kind, "sources": self.sources}
+        about = {
+            "likewise_monitor": FORMAT,
+            "kind": self.kind,
+            "sources": self.sources,
+            "audit": self._audit,
+            "wealth": {name: dataclasses.asdict(one) for name, one in self._wealth.items()},
+        }
         text = json.dumps({**about, **self.state()}, indent=2, allow_nan=False)
         write_whole(path, f"{text}\n".encode())
 
     @staticmethod
-    def load(path: str | Path, **settings: float | None) -> Any:
-        """Read what `save` wrote, and go on; see `load_monitor`."""
-        return load_monitor(path, **settings)
+    def load(path: str | Path, **settings: float | None) -> "Monitor | PairMonitor":
+        """Read what a monitor saved, of either kind, and go on.
+
+        A setting that is given must be the saved one: bets already made cannot be taken back.
+        """
+        saved = _read_state(path)
+        try:
+            kind: Any = {"gradient_flow": Monitor, "matched_pairs": PairMonitor}[saved["kind"]]
+            monitor: Monitor | PairMonitor = kind.from_state(saved)
+            monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
+            monitor._wealth = {name: _wealth(saved["wealth"][name]) for name in monitor.tests}
+            monitor.look()
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            damage = in_short(error)
+            raise InvalidFile(f"{str(path)!r} is a damaged monitor file ({damage}).") from None
+        for name, wanted in settings.items():
+            now = getattr(monitor, name, None)
+            if wanted is not None and wanted != now:
+                raise InvalidSettings(
+                    f"The monitor in {str(path)!r} was started with {name} = {now} and cannot "
+                    f"change to {wanted:g} now. Start a new monitor, on new rows."
+                )
+        return monitor
+
+    def _feed(
+        self,
+        values: Mapping[str, Float[np.ndarray, " n"]],
+        about: Mapping[str, Any],
+        source: str | None,
+    ) -> None:
+        """Bet on a piece, unless it was fed before or comes from another audit."""
+        if source is not None and source in self.sources:
+            raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
+        now = {name: about[name] for name in FIXED if about.get(name) not in (None, "")}
+        for name, value in now.items():
+            if self._audit.get(name, value) != value:
+                raise InvalidSample(
+                    f"These rows come from another audit: their {name} is {value!r}, and the rows "
+                    f"before had {self._audit[name]!r}. A monitor follows one fixed audit."
+                )
+        for name, own in values.items():
+            if len(own):
+                self._wealth[name] = play(self.tests[name], self._wealth[name], own)
+        self._audit = {**now, **self._audit}
+        self.sources += () if source is None else (source,)
 
 
-def read_state(path: str | Path) -> dict[str, Any]:
-    """Read what a monitor saved; anything else, or a newer format, is refused."""
+def _read_state(path: str | Path) -> dict[str, Any]:
     try:
         saved = parse(read_whole(path, most=LARGEST), finite=True)
     except InvalidFile:
@@ -85,30 +137,6 @@ def read_state(path: str | Path) -> dict[str, Any]:
     if version > FORMAT:
         raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
     return saved
-
-
-def load_monitor(path: str | Path, **settings: float | None) -> "Monitor | PairMonitor":
-    """Read what a monitor saved, of either kind, and go on.
-
-    A setting that is given must be the saved one: bets already made cannot be taken back.
-    """
-    saved = read_state(path)
-    try:
-        kind: Any = {"gradient_flow": Monitor, "matched_pairs": PairMonitor}[saved["kind"]]
-        monitor = kind.from_state(saved)
-        monitor.sources = tuple(saved["sources"])
-        monitor.look()
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        damage = in_short(error)
-        raise InvalidFile(f"{str(path)!r} is a damaged monitor file ({damage}).") from None
-    for name, wanted in settings.items():
-        now = getattr(monitor.test if isinstance(monitor, Monitor) else monitor, name, None)
-        if wanted is not None and wanted != now:
-            raise InvalidSettings(
-                f"The monitor in {str(path)!r} was started with {name} = {now} and cannot change "
-                f"to {wanted:g} now. Start a new monitor, on new rows."
-            )
-    return monitor
 
 
 def _wealth(saved: Mapping[str, Any]) -> WealthState:
@@ -127,7 +155,7 @@ class Look:
     ``mean`` is their mean loss ratio, ``log_e_value`` the logarithm of :math:`K_t`, the wealth now;
     ``p_value`` is one over the largest wealth so far (at most one), valid whenever one stops;
     ``rejected_at`` is the row at which the wealth first reached :math:`1/\alpha`, or None;
-    ``held_back`` says why this is no evidence (negative controls of a learned metric).
+    ``held_back`` says why this is no evidence: the metric was learned.
     """
 
     n: int
@@ -163,11 +191,9 @@ class Monitor(SavedMonitor):
     number of rows and looks, without a moment beyond the mean. It is followed at every row, so a
     decision depends neither on when one looks nor on how rows are cut; once made, it stays.
 
-    *With a learned metric* evidence needs negative controls: of the audits fed, one at least must
-    have tried permuted attributes, and all that did must have found the real ones to matter more.
-
     Model, method and metric are fixed beforehand, and rows come in an order that does not depend
-    on their ratios. By matched pairs: `Monitor.from_audit`.
+    on their ratios. A *learned* metric gives no evidence here: it takes a negative control, which
+    only an audit of all rows at once can make. By matched pairs: `Monitor.from_audit`.
 
     Parameters
     ----------
@@ -196,32 +222,22 @@ class Monitor(SavedMonitor):
                 f"lo, the smallest ratio that can occur, must be at least 0 and below delta = "
                 f"{delta:g} (got {lo:g})."
             )
-        self.test = BettingTest(delta, alpha, lo)
-        self._wealth = WealthState()
-        self._audit: dict[str, Any] = {}
+        self.lo = lo
+        super().__init__(delta, alpha, {"loss_ratio": BettingTest(delta, alpha, lo)})
 
     @classmethod
     def from_audit(cls, audit: Any) -> "PairMonitor":
         """Return a monitor by matched pairs that starts from a first audit, or from its record."""
-        return PairMonitor(getattr(audit, "record", audit))
+        return PairMonitor.from_record(getattr(audit, "record", audit))
 
     @classmethod
     def from_state(cls, saved: Mapping[str, Any]) -> "Monitor":
-        """Return a monitor that goes on by the rules it began with."""
-        test = BettingTest(**saved["test"])
-        monitor = cls(test.delta, test.alpha, lo=test.lo)
-        monitor._wealth, monitor._audit = _wealth(saved["state"]), dict(saved["audit"])
-        return monitor
+        """Return a monitor with the rules it began with."""
+        return cls(saved["delta"], saved["alpha"], lo=saved["lo"])
 
     def state(self) -> dict[str, Any]:
-        """Return what is saved."""
-        test, wealth = dataclasses.asdict(self.test), dataclasses.asdict(self._wealth)
-        return {"test": test, "state": wealth, "audit": self._audit}
-
-    @property
-    def settings_hash(self) -> str:
-        """Hash of the settings of the audit that is followed; empty if its outcomes do not say."""
-        return str(self._audit.get("settings_hash", ""))
+        """Return what is saved beside the wealth."""
+        return {"delta": self.delta, "alpha": self.alpha, "lo": self.lo}
 
     def update(
         self, rows: Outcomes | Float[np.ndarray, " n"], *, source: str | None = None
@@ -231,44 +247,29 @@ class Monitor(SavedMonitor):
         A piece with a bad row, or with the name (``source``) of one that was fed before, is
         refused whole.
         """
-        self.check_new(source)
-        audit = self._same_audit(rows.about) if isinstance(rows, Outcomes) else self._audit
         ratios = _ratios(rows) if isinstance(rows, Outcomes) else rows
         self._check(ratios)
-        self._wealth = play(self.test, self._wealth, ratios)
-        self._audit = audit
-        self.sources += () if source is None else (source,)
+        about = rows.about if isinstance(rows, Outcomes) else {}
+        self._feed({"loss_ratio": ratios}, about, source)
 
     def look(self) -> Look:
         """Say what is known now. Looking changes nothing."""
-        state, test = self._wealth, self.test
+        state = self._wealth["loss_ratio"]
         joined = state.log_joined or (-math.inf,) * len(BETS)
-        tried = None if state.rejected_at is None else self._audit.get("placebos")
         log_k = log_mean_wealth(
             np.array([float(state.n)]), np.array([state.log_wealth]), np.array([joined])
         )
+        held_back = "the metric was learned: audit all rows at once, with its negative control"
         return Look(
             n=state.n,
-            mean=test.delta + state.excess / state.n if state.n else math.nan,
+            mean=self.delta + state.excess / state.n if state.n else math.nan,
             log_e_value=float(log_k[0]),
             p_value=math.exp(-state.log_peak),
             rejected_at=state.rejected_at,
-            delta=test.delta,
-            alpha=test.alpha,
-            held_back="" if tried is None else controls_against(tried, test.alpha),
+            delta=self.delta,
+            alpha=self.alpha,
+            held_back=held_back if state.rejected_at and self._audit.get("learned") else "",
         )
-
-    def _same_audit(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        now = {name: about[name] for name in FIXED if name in about}
-        for name, value in now.items():
-            if self._audit.get(name, value) != value:
-                raise InvalidSample(
-                    f"These outcomes come from another audit: their {name} is {value!r}, and the "
-                    f"rows before had {self._audit[name]!r}. A monitor follows one fixed audit."
-                )
-        if (tried := controls_tried(about, "loss_ratio")) is None:
-            return {**now, **self._audit}
-        return {**now, **self._audit, "placebos": [*self._audit.get("placebos", ()), *tried]}
 
     def _check(self, ratios: Float[np.ndarray, " n"]) -> None:
         if len(ratios) == 0:
@@ -279,10 +280,10 @@ class Monitor(SavedMonitor):
                 f"{int(bad.sum())} of {len(ratios)} ratios are not finite (the first is row "
                 f"{int(bad.argmax())}), and a monitor drops nobody. Mend the audit of these rows."
             )
-        low = ratios < self.test.lo
+        low = ratios < self.lo
         if low.any():
             raise InvalidSample(
-                f"{int(low.sum())} of {len(ratios)} ratios lie below lo = {self.test.lo:g} (the "
+                f"{int(low.sum())} of {len(ratios)} ratios lie below lo = {self.lo:g} (the "
                 f"first is {ratios[low.argmax()]:g}, row {int(low.argmax())}), where the bets are "
                 "not fair. Start the monitor with a smaller lo."
             )
@@ -324,6 +325,26 @@ class Bet:
     limit: float
     factor: float
     allowance: float
+
+    @classmethod
+    def from_row(
+        cls, row: RateComparison, delta: float, level: float, direction: Direction
+    ) -> "Bet":
+        """Return one direction of a comparison, fixed by its first audit."""
+        factor, bias = 1 / (1 - row.kappa), row.bias if direction == "up" else -row.bias
+        error = float(stdtrit(row.degrees, 1 - level)) * row.reference_error
+        return cls(
+            attribute=row.attribute,
+            group=row.group,
+            other=row.other,
+            outcome=row.outcome,
+            column=row.column,
+            complement=not row.column.endswith(f"={row.outcome}"),
+            direction=direction,
+            limit=delta if direction == "up" else 1 / delta,
+            factor=factor,
+            allowance=(bias + abs(bias) / 2) * factor + error,
+        )
 
     @property
     def name(self) -> str:
@@ -386,16 +407,18 @@ class PairMonitor(SavedMonitor):
     left, so that the wealth ever reaches :math:`4/\alpha` with probability at most
     :math:`\alpha/4`. Downwards everything is mirrored at :math:`1/\delta`; with k comparisons
     :math:`\alpha` is divided by k.
-
-    Parameters
-    ----------
-    record
-        The record of the first audit, by matched pairs with a reference sample that was given.
     """
 
     kind = "matched_pairs"
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, delta: float, alpha: float, level: float, bets: Sequence[Bet]) -> None:
+        self.level, self.bets = level, tuple(bets)
+        tests = {bet.name: BettingTest(0.0, level, bet.lowest) for bet in bets}
+        super().__init__(delta, alpha, tests)
+
+    @classmethod
+    def from_record(cls, record: Record) -> "PairMonitor":
+        """Start from the record of an audit by matched pairs whose reference sample was given."""
         part = record.matched_pairs
         if part is None or not part.pool_given:
             raise InvalidSample(
@@ -405,39 +428,29 @@ class PairMonitor(SavedMonitor):
         rows = [row for row in rows if not math.isnan(row.kappa) and row.degrees > 0]
         if not rows:
             raise InvalidSample("No comparison of the first audit could be made. Audit again.")
-        self.level = part.alpha / (4 * len(rows))
-        self.delta, self.alpha = part.delta, part.alpha
-        self.settings_hash, self.model = record.settings_hash, record.model.sha256
-        self.bets = tuple(bet for row in rows for bet in _bets(row, part.delta, self.level))
-        self._wealth = {bet.name: WealthState() for bet in self.bets}
+        level = part.alpha / (4 * len(rows))
+        ways: tuple[Direction, ...] = ("up", "down")
+        bets = [Bet.from_row(row, part.delta, level, way) for row in rows for way in ways]
+        monitor = cls(part.delta, part.alpha, level, bets)
+        monitor._audit = {"settings_hash": record.settings_hash, "model": record.model.sha256}
+        if not part.in_pool:  # else the sample is smaller by those who were audited
+            monitor._audit["pool"] = part.pool_sha256
+        return monitor
 
     @classmethod
     def from_state(cls, saved: Mapping[str, Any]) -> "PairMonitor":
-        """Return a monitor that goes on by the bets it began with."""
-        monitor = cls.__new__(cls)
-        for name, kind in SAVED.items():
-            setattr(monitor, name, kind(saved[name]))
-        monitor.bets = tuple(Bet(**bet) for bet in saved["bets"])
-        monitor._wealth = {name: _wealth(one) for name, one in saved["wealth"].items()}
-        return monitor
+        """Return a monitor with the bets it began with."""
+        bets = [Bet(**bet) for bet in saved["bets"]]
+        return cls(float(saved["delta"]), float(saved["alpha"]), float(saved["level"]), bets)
 
     def state(self) -> dict[str, Any]:
-        """Return what is saved."""
-        return {
-            **{name: getattr(self, name) for name in SAVED},
-            "bets": [dataclasses.asdict(bet) for bet in self.bets],
-            "wealth": {name: dataclasses.asdict(one) for name, one in self._wealth.items()},
-        }
+        """Return what is saved beside the wealth."""
+        bets = [dataclasses.asdict(bet) for bet in self.bets]
+        return {"delta": self.delta, "alpha": self.alpha, "level": self.level, "bets": bets}
 
     def update(self, rows: pa.Table, *, source: str | None = None) -> None:
         """Feed one row a person and comparison, as an audit with the same settings wrote them."""
-        self.check_new(source)
-        found = {bet: bet.values(rows) for bet in self.bets}
-        for bet, values in found.items():
-            if len(values):
-                test = BettingTest(0.0, self.level, bet.lowest)
-                self._wealth[bet.name] = play(test, self._wealth[bet.name], values)
-        self.sources += () if source is None else (source,)
+        self._feed({bet.name: bet.values(rows) for bet in self.bets}, provenance(rows), source)
 
     def look(self) -> tuple[PairLook, ...]:
         """Say what is known now. Looking changes nothing."""
@@ -452,26 +465,3 @@ class PairMonitor(SavedMonitor):
     def rejected(self) -> bool:
         """Whether some limit was found to be exceeded; once found, it stays."""
         return any(one.rejected_at is not None for one in self.look())
-
-
-SAVED = {"level": float, "delta": float, "alpha": float, "settings_hash": str, "model": str}
-
-
-def _bets(row: RateComparison, delta: float, level: float) -> tuple[Bet, Bet]:
-    """Return both directions of one comparison, fixed by its first audit."""
-    factor = 1 / (1 - row.kappa)
-    error = float(stdtrit(row.degrees, 1 - level)) * row.reference_error
-    shared: dict[str, Any] = {
-        "attribute": row.attribute,
-        "group": row.group,
-        "other": row.other,
-        "outcome": row.outcome,
-        "column": row.column,
-        "complement": not row.column.endswith(f"={row.outcome}"),
-        "factor": factor,
-    }
-    up, down = ((sign * row.bias + abs(row.bias) / 2) * factor + error for sign in (1.0, -1.0))
-    return (
-        Bet(**shared, direction="up", limit=delta, allowance=up),
-        Bet(**shared, direction="down", limit=1 / delta, allowance=down),
-    )

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, final
 
 import numpy as np
@@ -230,6 +230,12 @@ class RatioTest(abc.ABC):
     def __post_init__(self) -> None:
         check_alpha(self.alpha)
         check_delta(self.delta)
+        interval = getattr(self, "interval", None)
+        if interval is not None and interval not in self.intervals:
+            raise InvalidSettings(
+                f"There is no interval {interval!r}; there are {', '.join(self.intervals)}."
+                f"{nearest(interval, self.intervals)}"
+            )
 
     @property
     def needs_rows(self) -> bool:
@@ -246,6 +252,19 @@ class RatioTest(abc.ABC):
             Everyone's outcomes, if the test `needs_rows`.
         """
 
+    def check_sums(self, frame: Frame) -> None:
+        """Refuse sums that were made for another task, or with another cap than the test's."""
+        if frame.task != self.task:
+            raise InvalidSample(
+                f"The {self.name.replace('_', ' ')} is tested in a {self.task}, and these people's "
+                f"outcomes are of a {frame.task}."
+            )
+        if (cap := getattr(self, "cap", frame.cap)) != frame.cap:
+            raise InvalidSample(
+                f"The sums were made with ratios capped at {frame.cap:g}, and the test caps them "
+                f"at {cap:g}."
+            )
+
     @final
     def evidence_of(self, outcomes: Outcomes) -> Evidence:
         """Return what the outcomes in memory say."""
@@ -258,29 +277,6 @@ class RatioTest(abc.ABC):
     def __call__(self, outcomes: Outcomes) -> TestRecord:
         """Hold the outcomes of an audit against the limit."""
         return self.evidence_of(outcomes).result(self.delta, self.alpha)
-
-
-def check_interval(interval: str, known: Sequence[str]) -> None:
-    """Refuse an interval that a test does not have."""
-    if interval not in known:
-        raise InvalidSettings(
-            f"There is no interval {interval!r}; there are {', '.join(known)}."
-            f"{nearest(interval, known)}"
-        )
-
-
-def check_sums(test: RatioTest, frame: Frame) -> None:
-    """Refuse sums that were made for another task, or with another cap than the test's."""
-    if frame.task != test.task:
-        raise InvalidSample(
-            f"The {test.name.replace('_', ' ')} is tested in a {test.task}, and these people's "
-            f"outcomes are of a {frame.task}."
-        )
-    if (cap := getattr(test, "cap", frame.cap)) != frame.cap:
-        raise InvalidSample(
-            f"The sums were made with ratios capped at {frame.cap:g}, and the test caps them at "
-            f"{cap:g}."
-        )
 
 
 def metric_error_bound(

@@ -2,26 +2,28 @@
 
 import dataclasses
 import functools
-import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidSample
-from likewise.stats.estimate import (
-    Estimate,
-    mean_of_moments,
-    ratio_of_sums,
-    ratio_of_totals,
-    weighted_jackknife,
-    with_one_more,
-    with_one_more_cluster,
-)
+from likewise.stats.estimate import ONE_MORE, Estimate, ratio_of_sums, ratio_of_totals
 from likewise.stats.frame import check_clusters, checked_weights
-from likewise.stats.sums import ErrorTable, UnitSums
-from likewise.stats.tally import Group, Tally, cell_of, decisions_of, numbered
+from likewise.stats.sums import POWERS, ErrorTable, RatioSums
+from likewise.stats.tally import (
+    COUNTS,
+    HELD,
+    LOSS,
+    UNDEFINED,
+    Group,
+    Tally,
+    cell_of,
+    decisions_of,
+    numbered,
+)
 
 FEW = 50
 """With fewer degrees of freedom than this it is said that Student's t is used."""
@@ -36,33 +38,36 @@ DOMINATING = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    r"""Some people of a tally (everyone, or one group): their sums, and how they were sampled.
-
-    Parameters
-    ----------
-    tally
-        The sums of everyone.
-    group
-        Which of its cells the people are in; everyone without one.
-    """
+    r"""Some people of a tally (everyone, or one group): their sums, and how they were sampled."""
 
     tally: Tally
     group: Group | None = None
 
     @property
-    def members(self) -> Any:
-        """Which cells of the tally they are in."""
+    def _members(self) -> Any:
         return slice(None) if self.group is None else self.group.members
 
     @functools.cached_property
+    def _kinds(self) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, "k c"]]:
+        """Kinds of its people, and the sums of each."""
+        cells = self.tally.cells
+        return cells.kinds[self._members], cells.sums[self._members]
+
+    @functools.cached_property
+    def _counts(self) -> list[float]:
+        """Number, weight, squared and cubed weight of its people."""
+        found: list[float] = self._kinds[1][:, COUNTS].sum(axis=0).tolist()
+        return found
+
+    @property
     def n(self) -> int:
         """Number of people."""
-        return int(self.tally.groups.count[self.members].sum())
+        return int(self._counts[0])
 
     @property
     def undefined(self) -> int:
         """How many of them have no finite ratio (or loss)."""
-        return int(self.tally.groups.undefined[self.members].sum())
+        return int(self._kinds[1][:, UNDEFINED].sum())
 
     @functools.cached_property
     def clusters(self) -> int | None:
@@ -78,34 +83,23 @@ class Sample:
         return self.n if self.clusters is None else self.clusters
 
     @functools.cached_property
-    def _lines(self) -> Any:
+    def _lines(self) -> Bool[np.ndarray, " m"] | None:
         if self.group is None:
             return None
-        kinds, cells = self.tally.clusters.table.kind, self.tally.groups.cells[self.members]
-        return np.isin(cell_of(kinds, self.tally.frame), cells)
+        return np.isin(self.tally.clusters.table["kind"], self._kinds[0])
 
     @functools.cached_property
-    def _present(self) -> Any:
+    def _present(self) -> Bool[np.ndarray, " g"]:
         return self.tally.by_cluster("count", self._lines) > 0
 
-    def totals(self, column: str, *, everywhere: bool = False) -> Float[np.ndarray, " g"]:
-        """Return the totals of its people in every cluster that has some, or in all clusters."""
-        found = self.tally.by_cluster(column, self._lines)
-        return found if everywhere else found[self._present]
-
-    @functools.cached_property
-    def _decisions(self) -> tuple[Any, Float[np.ndarray, "k 4"]]:
-        """Kinds of its people; and numbers, weights, squared and cubed weights of each."""
-        groups = self.tally.groups
-        if self.group is None:
-            return groups.kinds, groups.decisions
-        among = np.isin(cell_of(groups.kinds, self.tally.frame), groups.cells[self.members])
-        return groups.kinds[among], groups.decisions[among]
+    def totals(self, column: str) -> Float[np.ndarray, " g"]:
+        """Return the totals of its people in every cluster that has some."""
+        return self.tally.by_cluster(column, self._lines)[self._present]
 
     @property
     def kish(self) -> float | None:
         r"""Kish's design effect, :math:`n \sum w^2 / (\sum w)^2`; ``None`` if all count alike."""
-        n, total, squared, _ = self._decisions[1].sum(axis=0).tolist()
+        n, total, squared, _ = self._counts
         return n / (total**2 / squared) if self.tally.frame.weighted else None
 
     @functools.cached_property
@@ -113,8 +107,8 @@ class Sample:
         r"""Kish's effective number of units, :math:`(\sum W)^2/\sum W^2`."""
         if self.clusters is not None:
             return effective_units(self.totals("weight"))
-        _, total, squared, _ = self._decisions[1].sum(axis=0).tolist()
-        return float(total**2 / squared)
+        _, total, squared, _ = self._counts
+        return total**2 / squared
 
     @property
     def simple(self) -> bool:
@@ -156,7 +150,7 @@ class Sample:
                 "less often than they promise.",
             )
         weights = self.totals("weight")
-        name = self.tally.clusters.table.names[self._present][int(weights.argmax())]
+        name = self.tally.clusters.names[self._present][int(weights.argmax())]
         share = float(weights.max() / weights.sum())
         if share > DOMINATING and share > 2 / self.clusters:
             notes += (
@@ -173,63 +167,69 @@ class Sample:
         held
             Whether ratios (or losses after) are capped.
         """
-        frame, groups = self.tally.frame, self.tally.groups
         if self.undefined:
             return Estimate(math.nan, math.nan, self.n)
         if self.units < 2:
-            value = groups.moments("ratio", self.members).plain.mean if groups.ratio else None
-            return Estimate(self.loss_sums().ratio if value is None else value, math.nan, self.n)
+            return Estimate(self.loss_sums().ratio, math.nan, self.n)
         if self.clusters is not None:
-            after, before = ("after", "before") if frame.regression else ("ratio", "weight")
-            totals = self.totals("held" if held else after), self.totals(before)
+            totals = self.totals("held" if held else "after"), self.totals("before")
             return ratio_of_totals(*totals, self.n, self.effective_n)
-        if frame.regression:
-            sums = self.loss_sums(held=held)
-            return self._ratio(sums) if self.group is None else ratio_of_sums(sums, self.n)
-        moments = groups.moments("held" if held else "ratio", self.members)
-        return mean_of_moments(moments, weighted=frame.weighted)
+        sums = self.loss_sums(held=held)
+        if not self.tally.frame.regression:
+            return self._mean(sums)
+        return self._ratio(sums) if self.group is None else ratio_of_sums(sums, self.n)
 
-    def _ratio(self, sums: UnitSums) -> Estimate:
+    def _mean(self, sums: RatioSums) -> Estimate:
+        """Return the mean loss ratio of independent people."""
+        leverage = sums.leverage() if self.tally.frame.weighted else None
+        effective = sums.before**2 / sums.power(0, 2)
+        return ratio_of_sums(sums, sums.units, effective_n=effective, leverage=leverage)
+
+    def _ratio(self, sums: RatioSums) -> Estimate:
         """Return a ratio of totals over independent people: (22), or the jackknife's."""
         if self.simple:
             return ratio_of_sums(sums, self.n, printed=True)
-        _, total, squared, cubed = self._decisions[1].sum(axis=0).tolist()
-        estimate = ratio_of_sums(sums, self.n, effective_n=self.effective_n)
-        return weighted_jackknife(estimate, cubed / (total * squared))
+        _, total, squared, cubed = self._counts
+        leverage = cubed / (total * squared)
+        return ratio_of_sums(sums, self.n, effective_n=self.effective_n, leverage=leverage)
 
     def with_one_more(self) -> Estimate | None:
-        """Return the mean loss ratio with one more unit that is harmed more than any seen."""
-        groups, frame = self.tally.groups, self.tally.frame
-        if frame.regression or self.undefined or self.units < 2:
+        r"""Return the mean loss ratio with one more unit that is harmed more than any seen.
+
+        Its excess is 1.5 times the largest. Upper ends that stay above it allow for a tail that the
+        sample does not show: without it, intervals for eight groups of 60 people with lognormal
+        ratios hold together in .78 of samples instead of .95.
+        """
+        if self.tally.frame.regression or self.undefined or self.units < 2:
             return None
         if self.clusters is not None:
-            totals = self.totals("ratio"), self.totals("weight")
-            return with_one_more_cluster(*totals, self.n, self.effective_n)
-        largest = float(groups.largest[self.members].max())
-        moments = groups.moments("ratio", self.members)
-        return with_one_more(moments, largest, weighted=frame.weighted)
+            ratio, weight = self.totals("after"), self.totals("before")
+            usual, largest = float(weight.mean()), float((ratio / weight).max())
+            totals = np.append(ratio, usual * _one_more(largest)), np.append(weight, usual)
+            return ratio_of_totals(*totals, self.n, self.effective_n)
+        weight = np.array([self._counts[1] / self.n])
+        largest = float(self.tally.cells.largest[self._members].max())
+        return self._mean(self.loss_sums() + RatioSums.of(_one_more(largest) * weight, weight))
 
-    def loss_sums(self, *, held: bool = False) -> UnitSums:
+    def loss_sums(self, *, held: bool = False) -> RatioSums:
         """Return power sums of losses after (capped or not) and before, over independent units."""
         if self.clusters is not None:
-            return UnitSums.of(self.totals("held" if held else "after"), self.totals("before"))
-        column = "held_losses" if held else "losses"
-        return self.tally.groups.loss_sums(column, self.members)
+            return RatioSums.of(self.totals("held" if held else "after"), self.totals("before"))
+        return self.tally.cells.ratio_sums(HELD if held else LOSS, self._members)
 
     def terms(self, value: float) -> Float[np.ndarray, " g"]:
         """Return the linearised estimate, cluster by cluster of everyone."""
-        after, before = ("after", "before") if self.tally.frame.regression else ("ratio", "weight")
-        first = self.totals(after, everywhere=True)
-        return first - value * self.totals(before, everywhere=True)
+        after, before = (self.tally.by_cluster(c, self._lines) for c in ("after", "before"))
+        return after - value * before
 
     @functools.cached_property
-    def _wrong(self) -> tuple[Any, Any]:
-        y, before, after = decisions_of(self._decisions[0], self.tally.frame)
+    def _wrong(self) -> tuple[Bool[np.ndarray, " k"], Bool[np.ndarray, " k"]]:
+        y, before, after = decisions_of(self._kinds[0], self.tally.frame)
         return before != y, after != y
 
     def _by_error(self, column: int) -> list[float]:
         before, after = self._wrong
-        sums = self._decisions[1][:, column]
+        sums = self._kinds[1][:, column]
         cells = (before & after, after & ~before, before & ~after, ~before & ~after)
         return [float(sums[cell].sum()) for cell in cells]
 
@@ -244,17 +244,14 @@ class Sample:
         return np.array(self._by_error(1))
 
     @property
-    def error_sums(self) -> UnitSums:
+    def error_sums(self) -> RatioSums:
         """Power sums of weighted errors after and before, over independent units."""
         if self.clusters is not None:
-            return UnitSums.of(self.totals("wrong_after"), self.totals("wrong_before"))
-        base, weights = self._wrong[0].astype(np.float64), self._decisions[1].T
+            return RatioSums.of(self.totals("wrong_after"), self.totals("wrong_before"))
+        base, powers = self._wrong[0].astype(np.float64), self._kinds[1][:, COUNTS]
         change = self._wrong[1] - base
-        sums = np.zeros((4, 4))
-        for i, j in itertools.product(range(4), range(4)):
-            if i + j <= 3:
-                sums[i, j] = float((weights[i + j] * change**i * base**j).sum())
-        return UnitSums(sums)
+        products = (powers[:, i + j] * change**i * base**j for i, j in POWERS)
+        return RatioSums(np.array([product.sum() for product in products]))
 
     def error_ratio(self) -> Estimate:
         """Return the ratio of error rates with the standard error of (22), or the jackknife's."""
@@ -262,6 +259,28 @@ class Sample:
             totals = self.totals("wrong_after"), self.totals("wrong_before")
             return ratio_of_totals(*totals, self.n, self.effective_n)
         return self._ratio(self.error_sums)
+
+
+def _one_more(largest: float) -> float:
+    return 1 + ONE_MORE * (max(largest, 1.0) - 1)
+
+
+def crossed_terms(
+    groups: Sequence[Sample], values: Float[np.ndarray, " m"]
+) -> Float[np.ndarray, "m m"]:
+    """Return products of the linearised estimates of groups, summed over independent units."""
+    tally = groups[0].tally
+    if tally.clustered:
+        terms = np.stack([group.terms(v) for group, v in zip(groups, values.tolist(), strict=True)])
+        return terms @ terms.T
+    # Groups are made of whole cells, of which there are fewer than kinds; both are in order.
+    _, first = np.unique(cell_of(tally.cells.kinds, tally.frame), return_index=True)
+    sums = np.add.reduceat(tally.cells.sums[:, LOSS], first, axis=0)
+    s20, s11, s02 = (sums[:, POWERS.index(power)] for power in ((2, 0), (1, 1), (0, 2)))
+    members = np.stack([g.group.members[first] for g in groups if g.group is not None]) * 1.0
+    scaled = members * (values[:, None] - 1)
+    cross = (scaled * s11) @ members.T
+    return (members * s20) @ members.T - cross - cross.T + (scaled * s02) @ scaled.T
 
 
 @dataclasses.dataclass(frozen=True)

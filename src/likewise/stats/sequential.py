@@ -5,8 +5,6 @@ Pure functions of sums that grow row by row; `likewise.stats.monitor` keeps them
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -125,23 +123,6 @@ def _play_block(
         log_peak=max(state.log_peak, float(log_k.max())),
         rejected_at=state.rejected_at or _first(rows, log_k >= -math.log(test.alpha)),
     )
-
-
-def controls_against(tried: Sequence[float], alpha: float) -> str:
-    """Say why a learned metric gives no evidence, given the p-values of negative controls."""
-    if not tried:
-        return "no negative control was tried (audit again with --checks full)"
-    worst = max(tried)
-    return "" if worst <= alpha else f"permuted attributes do as much (p = {worst:.2g})"
-
-
-def controls_tried(about: Mapping[str, Any], test: str) -> tuple[float, ...] | None:
-    """Return p-values of a test's negative controls, as outcomes state them; None if not needed."""
-    permuted = about.get("placebo")
-    if not isinstance(permuted, Mapping):
-        return None
-    p = permuted.get(test)
-    return (float(p),) if isinstance(p, int | float) and p == p else ()
 
 
 def _running(

@@ -1,4 +1,4 @@
-"""Sums that merge: moments, counts of errors, largest values and quantiles of parts add up."""
+"""Sums that merge: power sums of ratios, counts of errors, largest values and quantiles."""
 
 import dataclasses
 import math
@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
-
-from likewise.outcomes import Outcomes, Status
-from likewise.stats.frame import Frame
+from jaxtyping import Float, Int, Shaped
 
 A = TypeVar("A", bound="Additive")
 
@@ -39,164 +36,87 @@ def _added(one: Any, other: Any) -> Any:
     return one + other
 
 
-Numbers = Any
-"""A float, or an array of floats: one per cell."""
+POWERS = tuple((i, j) for i in range(4) for j in range(4 - i))
+"""Powers of a - b and of b whose products are summed."""
+
+ROUNDING = 1e-12
+"""What is left of a difference of sums, relative to them, may be rounding."""
+
+
+def power_products(
+    after: Shaped[np.ndarray, " n"], before: Shaped[np.ndarray, " n"]
+) -> list[Float[np.ndarray, " n"]]:
+    """Return what `RatioSums` adds up, for every unit."""
+    base = before.astype(np.float64)
+    change = after - base
+    return [change**i * base**j for i, j in POWERS]
 
 
 @dataclasses.dataclass(frozen=True)
-class Moments:
-    r"""Total weight, mean, and sums of weighted squares and cubes about the mean.
+class RatioSums(Additive):
+    r"""A ratio of totals, :math:`\sum a_g / \sum b_g`, in power sums up to the third order.
 
-    Merged by the updates of Chan, Golub and LeVeque (1979) and Pébay (2008), which never subtract
-    large numbers that nearly agree. Each field is a number, or an array with one number per cell.
+    Every ratio here is one: of mean losses, of error rates, and the (weighted) mean of loss ratios,
+    with weights for b. Units g are independent: people, or whole clusters. Any
+    :math:`D_g = a_g - \delta b_g = (a_g - b_g) - (\delta - 1) b_g`, the influence of a unit on the
+    ratio, has its first three moments in these sums, whatever :math:`\delta`.
+
+    Parameters
+    ----------
+    sums
+        Of :math:`(a - b)^i b^j`, in the order of `POWERS`; the first is the number of units.
     """
 
-    weight: Numbers = 0.0
-    mean: Numbers = 0.0
-    squares: Numbers = 0.0
-    cubes: Numbers = 0.0
+    sums: Float[np.ndarray, "10"]
 
     @classmethod
-    def of(
-        cls, values: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None
-    ) -> "Moments":
-        """Return the moments of a block of values."""
-        if not len(values):
-            return cls()
-        total = float(len(values)) if weight is None else float(weight.sum())
-        weighted = values if weight is None else values * weight
-        mean = float(weighted.sum()) / total
-        distance = values - mean
-        squares = distance**2 if weight is None else weight * distance**2
-        return cls(total, mean, float(squares.sum()), float((squares * distance).sum()))
+    def of(cls, after: Shaped[np.ndarray, " g"], before: Shaped[np.ndarray, " g"]) -> "RatioSums":
+        """Sum up the (weighted) errors or losses of each unit, after and before."""
+        return cls(np.array([product.sum() for product in power_products(after, before)]))
 
-    @classmethod
-    def by_cell(
-        cls,
-        values: Float[np.ndarray, " n"],
-        cell: Int[np.ndarray, " n"],
-        cells: int,
-        weight: Float[np.ndarray, " n"],
-    ) -> "Moments":
-        """Return the moments of every cell of a block; an empty cell's are zeros."""
-        total = np.bincount(cell, weights=weight, minlength=cells)
-        sums = np.bincount(cell, weights=weight * values, minlength=cells)
-        mean = sums / np.where(total > 0, total, 1.0)
-        distance = values - mean[cell]
-        powers = [weight * distance**2, weight * distance**2 * distance]
-        return cls(total, mean, *(np.bincount(cell, weights=p, minlength=cells) for p in powers))
+    def power(self, i: int, j: int) -> float:
+        """Return the sum of :math:`(a - b)^i b^j`."""
+        return float(self.sums[POWERS.index((i, j))])
 
-    def __add__(self, other: "Moments") -> "Moments":
-        a, b = self.weight, other.weight
-        total, gap = a + b, other.mean - self.mean
-        if isinstance(total, float):
-            if not (a and b):
-                return other if b else self
-            safe: Numbers = total
-            mean: Numbers = self.mean + gap * b / total
-        else:
-            # An empty cell has no mean to start from.
-            safe = np.where(total > 0, total, 1.0)
-            mean = np.where(a > 0, self.mean + gap * b / safe, other.mean)
-        return Moments(
-            total,
-            mean,
-            self.squares + other.squares + gap**2 * a * b / safe,
-            self.cubes
-            + other.cubes
-            + gap**3 * a * b * (a - b) / safe**2
-            + 3 * gap * (a * other.squares - b * self.squares) / safe,
-        )
+    @property
+    def units(self) -> int:
+        """Number of units G."""
+        return int(self.power(0, 0))
 
-    def about(self, centre: float) -> tuple[Numbers, Numbers]:
-        """Return the sums of weighted squares and cubes about another centre."""
-        gap = self.mean - centre
-        squares = self.squares + self.weight * gap**2
-        return squares, self.cubes + 3 * gap * self.squares + self.weight * gap**3
+    @property
+    def before(self) -> float:
+        """The total before the perturbation."""
+        return self.power(0, 1)
 
-    def of_cells(self, members: Any) -> "Moments":
-        """Return the moments of some cells together."""
-        parts = Moments(*(field[members] for field in dataclasses.astuple(self)))
-        weight = float(parts.weight.sum())
-        mean = float(parts.weight @ parts.mean) / weight if weight else 0.0
-        squares, cubes = parts.about(mean)
-        return Moments(weight, mean, float(squares.sum()), float(cubes.sum()))
+    @property
+    def ratio(self) -> float:
+        """The ratio of the totals; infinite, or undefined, if the total before is zero."""
+        if self.before == 0:
+            return math.inf if self.power(1, 0) else math.nan
+        return 1 + self.power(1, 0) / self.before
 
-    def spread_to(self, places: Int[np.ndarray, " m"], cells: int) -> "Moments":
-        """Return the same cells at other places among more of them."""
-        return Moments(*(spread(field, places, cells) for field in dataclasses.astuple(self)))
+    def moments(self, delta: float) -> tuple[float, float, float]:
+        """Return the sum of the D, and the sums of their squares and cubes about their mean."""
+        s, c = self.power, delta - 1
+        first = s(1, 0) - c * s(0, 1)
+        second = s(2, 0) - 2 * c * s(1, 1) + c**2 * s(0, 2)
+        third = s(3, 0) - 3 * c * s(2, 1) + 3 * c**2 * s(1, 2) - c**3 * s(0, 3)
+        mean = first / self.units
+        squares = second - mean * first
+        cubes = third - 3 * mean * second + 2 * mean**2 * first
+        size = s(2, 0) + c**2 * s(0, 2)
+        return first, squares if squares > ROUNDING * size else 0.0, cubes
 
-
-def spread(values: Any, places: Any, size: int) -> Any:
-    """Return an array of ``size`` rows with the values at their places, and zeros elsewhere."""
-    wide = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
-    wide[places] = values
-    return wide
+    def leverage(self) -> float:
+        r"""Return the share of :math:`\sum b` that a unit holds, averaged over the squares of D."""
+        c, s = self.ratio - 1, self.power
+        squares = self.moments(self.ratio)[1]
+        third = s(2, 1) - 2 * c * s(1, 2) + c**2 * s(0, 3)
+        return third / (self.before * squares) if squares > 0 else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
-class RatioMoments:
-    r"""Moments of (weighted) loss ratios: what the paper's interval and Hall's are made of.
-
-    Terms of the weighted mean are :math:`w_i (R_i - S)`, so their squares need moments with the
-    weights :math:`w^2`, and their cubes with :math:`w^3`.
-    """
-
-    n: int = 0
-    plain: Moments = Moments()
-    squared: Moments = Moments()
-    cubed: Moments = Moments()
-
-    @classmethod
-    def of(
-        cls, ratio: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"] | None = None
-    ) -> "RatioMoments":
-        """Return the moments of a block of finite loss ratios (capped or not)."""
-        if weight is None:
-            return cls(len(ratio), *[Moments.of(ratio)] * 3)
-        return cls(len(ratio), *(Moments.of(ratio, weight**power) for power in (1, 2, 3)))
-
-    def __add__(self, other: "RatioMoments") -> "RatioMoments":
-        n, plain = self.n + other.n, self.plain + other.plain
-        # Without weights the three are one.
-        if self.plain is self.cubed and other.plain is other.cubed:
-            return RatioMoments(n, plain, plain, plain)
-        return RatioMoments(n, plain, self.squared + other.squared, self.cubed + other.cubed)
-
-
-@dataclasses.dataclass(frozen=True)
-class CoMoments:
-    r"""Weighted means of several columns, and the sums of their products about the means."""
-
-    weight: float
-    mean: Float[np.ndarray, " k"]
-    products: Float[np.ndarray, "k k"]
-
-    @classmethod
-    def of(cls, columns: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"]) -> "CoMoments":
-        """Return the moments of a block of rows."""
-        total = float(weight.sum())
-        mean = weight @ columns / (total or 1.0)
-        distance = columns - mean
-        return cls(total, mean, (distance * weight[:, None]).T @ distance)
-
-    def __add__(self, other: "CoMoments") -> "CoMoments":
-        a, b = self.weight, other.weight
-        if not (a and b):
-            return other if b else self
-        gap = other.mean - self.mean
-        between = np.outer(gap, gap) * (a * b / (a + b))
-        mean = self.mean + gap * (b / (a + b))
-        return CoMoments(a + b, mean, self.products + other.products + between)
-
-    def of_combinations(self, coefficients: Float[np.ndarray, "k m"]) -> Float[np.ndarray, "m m"]:
-        """Return the sums of products, about zero, of linear combinations of the columns."""
-        mean = coefficients.T @ self.mean
-        return coefficients.T @ self.products @ coefficients + self.weight * np.outer(mean, mean)
-
-
-@dataclasses.dataclass(frozen=True)
-class ErrorTable(Additive):
+class ErrorTable:
     """Counts of people by whether they are decided wrongly before and after the perturbation.
 
     Parameters
@@ -209,19 +129,6 @@ class ErrorTable(Additive):
     newly_wrong: int = 0
     newly_right: int = 0
     neither: int = 0
-
-    @classmethod
-    def of(cls, before: Bool[np.ndarray, " n"], after: Bool[np.ndarray, " n"]) -> "ErrorTable":
-        """Count the errors of each person, before and after."""
-        both = int((before & after).sum())
-        wrong_before, wrong_after = int(before.sum()), int(after.sum())
-        neither = len(before) - wrong_before - wrong_after + both
-        return cls(both, wrong_after - both, wrong_before - both, neither)
-
-    @property
-    def n(self) -> int:
-        """Number of people."""
-        return self.both + self.newly_wrong + self.newly_right + self.neither
 
     @property
     def before(self) -> int:
@@ -240,67 +147,6 @@ class ErrorTable(Additive):
             return math.inf if self.after else math.nan
         return self.after / self.before
 
-    @property
-    def details(self) -> dict[str, float]:
-        """The four counts by name."""
-        return {name: float(count) for name, count in dataclasses.asdict(self).items()}
-
-
-ROUNDING = 1e-14
-"""What is left of a difference of sums, relative to them, may be rounding."""
-
-
-@dataclasses.dataclass(frozen=True)
-class UnitSums(Additive):
-    r"""Power sums :math:`\sum_g (a_g - b_g)^i b_g^j`, up to the third order, over units.
-
-    Any :math:`D_g = a_g - \delta b_g = (a_g - b_g) - (\delta - 1) b_g` has its first three moments
-    in them, whatever :math:`\delta`.
-
-    Parameters
-    ----------
-    sums
-        Entry (i, j) belongs to :math:`(a - b)^i b^j`; (0, 0) is the number of units.
-    """
-
-    sums: Float[np.ndarray, "4 4"]
-
-    @classmethod
-    def of(cls, after: Shaped[np.ndarray, " g"], before: Shaped[np.ndarray, " g"]) -> "UnitSums":
-        """Sum up the (weighted) errors or losses of each unit, after and before."""
-        powers = np.arange(4)[:, None]
-        base = before.astype(np.float64)
-        return cls((after - base) ** powers @ (base**powers).T)
-
-    @property
-    def units(self) -> int:
-        """Number of units G."""
-        return int(self.sums[0, 0])
-
-    @property
-    def before(self) -> float:
-        """The total before the perturbation."""
-        return float(self.sums[0, 1])
-
-    @property
-    def ratio(self) -> float:
-        """The ratio of the totals; infinite, or undefined, if the total before is zero."""
-        if self.before == 0:
-            return math.inf if self.sums[1, 0] else math.nan
-        return 1 + float(self.sums[1, 0]) / self.before
-
-    def moments(self, delta: float) -> tuple[float, float, float]:
-        """Return the sum of the D, and the sums of their squares and cubes about their mean."""
-        s, c = self.sums, delta - 1
-        first = float(s[1, 0] - c * s[0, 1])
-        second = float(s[2, 0] - 2 * c * s[1, 1] + c**2 * s[0, 2])
-        third = float(s[3, 0] - 3 * c * s[2, 1] + 3 * c**2 * s[1, 2] - c**3 * s[0, 3])
-        mean = first / self.units
-        squares = second - mean * first
-        cubes = third - 3 * mean * second + 2 * mean**2 * first
-        size = float(s[2, 0] + c**2 * s[0, 2])
-        return first, squares if squares > ROUNDING * size else 0.0, cubes
-
 
 @dataclasses.dataclass(frozen=True)
 class TopK:
@@ -312,13 +158,10 @@ class TopK:
         How many are to be kept.
     kept
         The largest so far, and perhaps some more (at most as many again), in no order.
-    floor
-        What the largest ones are known not to fall below.
     """
 
     wanted: int
     kept: Float[np.ndarray, " m"]
-    floor: float = -np.inf
 
     @classmethod
     def of(cls, values: Float[np.ndarray, " n"], wanted: int) -> "TopK":
@@ -326,33 +169,19 @@ class TopK:
         return cls(wanted, values)._trimmed(wanted)
 
     def __add__(self, other: "TopK") -> "TopK":
-        floor = max(self.floor, other.floor)
-        kept = [part.kept[part.kept >= floor] for part in (self, other)]
         # Trimming costs as much as the list is long, so it waits until that has doubled.
-        return TopK(self.wanted, np.concatenate(kept), floor)._trimmed(2 * self.wanted)
+        kept = np.concatenate([self.kept, other.kept])
+        return TopK(self.wanted, kept)._trimmed(2 * self.wanted)
 
     def _trimmed(self, most: int) -> "TopK":
         if len(self.kept) <= most:
             return self
-        if not self.wanted:
-            return TopK(0, self.kept[:0])
-        kept = np.partition(self.kept, len(self.kept) - self.wanted)[-self.wanted :]
-        return TopK(self.wanted, kept, float(kept.min()))
+        return TopK(self.wanted, np.partition(self.kept, -self.wanted)[-self.wanted :])
 
     @property
     def values(self) -> Float[np.ndarray, " m"]:
         """The largest numbers, largest first."""
         return np.sort(self._trimmed(self.wanted).kept)[::-1]
-
-
-def hill_count(n: int) -> int:
-    """Return how many of the largest ratios give Hill's index: √n, but 10 to a tenth of all."""
-    return max(1, min(n // 10, max(10, round(n**0.5))))
-
-
-def top_count(n: int) -> int:
-    """Return how many people the top 1 % are, one at least."""
-    return max(1, n // 100)
 
 
 BIN_RATIO = 1.02
@@ -430,22 +259,6 @@ class QuantileSketch:
 
 
 @dataclasses.dataclass(frozen=True)
-class StatusCounts(Additive):
-    """People by what became of them, in the order of `Status`."""
-
-    people: Int[np.ndarray, " s"]
-
-    @classmethod
-    def of(cls, block: Outcomes) -> "StatusCounts":
-        """Count a block of people."""
-        return cls(np.array([int((block.status == status).sum()) for status in Status]))
-
-    def counts(self) -> dict[str, int]:
-        """Return the counts by name."""
-        return {s.name.lower(): int(n) for s, n in zip(Status, self.people, strict=True)}
-
-
-@dataclasses.dataclass(frozen=True)
 class Mean(Additive):
     """The mean of some columns over rows."""
 
@@ -461,19 +274,3 @@ class Mean(Additive):
     def value(self) -> Float[np.ndarray, " d"]:
         """The mean of every column."""
         return self.total / self.n
-
-
-def known_outcomes(
-    block: Outcomes, frame: Frame
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
-    """Return ones and loss ratios, or losses before and after; and whose are not finite.
-
-    Theirs are ones in the place of ratios, and zeros in the place of losses.
-    """
-    if not frame.regression:
-        ratio = block.ratio
-        known = np.isfinite(ratio)
-        return np.ones(len(block)), np.where(known, ratio, 1.0), ~known
-    known = np.isfinite(block.loss_before) & np.isfinite(block.loss_after)
-    before, after = (np.where(known, loss, 0.0) for loss in (block.loss_before, block.loss_after))
-    return before, after, ~known

@@ -4,30 +4,29 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidSample
-from likewise.outcomes import Outcomes
-from likewise.stats.frame import MISSING, Frame
-from likewise.stats.sums import (
-    CoMoments,
-    Mean,
-    Moments,
-    QuantileSketch,
-    RatioMoments,
-    StatusCounts,
-    TopK,
-    UnitSums,
-    hill_count,
-    known_outcomes,
-    spread,
-    top_count,
-)
+from likewise.outcomes import Outcomes, Status
+from likewise.stats.frame import MISSING, Frame, as_text
+from likewise.stats.sums import POWERS, Additive, QuantileSketch, RatioSums, TopK, power_products
 
-POWERS = (1, 2, 3)
+COUNTS = slice(0, 4)
+"""Columns of `CellSums`: people, and their weights, squared weights and cubed weights."""
+
+UNDEFINED, AT_CAP = 4, 5
+"""Those without a finite ratio or loss, and those who reach the cap."""
+
+PLAIN = slice(6, 8)
+"""Changes and squared changes, whatever the weights."""
+
+LOSS = slice(8, 8 + len(POWERS))
+HELD = slice(LOSS.stop, LOSS.stop + len(POWERS))
+"""Power sums of ratios (or losses), as in `RatioSums`, and of those that are capped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,21 +38,16 @@ class Group:
     trait, name
         The protected attribute (``sex``, or ``sex × race``) and its level.
     members
-        Which cells of a tally belong to it.
+        Which kinds of people belong to it.
     """
 
     trait: str
     name: str
-    members: Bool[np.ndarray, " c"]
-
-    @property
-    def label(self) -> str:
-        """Attribute and level, in words."""
-        return f"{self.trait}: {self.name}"
+    members: Bool[np.ndarray, " k"]
 
 
 def groups_of(
-    cells: Int[np.ndarray, " c"], frame: Frame, *, crossed: bool = True
+    kinds: Int[np.ndarray, " k"], frame: Frame, *, crossed: bool = True
 ) -> tuple[Group, ...]:
     """Return the groups of every protected attribute, then those of all pairs of attributes.
 
@@ -63,15 +57,15 @@ def groups_of(
 
     Parameters
     ----------
-    cells
-        Combinations of protected groups, as `CellSums` numbers them.
+    kinds
+        Kinds of people, as `kinds_of` numbers them.
     crossed
         Whether pairs of attributes are crossed, too.
     """
     if not frame.traits:
         return ()
     names = {trait: list(dict.fromkeys(known.groups)) for trait, known in frame.traits.items()}
-    places = np.unravel_index(cells, [len(own) for own in names.values()])
+    places = np.unravel_index(cell_of(kinds, frame), [len(own) for own in names.values()])
     traits = {
         trait: np.array(own, dtype=object)[place]
         for (trait, own), place in zip(names.items(), places, strict=True)
@@ -96,155 +90,6 @@ def _order(name: str) -> tuple[bool, float, str]:
         return name == MISSING, 0.0, name
 
 
-@dataclasses.dataclass(frozen=True)
-class CellSums:
-    """Sums for every combination of protected groups, and of labels and decisions within it.
-
-    Everything that tests and tables show of independent people follows from them, for everyone and
-    for any group. Memory grows with the number of combinations that occur, not of people.
-
-    Parameters
-    ----------
-    cells
-        The combinations of protected groups that occur, as numbers, in increasing order.
-    count, undefined, at_cap
-        People in every cell, those without a finite ratio or loss, and those whose ratio reaches
-        the cap.
-    largest, top
-        The largest loss ratio in every cell, and the largest of all, for tail diagnostics.
-    ratio, held, unweighted
-        Moments of loss ratios, cell by cell: with weights, squared and cubed weights; the same of
-        ratios that are capped; and without weights. None for a regression.
-    losses, held_losses
-        Power sums of losses, as in `UnitSums`, cell by cell, and of losses that are capped; zeros
-        for a classification.
-    kinds, decisions
-        Combinations of cell, label and decisions before and after, as numbers; and people, weights,
-        squared and cubed weights in each.
-    """
-
-    cells: Int[np.ndarray, " c"]
-    count: Int[np.ndarray, " c"]
-    undefined: Int[np.ndarray, " c"]
-    at_cap: Int[np.ndarray, " c"]
-    largest: Float[np.ndarray, " c"]
-    top: TopK
-    ratio: tuple[Moments, ...]
-    held: tuple[Moments, ...]
-    unweighted: tuple[Moments, ...]
-    losses: Float[np.ndarray, "c 4 4"]
-    held_losses: Float[np.ndarray, "c 4 4"]
-    kinds: Int[np.ndarray, " k"]
-    decisions: Float[np.ndarray, "k 4"]
-
-    @classmethod
-    def of(cls, block: Outcomes, frame: Frame, kind: Int[np.ndarray, " n"]) -> "CellSums":
-        """Summarise a block of people, whose kinds are those of `kinds_of`."""
-        each = frame.weights(block)
-        kinds, place = numbered(kind)
-        columns = [np.ones(len(block)), *(each**power for power in POWERS)]
-        decisions = [np.bincount(place, weights=c, minlength=len(kinds)) for c in columns]
-        cells, cell_of_kind = numbered(cell_of(kinds, frame))
-        cell, size = cell_of_kind[place], len(cells)
-        before, after, undefined = known_outcomes(block, frame)
-        losses, held_losses, largest = np.zeros((size, 4, 4)), np.zeros((size, 4, 4)), np.ones(size)
-        ratio: tuple[Moments, ...] = ()
-        held = unweighted = ratio
-        top, at_cap = after[:0], np.zeros(len(block), dtype=bool)
-        if frame.regression:
-            capped = np.minimum(after, np.maximum(before, frame.limit))
-            for sums, then in ((losses, after), (held_losses, capped)):
-                for i, j in itertools.product(range(4), range(4)):
-                    term = ((then - before) * each) ** i * (before * each) ** j
-                    sums[:, i, j] = np.bincount(cell, weights=term, minlength=size)
-        else:
-            np.maximum.at(largest, cell, after)
-            powers = columns[1:] if frame.weighted else columns[:1]
-            capped, top, at_cap = np.minimum(after, frame.cap), after, after >= frame.cap
-            ratio, held, unweighted = (
-                tuple(Moments.by_cell(values, cell, size, weight) for weight in weights)
-                for values, weights in ((after, powers), (capped, powers), (after, columns[:1]))
-            )
-        return cls(
-            cells=cells,
-            count=np.bincount(cell, minlength=size),
-            undefined=np.bincount(cell, weights=undefined, minlength=size).astype(np.int64),
-            at_cap=np.bincount(cell, weights=at_cap, minlength=size).astype(np.int64),
-            largest=largest,
-            top=TopK.of(top, min(frame.n, max(hill_count(frame.n) + 1, top_count(frame.n)))),
-            ratio=ratio,
-            held=held,
-            unweighted=unweighted,
-            losses=losses,
-            held_losses=held_losses,
-            kinds=kinds,
-            decisions=np.stack(decisions, axis=1),
-        )
-
-    def __add__(self, other: "CellSums") -> "CellSums":
-        cells, *places = _aligned(self.cells, other.cells)
-        kinds, *kind_places = _aligned(self.kinds, other.kinds)
-        size = len(cells)
-
-        def moments(name: str) -> tuple[Moments, ...]:
-            mine, theirs = (
-                [field.spread_to(place, size) for field in getattr(part, name)]
-                for part, place in zip((self, other), places, strict=True)
-            )
-            return tuple(one + two for one, two in zip(mine, theirs, strict=True))
-
-        def wide(name: str, at: Sequence[Any] = places, size: int = size) -> Any:
-            return [
-                spread(getattr(part, name), place, size)
-                for part, place in zip((self, other), at, strict=True)
-            ]
-
-        sums = ("count", "undefined", "at_cap", "losses", "held_losses")
-        return CellSums(
-            cells=cells,
-            kinds=kinds,
-            decisions=sum(wide("decisions", kind_places, len(kinds))),
-            largest=np.maximum(*wide("largest")),
-            top=self.top + other.top,
-            ratio=moments("ratio"),
-            held=moments("held"),
-            unweighted=moments("unweighted"),
-            **{name: sum(wide(name)) for name in sums},
-        )
-
-    def moments(self, column: str, members: Any) -> RatioMoments:
-        """Return the moments of loss ratios in some cells together, by the name of their field."""
-        found = [field.of_cells(members) for field in getattr(self, column)]
-        return RatioMoments(
-            int(self.count[members].sum()), *(found if len(found) > 1 else found * 3)
-        )
-
-    def loss_sums(self, column: str, members: Any) -> UnitSums:
-        """Return the power sums of losses in some cells together, by the name of their field."""
-        return UnitSums(getattr(self, column)[members].sum(axis=0))
-
-    def crossed_terms(
-        self, members: Float[np.ndarray, "m c"], values: Float[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m m"]:
-        """Return the products of the linearised estimates of groups, summed over people.
-
-        Parameters
-        ----------
-        members
-            Which cells are in which group.
-        values
-            Every group's estimate.
-        """
-        if not self.ratio:
-            scaled = members * (values[:, None] - 1)
-            s20, s11, s02 = (self.losses[:, i, j] for i, j in ((2, 0), (1, 1), (0, 2)))
-            cross = (scaled * s11) @ members.T
-            return (members * s20) @ members.T - cross - cross.T + (scaled * s02) @ scaled.T
-        squared = self.ratio[min(1, len(self.ratio) - 1)]
-        gaps = members * (squared.mean - values[:, None]) * np.sqrt(squared.weight)
-        return (members * squared.squares) @ members.T + gaps @ gaps.T
-
-
 def kinds_of(
     block: Outcomes, frame: Frame, levels: Mapping[str, Int[np.ndarray, " n"]] | None = None
 ) -> Int[np.ndarray, " n"]:
@@ -261,7 +106,7 @@ def kinds_of(
         names = dict.fromkeys(known.groups)
         place = {name: k for k, name in enumerate(names)}
         group = np.array([place[name] for name in known.groups])
-        own = known.codes_of(block.groups[trait]) if levels is None else levels[trait]
+        own = known.codes(as_text(block.groups[trait])) if levels is None else levels[trait]
         code = code * len(names) + group[own]
     if not frame.regression:
         for column in (block.y, block.decision_before, block.decision_after):
@@ -270,7 +115,7 @@ def kinds_of(
 
 
 def cell_of(kind: Int[np.ndarray, " m"], frame: Frame) -> Int[np.ndarray, " m"]:
-    """Return the cell of protected groups that kinds of people belong to."""
+    """Return the combination of protected groups that kinds of people belong to."""
     return kind if frame.regression else kind // frame.classes**3
 
 
@@ -283,61 +128,110 @@ def decisions_of(
     return rest % frame.classes, before, after
 
 
-def numbered(names: Shaped[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
-    """Return the values that occur, and the place of everyone's among them."""
-    if names.dtype.kind == "O":
-        numbers = {value: k for k, value in enumerate(dict.fromkeys(names.tolist()))}
-        found = np.empty(len(numbers), dtype=object)
-        found[:] = list(numbers)
-        return found, np.array([numbers[value] for value in names.tolist()], dtype=np.int64)
-    if len(names) and names.dtype.kind == "i" and names.min() >= 0:
-        largest = int(names.max())
-        if largest < 4 * len(names) + 1000:  # few enough not to sort
-            found = np.flatnonzero(np.bincount(names))
-            return found, spread(np.arange(len(found)), found, largest + 1)[names]
-    found, place = np.unique(names, return_inverse=True)
-    return found, place.reshape(-1)
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What tests of losses compare, one row a person; without weights.
 
+    ``before`` and ``after`` are ones and loss ratios in a classification, and losses in a
+    regression. Those of people without finite ones are ones, or zeros. ``held`` is what is capped:
+    nobody's ratio counts for more than the cap, and no loss after for more than its limit (or the
+    person's own loss before, if that is more).
+    """
 
-def _aligned(one: Any, other: Any) -> tuple[Any, Any, Any]:
-    joined = np.union1d(one, other)
-    return joined, np.searchsorted(joined, one), np.searchsorted(joined, other)
+    before: Float[np.ndarray, " n"]
+    after: Float[np.ndarray, " n"]
+    held: Float[np.ndarray, " n"]
+    undefined: Bool[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, block: Outcomes, frame: Frame) -> "Measured":
+        """Return what is compared of a block of people."""
+        before, after, unknown = np.ones(len(block)), block.ratio, 1.0
+        if frame.regression:
+            before, after, unknown = block.loss_before, block.loss_after, 0.0
+        known = np.isfinite(before) & np.isfinite(after)
+        before, after = (np.where(known, values, unknown) for values in (before, after))
+        held = np.minimum(after, np.maximum(before, frame.ceiling))
+        return cls(before, after, held, ~known)
 
 
 @dataclasses.dataclass(frozen=True)
-class ClusterTable:
-    """Totals of some columns for every cluster and, within it, every kind of person.
+class CellSums:
+    """Sums for every kind of people: combinations of protected groups, label and decisions.
+
+    Everything that tests and tables show of independent people follows from them, for everyone and
+    for any group. Memory grows with the number of combinations that occur, not of people.
 
     Parameters
     ----------
-    names
-        Names of the clusters, each once.
-    unit, kind
-        The cluster of every line, by its place in ``names``, and the kind of people in it.
+    kinds
+        The kinds that occur, as `kinds_of` numbers them, in increasing order.
     sums
-        One line per cluster and kind, one column per quantity: numbers of people, and weighted
-        totals.
+        For each of them, in columns: `COUNTS`, `UNDEFINED`, `AT_CAP`, `PLAIN`, `LOSS` and `HELD`.
+    largest, top
+        The largest loss ratio of every kind, and the largest of all, for tail diagnostics.
     """
 
-    names: Shaped[np.ndarray, " g"]
-    unit: Int[np.ndarray, " m"]
-    kind: Int[np.ndarray, " m"]
-    sums: Float[np.ndarray, "m k"]
+    kinds: Int[np.ndarray, " k"]
+    sums: Float[np.ndarray, "k c"]
+    largest: Float[np.ndarray, " k"]
+    top: TopK
 
     @classmethod
-    def joined(cls, parts: Sequence["ClusterTable"]) -> "ClusterTable":
-        """Add up several tables."""
-        names, place = numbered(np.concatenate([part.names for part in parts]))
-        starts = np.cumsum([0, *(len(part.names) for part in parts)])
-        unit = np.concatenate(
-            [place[part.unit + start] for part, start in zip(parts, starts, strict=False)]
-        )
-        kind = np.concatenate([part.kind for part in parts])
-        order = np.lexsort((kind, unit))
-        unit, kind = unit[order], kind[order]
-        first = np.append(True, (np.diff(unit) != 0) | (np.diff(kind) != 0))[: len(unit)]
-        sums = np.concatenate([part.sums for part in parts])[order]
-        return cls(names, unit[first], kind[first], np.add.reduceat(sums, np.flatnonzero(first)))
+    def of(cls, block: Outcomes, frame: Frame, kind: Int[np.ndarray, " n"]) -> "CellSums":
+        """Summarise a block of people, whose kinds are those of `kinds_of`."""
+        kinds, place = np.unique(kind, return_inverse=True)
+        seen, weight = Measured.of(block, frame), frame.weights(block)
+        change = seen.after - seen.before
+        columns = [np.ones(len(block)), weight, weight**2, weight**3]
+        columns += [seen.undefined, seen.after >= frame.ceiling, change, change**2]
+        for then in (seen.after, seen.held):
+            columns += power_products(then * weight, seen.before * weight)
+        sums = [np.bincount(place, weights=column, minlength=len(kinds)) for column in columns]
+        largest = np.ones(len(kinds))
+        np.maximum.at(largest, place, seen.after)
+        wanted = min(frame.n, max(hill_count(frame.n) + 1, top_count(frame.n)))
+        return cls(kinds, np.stack(sums, axis=1), largest, TopK.of(seen.after, wanted))
+
+    def __add__(self, other: "CellSums") -> "CellSums":
+        kinds = np.union1d(self.kinds, other.kinds)
+        sums, largest = np.zeros((len(kinds), self.sums.shape[1])), np.ones(len(kinds))
+        for part in (self, other):
+            place = np.searchsorted(kinds, part.kinds)
+            sums[place] += part.sums
+            largest[place] = np.maximum(largest[place], part.largest)
+        return CellSums(kinds, sums, largest, self.top + other.top)
+
+    def ratio_sums(self, columns: slice, members: Any = slice(None)) -> RatioSums:
+        """Return the power sums of some kinds of people together: `LOSS` or `HELD`."""
+        return RatioSums(self.sums[members, columns].sum(axis=0))
+
+
+def hill_count(n: int) -> int:
+    """Return how many of the largest ratios give Hill's index: √n, but 10 to a tenth of all."""
+    return max(1, min(n // 10, max(10, round(n**0.5))))
+
+
+def top_count(n: int) -> int:
+    """Return how many people the top 1 % are, one at least."""
+    return max(1, n // 100)
+
+
+def numbered(names: Shaped[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
+    """Return the values that occur, and the place of everyone's among them."""
+    encoded = _in_arrow(names).dictionary_encode()
+    found = encoded.dictionary.to_numpy(zero_copy_only=False)
+    return found, encoded.indices.to_numpy().astype(np.int64)
+
+
+def _in_arrow(names: Shaped[np.ndarray, " n"]) -> Any:
+    try:
+        return pa.array(names)
+    except pa.ArrowException:  # values of several types
+        return pa.array(names.astype(str))
+
+
+Columns = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -349,14 +243,12 @@ class ClusterTotals:
 
     Parameters
     ----------
-    columns
-        Names of the columns: ``count``, ``weight``, and what is totalled with the weights.
     parts
-        Tables that have not been joined yet: joining sorts, so it waits until it is worth it.
+        Tables with a line for every ``cluster`` and ``kind`` of people in it: their ``count``,
+        ``weight``, and weighted totals. Joining takes time, so it waits until it is worth it.
     """
 
-    columns: tuple[str, ...] = ()
-    parts: tuple[ClusterTable, ...] = ()
+    parts: tuple[Columns, ...] = ()
 
     @classmethod
     def of(cls, block: Outcomes, frame: Frame, kind: Int[np.ndarray, " n"]) -> "ClusterTotals":
@@ -364,60 +256,63 @@ class ClusterTotals:
         if not frame.clustered or block.cluster is None or not len(block):
             return cls()
         each = frame.weights(block)
-        columns = {"count": np.ones(len(block)), "weight": each}
-        columns |= {name: values * each for name, values in _moving(block, frame, None).items()}
-        for time in frame.horizons:
-            then = _moving(block.at(time), frame, time)
-            columns |= {name: values * each for name, values in then.items()}
-        names, unit = numbered(block.cluster)
-        rows = ClusterTable(names, unit, kind, np.stack(list(columns.values()), axis=1))
-        return cls(tuple(columns), (ClusterTable.joined([rows]),))
+        columns = {"cluster": block.cluster, "kind": kind}
+        columns |= {"count": np.ones(len(block)), "weight": each}
+        for time in (None, *frame.horizons):
+            then = block if time is None else block.at(time)
+            seen = Measured.of(then, frame)
+            found = {"before": seen.before, "after": seen.after, "held": seen.held}
+            found |= {"wrong_before": then.error_before, "wrong_after": then.error_after}
+            columns |= {column_at(name, time): v * each for name, v in found.items()}
+        return cls((_joined([columns]),))
 
     def __add__(self, other: "ClusterTotals") -> "ClusterTotals":
-        parts = sorted((*self.parts, *other.parts), key=lambda part: -len(part.unit))
-        while len(parts) > 1 and len(parts[-2].unit) <= 2 * len(parts[-1].unit):
-            parts[-2:] = [ClusterTable.joined(parts[-2:])]
-        return ClusterTotals(self.columns or other.columns, tuple(parts))
+        parts = sorted((*self.parts, *other.parts), key=lambda part: -len(part["kind"]))
+        while len(parts) > 1 and len(parts[-2]["kind"]) <= 2 * len(parts[-1]["kind"]):
+            parts[-2:] = [_joined(parts[-2:])]
+        return ClusterTotals(tuple(parts))
 
     @functools.cached_property
-    def table(self) -> ClusterTable:
+    def table(self) -> Columns:
         """All clusters and kinds."""
-        return ClusterTable.joined(self.parts)
+        return _joined(self.parts)
 
     @functools.cached_property
-    def count(self) -> int:
-        """Number of clusters; 0 if people do not come in clusters."""
-        return len(self.table.names) if self.parts else 0
+    def names(self) -> Shaped[np.ndarray, " g"]:
+        """Names of the clusters; none if people do not come in clusters."""
+        return self._numbered[0]
+
+    @functools.cached_property
+    def _numbered(self) -> tuple[Any, Int[np.ndarray, " m"]]:
+        return numbered(self.table["cluster"]) if self.parts else (np.zeros(0), np.zeros(0, int))
 
     def totals(
         self, column: str, among: Bool[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, " g"]:
         """Return the total of a column in every cluster, over some of the lines of the table."""
-        values = self.table.sums[:, self.columns.index(column)]
-        if among is not None:
-            values = values * among
-        return np.bincount(self.table.unit, weights=values, minlength=self.count)
+        values = self.table[column] if among is None else self.table[column] * among
+        return np.bincount(self._numbered[1], weights=values, minlength=len(self.names))
 
 
-def _moving(
-    block: Outcomes, frame: Frame, time: float | None
-) -> dict[str, Shaped[np.ndarray, " n"]]:
-    """Return what is totalled by cluster: errors and ratios, or losses, by name and time."""
-    before, after, _ = known_outcomes(block, frame)
-    if frame.regression:
-        first = {"before": before}
-        then = {"after": after, "held": np.minimum(after, np.maximum(before, frame.limit))}
-    else:
-        first = {"wrong_before": block.error_before}
-        then = {"ratio": after, "held": np.minimum(after, frame.cap)}
-        then["wrong_after"] = block.error_after
-    if time is None:
-        return {**first, **then}
-    return {f"{name}@{time!r}": values for name, values in {**first, **then}.items()}
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """Add up lines of the same cluster and kind."""
+    tables = [pa.table({**part, "cluster": _in_arrow(part["cluster"])}) for part in parts]
+    lines = pa.concat_tables(tables, promote_options="permissive")
+    totals = [(name, "sum") for name in lines.column_names[2:]]
+    found = lines.group_by(["cluster", "kind"], use_threads=False).aggregate(totals)
+    return {
+        name.removesuffix("_sum"): found[name].to_numpy(zero_copy_only=False)
+        for name in found.column_names
+    }
+
+
+def column_at(name: str, time: float | None) -> str:
+    """Return the name of a column of totals at a stopping time; None is the end of the flow."""
+    return name if time is None else f"{name}@{time!r}"
 
 
 @dataclasses.dataclass(frozen=True)
-class Tally:
+class Tally(Additive):
     """The sums of everyone, or of some people, by what they are needed for.
 
     In memory, in pieces, on a cluster: the tally of all is the sum of those of blocks, whichever
@@ -427,24 +322,27 @@ class Tally:
     ----------
     frame
         What all blocks have in common.
-    groups, clusters
-        Sums of independent people, by cell of protected groups; and totals by cluster.
+    cells, clusters
+        Sums of independent people, by kind; and totals by cluster.
     horizons, joint
-        The same as ``groups`` at other stopping times of the flow, without protected groups; and
-        how ratios (or losses after, and last before) at all times covary, with squared weights.
+        The same as ``cells`` at other stopping times of the flow, without protected groups; and
+        sums of products of weighted changes at all times, and last of what they are measured by.
     status, fair_distance, spread
-        What became of people, how far they were perturbed, and the distribution of loss ratios.
+        Numbers of people by `Status`, how far they were perturbed in all, and the distribution of
+        loss ratios.
     time
-        The stopping time that ``groups`` is about; ``None`` is the end of the flow.
+        The stopping time that ``cells`` is about; ``None`` is the end of the flow.
     """
 
+    kept_as_is: ClassVar[tuple[str, ...]] = ("frame", "time")
+
     frame: Frame
-    groups: CellSums
+    cells: CellSums
     clusters: ClusterTotals
     horizons: tuple[CellSums, ...]
-    joint: CoMoments
-    status: StatusCounts
-    fair_distance: Mean
+    joint: Float[np.ndarray, "t t"]
+    status: Int[np.ndarray, " s"]
+    fair_distance: float
     spread: QuantileSketch
     time: float | None = None
 
@@ -468,27 +366,19 @@ class Tally:
         frame = frame or Frame.of(block)
         kind, ratio, bare = kinds_of(block, frame, levels), block.ratio, frame.bare()
         later = [block.at(time) for time in frame.horizons]
-        columns = [known_outcomes(then, frame)[1] for then in later]
-        if frame.regression and later:
-            columns.append(known_outcomes(block, frame)[0])
-        joint = np.stack(columns, axis=1) if columns else np.zeros((len(block), 0))
+        seen = [Measured.of(then, frame) for then in later]
+        base = Measured.of(block, frame).before
+        columns = np.stack([*(s.after - s.before for s in seen), base]) * frame.weights(block)
         return cls(
             frame=frame,
-            groups=CellSums.of(block, frame, kind),
+            cells=CellSums.of(block, frame, kind),
             clusters=ClusterTotals.of(block, frame, kind),
             horizons=tuple(CellSums.of(then, bare, kinds_of(then, bare)) for then in later),
-            joint=CoMoments.of(joint, frame.weights(block) ** 2),
-            status=StatusCounts.of(block),
-            fair_distance=Mean.of(block.fair_distance[:, None]),
+            joint=columns @ columns.T,
+            status=np.array([int((block.status == s).sum()) for s in Status]),
+            fair_distance=float(block.fair_distance.sum()),
             spread=QuantileSketch.of(ratio[np.isfinite(ratio) & (ratio > 0)]),
         )
-
-    def __add__(self, other: "Tally") -> "Tally":
-        names = ("groups", "clusters", "joint", "status", "fair_distance", "spread")
-        sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
-        pairs = zip(self.horizons, other.horizons, strict=True)
-        sums["horizons"] = tuple(one + two for one, two in pairs)
-        return dataclasses.replace(self, **sums)
 
     def at(self, time: float) -> "Tally":
         """Return the tally as it was at another stopping time of the flow, for the tests."""
@@ -497,22 +387,22 @@ class Tally:
             known = ", ".join(f"{t:g}" for t in times) or "none"
             raise InvalidSample(f"There are no outcomes at time {time:g} (there are: {known}).")
         then = self.horizons[times.index(time)]
-        return dataclasses.replace(self, frame=self.frame.bare(), groups=then, time=time)
+        return dataclasses.replace(self, frame=self.frame.bare(), cells=then, time=time)
 
     @property
     def n(self) -> int:
         """Number of people."""
-        return int(self.groups.count.sum())
+        return int(self.cells.sums[:, 0].sum())
 
     @property
-    def weight(self) -> float:
-        """Total weight of the people."""
-        return float(self.groups.decisions[:, 1].sum())
+    def status_counts(self) -> dict[str, int]:
+        """Numbers of people by the name of their `Status`."""
+        return {s.name.lower(): int(self.status[s]) for s in Status}
 
     @property
     def clustered(self) -> bool:
         """Whether some people share a cluster; clusters of one are none."""
-        units = self.clusters.count
+        units = len(self.clusters.names)
         if units == 1:
             raise InvalidSample("All people are in one cluster; a standard error needs two.")
         return 0 < units < self.n
@@ -521,19 +411,14 @@ class Tally:
         self, column: str, among: Bool[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, " g"]:
         """Return the total of a column in every cluster, at this tally's time."""
-        fixed = column in ("count", "weight") or self.time is None
-        return self.clusters.totals(column if fixed else f"{column}@{self.time!r}", among)
+        fixed = column in ("count", "weight")
+        return self.clusters.totals(column if fixed else column_at(column, self.time), among)
 
     def crossed_terms(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
         """Return the products of the linearised estimates at all times, summed over units."""
-        times, k = self.frame.horizons, len(values)
         if self.clustered:
-            after, before = ("after", "before") if self.frame.regression else ("ratio", "weight")
-            base = self.by_cluster(before)
-            at = [self.at(time).by_cluster(after) for time in times]
-            terms = np.stack([after - v * base for after, v in zip(at, values, strict=True)])
+            at = [self.at(time).by_cluster("after") for time in self.frame.horizons]
+            terms = np.stack(at) - values[:, None] * self.by_cluster("before")
             return terms @ terms.T
-        if self.frame.regression:
-            return self.joint.of_combinations(np.vstack([np.eye(k), -values[None, :]]))
-        about = dataclasses.replace(self.joint, mean=self.joint.mean - values)
-        return about.of_combinations(np.eye(k))
+        coefficients = np.vstack([np.eye(len(values)), 1 - values])
+        return coefficients.T @ self.joint @ coefficients
