@@ -186,7 +186,7 @@ def _flow(
             StatisticalWarning,
             stacklevel=3,
         )
-    return GradientFlow(lam=lam, solver="euler", steps=given, keeps_start=False, schedule="given")
+    return GradientFlow(lam=lam, solver="euler", steps=given, unstable=True)
 
 
 def _array(values: Any) -> Shaped[np.ndarray, "..."]:

@@ -129,5 +129,5 @@ def test_what_twice_the_calls_add_is_said_and_warned_of_above_two_per_cent():
     assert little.record["diagnostics"]["doubled_budget"] == pytest.approx(0.01)
     assert little.warnings == ()
     assert much.record["diagnostics"]["doubled_budget"] == pytest.approx(0.1)
-    assert "map.budget" in much.warnings[0]
+    assert "method.budget" in much.warnings[0]
     assert more_calls({1: 1.0, 60: 1.0}, {1: 1.0, 120: 1.0}).warnings == ()

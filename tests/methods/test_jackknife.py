@@ -11,7 +11,6 @@ from likewise.methods.jackknife import JackknifeBounds, with_jackknife
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.estimate import Estimate, Unknown
 from likewise.stats.loss_ratio import LossRatioTest
-from likewise.stats.sums import ErrorTable
 
 
 @pytest.fixture(name="outcomes_of")
@@ -176,9 +175,10 @@ def test_one_refit_is_not_enough(outcomes_of, rng):
 
 def test_bounds_are_shown_within_what_is_possible_and_decide_as_they_are(outcomes_of):
     wild = np.array([1.01, 1.2, 3.0, 9.0])  # refits of a metric that knows next to nothing
-    errors = ErrorRateRatioTest()
-    table = ErrorTable(both=200, newly_wrong=60, newly_right=0, neither=540)
-    found = errors.weigh(table, monotone=True)
+    people = np.arange(800)
+    found = ErrorRateRatioTest().evidence_of(
+        outcomes_of(wrong_before=people < 200, wrong_after=people < 260, monotone=True)
+    )
     bounds = JackknifeBounds(found.estimate.value, wild, directions=3)
     far = dataclasses.replace(found, bounds=bounds)
     said, raw = far.result(1.25, 0.05), far.bounds
@@ -188,7 +188,7 @@ def test_bounds_are_shown_within_what_is_possible_and_decide_as_they_are(outcome
     # 200 of 800 are wrong, so that four times as many is everybody; a quarter more for chance.
     assert 4 < said.upper_bound == said.interval[1] == said.details["largest_possible"] < 5.2
     assert said.outcome == "inconclusive"
-    assert far.tolerable_from(0.05) == raw.upper_bound(0.05)
+    assert far.within_from(0.05) == raw.upper_bound(0.05)
     loss = LossRatioTest().evidence_of(outcomes_of(np.linspace(1, 2, 50)))
     loose = JackknifeBounds(loss.estimate.value, wild)
     capped = dataclasses.replace(loss, bounds=loose, capped=loose).result(1.25, 0.05)

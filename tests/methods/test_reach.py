@@ -220,8 +220,6 @@ def test_bad_choices_are_refused_in_a_sentence():
         Reach(budget=0)
     with pytest.raises(InvalidMetric, match="how far a similar person may be"):
         Reach().bind(network(), ignoring([1.0] * 8))
-    with pytest.raises(InvalidMetric, match="2 coordinates for 1 free"):
-        Reach(within=metric.reach).bind(network(), ignoring([1.0] * 8))
 
     class Odd(FairMetric):
         def squared_distance(self, x, x0):

@@ -20,7 +20,6 @@ from likewise.methods.solvers import (
     integrate,
     partition,
     phi,
-    power_decay,
     steps_until,
 )
 
@@ -277,13 +276,6 @@ def test_phi_is_right_to_the_last_digits(k, z):
 def test_phi_tends_to_its_limit_for_a_very_stiff_part(k):
     z = np.array([-1e6])
     assert phi(k, z).item() == pytest.approx(1e-6 / math.factorial(k - 1), rel=1e-5)
-
-
-def test_decaying_steps_fall_by_the_power():
-    steps = power_decay(0.02, 2 / 3, 400)
-    assert len(steps) == 400
-    assert steps[0] == 0.02
-    assert steps[7] == pytest.approx(0.02 / 4)  # 8^(2/3) = 4
 
 
 @given(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from likewise.methods.solvers import RK4, Euler, Steps, integrate, power_decay
+from likewise.methods.solvers import RK4, Euler, Steps, integrate
 
 
 def bound(h: float, m: float, d: int, lipschitz: float, time: float) -> float:
@@ -32,7 +32,7 @@ def test_the_error_of_euler_is_within_the_bound(n_steps):
 @given(st.floats(0.01, 1.0), st.floats(0.1, 1.0), st.integers(1, 60), st.integers(1, 6))
 def test_the_bound_holds_for_falling_steps_by_the_largest(first, power, n_steps, d):
     x0 = np.linspace(-1, 1, d + 1)[None, 1:]
-    steps = power_decay(first, power, n_steps)
+    steps = tuple(first / k**power for k in range(1, n_steps + 1))
     limit = bound(first, 1.0, d, 1.0, math.fsum(steps))
     assert error(steps, x0) <= limit * (1 + 1e-12)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -121,8 +121,7 @@ def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:
     return Choice.model_validate({"name": chosen, **given})
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupDecision:
+class GroupDecision(NamedTuple):
     """The verdict over everyone and every protected group together.
 
     Parameters

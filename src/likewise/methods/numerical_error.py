@@ -220,10 +220,10 @@ def _beside(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
     solver: SolverName = flow.method(metric)
     if metric.quadratic and solver not in EXPLICIT:
         return dataclasses.replace(flow, solver="exponential", steps=steps, horizons=())
-    # Half of the simulation's first step is still too long for Euler's method.
-    solver = "exponential" if flow.schedule == "paper_simulation" else solver
+    # Half of such a step may still be too long for Euler's method.
+    solver = "exponential" if flow.unstable else solver
     grid = tuple(h / 2 for h in flow.grid(metric) for _ in range(2))
-    return dataclasses.replace(flow, solver=solver, steps=grid, schedule="constant", horizons=())
+    return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False, horizons=())
 
 
 def _precision(
@@ -289,7 +289,7 @@ def fine_flow(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlo
         flow,
         solver="exponential_rk2" if metric.quadratic else flow.method(metric),
         steps=settling + (rest,) * steps,
-        schedule="constant",
+        unstable=False,
         horizons=(),
     )
 

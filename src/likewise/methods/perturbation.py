@@ -30,12 +30,12 @@ from likewise.methods.decide import (
     judge,
     note_tests,
 )
-from likewise.methods.jackknife import Jackknife
+from likewise.methods.jackknife import refitted_probes, with_refitted
 from likewise.methods.learn_metric import groups_of, kept_features, learn_metric, same_people
 from likewise.methods.metric import FairMetric, FunctionMetric, as_metric
 from likewise.methods.metric import metric as function_metric
 from likewise.methods.metric_file import check_belongs, metric_fingerprint
-from likewise.methods.negative_control import NegativeControl
+from likewise.methods.negative_control import control_probes, with_control
 from likewise.methods.numerical_error import solve_accurately
 from likewise.methods.perturb_probe import (
     LossProbe,
@@ -50,7 +50,7 @@ from likewise.models import check
 from likewise.models.base import Model, targets
 from likewise.models.behaviour import answers_about_some
 from likewise.models.performance import Performance, performance_of
-from likewise.outcomes import Outcomes, troubles
+from likewise.outcomes import troubles
 from likewise.probe import PRIMARY, Probe, Subsample
 from likewise.record import (
     DecidedBy,
@@ -104,9 +104,6 @@ class BoundPerturbation(BoundMethod):
         By name, and the name of the test that decides.
     same_sample
         Whether the metric was learned from these people, or from many of them.
-    gates
-        What the verdict needs beside the primary probe, where the metric was learned: jackknife
-        and negative control.
     """
 
     setup: Setup
@@ -122,7 +119,6 @@ class BoundPerturbation(BoundMethod):
     settings: Settings
     performance: Performance
     limit: float
-    gates: tuple[Any, ...] = ()
     numerical_error: NumericalErrorRecord | None = None
 
     kind: ClassVar[str] = "perturbation"
@@ -206,7 +202,6 @@ class BoundPerturbation(BoundMethod):
         card = self.model.card
         return PerturbContext(
             classes=self.classes,
-            levels=self.levels,
             ranges=observed_ranges(self.x),
             output=card.output,
             frame=Frame(
@@ -218,7 +213,7 @@ class BoundPerturbation(BoundMethod):
                 clustered=self.people.cluster is not None,
                 cap=self.settings.cap,
                 limit=self.limit,
-                traits={},
+                traits=self.levels,
                 horizons=(),
             ),
         )
@@ -258,10 +253,15 @@ class BoundPerturbation(BoundMethod):
             return self.map.goes_by_metric
         places = []
         for metric in (self.metric, *others):
-            bound = self.map.under(metric).bind(self.model, metric)
+            bound = self.map.bind(self.model, metric)
             rows = np.arange(min(TRIED, len(self.x)))
             places.append(among(bound, self.people, rows)(self.x[rows], self.y[rows]).x)
         return not np.array_equal(places[0], places[1], equal_nan=True)
+
+    @property
+    def learned(self) -> bool:
+        """Whether the method goes by a metric that was learned."""
+        return self.metric.origin is not None and self.goes_by_metric
 
     @functools.cached_property
     def primary(self) -> PerturbProbe:
@@ -271,36 +271,37 @@ class BoundPerturbation(BoundMethod):
     @property
     @override
     def probes(self) -> Sequence[Probe]:
-        return [self.primary, *(p for gate in self.gates for p in gate.probes(self))]
+        return [self.primary, *refitted_probes(self)]
 
     @override
     def follow_up(self, stats: Mapping[str, Any]) -> Iterable[Probe]:
-        return [p for gate in self.gates for p in gate.follow_up(stats, self)]
-
-    @functools.cached_property
-    def rows(self) -> Any:
-        """Reads everyone's outcomes, once they have been measured, unless they are too many."""
-        if self.n > MOST_ROWS:
-            return None
-        tables = self.setup.session.rows
-        return functools.cache(lambda: Outcomes.from_arrow(pa.concat_tables(tables())))
+        return control_probes(stats, self)
 
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
         found: PerturbStats = stats[PRIMARY]
-        judgement = self.judge_everyone(found)
-        parts: dict[str, Any] = {}
-        skipped: tuple[str, ...] = ()
-        for gate in self.gates:
-            judgement, part, left = gate.apply(stats, self, judgement)
-            parts |= part
-            skipped += left
-        causes = (*_numerical_causes(self), *troubles(found.tally.status.counts()))
-        deciding = judgement.deciding
-        refitted = any(one.used for one in parts.get("jackknife", {}).values())
+        judgement, jackknife = with_refitted(self.judge_everyone(found), stats, self)
+        judgement, control = with_control(judgement, stats, self)
         counts = found.tally.status.counts()
+        deciding = judgement.deciding
+        outcome, reason = deciding.outcome, deciding.held_back
+        groups = group_records(found.tally, self.settings)
+        if groups and not self.settings.paper:
+            errors = jackknife.get(self.decider)
+            fixed = 0.0 if errors is None else errors.std_error_fixed
+            outcome, reason, groups = decide_with_groups(
+                deciding,
+                groups,
+                wider=errors.std_error_refitted / fixed if errors and fixed > 0 else 1.0,
+                held_back=judgement.evidence[self.decider].held_back,
+            )
+        skipped = {
+            "jackknife over the metric's sample": self.learned and not jackknife,
+            "negative control": self.learned and self.metric.placebos and not control,
+        }
         record = {
-            **parts,
+            "jackknife": jackknife,
+            "control": control,
             "parameters": {
                 name: float(value)
                 for name in ("lam", "time", "budget")
@@ -310,10 +311,11 @@ class BoundPerturbation(BoundMethod):
             "decided_by": DecidedBy(
                 test=deciding.test,
                 interval=deciding.interval_method.partition(",")[0],
-                metric="refitted" if refitted else "fixed",
+                metric="refitted" if jackknife else "fixed",
                 claim=self.map.claim,
             ),
             "rows": {"n": found.n, **counts, "below_one": found.below_one, OUTSIDE: found.outside},
+            "groups": groups,
             "numerical_error": self.numerical_error,
             "search": found.search,
             "distribution": distribution(found.tally.spread),
@@ -322,19 +324,9 @@ class BoundPerturbation(BoundMethod):
             "shifts": shifts(found, self.people.features),
             "metric": metric_record(self),
             "diagnostics": {"mean_fair_distance": float(found.tally.fair_distance.value[0])},
-            "skipped": skipped,
+            "skipped": tuple(name for name, left_out in skipped.items() if left_out),
         }
-        groups = group_records(found.tally, self.settings)
-        outcome, reason = deciding.outcome, deciding.held_back
-        if not self.settings.paper and groups:
-            decided = decide_with_groups(
-                deciding,
-                groups,
-                wider=_wider(parts, self.decider),
-                held_back=judgement.evidence[self.decider].held_back,
-            )
-            outcome, reason, groups = decided.outcome, decided.reason, decided.groups
-        record["groups"] = groups
+        causes = (*_numerical_causes(self), *troubles(counts))
         return Verdict(outcome, reason, record=record, detail=judgement).refused(*causes)
 
     def judge_everyone(self, found: PerturbStats) -> Judgement:
@@ -344,16 +336,8 @@ class BoundPerturbation(BoundMethod):
                 f"{found.n} people were measured, but there are {self.primary.frame.n}. Begin "
                 "again."
             )
-        rows = None
-        if any(test.needs_rows for test in self.tests.values()):
-            if self.rows is None:
-                raise InvalidSettings(
-                    f"A test needs every person's outcome, which is meant for up to {MOST_ROWS} "
-                    f"people (here {self.n})."
-                )
-            rows = self.rows()
         off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
-        judgement = judge(self.tests, self.decider, self.map.name, found, rows, off)
+        judgement = judge(self.tests, self.decider, self.map.name, found, numerical_error=off)
         against: tuple[str, ...] = ()
         if not self.settings.decide.certify:
             against = ("The settings said that nothing is to be found within tolerance.",)
@@ -382,14 +366,6 @@ class BoundPerturbation(BoundMethod):
             *self._explicit(),
             f"Method: {self.map.name}; settings {self.settings.hash[:12]}",
         ]
-
-
-def _wider(parts: Mapping[str, Any], test: str) -> float:
-    """Return by how much the metric's uncertainty widens the standard error of everyone."""
-    found = parts.get("jackknife", {}).get(test)
-    if found is None or not (found.used and found.std_error_fixed > 0):
-        return 1.0
-    return float(found.std_error_refitted / found.std_error_fixed)
 
 
 def bind_perturbation(setup: Setup) -> BoundPerturbation:
@@ -424,6 +400,11 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     same_sample = same_people(metric, survey)
     tests = choose_tests(settings, wrapped.card, trust=trust)
     settings = note_tests(settings, tests, wrapped.card.task)
+    if survey.n > MOST_ROWS and any(test.needs_rows for test in tests.values()):
+        raise InvalidSettings(
+            f"A test needs every person's outcome, which is meant for up to {MOST_ROWS} people "
+            f"(here {survey.n})."
+        )
     if map is None:
         map = make(METHODS, deciding_map(settings.method, wrapped.card, metric), trust=trust)
     if map.asks_answers:
@@ -448,7 +429,6 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         settings=settings,
         performance=performance,
         limit=math.inf,
-        gates=(Jackknife(), NegativeControl()),
     )
     if wrapped.card.task == "regression":
         probe = LossProbe(classes)

@@ -28,11 +28,6 @@ FEW_RUNS = 4
 """Runs of equal factors up to which each is added by a call of its own."""
 
 
-def power_decay(first: float, power: float, n: int) -> Steps:
-    r"""Return ``n`` falling steps :math:`\eta_k = \eta_1 / k^p`."""
-    return tuple(first / k**power for k in range(1, n + 1))
-
-
 def partition(time: float, n: int, stops: Iterable[float] = ()) -> Steps:
     """Cut the time into about ``n`` steps, equal between one stop and the next.
 
