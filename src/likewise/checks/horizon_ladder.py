@@ -12,7 +12,7 @@ from likewise.method import Check, Finding
 from likewise.methods.decide import judge
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import ProjectionMetric
-from likewise.methods.numerical_error import solve_accurately
+from likewise.methods.numerical_error import choose_steps
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.outcomes import Outcomes
@@ -46,15 +46,11 @@ class Horizons(Check):
             rows = method.drawn(*SAMPLE)
             # Any metric's free directions; how it prices the others does not matter here.
             alike = ProjectionMetric(method.metric.free, reach=method.metric.reach)
-            free, _ = solve_accurately(
-                flow.with_penalty(math.inf),
-                method.model,
-                alike,
-                method.x[rows],
-                method.y[rows],
+            x, y = method.x[rows], method.y[rows]
+            free, _ = choose_steps(
+                *(flow.with_penalty(math.inf), method.model, alike, x, y),
                 n=method.n,
                 threads=method.threads,
-                horizons=False,
             )
             yield method.probe(FREE_ONLY, free, alike, subsample=SAMPLE)
 

@@ -67,7 +67,7 @@ class ReachCrosscheck(Check):
         if isinstance(method.map, Reach):
             calls = method.map.bind(method.model, method.metric).budget
             for name, times in ((AS_IT_IS, 1), (DOUBLED, 2)):
-                yield method.probe(name, Reach(times * calls), subsample=DOUBTED)
+                yield method.probe(name, Reach(times * calls), subsample=DOUBTED, keeps_rows=True)
         if isinstance(method.map, GradientFlow):
             metric, search = with_region(method), Reach(self.budget)
             flow = GradientFlow(time=LONG, steps=STEPS, free_only=True, bounded=True)
@@ -81,7 +81,9 @@ class ReachCrosscheck(Check):
         self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
     ) -> Finding:
         if DOUBLED in stats:
-            return more_calls(stats[AS_IT_IS].search, stats[DOUBLED].search)
+            once, twice = (stats[name].outcomes for name in (AS_IT_IS, DOUBLED))
+            losses = (once.loss_before, once.loss_after, twice.loss_after)
+            return more_calls(*(float(loss.mean()) for loss in losses))
         if FLOWED not in stats:
             return Finding()
         blinded, flow_gain, search_gain = compare(
@@ -107,13 +109,12 @@ class ReachCrosscheck(Check):
         return Finding(record, warnings=(note,) if note else ())
 
 
-def more_calls(found: Mapping[int, float], doubled: Mapping[int, float]) -> Finding:
-    """Say what share of the rise of the loss a search misses that twice the calls would find."""
-    start, once, twice = found[min(found)], found[max(found)], doubled[max(doubled)]
+def more_calls(start: float, once: float, twice: float) -> Finding:
+    """Say what twice the calls add to the rise of the mean loss that a search finds."""
     added = max(0.0, (twice - once) / (once - start)) if once > start else float(twice > once)
     words = (
-        f"With {max(found)} places a person the search within reach is not at its end: twice "
-        f"as many add {added:.0%} to the rise of the loss. Give it more (method.budget)."
+        "The search within reach is not at its end: twice as many places a person add "
+        f"{added:.0%} to the rise of the loss. Give it more (method.budget)."
     )
     record = {"diagnostics": {"doubled_budget": added}}
     return Finding(record, warnings=(words,) if added > WORTH_MORE else ())

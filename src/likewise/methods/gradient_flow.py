@@ -13,6 +13,7 @@ from likewise.errors import InvalidModel, InvalidSettings
 from likewise.methods.flow_field import Coordinates, FlowField, GeneralField, PenalisedField
 from likewise.methods.metric import FairMetric, QuadraticForm
 from likewise.methods.network_gradient import FirstLayerCoordinates, NetworkField, PlainNetwork
+from likewise.methods.plausible_region import Ellipsoid
 from likewise.methods.solvers import (
     RK4,
     Euler,
@@ -235,23 +236,13 @@ class BoundFlow:
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         start = x0.astype(self.flow.dtype, copy=False)
-        if self.coordinates is None:
-            any_metric = PenalisedField(self.model, self.metric, self.flow.lam, start, y)
-            path = integrate(any_metric, start, self.steps, self.solver, self.flow.horizons)
-            x = path.x.astype(x0.dtype)
-            stops = {time: at.astype(x0.dtype) for time, at in path.kept.items()}
-        else:
-            field: FlowField = (
-                GeneralField(self.model, self.coordinates, start, y)
-                if self.first is None
-                else NetworkField(self.first, start, y, sliding=self.sliding)
-            )
-            confine = self._confine(start, field.free)
-            path = integrate(
-                field, field.start(), self.steps, self.solver, self.flow.horizons, confine=confine
-            )
-            x = x0 + field.displacement(path.x)
-            stops = {time: x0 + field.displacement(s) for time, s in path.kept.items()}
+        field = self._field(start, y)
+        # Laid out coordinate by coordinate, which suits the matrix products best.
+        still = np.zeros((len(field.rates), len(x0)), dtype=field.rates.dtype).T
+        confine = self._confine(start, field.free) if self.flow.bounded else None
+        path = integrate(field, still, self.steps, self.solver, self.flow.horizons, confine=confine)
+        x = x0 + field.displacement(path.x)
+        stops = {time: x0 + field.displacement(s) for time, s in path.kept.items()}
         fell = None
         if self.flow.keeps_start:
             before = self.model.loss(self.model(x0), y)
@@ -267,15 +258,20 @@ class BoundFlow:
         follows = isinstance(self.solver, Exponential) and self.solver.multistep
         return follows and self.first is not None and self.first.slides
 
-    def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray] | None:
+    def _field(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> FlowField:
+        if self.coordinates is None:
+            return PenalisedField(self.model, self.metric, self.flow.lam, x0, y)
+        if self.first is None:
+            return GeneralField(self.model, self.coordinates, x0, y)
+        return NetworkField(self.first, x0, y, sliding=self.sliding)
+
+    def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray]:
         """Return what keeps the free coordinates in the plausible region after every step."""
-        reach = self.metric.reach if self.flow.bounded else None
-        if reach is None:
-            return None
         own = x0 @ self.metric.free.astype(x0.dtype, copy=False).T
+        region = cast(Ellipsoid, self.metric.reach)
 
         def confine(state: np.ndarray) -> np.ndarray:
-            state[:, free] = reach.project(own + state[:, free]) - own
+            state[:, free] = region.project(own + state[:, free]) - own
             return state
 
         return confine

@@ -236,8 +236,6 @@ class PerturbStats:
         What tests and tables need.
     below_one
         People whose loss fell, before any rule that keeps them where they were.
-    trace
-        Sums of the loss found after so many model calls a person (for maps that search).
     outside
         People moved to where a feature is beyond all that were observed.
     worst, shifts
@@ -248,7 +246,6 @@ class PerturbStats:
 
     tally: Tally
     below_one: int
-    trace: Mapping[int, float]
     outside: int = 0
     worst: MostAffected | None = None
     shifts: Shifts | None = None
@@ -274,7 +271,6 @@ class PerturbStats:
         return cls(
             tally=Tally.of(outcomes, frame, levels if probe.detailed else {}),
             below_one=seen.below_one,
-            trace={calls: float(loss.sum()) for calls, loss in seen.moved.trace.items()},
             rows=(outcomes,) if probe.keeps_rows else (),
             **details,
         )
@@ -283,7 +279,6 @@ class PerturbStats:
         return PerturbStats(
             tally=self.tally + other.tally,
             below_one=self.below_one + other.below_one,
-            trace={calls: total + other.trace[calls] for calls, total in self.trace.items()},
             outside=self.outside + other.outside,
             worst=self.worst and other.worst and self.worst + other.worst,
             shifts=self.shifts and other.shifts and self.shifts + other.shifts,
@@ -294,11 +289,6 @@ class PerturbStats:
     def n(self) -> int:
         """How many people were moved."""
         return self.tally.n
-
-    @property
-    def search(self) -> dict[int, float]:
-        """The mean loss found by the number of model calls spent on each person."""
-        return {calls: total / self.n for calls, total in self.trace.items()}
 
     @property
     def outcomes(self) -> Outcomes:

@@ -30,13 +30,14 @@ from likewise.methods.decide import (
     judge,
     note_tests,
 )
+from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.jackknife import refitted_probes, with_refitted
 from likewise.methods.learn_metric import groups_of, kept_features, learn_metric, same_people
 from likewise.methods.metric import FairMetric, FunctionMetric, as_metric
 from likewise.methods.metric import metric as function_metric
 from likewise.methods.metric_file import check_belongs, metric_fingerprint
 from likewise.methods.negative_control import control_probes, with_control
-from likewise.methods.numerical_error import solve_accurately
+from likewise.methods.numerical_error import choose_steps, with_horizons
 from likewise.methods.perturb_probe import (
     LossProbe,
     PerturbContext,
@@ -317,7 +318,6 @@ class BoundPerturbation(BoundMethod):
             "rows": {"n": found.n, **counts, "below_one": found.below_one, OUTSIDE: found.outside},
             "groups": groups,
             "numerical_error": self.numerical_error,
-            "search": found.search,
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
             "perturbed": perturbed_people(found.worst, self.people, SHOWN_PEOPLE),
@@ -434,27 +434,22 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         probe = LossProbe(classes)
         sums = session.measure(bound, [probe])[probe.name]
         bound = dataclasses.replace(bound, limit=settings.cap * sums.loss / sums.weight)
-    return _with_numerical_error(bound)
-
-
-def _with_numerical_error(bound: BoundPerturbation) -> BoundPerturbation:
-    """Return the method with a map that is solved accurately enough, and its error bound."""
-    # In pieces only these are known: the same people, so that the steps are the same.
-    survey = bound.survey
-    rows = np.isin(survey.places, drawn_rows(bound.source.n_rows, bound.settings.seed))
-    weight = bound.people.weight
-    map, error = solve_accurately(
-        bound.map,
-        bound.model,
-        bound.metric,
+    if not isinstance(map, GradientFlow):
+        return bound
+    # Read in pieces only these are known: the same people, so that the steps are the same.
+    rows = np.isin(survey.places, drawn_rows(bound.source.n_rows, settings.seed))
+    flow, error = choose_steps(
+        with_horizons(map),
+        wrapped,
+        metric,
         bound.x[rows],
         bound.y[rows],
         n=bound.n,
-        weight=None if weight is None else weight[rows],
-        seed=bound.settings.seed,
+        weight=None if people.weight is None else people.weight[rows],
+        seed=settings.seed,
         threads=bound.threads,
     )
-    return dataclasses.replace(bound, map=map, numerical_error=error)
+    return dataclasses.replace(bound, map=flow, numerical_error=error)
 
 
 def _trait_values(survey: Survey) -> dict[str, tuple[Any, ...]]:

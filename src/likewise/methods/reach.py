@@ -105,19 +105,16 @@ class BoundReach:
         for start in range(0, max(len(once), 1), size):
             rows = once[start : start + size]
             parts.append(self._search(x0[rows], y[rows]))
-        back = back.reshape(-1)
-        traces = [trace for _, trace in parts]
         return Moved(
-            x=np.concatenate([x for x, _ in parts])[back],
+            x=np.concatenate([x for x, _ in parts])[back.reshape(-1)],
             status=np.zeros(len(x0), dtype=np.int64),
-            evaluations=max(traces[0]),
-            trace={calls: np.concatenate([t[calls] for t in traces])[back] for calls in traces[0]},
+            evaluations=parts[0][1],
         )
 
     def _search(
         self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, "n d"], dict[int, Float[np.ndarray, " n"]]]:
-        """Return everyone's worst place, and the loss found by the number of model calls.
+    ) -> tuple[Float[np.ndarray, "n d"], int]:
+        """Return everyone's worst place, and the number of model calls.
 
         With three directions or more the loss may have several maxima within reach: half of the
         calls begin again, from the other half of the places first looked at.
@@ -128,7 +125,7 @@ class BoundReach:
         sign = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1))
         axes, u0 = sign * axes, region.whiten(x0 @ free.T) * sign.T
         own = candidate_losses(self.model, x0[:, None], y)[:, 0]
-        r, u, loss, trace = len(axes), u0, own, {1: own}
+        r, u, loss, used = len(axes), u0, own, 1
         starts = min(r, 1) if r < 3 else 2
         for number in range(starts):
             calls = 1 + (self.budget - 1) // starts
@@ -139,8 +136,8 @@ class BoundReach:
             better = search.loss > loss
             u = np.where(better[:, None], search.u, u)
             loss = np.where(better, search.loss, loss)
-            trace = {**trace, max(trace) + search.calls - 1: loss} if number else search.trace
-        return x0 + (u - u0) @ axes, trace
+            used += search.calls - 1
+        return x0 + (u - u0) @ axes, used
 
 
 class LocalSearch:
@@ -160,7 +157,7 @@ class LocalSearch:
         own: Float[np.ndarray, " n"],
     ) -> None:
         self.model, self.x0, self.y, self.axes, self.u0 = model, x0, y, axes, u0
-        self.u, self.loss, self.calls, self.trace = u0, own, 1, {1: own}
+        self.u, self.loss, self.calls = u0, own, 1
 
     def consider(self, u: Float[np.ndarray, "n m r"]) -> Bool[np.ndarray, " n"]:
         """Move people to the worst of m places each, where it is worse; and tell who moved."""
@@ -174,7 +171,6 @@ class LocalSearch:
         self.u = np.where(moves[:, None], u[row, place], self.u)
         self.loss = np.where(moves, loss[row, place], self.loss)
         self.calls += m
-        self.trace[self.calls] = self.loss
         return moves
 
     def look_closer(self, budget: int) -> None:

@@ -29,8 +29,6 @@ class Moved:
         Places on the way, by time, where the map was asked for them.
     fell
         Whose loss had fallen, so that they were left where they were instead.
-    trace
-        For maps that search: the largest loss found for each person, by the number of model calls.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -38,7 +36,6 @@ class Moved:
     evaluations: int
     horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
     fell: Bool[np.ndarray, " n"] | None = None
-    trace: Mapping[int, Float[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
 
     def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Moved":
         """Return some of the people."""
@@ -48,7 +45,6 @@ class Moved:
             status=self.status[rows],
             horizons={time: x[rows] for time, x in self.horizons.items()},
             fell=None if self.fell is None else self.fell[rows],
-            trace={calls: loss[rows] for calls, loss in self.trace.items()},
         )
 
 

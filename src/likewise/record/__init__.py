@@ -116,7 +116,6 @@ class Record(Part):
     secondary: tuple[TestRecord, ...] = ()
     numerical_error: NumericalErrorRecord | None = None
     stopping_times: tuple[StoppingTimeRecord, ...] = ()
-    search: dict[Count, Size] = Field(default_factory=dict)
     jackknife: dict[Text, JackknifeRecord] = Field(default_factory=dict)
     control: dict[Text, ControlRecord] = Field(default_factory=dict)
     diagnostics: dict[Text, Number] = Field(default_factory=dict)
