@@ -31,19 +31,7 @@ KEPT = 100
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PerturbContext:
-    """What all probes of one audit share.
-
-    Parameters
-    ----------
-    classes
-        Label values in the order of the model's outputs.
-    ranges
-        The smallest and the largest value of every feature that was observed.
-    output
-        Of the model: logits, probabilities or values.
-    frame
-        The terms in which everyone's outcomes are added up.
-    """
+    """What all probes of one audit share: observed ranges of features, the frame of all sums."""
 
     classes: tuple[Any, ...]
     ranges: Float[np.ndarray, "2 d"]

@@ -59,7 +59,7 @@ from likewise.record import (
     MetricRecord,
     NumericalErrorRecord,
 )
-from likewise.run.executors import Executor, Threads, block_size, processors
+from likewise.run.executors import Threads, block_size, processors
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, METRICS, make, note
 from likewise.setup import Setup
@@ -77,10 +77,9 @@ MOST_ROWS = 200_000
 TRIED = 20
 """People on whom it is seen whether a method goes by the metric."""
 
-SHOWN_PEOPLE = 10
-SHOWN_SHIFTS = 30
-SHOWN_LOADINGS = 10
-BINS = 40
+SHOWN, SHOWN_SHIFTS, BINS = 10, 30, 40
+"""People and loadings that are shown, shifts of features, and bins of the histogram."""
+
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 OUTSIDE = "outside_observed_ranges"
 
@@ -93,18 +92,16 @@ class BoundPerturbation(BoundMethod):
     ----------
     model, handle
         The model of this process, and how workers come by theirs.
-    source, survey
-        Where the people are, and what is known of all of them.
     people
         The survey's sample of the people, as the model sees them; everyone if there are few.
-    classes
-        Label values in the order of the model's outputs; empty for a regression.
     metric, map
         Who counts as alike, and how the adversarial example is found.
     tests, decider
         By name, and the name of the test that decides.
     same_sample
         Whether the metric was learned from these people, or from many of them.
+    limit
+        What a regression's losses are capped at.
     """
 
     setup: Setup
@@ -140,19 +137,9 @@ class BoundPerturbation(BoundMethod):
         return self.setup.survey
 
     @property
-    def run(self) -> Executor:
-        """Where blocks are measured."""
-        return self.setup.session.executor
-
-    @property
     def n(self) -> int:  # type: ignore[override]
         """How many people there are."""
         return self.survey.n
-
-    @property
-    def task(self) -> str:
-        """What the model does: classification or regression."""
-        return self.model.card.task
 
     @property
     def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
@@ -163,11 +150,6 @@ class BoundPerturbation(BoundMethod):
     def clusters(self) -> int:
         """How many clusters the people of the sample are in; 0 without any."""
         return 0 if self.people.cluster is None else len(set(self.people.cluster.tolist()))
-
-    @functools.cached_property
-    def levels(self) -> dict[str, TraitLevels]:
-        """The levels of every protected attribute."""
-        return {name: TraitLevels.of(counts) for name, counts in self.survey.traits.items()}
 
     @functools.cached_property
     def x(self) -> Float[np.ndarray, "m d"]:
@@ -187,7 +169,8 @@ class BoundPerturbation(BoundMethod):
     @property
     def threads(self) -> int:
         """Threads that this process may use itself."""
-        return self.run.workers or processors() if isinstance(self.run, Threads) else 1
+        run = self.setup.session.executor
+        return run.workers or processors() if isinstance(run, Threads) else 1
 
     def drawn(self, size: int, stream: int) -> Int[np.ndarray, " m"]:
         """Return places in the sample of people drawn at random."""
@@ -207,14 +190,14 @@ class BoundPerturbation(BoundMethod):
             output=card.output,
             frame=Frame(
                 n=self.n,
-                task=self.task,
+                task=card.task,
                 classes=max(2, len(self.classes)),
                 monotone=False,
                 weighted=self.survey.weighted,
                 clustered=self.people.cluster is not None,
                 cap=self.settings.cap,
                 limit=self.limit,
-                traits=self.levels,
+                traits={k: TraitLevels.of(counts) for k, counts in self.survey.traits.items()},
                 horizons=(),
             ),
         )
@@ -320,7 +303,7 @@ class BoundPerturbation(BoundMethod):
             "numerical_error": self.numerical_error,
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
-            "perturbed": perturbed_people(found.worst, self.people, SHOWN_PEOPLE),
+            "perturbed": perturbed_people(found.worst, self.people, SHOWN),
             "shifts": shifts(found, self.people.features),
             "metric": metric_record(self),
             "diagnostics": {"mean_fair_distance": float(found.tally.fair_distance.value[0])},
@@ -347,25 +330,20 @@ class BoundPerturbation(BoundMethod):
             against += ("No gradient moves anybody, but outputs that jump have none either.",)
         return dataclasses.replace(judgement, against_tolerance=against)
 
-    def _explicit(self) -> list[str]:
-        """Say what a metric without a quadratic form costs."""
-        if self.metric.quadratic or self.numerical_error is None:
-            return []
-        return [
-            f"This metric is not a quadratic form: an explicit solver takes about "
-            f"{self.numerical_error.evaluations:,} gradients a person."
-        ]
-
     @override
     def describe(self) -> list[str]:
         classes = ", ".join(str(value) for value in self.classes) or "none"
-        return [
+        lines = [
             f"Model: {self.model.card.kind}, {self.x.shape[1]} features, classes {classes}",
             f"People: {self.n:,} from {self.source.name}",
             str(self.metric),
-            *self._explicit(),
-            f"Method: {self.map.name}; settings {self.settings.hash[:12]}",
         ]
+        if not self.metric.quadratic and self.numerical_error is not None:
+            lines.append(
+                f"This metric is not a quadratic form: an explicit solver takes about "
+                f"{self.numerical_error.evaluations:,} gradients a person."
+            )
+        return [*lines, f"Method: {self.map.name}; settings {self.settings.hash[:12]}"]
 
 
 def bind_perturbation(setup: Setup) -> BoundPerturbation:
@@ -527,22 +505,21 @@ def _numerical_causes(bound: BoundPerturbation) -> tuple[str, ...]:
 
 
 def metric_record(bound: BoundPerturbation) -> MetricRecord:
-    """Describe the fair metric."""
+    """Describe the fair metric, with the largest loadings of its free directions."""
     metric, features = bound.metric, bound.people.features
+    directions = tuple(
+        {features[j]: float(row[j]) for j in np.argsort(-np.abs(row), kind="stable")[:SHOWN]}
+        for row in metric.free
+    )
     return MetricRecord(
         kind=type(metric).__name__,
         learned=metric.origin is not None,
         dimension=len(features),
-        directions=tuple(_loadings(row, features) for row in metric.free),
+        directions=directions,
         origin={} if metric.origin is None else dataclasses.asdict(metric.origin),
         same_sample=bound.same_sample,
         sha256=metric_fingerprint(metric),
     )
-
-
-def _loadings(direction: np.ndarray, features: Sequence[str]) -> dict[str, float]:
-    order = np.argsort(-np.abs(direction), kind="stable")[:SHOWN_LOADINGS]
-    return {features[j]: float(direction[j]) for j in order}
 
 
 def distribution(spread: QuantileSketch) -> dict[str, tuple[float, ...]]:
