@@ -4,7 +4,7 @@
 
 Networks, networks without their gradients, trees, and a network that knows 60 people by heart are
 asked about fresh people, with 2, 4 and 8 free directions. The rise of the mean loss that the search
-finds is compared with that of 3000 calls from four starts, and with what an audit would say: how
+finds is compared with that of 3000 calls, and with what an audit would say: how
 much twice the calls add, and whether it warns.
 """
 
@@ -29,7 +29,7 @@ from likewise.methods.metric import ignoring
 from likewise.methods.reach import Reach
 from likewise.models import as_model
 
-FEATURES, CALLS, STARTS = 12, 3000, 4
+FEATURES, CALLS = 12, 3000
 
 
 def trained(x: np.ndarray, y: np.ndarray, width: int, activation: type, epochs: int) -> nn.Module:
@@ -89,23 +89,17 @@ def measure(model: Any, k: int, seed: int, n: int) -> dict[str, float]:
     free = rng.normal(size=(k, FEATURES))
     metric = ignoring(free).with_reach(rng.normal(size=(2000, FEATURES)))
     calls = Reach().bind(model, metric).budget
-    long = Reach(CALLS).bind(model, metric)
-    around = long.surroundings(x, y)
-    own = around.start()
-    found = [
-        long._summit(around, own, 1 + (CALLS - 1) // STARTS, slice(start, None, STARTS)).loss
-        for start in range(STARTS)
-    ]
-    once, twice = (Reach(times * calls).bind(model, metric)(x, y).trace for times in (1, 2))
-    ends = (once[max(once)], twice[max(twice)])
-    most = np.max([*found, *ends], axis=0)
-    said = more_calls(*({c: float(v.sum()) for c, v in part.items()} for part in (once, twice)))
+    own, once, twice, long = (
+        model.loss(model(at), y)
+        for at in (x, *(Reach(c).bind(model, metric)(x, y).x for c in (calls, 2 * calls, CALLS)))
+    )
+    said = more_calls(*(float(loss.mean()) for loss in (own, once, twice)))
     added = said.record["diagnostics"]["doubled_budget"]
-    rise = float((most - own.loss).mean())
+    rise = float((np.max([once, twice, long], axis=0) - own).mean())
     return {
         "calls": calls,
-        "share": float((ends[0] - own.loss).mean()) / rise,
-        "of_search": float((np.max(found, axis=0) - own.loss).mean()) / rise,
+        "share": float((once - own).mean()) / rise,
+        "of_search": float((long - own).mean()) / rise,
         "added": added,
         "warns": float(added > WORTH_MORE),
     }

@@ -45,17 +45,17 @@ class PaperTest:
     p_value: float
     interval: tuple[float, float]
     rejected: bool
-    error_S_n: float
-    error_V_n: float
-    error_T_n: float
-    error_p_value: float
-    error_interval: tuple[float, float]
-    error_rejected: bool
     ratios: Float[np.ndarray, " n"] = dataclasses.field(repr=False)
     perturbed: Float[np.ndarray, "n d"] = dataclasses.field(repr=False)
-    n: int = 0
-    delta: float = 1.25
-    alpha: float = 0.05
+    n: int
+    delta: float
+    alpha: float
+    error_S_n: float = math.nan
+    error_V_n: float = math.nan
+    error_T_n: float = math.nan
+    error_p_value: float = math.nan
+    error_interval: tuple[float, float] = (math.nan, math.nan)
+    error_rejected: bool = False
 
     def __str__(self) -> str:
         verdict = "rejected" if self.rejected else "not rejected"
@@ -144,31 +144,14 @@ def paper_test(
     outcomes = seen.outcomes
     if stuck := troubles(outcomes.counts()):
         raise InvalidData(f"The flow failed for some people: {stuck[0]}. Shorten the steps.")
-    found = LossRatioTest(delta=delta, alpha=alpha, interval="paper")(outcomes)
-    nothing = math.nan
-    error: Any = None
+    about: dict[str, Any] = {"delta": delta, "alpha": alpha}
+    tests = {"": LossRatioTest(interval="paper", **about)(outcomes)}
     if chosen.card.task == "classification":
-        error = ErrorRateRatioTest(delta=delta, alpha=alpha, interval="paper")(outcomes)
-    root = math.sqrt(len(labels))
-    return PaperTest(
-        S_n=found.estimate,
-        V_n=found.std_error * root,
-        T_n=found.statistic,
-        p_value=found.p_value,
-        interval=found.interval,
-        rejected=found.rejected,
-        error_S_n=nothing if error is None else error.estimate,
-        error_V_n=nothing if error is None else error.std_error * root,
-        error_T_n=nothing if error is None else error.statistic,
-        error_p_value=nothing if error is None else error.p_value,
-        error_interval=(nothing, nothing) if error is None else error.interval,
-        error_rejected=False if error is None else error.rejected,
-        ratios=outcomes.ratio,
-        perturbed=seen.moved.x,
-        n=len(labels),
-        delta=delta,
-        alpha=alpha,
-    )
+        tests["error_"] = ErrorRateRatioTest(interval="paper", **about)(outcomes)
+    for prefix, test in tests.items():
+        for name in ("S_n", "V_n", "T_n", "p_value", "interval", "rejected"):
+            about[prefix + name] = getattr(test, name)
+    return PaperTest(ratios=outcomes.ratio, perturbed=seen.moved.x, n=len(labels), **about)
 
 
 def _flow(
@@ -186,7 +169,7 @@ def _flow(
             StatisticalWarning,
             stacklevel=3,
         )
-    return GradientFlow(lam=lam, solver="euler", steps=given, keeps_start=False, schedule="given")
+    return GradientFlow(lam=lam, solver="euler", steps=given, unstable=True)
 
 
 def _array(values: Any) -> Shaped[np.ndarray, "..."]:

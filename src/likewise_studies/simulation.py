@@ -14,13 +14,12 @@ from jaxtyping import Float
 from scipy.special import expit, ndtri
 
 from likewise import AuditData
-from likewise.methods.solvers import power_decay
 from likewise_studies.datasets import simulated_people
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
 from likewise_studies.text_tables import Table, csv_text
 
 LAM = 100.0
-STEPS = power_decay(0.02, 2 / 3, 400)
+STEPS = tuple(0.02 / k ** (2 / 3) for k in range(1, 401))
 DELTA = 1.25
 ALPHA = 0.05
 ANGLES = (0, 5, 10, 20)

@@ -124,10 +124,9 @@ def test_an_invariant_model_is_never_rejected_along_free_directions(world):
 def test_what_twice_the_calls_add_is_said_and_warned_of_above_two_per_cent():
     from likewise.checks.reach_crosscheck import more_calls
 
-    found = {1: 1.0, 60: 2.0}
-    little, much = (more_calls(found, {1: 1.0, 120: top}) for top in (2.01, 2.1))
+    little, much = (more_calls(1.0, 2.0, twice) for twice in (2.01, 2.1))
     assert little.record["diagnostics"]["doubled_budget"] == pytest.approx(0.01)
     assert little.warnings == ()
     assert much.record["diagnostics"]["doubled_budget"] == pytest.approx(0.1)
-    assert "map.budget" in much.warnings[0]
-    assert more_calls({1: 1.0, 60: 1.0}, {1: 1.0, 120: 1.0}).warnings == ()
+    assert "method.budget" in much.warnings[0]
+    assert more_calls(1.0, 1.0, 1.0).warnings == ()

@@ -13,6 +13,7 @@ import likewise
 from likewise.checks import robust as room
 from likewise.methods.plausible_region import Ellipsoid
 from likewise.settings import Settings
+from likewise.stats.sample import Design
 
 THETA = np.array([1.0, -0.7, 0.5, 0.3])
 FREE = np.array([0.6, 0.8, 0.0, 0.0])
@@ -54,7 +55,8 @@ class World:
 
 def robust_value(who, metric, epsilon=0.01):
     bound = likewise.Reach().bind(who.model, metric)
-    return room.robust_value(bound, who.data, who.x, who.y, epsilon, 0.05)
+    design = Design.make(len(who.x), who.data.weight)
+    return room.robust_value(bound, metric, who.x, who.y, epsilon, 0.05, design)
 
 
 def by_hand(who, metric, epsilon):

@@ -30,6 +30,9 @@ CASES = sorted(path.parent.name for path in HERE.glob("*/case.json"))
 EXACT = 1e-12
 """For the paper's statistics: what is left is the order of summation."""
 
+ALLOWING, WIDENED = ("clusters_weights", "streamed"), ("T_n", "lower_bound", "upper_bound")
+"""Audits whose bounds allow for the numerical error, which is stated smaller than it was."""
+
 
 def audited(model: Any, people: Any, metric: Any, case: Mapping[str, Any]) -> likewise.Record:
     """Audit by the public function; the only place that knows how it is called."""
@@ -133,6 +136,12 @@ def test_an_audit_of_version_0_1_gives_the_same_numbers(name: str) -> None:
     off = found.pop("error") + kept.pop("error")
     assert math.isfinite(off)
     if case["exact"]:  # the same steps, whatever they are off
+        if name in ALLOWING:
+            bounds = [
+                {test: [own.pop(key) for key in WIDENED] for test, own in numbers["tests"].items()}
+                for numbers in (found, kept)
+            ]
+            assert not differences(*bounds, 0.0, off)
         assert not differences(found, kept, EXACT, EXACT)
         return
     smallest = min(test["V_n"] / math.sqrt(test["n"]) for test in kept["tests"].values())

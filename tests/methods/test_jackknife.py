@@ -175,9 +175,8 @@ def test_one_refit_is_not_enough(outcomes_of, rng):
 
 def test_bounds_are_shown_within_what_is_possible_and_decide_as_they_are(outcomes_of):
     wild = np.array([1.01, 1.2, 3.0, 9.0])  # refits of a metric that knows next to nothing
-    errors = ErrorRateRatioTest()
     people = np.arange(800)
-    found = errors.evidence_of(
+    found = ErrorRateRatioTest().evidence_of(
         outcomes_of(wrong_before=people < 200, wrong_after=people < 260, monotone=True)
     )
     bounds = JackknifeBounds(found.estimate.value, wild, directions=3)

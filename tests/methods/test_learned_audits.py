@@ -94,6 +94,18 @@ def test_bounds_are_never_narrower_than_with_the_metric_fixed(world):
         assert refitted.tests[name].p_value >= test.p_value
 
 
+@pytest.mark.parametrize("metric", ["auto", "fixed"])
+def test_v_n_is_the_papers_whatever_the_bounds_allow_for(world, metric):
+    model, people, learned = world
+    flow = CORE.changed(method="gradient_flow", decide__metric=metric)
+    found = likewise.audit(model, people, metric=learned, settings=flow)
+    test, ratio = found.record.tests["loss_ratio"], found.outcomes.ratio
+    assert bool(found.record.jackknife) == (metric == "auto")
+    assert test.V_n == pytest.approx(ratio.std(ddof=1), rel=1e-12)
+    if metric == "auto":
+        assert test.std_error > test.V_n / np.sqrt(test.n)
+
+
 def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeypatch):
     monkeypatch.setattr("likewise.methods.learn_metric.MOST", 1000)
     rng = np.random.default_rng(0)

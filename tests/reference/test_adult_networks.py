@@ -90,7 +90,7 @@ def test_euler_agrees_with_the_authors_where_the_fast_way_is_not_taken(fixture, 
     metric, model = ProjectionMetric(fixture["basis"]), network(fixture, "baseline")
     x, y = people
     fast = GradientFlow.paper(n_steps=100).bind(model, metric)
-    general = dataclasses.replace(fast, way=None)
+    general = dataclasses.replace(fast, first=None)
     few = slice(0, 300)
     gap = fast(x[few], y[few]).x - general(x[few], y[few]).x
     # Rounding, where a ReLU switches a step earlier or later.

@@ -68,7 +68,7 @@ def test_the_flow_within_the_same_reach_comes_near_the_search_and_not_beyond(spl
     rows = np.arange(0, len(split.test), 18)
     y, _ = model.targets(split.test.y[rows])
     x = split.test.x[rows]
-    flow = GradientFlow(time=100.0, steps=400, free_only=True, reach=reach)
+    flow = GradientFlow(time=100.0, steps=400, free_only=True, bounded=True)
     searched, flowed = (
         observe(model, map.bind(model, metric), metric, x, y).outcomes for map in (Reach(), flow)
     )

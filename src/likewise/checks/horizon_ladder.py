@@ -10,8 +10,9 @@ from typing_extensions import override
 
 from likewise.method import Check, Finding
 from likewise.methods.decide import judge
+from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import ProjectionMetric
-from likewise.methods.numerical_error import solve_accurately
+from likewise.methods.numerical_error import choose_steps
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.outcomes import Outcomes
@@ -37,39 +38,30 @@ class Horizons(Check):
 
     @override
     def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
-        longer, free = method.map.doubled(), method.map.along_free_directions()
-        if longer is not None:
-            yield method.probe(DOUBLED, longer, method.metric, subsample=SAMPLE)
-        if free is not None and len(method.metric.free):
+        flow = method.map
+        if not isinstance(flow, GradientFlow):
+            return
+        yield method.probe(DOUBLED, flow.doubled(), subsample=SAMPLE)
+        if len(method.metric.free):
             rows = method.drawn(*SAMPLE)
-            x, y = method.x[rows], method.y[rows]
             # Any metric's free directions; how it prices the others does not matter here.
-            alike = ProjectionMetric(method.metric.free)
-            ready, _ = solve_accurately(
-                free,
-                method.model,
-                alike,
-                x,
-                y,
+            alike = ProjectionMetric(method.metric.free, reach=method.metric.reach)
+            x, y = method.x[rows], method.y[rows]
+            free, _ = choose_steps(
+                *(flow.with_penalty(math.inf), method.model, alike, x, y),
                 n=method.n,
                 threads=method.threads,
-                horizons=False,
             )
-            yield method.probe(FREE_ONLY, ready, alike, subsample=SAMPLE)
+            yield method.probe(FREE_ONLY, free, alike, subsample=SAMPLE)
 
     @override
     def read(
         self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
     ) -> Finding:
-        tally = stats[PRIMARY].tally
-        horizons = list(_ladder(method, tally))
+        horizons = list(_ladder(method, stats[PRIMARY]))
         diagnostics: dict[str, float] = {}
-        flows = method.map.doubled() is not None
-        if DOUBLED in stats:
-            longer = method.map.doubled()
-            time = math.nan if longer is None else longer.time
-            horizons.append(_rung(method, stats[DOUBLED], time))
-        if flows:
+        if isinstance(method.map, GradientFlow):
+            horizons.append(_rung(method, stats[DOUBLED], 2 * method.map.time))
             diagnostics["free_only"] = math.nan
         if FREE_ONLY in stats:
             free = judge(method.tests, method.decider, method.map.name, stats[FREE_ONLY])
@@ -77,8 +69,9 @@ class Horizons(Check):
         return Finding({"stopping_times": tuple(horizons), "diagnostics": diagnostics})
 
 
-def _ladder(method: BoundPerturbation, tally: Tally) -> Iterator[StoppingTimeRecord]:
+def _ladder(method: BoundPerturbation, found: PerturbStats) -> Iterator[StoppingTimeRecord]:
     """Yield the statistics at every horizon, with a band that holds for all of them at once."""
+    tally = found.tally
     if not tally.frame.horizons:
         return
     settings = method.settings
@@ -90,8 +83,7 @@ def _ladder(method: BoundPerturbation, tally: Tally) -> Iterator[StoppingTimeRec
         side="both",
         interval="paper" if settings.decide.interval == "paper" else "hall",
     )
-    needed = any(test.needs_rows for test in method.tests.values())
-    rows = method.rows() if needed and method.rows is not None else None
+    rows = found.outcomes if found.rows else None
     for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
         then = None if rows is None else rows.at(time)
         yield _rung(method, tally.at(time), time, low, high, then)

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -11,12 +11,11 @@ from typing_extensions import override
 from likewise.method import Check, Finding
 from likewise.methods.decide import judge
 from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.metric import FairMetric, ProjectionMetric
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
-from likewise.methods.plausible_region import Ellipsoid
 from likewise.methods.reach import Reach
 from likewise.outcomes import Outcomes
-from likewise.record import TestRecord
 from likewise.verdict import Verdict
 
 COMPARED = (500, 2)
@@ -63,90 +62,73 @@ class ReachCrosscheck(Check):
 
     @override
     def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
-        if isinstance(method.map, Reach) and len(method.metric.free):
+        if not len(method.metric.free) or not method.metric.quadratic:
+            return
+        if isinstance(method.map, Reach):
             calls = method.map.bind(method.model, method.metric).budget
             for name, times in ((AS_IT_IS, 1), (DOUBLED, 2)):
-                more = dataclasses.replace(method.map, budget=times * calls)
-                yield method.probe(name, more, method.metric, subsample=DOUBTED)
-        if not _flows(method):
-            return
-        search = search_beside(method, self.budget)
-        flow = GradientFlow(
-            time=LONG,
-            steps=STEPS,
-            free_only=True,
-            reach=search.within or method.metric.reach,
-        )
-        yield method.probe(FLOWED, flow, method.metric, subsample=COMPARED, keeps_rows=True)
-        yield method.probe(SEARCHED_TOO, search, method.metric, subsample=COMPARED, keeps_rows=True)
-        some = SEARCHED if method.n > len(method.people) else None
-        yield method.probe(SEARCH, search, subsample=some)
+                yield method.probe(name, Reach(times * calls), subsample=DOUBTED, keeps_rows=True)
+        if isinstance(method.map, GradientFlow):
+            metric, search = with_region(method), Reach(self.budget)
+            flow = GradientFlow(time=LONG, steps=STEPS, free_only=True, bounded=True)
+            for name, map in ((FLOWED, flow), (SEARCHED_TOO, search)):
+                yield method.probe(name, map, metric, subsample=COMPARED, keeps_rows=True)
+            some = SEARCHED if method.n > len(method.people) else None
+            yield method.probe(SEARCH, search, metric, subsample=some)
 
     @override
     def read(
         self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
     ) -> Finding:
         if DOUBLED in stats:
-            return more_calls(stats[AS_IT_IS].search, stats[DOUBLED].search)
+            once, twice = (stats[name].outcomes for name in (AS_IT_IS, DOUBLED))
+            losses = (once.loss_before, once.loss_after, twice.loss_after)
+            return more_calls(*(float(loss.mean()) for loss in losses))
         if FLOWED not in stats:
             return Finding()
         blinded, flow_gain, search_gain = compare(
             stats[FLOWED].outcomes, stats[SEARCHED_TOO].outcomes
         )
-        complaint = (
-            "The gradient flow misses unfairness in this model: a search without gradients "
-            f"multiplies losses by {math.exp(search_gain):.3g} where the flow finds "
-            f"{math.exp(flow_gain):.3g} (geometric means); audit it with --method reach."
-        )
-        search = search_beside(method, self.budget)
-        searched = judge(method.tests, method.decider, search.name, stats[SEARCH])
-        record: dict[str, Any] = {
-            "diagnostics": {"reach": next(iter(searched.records.values())).estimate}
-        }
-        record["secondary"] = tuple(searched.records.values())
-        note = complaint if blinded else disagreement(verdict.detail.deciding, searched.deciding)
+        searched = judge(method.tests, method.decider, Reach.name, stats[SEARCH])
+        tests = tuple(searched.records.values())
+        record = {"diagnostics": {"reach": tests[0].estimate}, "secondary": tests}
+        flow, search = verdict.detail.deciding, searched.deciding
+        note = ""
+        if blinded:
+            note = (
+                "The gradient flow misses unfairness in this model: a search without gradients "
+                f"multiplies losses by {math.exp(search_gain):.3g} where the flow finds "
+                f"{math.exp(flow_gain):.3g} (geometric means); audit it with --method reach."
+            )
+        elif (flow.estimate > flow.delta) != (search.estimate > flow.delta):
+            note = (
+                "The flow and the search within reach disagree about the tolerance "
+                f"{flow.delta:g} ({flow.estimate:.3g} against {search.estimate:.3g}). The settings "
+                "said beforehand that the flow decides."
+            )
         return Finding(record, warnings=(note,) if note else ())
 
 
-def more_calls(found: Mapping[int, float], doubled: Mapping[int, float]) -> Finding:
-    """Say what share of the rise of the loss a search misses that twice the calls would find."""
-    start, once, twice = found[min(found)], found[max(found)], doubled[max(doubled)]
+def more_calls(start: float, once: float, twice: float) -> Finding:
+    """Say what twice the calls add to the rise of the mean loss that a search finds."""
     added = max(0.0, (twice - once) / (once - start)) if once > start else float(twice > once)
     words = (
-        f"With {max(found)} places a person the search within reach is not at its end: twice "
-        f"as many add {added:.0%} to the rise of the loss. Give it more (map.budget)."
+        "The search within reach is not at its end: twice as many places a person add "
+        f"{added:.0%} to the rise of the loss. Give it more (method.budget)."
     )
     record = {"diagnostics": {"doubled_budget": added}}
     return Finding(record, warnings=(words,) if added > WORTH_MORE else ())
 
 
-def _flows(method: BoundPerturbation) -> bool:
-    """Tell whether the map that decides is a flow alone, and has free directions to search."""
-    searchable = method.metric.quadratic and len(method.metric.free) > 0
-    return method.map.doubled() is not None and searchable
+def with_region(method: BoundPerturbation) -> FairMetric:
+    """Return a metric for searches beside the one that decides.
 
-
-def search_beside(method: BoundPerturbation, budget: int = 60) -> Reach:
-    """Return the search where it does not decide: the audited people lend it a missing reach.
-
-    It keeps to the free directions, like the flow that it is compared with.
+    The audited people lend a plausible region to a metric that has none.
     """
-    search = Reach(budget)
-    if method.metric.reach is not None:
-        return search
-    within = Ellipsoid.of(method.x @ method.metric.free.T, method.people.weight)
-    return dataclasses.replace(search, within=within)
-
-
-def disagreement(flow: TestRecord, search: TestRecord) -> str:
-    """Say so if flow and search disagree about the tolerance; an empty text if they do not."""
-    if (flow.estimate > flow.delta) == (search.estimate > flow.delta):
-        return ""
-    return (
-        f"The flow and the search within reach disagree about the tolerance {flow.delta:g} "
-        f"({flow.estimate:.3g} against {search.estimate:.3g}). The settings said beforehand that "
-        "the flow decides."
-    )
+    metric = method.metric
+    if metric.reach is not None:
+        return metric
+    return ProjectionMetric(metric.free).with_reach(method.x, method.people.weight)
 
 
 def compare(flowed: Outcomes, searched: Outcomes) -> tuple[bool, float, float]:

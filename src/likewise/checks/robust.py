@@ -2,18 +2,19 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar, final
+from typing import ClassVar, cast, final
 
 import numpy as np
 from jaxtyping import Float, Shaped
 from typing_extensions import override
 
-from likewise.audit_data import AuditData
-from likewise.checks.reach_crosscheck import search_beside
+from likewise.checks.reach_crosscheck import with_region
 from likewise.method import Check, Finding
+from likewise.methods.metric import QuadraticForm
 from likewise.methods.perturb_probe import PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
-from likewise.methods.reach import NUMBERS, BoundReach, candidate_losses
+from likewise.methods.reach import NUMBERS, BoundReach, Reach, candidate_losses
+from likewise.models.base import Model
 from likewise.record import Measure
 from likewise.stats.robust_fairness import RobustValue, robust_fairness
 from likewise.stats.sample import Design
@@ -58,13 +59,15 @@ class Robust(Check):
         if not method.metric.quadratic:
             return Finding()
         rows = method.drawn(*SAMPLE)
+        people = method.people.take(rows)
         found = robust_value(
-            search_beside(method).bind(method.model, method.metric),
-            method.people.take(rows),
+            Reach(60).bind(method.model, with_region(method)),
+            cast(QuadraticForm, method.metric),
             method.x[rows],
             method.y[rows],
             self.epsilon,
             method.settings.alpha,
+            Design.make(len(rows), people.weight, people.cluster),
         )
         lower, upper = found.interval
         measure = Measure(name=MEASURE, value=found.value, lower=lower, upper=upper, n=found.n)
@@ -72,12 +75,13 @@ class Robust(Check):
 
 
 def robust_value(
-    bound: BoundReach,
-    people: AuditData,
+    search: BoundReach,
+    metric: QuadraticForm,
     x: Float[np.ndarray, "n d"],
     y: Shaped[np.ndarray, " n"],
     epsilon: float,
     alpha: float,
+    design: Design,
 ) -> RobustValue:
     r"""Return the distributionally robust fairness value (Definition 2.1), within the reach.
 
@@ -86,21 +90,21 @@ def robust_value(
     within reach is searched for, and steps of many lengths lead on from there, where the loss
     rises most for the fair distance it costs; what the search misses makes the value smaller.
     """
-    design = Design.make(len(x), people.weight, people.cluster)
-    worst = bound(x, y).x
-    step = _uphill(bound, worst, y)
+    worst = search(x, y).x
+    step = _uphill(search, metric, worst, y)
     far = np.tile(np.sqrt(epsilon) * np.array([0.0, *COARSE]), (len(x), 1))
-    loss, cost = _along(bound, x, y, worst, step, far)
+    loss, cost = _along(search.model, metric, x, y, worst, step, far)
     lam = robust_fairness(loss, cost, epsilon, design=design).lam
     best = (loss - lam * cost).argmax(axis=1)
     far = np.hstack([np.zeros((len(x), 1)), far])[np.arange(len(x)), best, None] * FINE
-    more = _along(bound, x, y, worst, step, far)
+    more = _along(search.model, metric, x, y, worst, step, far)
     loss, cost = np.hstack([loss, more[0]]), np.hstack([cost, more[1]])
     return robust_fairness(loss, cost, epsilon, design=design, alpha=alpha)
 
 
 def _along(
-    bound: BoundReach,
+    model: Model,
+    metric: QuadraticForm,
     x0: Float[np.ndarray, "n d"],
     y: Shaped[np.ndarray, " n"],
     worst: Float[np.ndarray, "n d"],
@@ -114,29 +118,32 @@ def _along(
     for rows in np.split(np.arange(n), np.arange(size, n, size)):
         x = worst[rows, None] + far[rows][:, :, None] * step[rows, None]
         x = np.concatenate([x0[rows, None], x], axis=1)
-        losses.append(candidate_losses(bound.model, x, y[rows]))
+        losses.append(candidate_losses(model, x, y[rows]))
         home = np.repeat(x0[rows], x.shape[1], axis=0)
-        cost = bound.metric.squared_distance(x.reshape(len(home), d), home)
+        cost = metric.squared_distance(x.reshape(len(home), d), home)
         costs.append(cost.reshape(len(rows), -1))
     return np.concatenate(losses), np.concatenate(costs)
 
 
 def _uphill(
-    bound: BoundReach, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    search: BoundReach,
+    metric: QuadraticForm,
+    x: Float[np.ndarray, "n d"],
+    y: Shaped[np.ndarray, " n"],
 ) -> Float[np.ndarray, "n d"]:
     r"""Return :math:`\Sigma^{+} g`, of fair length one; zero where the loss does not change.
 
     The gradient g of a model that has none is estimated from fixed random directions.
     """
-    if bound.model.card.differentiable:
-        slope = bound.model.loss_gradient(x, y)
+    if search.model.card.differentiable:
+        slope = search.model.loss_gradient(x, y)
     else:
         d = x.shape[1]
-        drawn = np.random.default_rng(0).normal(size=(bound.budget, d))
+        drawn = np.random.default_rng(0).normal(size=(search.budget, d))
         units = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-        loss = candidate_losses(bound.model, x[:, None] + PROBE * units, y)
-        here = candidate_losses(bound.model, x[:, None], y)
-        slope = (loss - here) / PROBE @ units * (d / bound.budget)
-    way = bound.metric.function(lambda e: np.where(e > 0, 1 / np.maximum(e, 1e-300), 0.0), slope)
-    length = np.sqrt(bound.metric.squared_distance(way, np.zeros_like(way)))[:, None]
+        loss = candidate_losses(search.model, x[:, None] + PROBE * units, y)
+        here = candidate_losses(search.model, x[:, None], y)
+        slope = (loss - here) / PROBE @ units * (d / search.budget)
+    way = metric.function(lambda e: np.where(e > 0, 1 / np.maximum(e, 1e-300), 0.0), slope)
+    length = np.sqrt(metric.squared_distance(way, np.zeros_like(way)))[:, None]
     return np.where(length > 0, way / np.maximum(length, 1e-300), 0.0)

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from likewise.method import Check, Finding
 from likewise.methods.decide import judge
+from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import FairMetric
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
@@ -100,11 +101,10 @@ def _others(method: BoundPerturbation) -> Iterator[Trial]:
                 yield f"direction {i + 1}", f"turned by {angle}°", turned, map
         fewer = metric.without(i) if len(metric.free) > 1 else None
         if fewer is not None:
-            yield f"direction {i + 1}", "dropped", fewer, map.without(i)
-    for factor in FACTORS:
-        other = map.repriced(factor)
-        if other is not None:
-            yield "λ", f"{other.lam:g}", metric, other
+            yield f"direction {i + 1}", "dropped", fewer, map
+    if isinstance(map, GradientFlow) and not map.free_only:
+        for factor in FACTORS:
+            yield "λ", f"{factor * map.lam:g}", metric, map.with_penalty(factor * map.lam)
 
 
 def _priced_direction(method: BoundPerturbation) -> Float[np.ndarray, " d"] | None:
@@ -136,8 +136,8 @@ def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:
     between them, how far apart they are, and the smallest loss. The factor
     :math:`e^{LT}` makes the bound vacuous in practice; it is shown for completeness.
     """
-    flow = method.map.repriced(1.0)
-    if flow is None or not method.model.card.differentiable or method.metric.without(0) is None:
+    flow = method.map
+    if not isinstance(flow, GradientFlow) or flow.free_only or method.metric.without(0) is None:
         return math.nan
     rows = np.arange(len(method.x))
     if len(rows) > SAMPLE[0]:

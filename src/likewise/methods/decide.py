@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -23,21 +23,16 @@ from likewise.stats.sample import Sample, crossed_terms
 from likewise.stats.simultaneous import band
 from likewise.stats.tally import Tally, groups_of
 
+EVERYONE = -1
+"""Stands for everyone among the places of groups."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """The tests of one map's people, and the one that the settings let decide.
+    """The tests of one map's people, what the people say to each, and the one that decides.
 
-    Parameters
-    ----------
-    tests, evidence
-        The tests by name, and what the people say to each.
-    decider
-        Name of the test that decides.
-    map
-        Name of the method that people were moved by.
-    against_tolerance
-        Why the model is not found within tolerance, whatever the bounds say, in words.
+    ``map`` is the name of the method that people were moved by; ``against_tolerance`` says why the
+    model is not found within tolerance, whatever the bounds say.
     """
 
     tests: Mapping[str, RatioTest]
@@ -121,20 +116,8 @@ def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:
     return Choice.model_validate({"name": chosen, **given})
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupDecision:
-    """The verdict over everyone and every protected group together.
-
-    Parameters
-    ----------
-    outcome
-        Evidence if everyone *or* a group exceeds the limit (Holm over these); within tolerance
-        only if everyone *and* all groups are.
-    reason
-        Why nothing was decided, if groups are what it hangs on.
-    groups
-        The groups with their adjusted p-values, and whether each exceeds the limit.
-    """
+class GroupDecision(NamedTuple):
+    """The verdict over everyone and every protected group, why not, and the groups adjusted."""
 
     outcome: VerdictName
     reason: str
@@ -150,6 +133,9 @@ def decide_with_groups(
 ) -> GroupDecision:
     """Decide over everyone and the groups of each attribute.
 
+    Evidence if everyone *or* a group exceeds the limit (Holm over these); within tolerance only if
+    everyone *and* all groups are.
+
     Parameters
     ----------
     groups
@@ -161,47 +147,36 @@ def decide_with_groups(
         Why nothing counts as evidence, whatever the bounds say: the negative control.
     """
     wider = max(wider, 1.0)
-    single = [group for group in groups if "×" not in group.attribute]
-    p_values: dict[str | int, float] = {"everyone": _known(deciding.p_value)}
-    for k, group in enumerate(single):
-        p = _known(group.p_value)
+    single = {k: group for k, group in enumerate(groups) if "×" not in group.attribute}
+    p_values: dict[int, float] = {EVERYONE: deciding.p_value}
+    for k, group in single.items():
+        p = group.p_value
         if wider > 1 and group.std_error > 0:
             p = max(p, float(ndtr((deciding.delta - group.estimate) / (group.std_error * wider))))
         p_values[k] = 1.0 if group.small else p
-    adjusted = holm_adjusted(p_values)
-    above = {k: adjusted[k] <= deciding.alpha for k in adjusted}
-    rejected = {k: found and not held_back for k, found in above.items()}
-    found = {id(group): k for k, group in enumerate(single)}
+    adjusted = holm_adjusted({k: 1.0 if math.isnan(p) else p for k, p in p_values.items()})
+    above = {k for k, p in adjusted.items() if p <= deciding.alpha}
+    rejected = set() if held_back else above
     marked = tuple(
         group.model_copy(
-            update={
-                "p_adjusted": adjusted[found[id(group)]],
-                "rejected": rejected[found[id(group)]],
-            }
+            update={"rejected": k in rejected, "p_adjusted": adjusted.get(k, group.p_adjusted)}
         )
-        if id(group) in found
-        else group.model_copy(update={"rejected": False})
-        for group in groups
+        for k, group in enumerate(groups)
     )
-    everyone = deciding.outcome
-    if everyone == "evidence" and not rejected["everyone"] and not any(rejected.values()):
-        return GroupDecision("inconclusive", "not after correction for groups", marked)
-    if any(rejected.values()):
+    if rejected:
         return GroupDecision("evidence", "", marked)
-    if held_back and any(above.values()):
+    if deciding.outcome == "evidence":
+        return GroupDecision("inconclusive", "not after correction for groups", marked)
+    if above:
         return GroupDecision("inconclusive", held_back, marked)
-    if everyone != "within_tolerance":
-        return GroupDecision(everyone, deciding.held_back, marked)
-    beyond = [
-        g for g in single if not g.estimate + wider * (g.upper - g.estimate) <= deciding.delta
-    ]
-    if beyond:
+    if deciding.outcome != "within_tolerance":
+        return GroupDecision(deciding.outcome, deciding.held_back, marked)
+    within = all(
+        g.estimate + wider * (g.upper - g.estimate) <= deciding.delta for g in single.values()
+    )
+    if not within:
         return GroupDecision("inconclusive", "groups", marked)
     return GroupDecision("within_tolerance", "", marked)
-
-
-def _known(p_value: float) -> float:
-    return 1.0 if p_value != p_value else p_value
 
 
 def choose_tests(

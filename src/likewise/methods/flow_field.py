@@ -26,17 +26,11 @@ States = Float[np.ndarray, "n r"]
 class Coordinates:
     r"""A linear change of coordinates between displacements and the states of a solver.
 
-    Parameters
-    ----------
-    rates
-        How fast the penalty pulls each coordinate back: :math:`2\lambda` × its eigenvalue.
-    directions
-        Orthonormal directions, one a coordinate: all eigenvectors, or the free ones alone.
-    free
-        Where the k free coordinates stand in a state.
-    thin
-        Whether ``directions`` are the free ones of a projection, and what costs stands before
-        them as d numbers, orthogonal to them: two thin products a change, never a d × d matrix.
+    ``rates`` say how fast the penalty pulls each coordinate back, :math:`2\lambda` × its
+    eigenvalue; ``directions`` are orthonormal, one a coordinate: all eigenvectors, or the free ones
+    alone; ``free`` is where the k free coordinates stand in a state. If it is ``thin``, what costs
+    stands before the free coordinates of a projection as d numbers, orthogonal to them: two thin
+    products a change, never a d × d matrix.
     """
 
     rates: Float[np.ndarray, " r"]
@@ -79,17 +73,10 @@ class Coordinates:
 
 
 class FlowField(SemilinearField):
-    r"""Equation (6) for a quadratic metric: :math:`\nabla\ell(f(x), y) - 2\lambda\Sigma(x - x_0)`.
+    r"""Equation (6), :math:`\nabla\{\ell(f(x), y) - \lambda d_x^2(x, x_0)\}`, of a displacement."""
 
-    A state is a displacement, in coordinates where the penalty is a rate each.
-    """
-
-    free: slice
+    free: slice = slice(0, 0)
     """Where the k free coordinates stand in a state."""
-
-    @abc.abstractmethod
-    def start(self) -> States:
-        """Return the states of people who have not moved."""
 
     @abc.abstractmethod
     def displacement(self, state: States) -> Rows:
@@ -98,17 +85,13 @@ class FlowField(SemilinearField):
 
 @final
 class GeneralField(FlowField):
-    """The field for any model with a gradient."""
+    """The field for any model with a gradient and any quadratic metric."""
 
     def __init__(
         self, model: Model, coordinates: Coordinates, x0: Rows, y: Shaped[np.ndarray, " n"]
     ) -> None:
         self.model, self.coordinates, self.x0, self.y = model, coordinates, x0, y
         self.rates, self.free = coordinates.rates, coordinates.free
-
-    @override
-    def start(self) -> States:
-        return np.zeros((len(self.rates), len(self.x0)), dtype=self.x0.dtype).T
 
     @override
     def displacement(self, state: States) -> Rows:
@@ -121,17 +104,21 @@ class GeneralField(FlowField):
 
 
 @final
-@dataclasses.dataclass(frozen=True, eq=False)
-class PenalisedField:
-    r"""Equation (6) for any metric: :math:`\nabla\{\ell(f(x), y) - \lambda d_x^2(x, x_0)\}`."""
+class PenalisedField(FlowField):
+    """The field for any metric: the penalty is taken along with the gradient."""
 
-    model: Model
-    metric: FairMetric
-    lam: float
-    x0: Rows
-    y: Shaped[np.ndarray, " n"]
+    def __init__(
+        self, model: Model, metric: FairMetric, lam: float, x0: Rows, y: Shaped[np.ndarray, " n"]
+    ) -> None:
+        self.model, self.metric, self.lam, self.x0, self.y = model, metric, lam, x0, y
+        self.rates = np.zeros(x0.shape[1], dtype=x0.dtype)
 
-    def __call__(self, x: Rows) -> Rows:
-        """Return the velocity of each row."""
-        uphill = self.model.loss_gradient(x, self.y)
-        return uphill - self.lam * self.metric.gradient(x, self.x0)
+    @override
+    def displacement(self, state: States) -> Rows:
+        return state
+
+    @override
+    def nonlinear(self, x: States, out: States) -> None:
+        at = self.x0 + x
+        penalty = self.lam * self.metric.gradient(at, self.x0)
+        np.copyto(out, self.model.loss_gradient(at, self.y) - penalty)

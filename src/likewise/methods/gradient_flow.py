@@ -22,7 +22,6 @@ from likewise.methods.solvers import (
     Steps,
     integrate,
     partition,
-    power_decay,
     steps_until,
 )
 from likewise.methods.unfair_map import BoundMap, Moved, UnfairMap
@@ -43,13 +42,11 @@ EXPLICIT = ("euler", "rk4")
 DEFAULT_STEPS = 32
 """Steps of a solver without a stability limit, where nobody asked for an accurate number."""
 
-_PAPER_SIMULATION = power_decay(0.02, 2 / 3, 400)
-
 
 @final
 @dataclasses.dataclass(frozen=True)
 class GradientFlow(UnfairMap):
-    r"""Everyone follows the gradient of their loss, less a price for leaving their like.
+    r"""Everyone follows the gradient of their loss, less a penalty on the fair distance.
 
     .. math:: \dot X(t) = \nabla_x\{\ell(f(X(t)), y_0) - \lambda d_x^2(X(t), x_0)\},
         \quad X(0) = x_0, \quad \Phi(x_0, y_0) = X(T)
@@ -60,7 +57,7 @@ class GradientFlow(UnfairMap):
     Parameters
     ----------
     lam
-        Price :math:`\lambda` of a squared fair distance of one. 50 suits standardised features.
+        Penalty :math:`\lambda` on a squared fair distance of one. 50 suits standardised features.
     time
         How long people move, :math:`T`.
     solver
@@ -73,10 +70,8 @@ class GradientFlow(UnfairMap):
     free_only
         Move along free directions only, the limit :math:`\lambda \to \infty`.
     bounded
-        Keep the free coordinates within the metric's reach; the flow then converges as the time
-        grows.
-    reach
-        Another reach to keep them within.
+        Keep the free coordinates within the metric's plausible region; the flow then converges as
+        the time grows.
     horizons
         Earlier times at which people's places are kept.
     precision
@@ -86,10 +81,9 @@ class GradientFlow(UnfairMap):
         Leave people where they are if their loss would fall. The exact flow never lowers it,
         equation (10), so this only removes errors of the solver. By default all solvers do but
         Euler's method, which is the paper's algorithm as it stands.
-    schedule
-        ``paper_simulation`` is the falling schedule of the paper's simulation, whose first steps
-        are longer than Euler's method bears; it is refused under any other name, but for ``given``
-        steps of the paper's test.
+    unstable
+        Take steps that are longer than Euler's method bears, as the first of the paper's
+        simulation are.
     """
 
     name: ClassVar[str] = "gradient_flow"
@@ -104,22 +98,15 @@ class GradientFlow(UnfairMap):
     steps: int | Steps | None = None
     free_only: bool = False
     bounded: bool = False
-    reach: Ellipsoid | None = None
     horizons: tuple[float, ...] = ()
     precision: Precision = "auto"
     keeps_start: bool | None = None  # type: ignore[assignment]
-    schedule: Literal["constant", "paper_simulation", "given"] = "constant"
+    unstable: bool = False
 
-    @property
-    def derived(self) -> tuple[str, ...]:
-        """Parameters that follow from others, or are no choice, and are not noted."""
-        bold = self.schedule == "paper_simulation"
-        return ("horizons", "steps") if bold else ("horizons",)
+    derived: ClassVar[tuple[str, ...]] = ("horizons",)
+    """Parameters that are no choice, and are not noted."""
 
     def __post_init__(self) -> None:
-        if self.schedule == "paper_simulation":
-            object.__setattr__(self, "solver", "euler")
-            object.__setattr__(self, "steps", _PAPER_SIMULATION)
         if self.keeps_start is None:
             object.__setattr__(self, "keeps_start", self.solver != "euler")
         if isinstance(self.steps, tuple):
@@ -149,14 +136,8 @@ class GradientFlow(UnfairMap):
     @classmethod
     def paper_simulation(cls) -> "GradientFlow":
         r"""Return the algorithm of the paper's simulation: λ = 100, step :math:`0.02/k^{2/3}`."""
-        return cls(lam=100.0, keeps_start=False, schedule="paper_simulation")
-
-    @classmethod
-    def from_parameters(cls, **chosen: Any) -> "GradientFlow":
-        """Return the flow that parameters name; a schedule of the paper brings its own."""
-        if chosen.get("schedule") == "paper_simulation":
-            return cls.paper_simulation()
-        return cls(**chosen)
+        steps = tuple(0.02 / k ** (2 / 3) for k in range(1, 401))
+        return cls(lam=100.0, solver="euler", steps=steps, unstable=True)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -191,7 +172,7 @@ class GradientFlow(UnfairMap):
                 "method that needs none (--method reach)."
             )
         if not metric.quadratic:
-            if self.free_only or self.bounded or self.reach is not None:
+            if self.free_only or self.bounded:
                 raise InvalidSettings("Only quadratic metrics have free directions to move along.")
             if solver not in EXPLICIT:
                 raise InvalidSettings(f"The solver {solver!r} needs a quadratic metric. Use 'rk4'.")
@@ -199,9 +180,17 @@ class GradientFlow(UnfairMap):
                 metric.gradient(np.zeros((0, 1)), np.zeros((0, 1)))  # which says what is missing
             return BoundFlow(self, model, metric, SOLVERS[solver], steps)
         metric = cast(QuadraticForm, metric)
-        within = self._within(metric)
-        if solver in EXPLICIT and not self.free_only and self.schedule == "constant":
-            self._refuse_unstable(metric, max(steps))
+        if self.bounded and metric.reach is None:
+            raise InvalidSettings(
+                "method.bounded needs a metric with a plausible region; a learned metric has one."
+            )
+        stiffness = 2 * self.lam * metric.largest_eigenvalue * max(steps)
+        if solver in EXPLICIT and not (self.free_only or self.unstable) and stiffness >= 2:
+            raise InvalidSettings(
+                f"Steps of {max(steps):g} are unstable: 2 × λ × the metric's largest eigenvalue × "
+                f"step = {stiffness:.3g}, which must be below 2. Take shorter steps, or an "
+                "exponential solver."
+            )
         coordinates = (
             Coordinates.free_only(metric, self.dtype)
             if self.free_only
@@ -209,72 +198,26 @@ class GradientFlow(UnfairMap):
         )
         network = PlainNetwork.from_model(model, self.dtype)
         first = network and FirstLayerCoordinates.from_coordinates(network, coordinates)
-        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, first, within)
+        return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, first)
 
-    def _within(self, metric: QuadraticForm) -> Ellipsoid | None:
-        """Return where the free coordinates may go, if they are to be kept anywhere."""
-        within = self.reach if self.reach is not None or not self.bounded else metric.reach
-        if self.bounded and within is None:
-            raise InvalidSettings(
-                "method.bounded needs a metric with a reach; a learned metric has one."
-            )
-        if within is not None and len(within.mean) != len(metric.free):
-            raise InvalidSettings(
-                f"The reach has {len(within.mean)} coordinates, but the metric has "
-                f"{len(metric.free)} free directions."
-            )
-        return within
+    def with_penalty(self, lam: float) -> "GradientFlow":
+        r"""Return the flow with another penalty; infinity allows free directions only."""
+        free, lam = (True, self.lam) if math.isinf(lam) else (self.free_only, lam)
+        # Explicit solvers would need shorter steps at a larger penalty.
+        return dataclasses.replace(
+            self, lam=lam, free_only=free, solver="auto", steps=None, horizons=(), unstable=False
+        )
 
-    @override
-    def under(self, metric: FairMetric) -> "GradientFlow":
-        # What another reach bounded is bounded by the metric's own.
-        bounded = self.bounded or self.reach is not None
-        return dataclasses.replace(self, bounded=bounded, reach=None)
-
-    @override
-    def without(self, direction: int) -> "GradientFlow":
-        reach = None if self.reach is None else self.reach.without(direction)
-        return dataclasses.replace(self, reach=reach)
-
-    @override
-    def repriced(self, factor: float) -> "GradientFlow | None":
-        if self.free_only:
-            return None
-        # Explicit solvers would need shorter steps at a higher price.
-        return dataclasses.replace(self, lam=factor * self.lam, solver="auto", steps=None)
-
-    @override
     def doubled(self) -> "GradientFlow":
-        steps = self.steps
-        if isinstance(steps, int):
-            steps = 2 * steps
-        elif steps is not None:
-            steps = steps + steps
-        # The simulation's steps go by their name, and Euler's method bears them only there.
-        bold = self.schedule == "paper_simulation"
+        """Return the flow for twice the time."""
         return dataclasses.replace(
             self,
             time=2 * self.time,
-            steps=steps,
+            steps=None if self.steps is None else 2 * self.steps,
             horizons=(),
-            solver="exponential" if bold else self.solver,
-            schedule="constant",
+            solver="exponential" if self.unstable else self.solver,
+            unstable=False,
         )
-
-    @override
-    def along_free_directions(self) -> "GradientFlow":
-        return dataclasses.replace(
-            self, free_only=True, solver="auto", steps=None, horizons=(), schedule="constant"
-        )
-
-    def _refuse_unstable(self, metric: QuadraticForm, longest: float) -> None:
-        stiffness = 2 * self.lam * metric.largest_eigenvalue * longest
-        if stiffness >= 2:
-            raise InvalidSettings(
-                f"Steps of {longest:g} are unstable: 2 × λ × the metric's largest eigenvalue × "
-                f"step = {stiffness:.3g}, which must be below 2. Take shorter steps, or an "
-                "exponential solver."
-            )
 
 
 @final
@@ -289,28 +232,17 @@ class BoundFlow:
     steps: Steps
     coordinates: Coordinates | None = None
     first: FirstLayerCoordinates | None = None
-    within: Ellipsoid | None = None
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
         """Move a block of people. A row's result depends on that row alone."""
         start = x0.astype(self.flow.dtype, copy=False)
-        if self.coordinates is None:
-            any_metric = PenalisedField(self.model, self.metric, self.flow.lam, start, y)
-            path = integrate(any_metric, start, self.steps, self.solver, self.flow.horizons)
-            x = path.x.astype(x0.dtype)
-            stops = {time: at.astype(x0.dtype) for time, at in path.kept.items()}
-        else:
-            field: FlowField = (
-                GeneralField(self.model, self.coordinates, start, y)
-                if self.first is None
-                else NetworkField(self.first, start, y, sliding=self.sliding)
-            )
-            confine = self._confine(start, field.free)
-            path = integrate(
-                field, field.start(), self.steps, self.solver, self.flow.horizons, confine=confine
-            )
-            x = x0 + field.displacement(path.x)
-            stops = {time: x0 + field.displacement(s) for time, s in path.kept.items()}
+        field = self._field(start, y)
+        # Laid out coordinate by coordinate, which suits the matrix products best.
+        still = np.zeros((len(field.rates), len(x0)), dtype=field.rates.dtype).T
+        confine = self._confine(start, field.free) if self.flow.bounded else None
+        path = integrate(field, still, self.steps, self.solver, self.flow.horizons, confine=confine)
+        x = x0 + field.displacement(path.x)
+        stops = {time: x0 + field.displacement(s) for time, s in path.kept.items()}
         fell = None
         if self.flow.keeps_start:
             before = self.model.loss(self.model(x0), y)
@@ -326,15 +258,20 @@ class BoundFlow:
         follows = isinstance(self.solver, Exponential) and self.solver.multistep
         return follows and self.first is not None and self.first.slides
 
-    def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray] | None:
-        """Return what keeps the free coordinates within reach after every step."""
-        reach = self.within
-        if reach is None:
-            return None
+    def _field(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> FlowField:
+        if self.coordinates is None:
+            return PenalisedField(self.model, self.metric, self.flow.lam, x0, y)
+        if self.first is None:
+            return GeneralField(self.model, self.coordinates, x0, y)
+        return NetworkField(self.first, x0, y, sliding=self.sliding)
+
+    def _confine(self, x0: np.ndarray, free: slice) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what keeps the free coordinates in the plausible region after every step."""
         own = x0 @ self.metric.free.astype(x0.dtype, copy=False).T
+        region = cast(Ellipsoid, self.metric.reach)
 
         def confine(state: np.ndarray) -> np.ndarray:
-            state[:, free] = reach.project(own + state[:, free]) - own
+            state[:, free] = region.project(own + state[:, free]) - own
             return state
 
         return confine

@@ -18,7 +18,6 @@ from likewise.audit_data import AuditData, person_columns
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.fingerprints import row_hashes, scattered
 from likewise.methods.decide import Judgement, evidence_of, metric_counts
-from likewise.methods.metric import FairMetric
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.record import JackknifeRecord
 from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Unknown, quantile, upper_tail
@@ -33,47 +32,45 @@ COARSE = 10
 SAMPLE = (10_000, 0)
 """Size and stream of the people on whom refits of a metric from elsewhere are compared."""
 
+_PREFIX = "refits: "
 
-@final
-@dataclasses.dataclass(frozen=True)
-class Jackknife:
-    """The uncertainty of the metric itself, learned anew from other people of the same kind.
+
+def refitted_probes(method: Any) -> Iterator[PerturbProbe]:
+    """Yield everyone perturbed under every refit of the metric, where the verdict counts them.
 
     A metric learned from the audited people is refitted without one group of them, who are then
     not audited either; one learned from others carries its refits, and everyone is audited.
     """
-
-    def probes(self, method: Any) -> Iterator[PerturbProbe]:
-        """Return everyone perturbed under every refit, where the verdict counts them."""
-        if not method.goes_by_metric or not method.metric.refits:
-            if method.settings.decide.metric == "refitted":
-                raise InvalidSettings(
-                    "decide.metric = 'refitted' needs a learned metric with refits, and a method "
-                    "that goes by it; here is none."
-                )
-        elif metric_counts(method.settings, method.metric):
-            yield from refitted_probes(method)
-
-    def follow_up(self, stats: Mapping[str, PerturbStats], method: Any) -> Iterator[PerturbProbe]:
-        """Return nothing: all refits are measured at once."""
-        return iter(())
-
-    def apply(
-        self, stats: Mapping[str, PerturbStats], method: Any, judgement: Judgement
-    ) -> tuple[Judgement, dict[str, Any], tuple[str, ...]]:
-        """Return the judgement with the metric's uncertainty, the record's part, what was left."""
-        after, records = with_refitted(judgement, stats, method)
-        if not records:
-            skipped = method.metric.origin is not None and method.goes_by_metric
-            return judgement, {}, ("jackknife over the metric's sample",) if skipped else ()
-        return after, {"jackknife": records}, ()
+    metric, groups, refits = method.metric, method.groups, method.metric.refits
+    if not method.goes_by_metric or not refits:
+        if method.settings.decide.metric == "refitted":
+            raise InvalidSettings(
+                "decide.metric = 'refitted' needs a learned metric with refits, and a method "
+                "that goes by it; here is none."
+            )
+        return
+    if not metric_counts(method.settings, metric):
+        return
+    if method.decider == "error_rate_ratio" and metric.coarse_refits:
+        groups = None if groups is None else coarse(groups, len(refits))
+        refits = metric.coarse_refits
+    many = method.n > len(method.people) and not method.same_sample
+    for number, refit in enumerate(refits):
+        yield method.probe(
+            f"{_PREFIX}{number}",
+            method.map,
+            refit,
+            subsample=SAMPLE if many else None,
+            groups=groups,
+            left_out=number,
+        )
 
 
 def with_refitted(
     judgement: Judgement, stats: Mapping[str, PerturbStats], method: Any
 ) -> tuple[Judgement, dict[str, JackknifeRecord]]:
     """Return a judgement with the metric's own uncertainty where that counts, and the refits."""
-    found = [stats[name] for name in stats if name.startswith(_prefix(judgement.map))]
+    found = [stats[name] for name in stats if name.startswith(_PREFIX)]
     if not found:
         return judgement, {}
     fewer = not method.same_sample and found[0].n < method.n
@@ -102,32 +99,6 @@ def with_refitted(
             used=True,
         )
     return dataclasses.replace(judgement, evidence=evidence), records
-
-
-def _prefix(map: str) -> str:
-    return f"refits, {map}: "
-
-
-def refitted_probes(method: Any) -> Iterator[PerturbProbe]:
-    """Yield everyone perturbed under every refit.
-
-    If the metric was learned from these people without one group, that group is left out here too.
-    """
-    map, metric, groups = method.map, method.metric, method.groups
-    refits: Sequence[FairMetric] = metric.refits
-    if method.decider == "error_rate_ratio" and metric.coarse_refits:
-        groups = None if groups is None else coarse(groups, len(refits))
-        refits = metric.coarse_refits
-    many = method.n > len(method.people) and not method.same_sample
-    for number, refit in enumerate(refits):
-        yield method.probe(
-            f"{_prefix(map.name)}{number}",
-            map.under(refit),
-            refit,
-            subsample=SAMPLE if many else None,
-            groups=groups,
-            left_out=number,
-        )
 
 
 @final

@@ -23,8 +23,8 @@ from likewise.stats.ratio_test import RatioTest
 ENOUGH = 8
 """Permutations at least as large as the estimate after which no more are needed."""
 
-STREAM = 12
-"""Of the people on whom the true metric and permuted ones are compared."""
+PEOPLE, STREAM = 2000, 12
+"""How many people are perturbed, the same under every metric, and the stream they come from."""
 
 WAVE = 8
 """Permutations that are tried at once, before it is asked whether they are enough."""
@@ -45,31 +45,28 @@ class ControlComparison:
         With the attributes permuted, in fixed order, as far as they are known.
     planned
         How many permutations there are to be.
-    enough
-        How many at least as large as the estimate end the comparison.
     """
 
     estimate: float
     drawn: tuple[float, ...]
     planned: int
-    enough: int = ENOUGH
 
     @functools.cached_property
     def needed(self) -> tuple[float, ...]:
         """The permutations that count: those up to the one that was enough."""
         hits = [i for i, value in enumerate(self.drawn, start=1) if self._at_least(value)]
-        return self.drawn[: hits[self.enough - 1]] if len(hits) >= self.enough else self.drawn
+        return self.drawn[: hits[ENOUGH - 1]] if len(hits) >= ENOUGH else self.drawn
 
     @property
     def complete(self) -> bool:
         """Whether no further permutation is needed."""
-        return len(self.drawn) >= self.planned or self._hits >= self.enough
+        return len(self.drawn) >= self.planned or self._hits >= ENOUGH
 
     @property
     def p_value(self) -> float:
         """How often a permuted attribute does at least as much."""
-        if self._hits >= self.enough and len(self.needed) < self.planned:
-            return self.enough / len(self.needed)
+        if self._hits >= ENOUGH and len(self.needed) < self.planned:
+            return ENOUGH / len(self.needed)
         return (1 + self._hits) / (len(self.needed) + 1)
 
     @property
@@ -91,109 +88,85 @@ class ControlComparison:
         return f"random attributes give ratios as large ({span}; as they are {self.estimate:.3g})"
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class NegativeControl:
-    """Whether the model is more sensitive to the attributes than to permuted ones.
+def control_probes(stats: Mapping[str, PerturbStats], method: Any) -> Iterator[PerturbProbe]:
+    """Yield the next permutations, unless there were enough or none is needed.
 
-    A learned metric gives evidence only if it is: the share of permutations that do at least as
-    much must be small. The paper's own procedure shows it and decides without it. Searches look at
-    fewer places here, with the true attributes as with permuted ones: any rule that treats all of
-    them alike gives a p-value.
-
-    Parameters
-    ----------
-    people
-        How many people are perturbed, the same under every metric.
-    enough
-        Permutations that do at least as much after which no more are tried.
+    Searches look at fewer places here, with the true attributes as with permuted ones: any rule
+    that treats all of them alike gives a p-value.
     """
-
-    people: int = 2000
-    enough: int = ENOUGH
-
-    def probes(self, method: Any) -> Iterator[PerturbProbe]:
-        """Return nothing: permutations are tried once it is known that they matter."""
-        return iter(())
-
-    def follow_up(self, stats: Mapping[str, PerturbStats], method: Any) -> Iterator[PerturbProbe]:
-        """Yield the next permutations, unless there were enough or none is needed."""
-        metric, map = method.metric, method.map
-        if not (_learned(method) and metric.placebos and self._wanted(stats, method)):
-            return
-        rough, some = map.rough(metric), (self.people, STREAM)
-        if self._apart(method) and REAL not in stats:
-            yield method.probe(REAL, rough, metric, subsample=some)
-        known = self.compared(stats, method, method.tests[method.decider])
-        if known is not None and known.complete:
-            return
-        drawn = len(_permuted(stats))
-        for number, other in enumerate(metric.placebos[drawn : drawn + WAVE], start=drawn):
-            yield method.probe(f"control: {number}", rough.under(other), other, subsample=some)
-
-    def apply(
-        self, stats: Mapping[str, PerturbStats], method: Any, judgement: Judgement
-    ) -> tuple[Judgement, dict[str, Any], tuple[str, ...]]:
-        """Return the judgement held back where permuted attributes do as much."""
-        if not _learned(method):
-            return judgement, {}, ()
-        decides = method.settings.decide.interval != "paper"
-        evidence, records = dict(judgement.evidence), {}
-        for name, test in judgement.tests.items():
-            found = self.compared(stats, method, test)
-            if found is not None:
-                reason = "" if found.p_value <= test.alpha else str(found)
-                records[name] = ControlRecord(
-                    estimate=found.estimate,
-                    permuted=found.needed,
-                    p_value=found.p_value,
-                    planned=found.planned,
-                    n=_permuted(stats)[0].n,
-                    used=decides,
-                )
-            elif method.metric.placebos:
-                reason = "no permuted attribute was tried"
-            else:
-                reason = (
-                    "how sensitive the model is to a random attribute is not known: this metric "
-                    "was learned without permuted attributes (learn it again with likewise metric)"
-                )
-            if decides:
-                evidence[name] = dataclasses.replace(evidence[name], held_back=reason)
-        skipped = () if records or not method.metric.placebos else ("negative control",)
-        after = dataclasses.replace(judgement, evidence=evidence)
-        return after, {"control": records} if records else {}, skipped
-
-    def _wanted(self, stats: Mapping[str, PerturbStats], method: Any) -> bool:
-        """Tell whether it can decide: there may be evidence to hold back; or is shown anyway."""
-        if method.settings.checks.run != "core":
-            return True
-        found = judge(method.tests, method.decider, method.map.name, stats[PRIMARY])
-        groups = group_records(stats[PRIMARY].tally, method.settings)
-        return found.deciding.rejected or any(group.rejected for group in groups)
-
-    def _apart(self, method: Any) -> bool:
-        """Tell whether the whole audit has other people than the control, or looks closer."""
-        closer = method.map.rough(method.metric) != method.map
-        return closer or method.n > self.people
-
-    def compared(
-        self, stats: Mapping[str, PerturbStats], method: Any, test: RatioTest
-    ) -> ControlComparison | None:
-        """Return what is known so far, in the order of the permutations."""
-        permuted, real = _permuted(stats), REAL if self._apart(method) else PRIMARY
-        if not permuted or real not in stats:
-            return None
-        real_value, *values = (
-            evidence_of(test, found).estimate.value for found in (stats[real], *permuted)
-        )
-        planned = len(method.metric.placebos)
-        return ControlComparison(real_value, tuple(values), planned, self.enough)
+    metric = method.metric
+    if not (method.learned and metric.placebos and _wanted(stats, method)):
+        return
+    rough, some = method.map.rough(metric), (PEOPLE, STREAM)
+    if _apart(method) and REAL not in stats:
+        yield method.probe(REAL, rough, metric, subsample=some)
+    known = compared(stats, method, method.tests[method.decider])
+    if known is not None and known.complete:
+        return
+    drawn = len(_permuted(stats))
+    for number, other in enumerate(metric.placebos[drawn : drawn + WAVE], start=drawn):
+        yield method.probe(f"control: {number}", rough, other, subsample=some)
 
 
-def _learned(method: Any) -> bool:
-    """Tell whether the method goes by a metric that was learned."""
-    return method.metric.origin is not None and method.goes_by_metric
+def with_control(
+    judgement: Judgement, stats: Mapping[str, PerturbStats], method: Any
+) -> tuple[Judgement, dict[str, ControlRecord]]:
+    """Return the judgement held back where permuted attributes do as much, and what they did.
+
+    A learned metric gives evidence only if the model is more sensitive to the attributes than to
+    permuted ones. The paper's own procedure shows that and decides without it.
+    """
+    if not method.learned:
+        return judgement, {}
+    decides = method.settings.decide.interval != "paper"
+    evidence, records = dict(judgement.evidence), {}
+    for name, test in judgement.tests.items():
+        found = compared(stats, method, test)
+        if found is not None:
+            reason = "" if found.p_value <= test.alpha else str(found)
+            records[name] = ControlRecord(
+                estimate=found.estimate,
+                permuted=found.needed,
+                p_value=found.p_value,
+                planned=found.planned,
+                n=_permuted(stats)[0].n,
+                used=decides,
+            )
+        elif method.metric.placebos:
+            reason = "no permuted attribute was tried"
+        else:
+            reason = (
+                "how sensitive the model is to a random attribute is not known: this metric "
+                "was learned without permuted attributes (learn it again with likewise metric)"
+            )
+        if decides:
+            evidence[name] = dataclasses.replace(evidence[name], held_back=reason)
+    return dataclasses.replace(judgement, evidence=evidence), records
+
+
+def compared(
+    stats: Mapping[str, PerturbStats], method: Any, test: RatioTest
+) -> ControlComparison | None:
+    """Return what is known so far, in the order of the permutations."""
+    permuted, real = _permuted(stats), REAL if _apart(method) else PRIMARY
+    if not permuted or real not in stats:
+        return None
+    own, *values = (evidence_of(test, found).estimate.value for found in (stats[real], *permuted))
+    return ControlComparison(own, tuple(values), len(method.metric.placebos))
+
+
+def _wanted(stats: Mapping[str, PerturbStats], method: Any) -> bool:
+    """Tell whether it can decide: there may be evidence to hold back; or is shown anyway."""
+    if method.settings.checks.run != "core":
+        return True
+    found = judge(method.tests, method.decider, method.map.name, stats[PRIMARY])
+    groups = group_records(stats[PRIMARY].tally, method.settings)
+    return found.deciding.rejected or any(group.rejected for group in groups)
+
+
+def _apart(method: Any) -> bool:
+    """Tell whether the whole audit has other people than the control, or looks closer."""
+    return method.map.rough(method.metric) != method.map or method.n > PEOPLE
 
 
 def _permuted(stats: Mapping[str, PerturbStats]) -> list[PerturbStats]:

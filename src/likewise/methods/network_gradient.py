@@ -30,12 +30,7 @@ STEEP = 1e30
 class PlainNetwork:
     """A chain of layers and the loss of its outputs, in some precision.
 
-    Parameters
-    ----------
-    layers
-        In their order. Two logits are kept as one, their difference: the loss sees no more.
-    loss
-        The loss of the outputs.
+    Two logits are kept as one, their difference: the loss sees no more.
     """
 
     layers: tuple[Affine, ...]
@@ -198,20 +193,10 @@ class FirstLayerCoordinates:
     price, so that the penalty pulls on all weights alike. Kinks can be followed only so
     (`SlidingMode`), which is worth it for a layer up to four times as wide as its input.
 
-    Parameters
-    ----------
-    rates, free
-        As in `Coordinates`, for these states.
-    into
-        The matrix :math:`D`.
-    back
-        Its transpose, from gradients at the first layer to velocities of the state. If the state
-        holds those gradients themselves, only its last rows, for the free coordinates.
-    coordinates
-        What the states mean, unless ``rows`` say so.
-    rows
-        Displacements that the numbers of a state stand for, if it holds gradients: the rows of the
-        first layer without their free part, and the free directions.
+    ``into`` is the matrix :math:`D`, and ``back`` its transpose, from gradients at the first layer
+    to velocities of the state; if the state holds those gradients themselves, only its last rows,
+    for the free coordinates. ``rows`` are then the displacements that the numbers of a state stand
+    for: the rows of the first layer without their free part, and the free directions.
     """
 
     network: PlainNetwork
@@ -274,14 +259,8 @@ class SlidingMode:
     does at units that push themselves on. The error is of the order :math:`1/\lambda`, however
     short the steps.
 
-    Parameters
-    ----------
-    own
-        What a weight of each unit's own row adds to its entry.
-    rate
-        The rate at which the penalty pulls people back.
-    y
-        Labels, 0 and 1.
+    ``own`` is what a weight of each unit's own row adds to its entry, ``rate`` that at which the
+    penalty pulls people back.
     """
 
     def __init__(
@@ -331,10 +310,6 @@ class NetworkField(FlowField):
         if sliding:
             own = np.diagonal(first.into[:, : len(self.h0)])
             self.sliding = SlidingMode(self.backprop, own, float(first.rates[0]), y)
-
-    @override
-    def start(self) -> Float[np.ndarray, "n r"]:
-        return np.zeros((len(self.rates), self.h0.shape[1]), dtype=self.rates.dtype).T
 
     @override
     def displacement(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:

@@ -17,7 +17,6 @@ from scipy import special
 
 from likewise.methods.gradient_flow import EXPLICIT, SOLVERS, GradientFlow, Precision, SolverName
 from likewise.methods.metric import FairMetric
-from likewise.methods.unfair_map import UnfairMap
 from likewise.models.base import Model
 from likewise.record import NumericalErrorRecord
 from likewise.run.executors import block_size, run_blocks
@@ -66,29 +65,6 @@ _SMALL_ENOUGH = (
     f"With so many people standard errors are tiny: steps were enough when the error was below "
     f"{NEGLIGIBLE:.2%} of the value's excess over one."
 )
-
-
-def solve_accurately(
-    map: UnfairMap,
-    model: Model,
-    metric: FairMetric,
-    x: Float[np.ndarray, "n d"],
-    y: Shaped[np.ndarray, " n"],
-    *,
-    n: int,
-    weight: Float[np.ndarray, " n"] | None = None,
-    seed: int = 0,
-    threads: int = 1,
-    horizons: bool = True,
-) -> tuple[UnfairMap, NumericalErrorRecord | None]:
-    """Return a map whose flow, if it is one, is solved accurately enough, and the error's bound.
-
-    With ``horizons``, people's places at earlier times are kept too.
-    """
-    if not isinstance(map, GradientFlow):
-        return map, None
-    flow = with_horizons(map) if horizons else map
-    return choose_steps(flow, model, metric, x, y, weight=weight, n=n, seed=seed, threads=threads)
 
 
 def with_horizons(flow: GradientFlow) -> GradientFlow:
@@ -220,10 +196,10 @@ def _beside(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
     solver: SolverName = flow.method(metric)
     if metric.quadratic and solver not in EXPLICIT:
         return dataclasses.replace(flow, solver="exponential", steps=steps, horizons=())
-    # Half of the simulation's first step is still too long for Euler's method.
-    solver = "exponential" if flow.schedule == "paper_simulation" else solver
+    # Half of such a step may still be too long for Euler's method.
+    solver = "exponential" if flow.unstable else solver
     grid = tuple(h / 2 for h in flow.grid(metric) for _ in range(2))
-    return dataclasses.replace(flow, solver=solver, steps=grid, schedule="constant", horizons=())
+    return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False, horizons=())
 
 
 def _precision(
@@ -289,7 +265,7 @@ def fine_flow(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlo
         flow,
         solver="exponential_rk2" if metric.quadratic else flow.method(metric),
         steps=settling + (rest,) * steps,
-        schedule="constant",
+        unstable=False,
         horizons=(),
     )
 
@@ -315,14 +291,11 @@ class FlowSample:
 
     Parameters
     ----------
-    before
-        Everyone's loss where they are.
-    share
-        What each of them counts for, one on average.
-    scale
-        What changes of the loss are divided by: everyone's own loss, or the mean for a regression.
-    factor
-        What each change counts for in the mean over all.
+    before, share
+        Everyone's loss where they are, and what they count for, one on average.
+    scale, factor
+        What changes of the loss are divided by (everyone's own loss, or the mean for a
+        regression), and what each change counts for in the mean over all.
     total, pool, draws
         People in the whole audit, people drawn from, and draws (those of the pool if all are in).
     """
@@ -351,7 +324,7 @@ class FlowSample:
         total: int,
         threads: int = 1,
     ) -> "FlowSample":
-        """Return people drawn at random, with all that their solutions are measured by."""
+        """Return people with all that their solutions are measured by."""
         m = len(x)
         share = np.ones(m) if weight is None else weight / weight.mean()
         before = model.loss(model(x), y)

@@ -36,7 +36,7 @@ class Observed:
     def below_one(self) -> int:
         """How many people's loss fell on the way, whether or not they were then left in place."""
         fell = self.outcomes.loss_after < self.outcomes.loss_before
-        return self.moved.below_one + int(fell.sum())
+        return int((fell if self.moved.fell is None else fell | self.moved.fell).sum())
 
 
 @np.errstate(over="ignore", invalid="ignore")  # who is nowhere is marked

@@ -1,7 +1,6 @@
 """Perturbation probes: people moved by a map under a metric, and what becomes of them, summed."""
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,24 +31,9 @@ KEPT = 100
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PerturbContext:
-    """What all probes of one audit share.
-
-    Parameters
-    ----------
-    classes
-        Label values in the order of the model's outputs.
-    levels
-        The levels of each protected attribute.
-    ranges
-        The smallest and the largest value of every feature that was observed.
-    output
-        Of the model: logits, probabilities or values.
-    frame
-        The terms in which everyone's outcomes are added up.
-    """
+    """What all probes of one audit share: observed ranges of features, the frame of all sums."""
 
     classes: tuple[Any, ...]
-    levels: Mapping[str, TraitLevels]
     ranges: Float[np.ndarray, "2 d"]
     output: str
     frame: Frame
@@ -90,13 +74,12 @@ class PerturbProbe:
     frame: Frame = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        kept = self.n if self.groups is None else int((self.groups != self.left_out).sum())
+        frame, horizons = self.context.frame, tuple(sorted(self.map.horizons))
         frame = dataclasses.replace(
-            self.context.frame,
-            n=kept,
+            frame if self.detailed else frame.bare(),
+            n=self.n if self.groups is None else int((self.groups != self.left_out).sum()),
             monotone=bool(self.about["monotone"]),
-            traits=self.context.levels if self.detailed else {},
-            horizons=tuple(sorted(self.map.horizons)) if self.detailed else (),
+            horizons=horizons if self.detailed else (),
         )
         object.__setattr__(self, "frame", frame)
 
@@ -144,9 +127,8 @@ class PerturbProbe:
             about=self.about,
         )
         levels = {name: codes[rows] for name, codes in seen.levels.items()}
-        stats = PerturbStats.from_block(
-            dataclasses.replace(found, outcomes=outcomes), seen.x[rows], self, levels
-        )
+        found = dataclasses.replace(found, outcomes=outcomes)
+        stats = PerturbStats.from_block(found, seen.x[rows], self, levels)
         return Measured(stats, self._table(outcomes, levels) if self.name == PRIMARY else None)
 
     def _seen(self, model: Model, block: Block) -> "SeenBlock":
@@ -157,17 +139,16 @@ class PerturbProbe:
         y = targets(block.people.y, self.context.classes)
         levels = {
             name: known.codes(block.people.protected[name])
-            for name, known in self.context.levels.items()
+            for name, known in self.context.frame.traits.items()
         }
         rows = filled(np.arange(len(x)), model)
-        before = see(model, x[rows], y[rows]).take(slice(0, len(x)))
-        return SeenBlock(people, x, y, levels, before)
+        return SeenBlock(people, x, y, levels, see(model, x[rows], y[rows]).take(slice(0, len(x))))
 
     def _table(self, outcomes: Outcomes, levels: Mapping[str, Int[np.ndarray, " n"]]) -> pa.Table:
         """Return the rows of a block as they are kept, with the names of their groups."""
         table = outcomes.to_arrow()
         for name, codes in levels.items():
-            column = self.context.levels[name].named(codes)
+            column = self.context.frame.traits[name].named(codes)
             table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
         return table
 
@@ -202,7 +183,8 @@ class MostAffected:
         levels: Mapping[str, np.ndarray],
     ) -> "MostAffected":
         """Keep the people of a block who are harmed most."""
-        harm = _harm(outcomes)
+        harm = outcomes.loss_after - outcomes.loss_before if frame.regression else outcomes.ratio
+        harm = np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         order = np.lexsort((outcomes.row, -harm))[:KEPT]
         groups = {
             name: known.named(levels[name][order]).to_numpy(zero_copy_only=False)
@@ -213,27 +195,15 @@ class MostAffected:
         return cls(harm[order], few, before[order], after[order])
 
     def __add__(self, other: "MostAffected") -> "MostAffected":
+        harm = np.concatenate([self.harm, other.harm])
+        outcomes = Outcomes.concat([self.outcomes, other.outcomes])
+        order = np.lexsort((outcomes.row, -harm))[:KEPT]
         return MostAffected(
-            np.concatenate([self.harm, other.harm]),
-            Outcomes.concat([self.outcomes, other.outcomes]),
-            np.concatenate([self.before, other.before]),
-            np.concatenate([self.after, other.after]),
-        )._first()
-
-    def again(self, outcomes: Outcomes, after: Float[np.ndarray, "m d"]) -> "MostAffected":
-        """Return the same people when they were moved in another way."""
-        return MostAffected(_harm(outcomes), outcomes, self.before, after)._first()
-
-    def _first(self) -> "MostAffected":
-        order = np.lexsort((self.outcomes.row, -self.harm))[:KEPT]
-        few = self.outcomes.take(order)
-        return MostAffected(self.harm[order], few, self.before[order], self.after[order])
-
-
-def _harm(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
-    rise = outcomes.loss_after - outcomes.loss_before
-    harm = rise if outcomes.about.get("task") == "regression" else outcomes.ratio
-    return np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+            harm[order],
+            outcomes.take(order),
+            np.concatenate([self.before, other.before])[order],
+            np.concatenate([self.after, other.after])[order],
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,7 +216,7 @@ class Shifts(Additive):
 
 @dataclasses.dataclass(frozen=True)
 class PerturbStats:
-    """All that is known of one variant's people, of any number of blocks.
+    """All that is known of one probe's people, of any number of blocks.
 
     Parameters
     ----------
@@ -255,19 +225,16 @@ class PerturbStats:
     below_one
         People whose loss fell, before any rule that keeps them where they were.
     outside
-        People moved to where a feature is beyond all that were observed (for detailed variants).
-    trace
-        Sums of the loss found after so many model calls a person (for maps that search).
+        People moved to where a feature is beyond all that were observed.
     worst, shifts
-        For detailed variants.
+        For detailed probes, as is ``outside``.
     rows
-        Outcomes, where a variant keeps its rows; in the order of blocks.
+        Outcomes, where a probe keeps its rows; in the order of blocks.
     """
 
     tally: Tally
     below_one: int
-    outside: int
-    trace: Mapping[int, float]
+    outside: int = 0
     worst: MostAffected | None = None
     shifts: Shifts | None = None
     rows: tuple[Outcomes, ...] = ()
@@ -281,22 +248,19 @@ class PerturbStats:
         levels: Mapping[str, np.ndarray],
     ) -> "PerturbStats":
         """Summarise a block of people."""
-        outcomes, moved, detailed = seen.outcomes, seen.moved, probe.detailed
-        found = cls(
-            tally=Tally.of(outcomes, probe.frame, levels if detailed else {}),
+        outcomes, after, frame = seen.outcomes, seen.moved.x, probe.frame
+        details: dict[str, Any] = {}
+        if probe.detailed:
+            details = {
+                "outside": int(beyond(after, before, probe.context.ranges).any(axis=1).sum()),
+                "worst": MostAffected.of(outcomes, before, after, frame, levels),
+                "shifts": Shifts(Mean.of(after - before), Mean.of(np.abs(after - before))),
+            }
+        return cls(
+            tally=Tally.of(outcomes, frame, levels if probe.detailed else {}),
             below_one=seen.below_one,
-            outside=0,
-            trace={calls: float(loss.sum()) for calls, loss in moved.trace.items()},
             rows=(outcomes,) if probe.keeps_rows else (),
-        )
-        if not detailed:
-            return found
-        shift = moved.x - before
-        return dataclasses.replace(
-            found,
-            outside=int(beyond(moved.x, before, probe.context.ranges).any(axis=1).sum()),
-            worst=MostAffected.of(outcomes, before, moved.x, probe.frame, levels),
-            shifts=Shifts(Mean.of(shift), Mean.of(np.abs(shift))),
+            **details,
         )
 
     def __add__(self, other: "PerturbStats") -> "PerturbStats":
@@ -304,15 +268,8 @@ class PerturbStats:
             tally=self.tally + other.tally,
             below_one=self.below_one + other.below_one,
             outside=self.outside + other.outside,
-            trace={
-                calls: total + other.trace[calls]
-                for calls, total in self.trace.items()
-                if calls in other.trace
-            },
-            worst=None if self.worst is None or other.worst is None else self.worst + other.worst,
-            shifts=None
-            if self.shifts is None or other.shifts is None
-            else self.shifts + other.shifts,
+            worst=self.worst and other.worst and self.worst + other.worst,
+            shifts=self.shifts and other.shifts and self.shifts + other.shifts,
             rows=self.rows + other.rows,
         )
 
@@ -322,28 +279,18 @@ class PerturbStats:
         return self.tally.n
 
     @property
-    def search(self) -> dict[int, float]:
-        """The mean loss found by the number of model calls spent on each person."""
-        return {calls: total / self.n for calls, total in self.trace.items()}
-
-    @property
     def outcomes(self) -> Outcomes:
-        """The outcomes of a variant that keeps its rows."""
+        """The outcomes of a probe that keeps its rows."""
         return Outcomes.concat(self.rows)
 
 
 @dataclasses.dataclass(frozen=True)
-class LossSums:
+class LossSums(Additive):
     """Sums of weights and of losses before anybody is moved."""
 
     n: int
     weight: float
     loss: float
-
-    def __add__(self, other: "LossSums") -> "LossSums":
-        return LossSums(
-            self.n + other.n, self.weight + other.weight, math.fsum((self.loss, other.loss))
-        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -30,13 +30,14 @@ from likewise.methods.decide import (
     judge,
     note_tests,
 )
-from likewise.methods.jackknife import Jackknife
+from likewise.methods.gradient_flow import GradientFlow
+from likewise.methods.jackknife import refitted_probes, with_refitted
 from likewise.methods.learn_metric import groups_of, kept_features, learn_metric, same_people
 from likewise.methods.metric import FairMetric, FunctionMetric, as_metric
 from likewise.methods.metric import metric as function_metric
 from likewise.methods.metric_file import check_belongs, metric_fingerprint
-from likewise.methods.negative_control import NegativeControl
-from likewise.methods.numerical_error import solve_accurately
+from likewise.methods.negative_control import control_probes, with_control
+from likewise.methods.numerical_error import choose_steps, with_horizons
 from likewise.methods.perturb_probe import (
     LossProbe,
     PerturbContext,
@@ -50,7 +51,7 @@ from likewise.models import check
 from likewise.models.base import Model, targets
 from likewise.models.behaviour import answers_about_some
 from likewise.models.performance import Performance, performance_of
-from likewise.outcomes import Outcomes, troubles
+from likewise.outcomes import troubles
 from likewise.probe import PRIMARY, Probe, Subsample
 from likewise.record import (
     DecidedBy,
@@ -58,7 +59,7 @@ from likewise.record import (
     MetricRecord,
     NumericalErrorRecord,
 )
-from likewise.run.executors import Executor, Threads, block_size, processors
+from likewise.run.executors import Threads, block_size, processors
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, METRICS, make, note
 from likewise.setup import Setup
@@ -76,10 +77,9 @@ MOST_ROWS = 200_000
 TRIED = 20
 """People on whom it is seen whether a method goes by the metric."""
 
-SHOWN_PEOPLE = 10
-SHOWN_SHIFTS = 30
-SHOWN_LOADINGS = 10
-BINS = 40
+SHOWN, SHOWN_SHIFTS, BINS = 10, 30, 40
+"""People and loadings that are shown, shifts of features, and bins of the histogram."""
+
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 OUTSIDE = "outside_observed_ranges"
 
@@ -92,21 +92,16 @@ class BoundPerturbation(BoundMethod):
     ----------
     model, handle
         The model of this process, and how workers come by theirs.
-    source, survey
-        Where the people are, and what is known of all of them.
     people
         The survey's sample of the people, as the model sees them; everyone if there are few.
-    classes
-        Label values in the order of the model's outputs; empty for a regression.
     metric, map
         Who counts as alike, and how the adversarial example is found.
     tests, decider
         By name, and the name of the test that decides.
     same_sample
         Whether the metric was learned from these people, or from many of them.
-    gates
-        What the verdict needs beside the primary probe, where the metric was learned: jackknife
-        and negative control.
+    limit
+        What a regression's losses are capped at.
     """
 
     setup: Setup
@@ -122,7 +117,6 @@ class BoundPerturbation(BoundMethod):
     settings: Settings
     performance: Performance
     limit: float
-    gates: tuple[Any, ...] = ()
     numerical_error: NumericalErrorRecord | None = None
 
     kind: ClassVar[str] = "perturbation"
@@ -143,19 +137,9 @@ class BoundPerturbation(BoundMethod):
         return self.setup.survey
 
     @property
-    def run(self) -> Executor:
-        """Where blocks are measured."""
-        return self.setup.session.executor
-
-    @property
     def n(self) -> int:  # type: ignore[override]
         """How many people there are."""
         return self.survey.n
-
-    @property
-    def task(self) -> str:
-        """What the model does: classification or regression."""
-        return self.model.card.task
 
     @property
     def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
@@ -166,11 +150,6 @@ class BoundPerturbation(BoundMethod):
     def clusters(self) -> int:
         """How many clusters the people of the sample are in; 0 without any."""
         return 0 if self.people.cluster is None else len(set(self.people.cluster.tolist()))
-
-    @functools.cached_property
-    def levels(self) -> dict[str, TraitLevels]:
-        """The levels of every protected attribute."""
-        return {name: TraitLevels.of(counts) for name, counts in self.survey.traits.items()}
 
     @functools.cached_property
     def x(self) -> Float[np.ndarray, "m d"]:
@@ -190,7 +169,8 @@ class BoundPerturbation(BoundMethod):
     @property
     def threads(self) -> int:
         """Threads that this process may use itself."""
-        return self.run.workers or processors() if isinstance(self.run, Threads) else 1
+        run = self.setup.session.executor
+        return run.workers or processors() if isinstance(run, Threads) else 1
 
     def drawn(self, size: int, stream: int) -> Int[np.ndarray, " m"]:
         """Return places in the sample of people drawn at random."""
@@ -202,19 +182,18 @@ class BoundPerturbation(BoundMethod):
         card = self.model.card
         return PerturbContext(
             classes=self.classes,
-            levels=self.levels,
             ranges=observed_ranges(self.x),
             output=card.output,
             frame=Frame(
                 n=self.n,
-                task=self.task,
+                task=card.task,
                 classes=max(2, len(self.classes)),
                 monotone=False,
                 weighted=self.survey.weighted,
                 clustered=self.people.cluster is not None,
                 cap=self.settings.cap,
                 limit=self.limit,
-                traits={},
+                traits={k: TraitLevels.of(counts) for k, counts in self.survey.traits.items()},
                 horizons=(),
             ),
         )
@@ -254,10 +233,15 @@ class BoundPerturbation(BoundMethod):
             return self.map.goes_by_metric
         places = []
         for metric in (self.metric, *others):
-            bound = self.map.under(metric).bind(self.model, metric)
+            bound = self.map.bind(self.model, metric)
             rows = np.arange(min(TRIED, len(self.x)))
             places.append(among(bound, self.people, rows)(self.x[rows], self.y[rows]).x)
         return not np.array_equal(places[0], places[1], equal_nan=True)
+
+    @property
+    def learned(self) -> bool:
+        """Whether the method goes by a metric that was learned."""
+        return self.metric.origin is not None and self.goes_by_metric
 
     @functools.cached_property
     def primary(self) -> PerturbProbe:
@@ -267,36 +251,37 @@ class BoundPerturbation(BoundMethod):
     @property
     @override
     def probes(self) -> Sequence[Probe]:
-        return [self.primary, *(p for gate in self.gates for p in gate.probes(self))]
+        return [self.primary, *refitted_probes(self)]
 
     @override
     def follow_up(self, stats: Mapping[str, Any]) -> Iterable[Probe]:
-        return [p for gate in self.gates for p in gate.follow_up(stats, self)]
-
-    @functools.cached_property
-    def rows(self) -> Any:
-        """Reads everyone's outcomes, once they have been measured, unless they are too many."""
-        if self.n > MOST_ROWS:
-            return None
-        tables = self.setup.session.rows
-        return functools.cache(lambda: Outcomes.from_arrow(pa.concat_tables(tables())))
+        return control_probes(stats, self)
 
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
         found: PerturbStats = stats[PRIMARY]
-        judgement = self.judge_everyone(found)
-        parts: dict[str, Any] = {}
-        skipped: tuple[str, ...] = ()
-        for gate in self.gates:
-            judgement, part, left = gate.apply(stats, self, judgement)
-            parts |= part
-            skipped += left
-        causes = (*_numerical_causes(self), *troubles(found.tally.status_counts))
-        deciding = judgement.deciding
-        refitted = any(one.used for one in parts.get("jackknife", {}).values())
+        judgement, jackknife = with_refitted(self.judge_everyone(found), stats, self)
+        judgement, control = with_control(judgement, stats, self)
         counts = found.tally.status_counts
+        deciding = judgement.deciding
+        outcome, reason = deciding.outcome, deciding.held_back
+        groups = group_records(found.tally, self.settings)
+        if groups and not self.settings.paper:
+            errors = jackknife.get(self.decider)
+            fixed = 0.0 if errors is None else errors.std_error_fixed
+            outcome, reason, groups = decide_with_groups(
+                deciding,
+                groups,
+                wider=errors.std_error_refitted / fixed if errors and fixed > 0 else 1.0,
+                held_back=judgement.evidence[self.decider].held_back,
+            )
+        skipped = {
+            "jackknife over the metric's sample": self.learned and not jackknife,
+            "negative control": self.learned and self.metric.placebos and not control,
+        }
         record = {
-            **parts,
+            "jackknife": jackknife,
+            "control": control,
             "parameters": {
                 name: float(value)
                 for name in ("lam", "time", "budget")
@@ -306,31 +291,21 @@ class BoundPerturbation(BoundMethod):
             "decided_by": DecidedBy(
                 test=deciding.test,
                 interval=deciding.interval_method.partition(",")[0],
-                metric="refitted" if refitted else "fixed",
+                metric="refitted" if jackknife else "fixed",
                 claim=self.map.claim,
             ),
             "rows": {"n": found.n, **counts, "below_one": found.below_one, OUTSIDE: found.outside},
+            "groups": groups,
             "numerical_error": self.numerical_error,
-            "search": found.search,
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
-            "perturbed": perturbed_people(found.worst, self.people, SHOWN_PEOPLE),
+            "perturbed": perturbed_people(found.worst, self.people, SHOWN),
             "shifts": shifts(found, self.people.features),
             "metric": metric_record(self),
             "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
-            "skipped": skipped,
+            "skipped": tuple(name for name, left_out in skipped.items() if left_out),
         }
-        groups = group_records(found.tally, self.settings)
-        outcome, reason = deciding.outcome, deciding.held_back
-        if not self.settings.paper and groups:
-            decided = decide_with_groups(
-                deciding,
-                groups,
-                wider=_wider(parts, self.decider),
-                held_back=judgement.evidence[self.decider].held_back,
-            )
-            outcome, reason, groups = decided.outcome, decided.reason, decided.groups
-        record["groups"] = groups
+        causes = (*_numerical_causes(self), *troubles(counts))
         return Verdict(outcome, reason, record=record, detail=judgement).refused(*causes)
 
     def judge_everyone(self, found: PerturbStats) -> Judgement:
@@ -340,16 +315,8 @@ class BoundPerturbation(BoundMethod):
                 f"{found.n} people were measured, but there are {self.primary.frame.n}. Begin "
                 "again."
             )
-        rows = None
-        if any(test.needs_rows for test in self.tests.values()):
-            if self.rows is None:
-                raise InvalidSettings(
-                    f"A test needs every person's outcome, which is meant for up to {MOST_ROWS} "
-                    f"people (here {self.n})."
-                )
-            rows = self.rows()
         off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
-        judgement = judge(self.tests, self.decider, self.map.name, found, rows, off)
+        judgement = judge(self.tests, self.decider, self.map.name, found, numerical_error=off)
         against: tuple[str, ...] = ()
         if not self.settings.decide.certify:
             against = ("The settings said that nothing is to be found within tolerance.",)
@@ -359,33 +326,20 @@ class BoundPerturbation(BoundMethod):
             against += ("No gradient moves anybody, but outputs that jump have none either.",)
         return dataclasses.replace(judgement, against_tolerance=against)
 
-    def _explicit(self) -> list[str]:
-        """Say what a metric without a quadratic form costs."""
-        if self.metric.quadratic or self.numerical_error is None:
-            return []
-        return [
-            f"This metric is not a quadratic form: an explicit solver takes about "
-            f"{self.numerical_error.evaluations:,} gradients a person."
-        ]
-
     @override
     def describe(self) -> list[str]:
         classes = ", ".join(str(value) for value in self.classes) or "none"
-        return [
+        lines = [
             f"Model: {self.model.card.kind}, {self.x.shape[1]} features, classes {classes}",
             f"People: {self.n:,} from {self.source.name}",
             str(self.metric),
-            *self._explicit(),
-            f"Method: {self.map.name}; settings {self.settings.hash[:12]}",
         ]
-
-
-def _wider(parts: Mapping[str, Any], test: str) -> float:
-    """Return by how much the metric's uncertainty widens the standard error of everyone."""
-    found = parts.get("jackknife", {}).get(test)
-    if found is None or not (found.used and found.std_error_fixed > 0):
-        return 1.0
-    return float(found.std_error_refitted / found.std_error_fixed)
+        if not self.metric.quadratic and self.numerical_error is not None:
+            lines.append(
+                f"This metric is not a quadratic form: an explicit solver takes about "
+                f"{self.numerical_error.evaluations:,} gradients a person."
+            )
+        return [*lines, f"Method: {self.map.name}; settings {self.settings.hash[:12]}"]
 
 
 def bind_perturbation(setup: Setup) -> BoundPerturbation:
@@ -420,6 +374,11 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     same_sample = same_people(metric, survey)
     tests = choose_tests(settings, wrapped.card, trust=trust)
     settings = note_tests(settings, tests, wrapped.card.task)
+    if survey.n > MOST_ROWS and any(test.needs_rows for test in tests.values()):
+        raise InvalidSettings(
+            f"A test needs every person's outcome, which is meant for up to {MOST_ROWS} people "
+            f"(here {survey.n})."
+        )
     if map is None:
         map = make(METHODS, deciding_map(settings.method, wrapped.card, metric), trust=trust)
     if map.asks_answers:
@@ -444,33 +403,27 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         settings=settings,
         performance=performance,
         limit=math.inf,
-        gates=(Jackknife(), NegativeControl()),
     )
     if wrapped.card.task == "regression":
         probe = LossProbe(classes)
         sums = session.measure(bound, [probe])[probe.name]
         bound = dataclasses.replace(bound, limit=settings.cap * sums.loss / sums.weight)
-    return _with_numerical_error(bound)
-
-
-def _with_numerical_error(bound: BoundPerturbation) -> BoundPerturbation:
-    """Return the method with a map that is solved accurately enough, and its error bound."""
-    # In pieces only these are known: the same people, so that the steps are the same.
-    survey = bound.survey
-    rows = np.isin(survey.places, drawn_rows(bound.source.n_rows, bound.settings.seed))
-    weight = bound.people.weight
-    map, error = solve_accurately(
-        bound.map,
-        bound.model,
-        bound.metric,
+    if not isinstance(map, GradientFlow):
+        return bound
+    # Read in pieces only these are known: the same people, so that the steps are the same.
+    rows = np.isin(survey.places, drawn_rows(bound.source.n_rows, settings.seed))
+    flow, error = choose_steps(
+        with_horizons(map),
+        wrapped,
+        metric,
         bound.x[rows],
         bound.y[rows],
         n=bound.n,
-        weight=None if weight is None else weight[rows],
-        seed=bound.settings.seed,
+        weight=None if people.weight is None else people.weight[rows],
+        seed=settings.seed,
         threads=bound.threads,
     )
-    return dataclasses.replace(bound, map=map, numerical_error=error)
+    return dataclasses.replace(bound, map=flow, numerical_error=error)
 
 
 def _trait_values(survey: Survey) -> dict[str, tuple[Any, ...]]:
@@ -548,22 +501,21 @@ def _numerical_causes(bound: BoundPerturbation) -> tuple[str, ...]:
 
 
 def metric_record(bound: BoundPerturbation) -> MetricRecord:
-    """Describe the fair metric."""
+    """Describe the fair metric, with the largest loadings of its free directions."""
     metric, features = bound.metric, bound.people.features
+    directions = tuple(
+        {features[j]: float(row[j]) for j in np.argsort(-np.abs(row), kind="stable")[:SHOWN]}
+        for row in metric.free
+    )
     return MetricRecord(
         kind=type(metric).__name__,
         learned=metric.origin is not None,
         dimension=len(features),
-        directions=tuple(_loadings(row, features) for row in metric.free),
+        directions=directions,
         origin={} if metric.origin is None else dataclasses.asdict(metric.origin),
         same_sample=bound.same_sample,
         sha256=metric_fingerprint(metric),
     )
-
-
-def _loadings(direction: np.ndarray, features: Sequence[str]) -> dict[str, float]:
-    order = np.argsort(-np.abs(direction), kind="stable")[:SHOWN_LOADINGS]
-    return {features[j]: float(direction[j]) for j in order}
 
 
 def distribution(spread: QuantileSketch) -> dict[str, tuple[float, ...]]:

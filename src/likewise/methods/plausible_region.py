@@ -90,18 +90,12 @@ class Ellipsoid:
         )
 
     def whiten(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n r"]:
-        """Coordinates in which the ellipsoid is the unit ball around zero."""
+        """Return coordinates in which the ellipsoid is the unit ball around zero."""
         return _times(c - self.mean.astype(c.dtype), self.inverse.astype(c.dtype))
 
-    def colour(
-        self, u: Float[np.ndarray, "n r"], c0: Float[np.ndarray, "n k"]
-    ) -> Float[np.ndarray, "n k"]:
-        """Undo `whiten` for people at ``c0``, who keep what the sample does not vary in."""
-        return c0 + _times(u - self.whiten(c0), self.axes.astype(c0.dtype))
-
     def distance(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-        """Distance from the centre as a share of the way to the rim: 1 at most inside."""
-        return lengths(self.whiten(c))[:, 0]
+        """Return the distance from the centre as a share of the way to the rim."""
+        return _lengths(self.whiten(c))[:, 0]
 
     def project(self, c: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
         r"""Bring those outside to the nearest point of the ellipsoid, by the ordinary distance.
@@ -117,7 +111,7 @@ class Ellipsoid:
         t = np.zeros((len(c), 1), dtype=c.dtype)
         for _ in range(60):
             u = w * square / (square + t)
-            length = lengths(u)
+            length = _lengths(u)
             # |u|⁻¹ is nearly linear in t, so Newton on it takes a handful of steps.
             slope = -(u * u / (square + t)).sum(axis=1, keepdims=True) / np.maximum(length, tiny)
             step = (length - 1) * length / -np.minimum(slope, -tiny)
@@ -126,17 +120,16 @@ class Ellipsoid:
             if (length <= 1 + 1e-15).all():
                 break
         u = w * square / (square + t)
-        outside = lengths(w) > 1
-        return np.where(outside, self.colour(u, c), c)
+        # Where the sample does not vary people keep their own coordinates.
+        return np.where(_lengths(w) > 1, c + _times(u - w, self.axes.astype(c.dtype)), c)
 
 
-def lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
-    """Length of each row."""
+def _lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
     return np.sqrt(np.einsum("nr,nr->n", u, u))[:, None]
 
 
 def _times(
     rows: Float[np.ndarray, "n k"], matrix: Float[np.ndarray, "k r"]
 ) -> Float[np.ndarray, "n r"]:
-    """Matrix product whose rows depend, to the last bit, on no other row."""
+    """Return a matrix product whose rows depend, to the last bit, on no other row."""
     return np.einsum("nk,kr->nr", rows, matrix)

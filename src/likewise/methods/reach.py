@@ -1,4 +1,4 @@
-"""The worst similar person of the plausible region, found by a search without gradients."""
+"""Reach: an adversarial example in the plausible region, searched for without gradients."""
 
 import dataclasses
 import itertools
@@ -31,15 +31,15 @@ ROUGH, FEWEST = 5, 12
 @final
 @dataclasses.dataclass(frozen=True)
 class Reach(UnfairMap):
-    r"""Everyone becomes the worst-served of those who differ along free directions, within reach.
+    r"""Everyone becomes the one with the largest loss of those who differ along free directions.
 
-    The free coordinates stay inside the ellipsoid that holds 99 % of the metric's own sample; a
-    person's own place always counts as within reach. A fixed design in the ellipsoid is followed
-    by a local search around the worst point.
+    The free coordinates stay inside the metric's plausible region; a person's own place always
+    counts as within it. A fixed design in the region is followed by a local search around the
+    worst point.
 
     *Validity.* The theorems ask one thing of a map: that it is fixed before the audited people are
     seen. This one is: the design, the budget and the rules of the search are constants, and metric
-    and reach come from their own sample. A search need not find the very worst person: what it
+    and region come from their own sample. A search need not find the very worst person: what it
     misses lowers the ratio, so that a rejection stands. (A metric learned from the audited people
     themselves makes this approximate, as for any map.)
 
@@ -48,8 +48,6 @@ class Reach(UnfairMap):
     budget
         Places looked at for each person, at most. By default 60, and 30 more for every free
         direction after the second.
-    within
-        How far people may go; by default the reach that the metric was learned with.
     """
 
     name: ClassVar[str] = "reach"
@@ -60,7 +58,6 @@ class Reach(UnfairMap):
     )
 
     budget: int | None = None
-    within: Ellipsoid | None = None
     keeps_start: bool = dataclasses.field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -68,39 +65,23 @@ class Reach(UnfairMap):
             raise InvalidSettings(f"The budget must be at least one model call, not {self.budget}.")
 
     @override
-    def under(self, metric: FairMetric) -> "Reach":
-        # A reach stands in the coordinates of one metric's free directions: another has its own.
-        return self if metric.reach is None else dataclasses.replace(self, within=None)
-
-    @override
     def rough(self, metric: FairMetric) -> "Reach":
-        places = self._places(cast(QuadraticForm, metric))
-        return dataclasses.replace(self, budget=max(places // ROUGH, min(places, FEWEST)))
+        places = self._places(metric)
+        return Reach(max(places // ROUGH, min(places, FEWEST)))
 
-    @override
-    def without(self, direction: int) -> "Reach":
-        within = None if self.within is None else self.within.without(direction)
-        return dataclasses.replace(self, within=within)
-
-    def _places(self, metric: QuadraticForm) -> int:
+    def _places(self, metric: FairMetric) -> int:
         return self.budget or 60 + 30 * max(len(metric.free) - 2, 0)
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> "BoundReach":
         if not isinstance(metric, QuadraticForm):
             raise InvalidMetric("Only quadratic metrics have free directions to search.")
-        within = self.within or metric.reach
-        if within is None:
+        if metric.reach is None:
             raise InvalidMetric(
                 "This metric does not say how far a similar person may be. Learn it from data "
                 "(sensitive_subspace), or give it the reach of a sample: metric.with_reach(x)."
             )
-        if len(within.mean) != len(metric.free):
-            raise InvalidMetric(
-                f"The reach has {len(within.mean)} coordinates for {len(metric.free)} free "
-                "directions."
-            )
-        return BoundReach(model, metric, within, self._places(metric))
+        return BoundReach(model, metric, self._places(metric))
 
 
 @final
@@ -110,7 +91,6 @@ class BoundReach:
 
     model: Model
     metric: QuadraticForm
-    within: Ellipsoid
     budget: int
 
     def __call__(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Moved:
@@ -124,135 +104,87 @@ class BoundReach:
         parts = []
         for start in range(0, max(len(once), 1), size):
             rows = once[start : start + size]
-            parts.append(SearchDomain.around(self, x0[rows], y[rows]).search(self.budget))
-        back = back.reshape(-1)
+            parts.append(self._search(x0[rows], y[rows]))
         return Moved(
-            x=np.concatenate([part.x for part in parts])[back],
+            x=np.concatenate([x for x, _ in parts])[back.reshape(-1)],
             status=np.zeros(len(x0), dtype=np.int64),
-            evaluations=parts[0].calls,
-            trace={
-                calls: np.concatenate([part.trace[calls] for part in parts])[back]
-                for calls in parts[0].trace
-            },
+            evaluations=parts[0][1],
         )
 
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class Best:
-    """The worst place found so far for each person, and what it took to find it."""
-
-    u: Float[np.ndarray, "n r"]
-    x: Float[np.ndarray, "n d"]
-    loss: Float[np.ndarray, " n"]
-    calls: int
-    trace: dict[int, Float[np.ndarray, " n"]]
-
-    def after(
-        self,
-        calls: int,
-        moves: Bool[np.ndarray, " n"],
-        u: Float[np.ndarray, "n r"],
-        loss: Float[np.ndarray, " n"],
-    ) -> "Best":
-        """Return the best places after ``calls`` more model calls, which move some people."""
-        now = np.where(moves, loss, self.loss)
-        calls += self.calls
-        u = np.where(moves[:, None], u, self.u)
-        return Best(u, self.x, now, calls, {**self.trace, calls: now})
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class SearchDomain:
-    r"""The ellipsoid around each person of a block, searched as a unit ball.
-
-    Parameters
-    ----------
-    model, x0, y
-        The model, where people are, and their labels.
-    u0
-        Where they are in the ball; outside it for people beyond the ellipsoid.
-    axes
-        Half axes of the ellipsoid among the features: a place ``u`` is
-        :math:`x_0 + (u - u_0) \cdot \text{axes}`.
-    """
-
-    model: Model
-    x0: Float[np.ndarray, "n d"]
-    y: Shaped[np.ndarray, " n"]
-    u0: Float[np.ndarray, "n r"]
-    axes: Float[np.ndarray, "r d"]
-
-    @classmethod
-    def around(
-        cls, bound: BoundReach, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
-    ) -> "SearchDomain":
-        """Return what is within reach of a block of people."""
-        free = bound.metric.free
-        axes = bound.within.axes @ free
-        # Axes have no direction of their own: give them one that any basis of the subspace gives.
-        sign = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1))
-        return cls(bound.model, x0, y, bound.within.whiten(x0 @ free.T) * sign.T, sign * axes)
-
-    def search(self, budget: int) -> Best:
-        """Find everyone's worst place.
+    def _search(
+        self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "n d"], int]:
+        """Return everyone's worst place, and the number of model calls.
 
         With three directions or more the loss may have several maxima within reach: half of the
         calls begin again, from the other half of the places first looked at.
         """
-        loss = candidate_losses(self.model, self.x0[:, None], self.y)[:, 0]
-        best = own = Best(self.u0, self.x0, loss, 1, {1: loss})
-        r = len(self.axes)
-        starts = 0 if r == 0 else 1 if r < 3 else 2
+        region, free = cast(Ellipsoid, self.metric.reach), self.metric.free
+        axes = region.axes @ free
+        # Axes have no direction of their own: give them one that any basis of the subspace gives.
+        sign = np.sign(np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1))
+        axes, u0 = sign * axes, region.whiten(x0 @ free.T) * sign.T
+        own = candidate_losses(self.model, x0[:, None], y)[:, 0]
+        r, u, loss, used = len(axes), u0, own, 1
+        starts = min(r, 1) if r < 3 else 2
         for number in range(starts):
-            calls = 1 + (budget - 1) // starts
-            if r <= EXACT:
-                # More calls look at more places and look closer, in the same proportion.
-                most = budget - 1 if budget < 60 else (33 if r < 3 else 20) * budget // 60
-                places = ball_design(r, most)
-            else:
-                places = directions(r, 2 * (calls - 1) // 3)
-            places = places[number::starts][: calls - 1]
-            found, _ = self._consider(own, np.broadcast_to(places, (len(loss), *places.shape)))
-            found = self._look_closer(found, calls, first_step(r))
-            if number == 0:
-                best = found
-            else:
-                more = found.loss > best.loss
-                best = best.after(found.calls - own.calls, more, found.u, found.loss)
-        return dataclasses.replace(best, x=self.x0 + (best.u - self.u0) @ self.axes)
+            calls = 1 + (self.budget - 1) // starts
+            places = _first_places(r, self.budget, calls)[number::starts][: calls - 1]
+            search = LocalSearch(self.model, x0, y, axes, u0, own)
+            search.consider(np.broadcast_to(places, (len(x0), *places.shape)))
+            search.look_closer(calls)
+            better = search.loss > loss
+            u = np.where(better[:, None], search.u, u)
+            loss = np.where(better, search.loss, loss)
+            used += search.calls - 1
+        return x0 + (u - u0) @ axes, used
 
-    def _consider(
-        self, best: Best, u: Float[np.ndarray, "n m r"]
-    ) -> tuple[Best, Bool[np.ndarray, " n"]]:
+
+class LocalSearch:
+    r"""The worst place found so far for each person, in a ball that stands for the region.
+
+    A place ``u`` of the unit ball is :math:`x_0 + (u - u_0) \cdot \text{axes}` among the features;
+    people beyond the region have their own :math:`u_0` outside of the ball.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        x0: Float[np.ndarray, "n d"],
+        y: Shaped[np.ndarray, " n"],
+        axes: Float[np.ndarray, "r d"],
+        u0: Float[np.ndarray, "n r"],
+        own: Float[np.ndarray, " n"],
+    ) -> None:
+        self.model, self.x0, self.y, self.axes, self.u0 = model, x0, y, axes, u0
+        self.u, self.loss, self.calls = u0, own, 1
+
+    def consider(self, u: Float[np.ndarray, "n m r"]) -> Bool[np.ndarray, " n"]:
         """Move people to the worst of m places each, where it is worse; and tell who moved."""
         n, m, _ = u.shape
         if m == 0:
-            return best, np.zeros(n, dtype=bool)
+            return np.zeros(n, dtype=bool)
         x = self.x0[:, None] + (u - self.u0[:, None]) @ self.axes
         loss = candidate_losses(self.model, x, self.y)
-        place, moves = worst_candidate(best.loss, loss)
+        place, moves = worst_candidate(self.loss, loss)
         row = np.arange(n)
-        return best.after(m, moves, u[row, place], loss[row, place]), moves
+        self.u = np.where(moves[:, None], u[row, place], self.u)
+        self.loss = np.where(moves, loss[row, place], self.loss)
+        self.calls += m
+        return moves
 
-    def _look_closer(self, best: Best, budget: int, step: float) -> Best:
-        """Try both ways along the rim and across it in turn, ever closer to the best place.
-
-        Parameters
-        ----------
-        step
-            Length of the first step along the rim; the one across it is a quarter radius.
-        """
-        r = best.u.shape[1]
-        along = np.full_like(best.u[:, :1], step)
+    def look_closer(self, budget: int) -> None:
+        """Try both ways along the rim and across it in turn, ever closer to the best place."""
+        r = self.u.shape[1]
+        # At first half the way to the next point of the design along the rim, and a quarter across.
+        along = np.full_like(self.u[:, :1], 0.13 if r == 2 else 0.4)
         across = np.full_like(along, 0.25)
         # Along the rim twice for every step across: the worst place is mostly on it.
         turns = [*range(1, r), *range(1, r), 0]
         turn, in_vain = 0, np.zeros_like(along)
-        while best.calls + 2 <= budget:
+        while self.calls + 2 <= budget:
             axis = turns[turn % len(turns)]
-            best, moved = self._consider(best, both_ways(best.u, axis, along if axis else across))
+            moved = self.consider(both_ways(self.u, axis, along if axis else across))
             if axis:  # a step is too long when it leads nowhere along all axes
                 in_vain = np.where(moved[:, None], 0, in_vain + 1)
                 along = np.where(in_vain == r - 1, along / 2, along)
@@ -260,7 +192,13 @@ class SearchDomain:
             else:
                 across[~moved] /= 2
             turn += 1
-        return best
+
+
+def _first_places(r: int, budget: int, calls: int) -> Float[np.ndarray, "m r"]:
+    """Return where to look first: more calls look at more places and closer, in proportion."""
+    if r > EXACT:
+        return directions(r, 2 * (calls - 1) // 3)
+    return ball_design(r, budget - 1 if budget < 60 else (33 if r < 3 else 20) * budget // 60)
 
 
 def candidate_losses(
@@ -346,11 +284,6 @@ def thinned(points: Float[np.ndarray, "m r"], most: int) -> Float[np.ndarray, "q
     if len(points) <= most:
         return points
     return points[np.linspace(0, len(points) - 1, max(most, 0)).astype(int)]
-
-
-def first_step(r: int) -> float:
-    """Half the way to the next point of the design, along the rim."""
-    return 0.13 if r == 2 else 0.4
 
 
 def both_ways(

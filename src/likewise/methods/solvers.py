@@ -28,11 +28,6 @@ FEW_RUNS = 4
 """Runs of equal factors up to which each is added by a call of its own."""
 
 
-def power_decay(first: float, power: float, n: int) -> Steps:
-    r"""Return ``n`` falling steps :math:`\eta_k = \eta_1 / k^p`."""
-    return tuple(first / k**power for k in range(1, n + 1))
-
-
 def partition(time: float, n: int, stops: Iterable[float] = ()) -> Steps:
     """Cut the time into about ``n`` steps, equal between one stop and the next.
 
@@ -73,10 +68,6 @@ class SemilinearField(abc.ABC):
         """Write :math:`N(x)` to ``out``, row by row; ``out`` may be ``x``."""
 
 
-Field = SemilinearField | Callable[[np.ndarray], np.ndarray]
-"""The right-hand side of x' = g(x): the velocity of each row."""
-
-
 class Solver(abc.ABC):
     """A method of one step, or of more, whose stepper remembers the steps before.
 
@@ -89,7 +80,7 @@ class Solver(abc.ABC):
     at_start: int = 0
 
     @abc.abstractmethod
-    def stepper(self, field: Field, x: State, h: float) -> Step:
+    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
         """Return the function that takes a state like ``x`` one step of length ``h`` further.
 
         What it returns is overwritten by its call after next: fresh memory for every step would
@@ -105,10 +96,8 @@ class Euler(Solver):
     evaluations = 1
 
     @override
-    def stepper(self, field: Field, x: State, h: float) -> Step:
+    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
         slope, scratch, ends = np.empty_like(x), np.empty_like(x), Alternating(x)
-        if not isinstance(field, SemilinearField):
-            return lambda x: np.add(x, h * field(x), out=ends.other(x))
         # x + h (N − a x), with the linear part taken together.
         left = Diagonal(1 - h * field.rates)
         ahead = Diagonal(np.full_like(field.rates, h))
@@ -128,10 +117,8 @@ class RK4(Solver):
     evaluations = 4
 
     @override
-    def stepper(self, field: Field, x: State, h: float) -> Step:
+    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
         def velocity(x: State) -> State:
-            if not isinstance(field, SemilinearField):
-                return field(x)
             out = np.empty_like(x)
             field.nonlinear(x, out)
             return out - field.rates * x
@@ -178,11 +165,7 @@ class Exponential(Solver):
         self.evaluations, self.at_start = (1, 2) if multistep else (2, 0)
 
     @override
-    def stepper(self, field: Field, x: State, h: float) -> Step:
-        if not isinstance(field, SemilinearField):
-            raise InvalidSettings(
-                "An exponential solver needs a field whose linear part is known. Use RK4."
-            )
+    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
         rates = field.rates.astype(np.float64).tobytes()
         decay, full, correction, *weights = _exponential_weights(h, rates, x.dtype)
         past = [np.empty_like(x) for _ in range(LAGS)]
@@ -251,15 +234,10 @@ def _exponential_weights(h: float, rates: bytes, dtype: np.dtype) -> tuple["Diag
 
 @final
 class Diagonal:
-    """A diagonal matrix that acts on states.
+    """A diagonal matrix, of one factor a coordinate, that acts on states.
 
     States are best laid out coordinate by coordinate (the transpose of a C-ordered array): then
     neighbours with the same factor, of which there are mostly two runs, take one call each.
-
-    Parameters
-    ----------
-    factors
-        One a coordinate.
     """
 
     def __init__(self, factors: Float[np.ndarray, " d"]) -> None:
@@ -315,18 +293,9 @@ class Alternating:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """Where the rows are at the end, and on the way.
+    """The last state, which rows stayed finite, states kept on the way, and evaluations.
 
-    Parameters
-    ----------
-    x
-        The last state; a row that left the finite numbers stands at its last finite place.
-    finite
-        Which rows stayed finite all the way.
-    kept
-        States at the times that were asked for.
-    evaluations
-        Evaluations of the field.
+    A row that left the finite numbers stands at its last finite place.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -336,10 +305,10 @@ class Solution:
 
 
 def integrate(
-    field: Field,
+    field: SemilinearField,
     x0: Float[np.ndarray, "n d"],
     steps: Steps,
-    solver: Solver = Euler(),  # noqa: B008 (it has no state)
+    solver: Solver,
     keep: Iterable[float] = (),
     *,
     confine: Callable[[np.ndarray], np.ndarray] | None = None,

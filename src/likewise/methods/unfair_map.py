@@ -1,8 +1,7 @@
-"""Unfair maps: where the worst similar person is."""
+"""Unfair maps: rules that find an adversarial example for each person among similar people."""
 
 import abc
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -29,10 +28,7 @@ class Moved:
     horizons
         Places on the way, by time, where the map was asked for them.
     fell
-        Whose loss had fallen, so that they were left where they were instead; nobody's, if none.
-    trace
-        The largest loss found for each person, by the number of model calls spent until then:
-        what more calls bought (for maps that search).
+        Whose loss had fallen, so that they were left where they were instead.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -40,12 +36,6 @@ class Moved:
     evaluations: int
     horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
     fell: Bool[np.ndarray, " n"] | None = None
-    trace: Mapping[int, Float[np.ndarray, " n"]] = dataclasses.field(default_factory=dict)
-
-    @property
-    def below_one(self) -> int:
-        """How many people's loss had fallen, and were left where they were instead."""
-        return 0 if self.fell is None else int(self.fell.sum())
 
     def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Moved":
         """Return some of the people."""
@@ -55,7 +45,6 @@ class Moved:
             status=self.status[rows],
             horizons={time: x[rows] for time, x in self.horizons.items()},
             fell=None if self.fell is None else self.fell[rows],
-            trace={calls: loss[rows] for calls, loss in self.trace.items()},
         )
 
 
@@ -69,13 +58,13 @@ class BoundMap(Protocol):
 
 
 class UnfairMap(abc.ABC):
-    r"""A rule :math:`\Phi(x, y)` that moves each person to a similar one who is served worse.
+    r"""A rule :math:`\Phi(x, y)` that moves each person to a similar one with a larger loss.
 
     The tests are valid for any rule that is fixed before the audit data are seen: rules differ in
     power, not in validity. Configuration goes in the constructor, data in the call. The fields of
     a dataclass are its parameters: settings name them, and results note them.
 
-    Only `bind` has to be written; the other methods say what checks may do with the map.
+    Only `bind` has to be written.
     """
 
     name: ClassVar[str]
@@ -91,23 +80,11 @@ class UnfairMap(abc.ABC):
     """Whether answers are all that it asks for. Losses are then bounded, so that one model has the
     same whether it is handed over with logits or with probabilities."""
 
-    keeps_start: bool
+    keeps_start: bool = False
     """Whether a person stays put when the loss would fall, so that wrong never turns right."""
 
-    lam: float
-    time: float
-    """Its price of leaving one's like, and its time, if it has them."""
-
-    horizons: tuple[float, ...]
+    horizons: tuple[float, ...] = ()
     """Earlier times at which people's places are kept."""
-
-    def __getattr__(self, name: str) -> Any:
-        # Not attributes of the class: they would be defaults of a subclass's fields.
-        try:
-            return _UNKNOWN[name]
-        except KeyError:
-            kind = type(self).__name__
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}") from None
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -130,42 +107,13 @@ class UnfairMap(abc.ABC):
         front
             What turns original columns into features, for a pipeline.
         traits
-            The values of each protected trait that occur among all.
+            The values of each protected attribute that occur among all.
         """
-        return self
-
-    def under(self, metric: FairMetric) -> "UnfairMap":
-        """Return the same map for another metric, a refit of the first, say."""
         return self
 
     def rough(self, metric: FairMetric) -> "UnfairMap":
         """Return a map that asks the same at less cost, to compare many metrics by."""
         return self
-
-    def without(self, direction: int) -> "UnfairMap":
-        """Return the map for a metric that has one free direction less."""
-        return self
-
-    def repriced(self, factor: float) -> "UnfairMap | None":
-        """Return the map with another price of leaving one's like; nothing if it has no price."""
-        return None
-
-    def doubled(self) -> "UnfairMap | None":
-        """Return the map for twice the time; nothing if it has no time."""
-        return None
-
-    def along_free_directions(self) -> "UnfairMap | None":
-        """Return the map in the limit of an infinite price; nothing if it has no price."""
-        return None
-
-
-_UNKNOWN: Mapping[str, Any] = {
-    "keeps_start": False,
-    "lam": math.nan,
-    "time": math.nan,
-    "horizons": (),
-}
-"""What a map has that does not say."""
 
 
 def among(bound: BoundMap, people: AuditData, rows: Int[np.ndarray, " m"]) -> BoundMap:

@@ -75,8 +75,8 @@ class TestRecord(Part):
 
     @property
     def V_n(self) -> float:
-        r"""The paper's :math:`V_n` (14): the standard error times :math:`\sqrt n`."""
-        return self.std_error * math.sqrt(self.n)
+        r"""The paper's :math:`V_n` (14), of the metric as it is: its standard error times √n."""
+        return self.details.get("std_error_fixed_metric", self.std_error) * math.sqrt(self.n)
 
     @property
     def T_n(self) -> float:
@@ -394,7 +394,6 @@ class Record(Part):
     secondary: tuple[TestRecord, ...] = ()
     numerical_error: NumericalErrorRecord | None = None
     stopping_times: tuple[StoppingTimeRecord, ...] = ()
-    search: dict[Count, Size] = Field(default_factory=dict)
     jackknife: dict[Text, JackknifeRecord] = Field(default_factory=dict)
     control: dict[Text, ControlRecord] = Field(default_factory=dict)
     diagnostics: dict[Text, Number] = Field(default_factory=dict)

@@ -193,7 +193,7 @@ def make(
         where = f"{registry.kind} {choice.name!r}: {name}"
         values[name] = _read(value, hints.get(name, Any), where)
     try:
-        return getattr(cls, "from_parameters", cls)(**values)
+        return cls(**values)
     except TypeError as error:
         raise InvalidSettings(
             f"The {registry.kind} {choice.name!r} cannot be made: {error}."
