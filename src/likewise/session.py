@@ -285,9 +285,12 @@ class InOrder:
 
 
 def increase(sums: Sums, by: Mapping[str, Any]) -> None:
-    """Add sums to others, name by name."""
+    """Add sums to others, name by name, in place where they are large."""
     for name, found in by.items():
-        sums[name] = sums[name] + found if name in sums else found
+        if name in sums:
+            sums[name] += found
+        else:
+            sums[name] = found
 
 
 def _starts(blocks: Blocks, survey: Survey) -> Int[np.ndarray, " b"]:

@@ -35,6 +35,9 @@ Reason = Literal[
 ]
 """Why a row is inconclusive; ``numbers`` beside it hold what was found and needed."""
 
+Undecided = tuple[Reason, dict[str, float]]
+"""Why nothing is decided, and the numbers of it."""
+
 LEAST_PAIRS = 20
 LEAST_PEOPLE = 20
 LEAST_KEPT = 0.25
@@ -97,7 +100,7 @@ class Compared:
     kept: int
     pairs: int
     effective_comparisons: float
-    undecided: tuple[Reason, dict[str, float]] | None = None
+    undecided: Undecided | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +145,7 @@ class Assessment:
     inside: bool
     outside: bool
     events: float | None
-    undecided: tuple[Reason, dict[str, float]] | None
+    undecided: Undecided | None
 
     @property
     def shown(self) -> OutcomeTest | None:
@@ -235,7 +238,7 @@ def _band(rule: DecisionRule) -> tuple[float, float]:
     return 1 / rule.delta, rule.delta
 
 
-def _undecided(compared: Compared, rule: DecisionRule) -> tuple[Reason, dict[str, float]] | None:
+def _undecided(compared: Compared, rule: DecisionRule) -> Undecided | None:
     """Return the first of the conditions for a decision that does not hold."""
     if compared.pairs < LEAST_PAIRS:
         return "pairs", {"pairs": compared.pairs, "needed": LEAST_PAIRS}
