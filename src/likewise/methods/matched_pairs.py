@@ -1230,9 +1230,9 @@ def _design_call(
 def _pairing(
     bound: BoundMatchedPairs, attribute: str, groups: tuple[str, str], design: PairDesign
 ) -> Pairing:
-    measures = len(bound.context.measures.names)
+    measures, deciding = len(bound.context.measures.names), bound.context.measures.deciding
     redraws = tuple(design.redraws(measures, bound.redraws))
-    return Pairing(attribute, groups, design, design.comparison(measures), redraws)
+    return Pairing(attribute, groups, design, design.comparison(measures, deciding), redraws)
 
 
 def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
@@ -1406,7 +1406,7 @@ def _influence(
     for of, (of_other, of_own) in {
         "people": [(x - w * x.sum() / total_weight) / total_weight for x in (other, own)],
         "pairs": [
-            np.bincount(sums.index % FOLDS, sums.values[:, k + 3 * measure], FOLDS) / total_weight
+            np.bincount(sums.index % FOLDS, sums.values[:, k + 2 * measure], FOLDS) / total_weight
             for k in (1, 2)
         ],
     }.items():

@@ -264,9 +264,9 @@ class PairDesign:
             index=index,
         )
 
-    def comparison(self, measures: int = 1) -> "PairProbe":
-        """Return the probe that decides; ``measures`` is how many ``ask`` returns."""
-        return PairProbe(self, None, measures)
+    def comparison(self, measures: int = 1, deciding: int = 1) -> "PairProbe":
+        """Return the probe that decides, by the first of the measures that ``ask`` returns."""
+        return PairProbe(self, None, measures, deciding)
 
     def redraws(self, measures: int = 1, count: int = REDRAWS) -> list["PairProbe"]:
         """Return the probes with redrawn attributes."""
@@ -357,20 +357,26 @@ class SparseSums:
         return cls(np.zeros(0, dtype=np.int64), np.zeros((0, columns)))
 
     def __add__(self, other: "SparseSums") -> "SparseSums":
-        index = np.union1d(self.index, other.index)
-        values = np.zeros((len(index), self.values.shape[1]))
-        values[np.searchsorted(index, self.index)] = self.values
-        total = SparseSums(index, values)
-        total += other
-        return total
+        return self._added(other, in_place=False)
 
     def __iadd__(self, other: "SparseSums") -> "SparseSums":
+        return self._added(other, in_place=True)
+
+    def _added(self, other: "SparseSums", *, in_place: bool) -> "SparseSums":
+        place = np.full(1 + max(i.max(initial=-1) for i in (self.index, other.index)), -1)
+        place[self.index] = np.arange(len(self.index))
+        index, values = self.index, self.values
+        if (place[other.index] < 0).any():
+            place[other.index] = 0
+            index = np.flatnonzero(place >= 0)
+            place[index] = np.arange(len(index))
+            values = np.zeros((len(index), self.values.shape[1]))
+            values[place[self.index]] = self.values
+        elif not in_place:
+            values = values.copy()
         # After some blocks nearly all numbers have occurred, and nothing has to be moved.
-        at = np.searchsorted(self.index, other.index)
-        if len(at) and (at[-1] == len(self.index) or (self.index[at] != other.index).any()):
-            return self + other
-        self.values[at] += other.values
-        return self
+        values[place[other.index]] += other.values
+        return SparseSums(index, values)
 
     def parts(self, wanted: Sequence[int]) -> "SparseSums":
         """Return the sums of some parts together, by what they are of."""
@@ -490,7 +496,8 @@ class PairSums(Additive):
     spread
         Sum of w times the effective number of clusters among a person's members.
     by_pair
-        By pair: sum of w/m, then for every measure A, B and the sum of w (other − own)/m.
+        By pair: sum of w/m, A and B for every measure, and for those that decide the sum of
+        w (other − own)/m.
     by_member
         By cluster of the pool's members: A and B for every measure.
     by_person
@@ -588,7 +595,7 @@ class PairSums(Additive):
         """Return A and B by pair, or by cluster of members."""
         if not len(self.by_member.index):
             sums = self.by_pair.parts(parts)
-            return SparseSums(sums.index, sums.values[:, [1 + 3 * measure, 2 + 3 * measure]])
+            return SparseSums(sums.index, sums.values[:, [1 + 2 * measure, 2 + 2 * measure]])
         sums = self.by_member.parts(parts)
         mean = float(self.spread[parts].sum() / self.first[parts, measure, 0].sum())
         factor = mean / max(mean - 1, 1e-6)
@@ -598,7 +605,8 @@ class PairSums(Additive):
         """Return w_q, the share of each pair in the difference D."""
         parts = self.parts(direction)
         total = self.first[parts, measure, 0].sum()
-        return self.by_pair.parts(parts).values[:, 3 + 3 * measure] / total
+        measures = self.first.shape[1]
+        return self.by_pair.parts(parts).values[:, 1 + 2 * measures + measure] / total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -664,13 +672,14 @@ class PairProbe:
         The two groups.
     redraw
         Number of the redraw; `None` for the real attribute.
-    measures
-        Number of measures that ``ask`` returns.
+    measures, deciding
+        Number of measures that ``ask`` returns, and of those that decide, which come first.
     """
 
     design: PairDesign
     redraw: int | None
     measures: int
+    deciding: int = 1
 
     @property
     def count(self) -> int:
@@ -690,7 +699,7 @@ class PairProbe:
         return self.find_pairs()
 
     def __getstate__(self) -> dict[str, Any]:
-        known = ("design", "redraw", "measures", "pairing")
+        known = {field.name for field in dataclasses.fields(self)} | {"pairing"}
         return {name: value for name, value in self.__dict__.items() if name in known}
 
     def find_pairs(self) -> tuple[Pairs, ...]:
@@ -842,10 +851,22 @@ class PairProbe:
             fourth=fourth,
             contrast=plan.by_part(plan.mean((e[1] - e[0])[:, None]) * plan.weight[:, None])[:, 0],
             spread=plan.by_part(effective * plan.weight),
-            by_pair=_by_pair(plan, own, other),
+            by_pair=self._by_pair(plan, own, other),
             by_member=by_member,
             by_person=by_person,
         )
+
+    def _by_pair(
+        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+    ) -> SparseSums:
+        part = np.repeat(plan.part, plan.count)
+        share = np.repeat(plan.weight / plan.count, plan.count)
+        # Means were taken off within each person: m - 1 for m, so that variances are not too small.
+        free = np.repeat(plan.weight / (plan.count - 1), plan.count)[:, None]
+        terms = np.stack([free * plan.deviations(other), free * plan.deviations(own)], axis=2)
+        columns = terms.reshape(len(share), 2 * own.shape[1]).T
+        differences = (share[:, None] * (other - own))[:, : self.deciding].T
+        return SparseSums.from_terms(plan.pair * PARTS + part, share, *columns, *differences)
 
     def _by_member(
         self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
@@ -867,15 +888,3 @@ class PairProbe:
         met, counts = np.unique(np.tile(person, 2) * size + numbers, return_counts=True)
         squares = np.bincount(met // size, counts.astype(np.float64) ** 2, people)
         return sums, (2 * plan.count) ** 2 / squares
-
-
-def _by_pair(
-    plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-) -> SparseSums:
-    part, share = np.repeat(plan.part, plan.count), np.repeat(plan.weight / plan.count, plan.count)
-    # Means were taken off within each person: m - 1 for m, so that variances are not too small.
-    free = np.repeat(plan.weight / (plan.count - 1), plan.count)[:, None]
-    terms = [free * plan.deviations(other), free * plan.deviations(own)]
-    terms.append(share[:, None] * (other - own))
-    columns = np.stack(terms, axis=2).reshape(len(share), 3 * own.shape[1]).T
-    return SparseSums.from_terms(plan.pair * PARTS + part, share, *columns)
