@@ -155,14 +155,8 @@ class MatchedPairs(Method):
 class Measures:
     """What is measured of the model's answers, one column each; the first ones decide.
 
-    Parameters
-    ----------
-    names
-        Of the columns: ``decision``, ``score``, ``prediction``, ``error``, ``loss``.
-    outcomes
-        Of the columns that are about one class: its name.
-    deciding
-        How many columns decide.
+    ``names`` are decision, score, prediction, error and loss; ``outcomes`` the class that a column
+    is about, if it is about one; ``deciding`` is how many columns decide.
     """
 
     names: tuple[str, ...]
@@ -223,14 +217,8 @@ class Pairing:
 class GroupSample:
     """A seeded random sample of every group, for comparisons beside the one that decides.
 
-    Parameters
-    ----------
-    seed, role
-        What it is drawn by; people and reference sample are drawn apart.
-    share
-        By attribute, of each of its groups.
-    half
-        0 or 1: drawn from one random half alone.
+    ``share`` is by attribute, of each of its groups; ``half`` is 0 or 1 if one random half alone is
+    drawn from. People and reference sample are drawn apart (``role``).
     """
 
     seed: int
@@ -252,29 +240,12 @@ class GroupSample:
 class PairContext:
     """What all probes of one audit share, in every worker.
 
-    Parameters
-    ----------
-    pool
-        The reference sample's columns.
-    keep
-        The columns that may matter, which people keep.
-    coding
-        How these become covariates.
-    measures
-        What is measured.
-    groups, pool_groups
-        By attribute, the names of its groups, and their codes in the reference sample.
-    people
-        A few of the people: they say which columns the model reads, and their types.
-    clusters
-        All cluster values of the audited people, sorted, if clusters are declared.
-    left_out
-        Positions of people who are the reference sample and are not audited.
-    variant, whole
-        The name of another choice of columns, and the context of the one that decides, with which
-        it shares everything that is prepared.
-    sampled
-        Who is compared, if not everyone.
+    People keep the columns ``keep``, which ``coding`` turns into covariates. ``groups`` are the
+    names of each attribute's groups, ``pool_groups`` their codes in the reference sample;
+    ``people`` a few of the people, who say which columns the model reads; ``clusters`` the sorted
+    cluster values of all people; ``left_out`` the positions of those who are the reference sample.
+    Another choice of columns (``variant``) shares with the one that decides (``whole``) what is
+    prepared; ``sampled`` says who is compared, if not everyone.
     """
 
     pool: pa.Table
@@ -449,13 +420,8 @@ def largest_changes(rows: Float[np.ndarray, "n 7"]) -> Float[np.ndarray, "m 7"]:
 class PairingStats(Additive):
     """Sums of one pair of groups: the comparison, and what is shown of each direction.
 
-    Parameters
-    ----------
-    up, down, actual
-        Weighted rises and falls of people's measures, and the measures of people as they are, by
-        part as in ``sums``.
-    folds
-        By part and fold of people: w, w other and w own.
+    By part as in ``sums``: weighted rises and falls of people's measures, and the measures of
+    people as they are; and by part and fold of people w, w other and w own.
     """
 
     sums: PairSums
@@ -469,16 +435,11 @@ class PairingStats(Additive):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GroupTable(Additive):
-    """Raw sums of one attribute by group.
+    """Raw sums of one attribute by group: w, and w times every measure.
 
-    Parameters
-    ----------
-    values
-        w, and w times every measure.
-    decisions
-        By label and decision: number, weight, squared and cubed weight of people.
-    flipped
-        Number of people, and of those whose decision changes if the attribute alone is flipped.
+    ``decisions`` are by label and decision: number, weight, squared and cubed weight of people;
+    ``flipped`` the number of people, and of those whose decision changes if the attribute alone is
+    flipped.
     """
 
     values: Float[np.ndarray, "g w"]
@@ -488,14 +449,9 @@ class GroupTable(Additive):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairStats(Additive):
-    """Everything the primary probe adds up.
+    """Everything the primary probe adds up: comparisons by pair of groups, raw tables by attribute.
 
-    Parameters
-    ----------
-    pairings, groups
-        Comparisons by pair of groups, and raw tables by attribute.
-    everyone
-        By fold of people: weights, and weighted measures of everyone as they are.
+    ``everyone`` is by fold of people: weights, and weighted measures of everyone as they are.
     """
 
     n: int
@@ -742,22 +698,9 @@ RowKey = tuple[str, int, int]
 class BoundMatchedPairs(BoundMethod):
     """Matched pairs made ready for a model, people and a reference sample.
 
-    Parameters
-    ----------
-    model, handle
-        The model of this process, and how workers come by theirs.
-    people
-        The survey's sample of the people, in original columns.
-    pool
-        The reference sample.
-    pairings
-        One for every unordered pair of groups of an attribute.
-    favourable
-        Place of the favourable decision among the classes, if one is named.
-    reads
-        Protected attributes that the model reads.
-    notes
-        What stands out in the people and the reference sample, one line each.
+    ``people`` are the survey's sample of them, ``columns`` what the model reads, and ``reads`` the
+    protected attributes among it; ``favourable`` is the place of the favourable decision among the
+    classes. There is one pairing for every unordered pair of groups of an attribute.
     """
 
     kind: ClassVar[str] = "matched_pairs"
@@ -846,19 +789,9 @@ class BoundMatchedPairs(BoundMethod):
     ) -> "BoundMatchedPairs":
         """Return the method on samples, without pairs (`find_pairs`): for checks, never to decide.
 
-        Parameters
-        ----------
-        variant
-            A name for it.
-        people, pool
-            About how many people of each group, audited and of the reference sample, are compared;
-            without a reference sample, ``pool`` is for both.
-        keep
-            Other columns that may matter.
-        half
-            0 or 1: one random half of all people, and of the reference sample, is left aside.
-        redraws, neighbours
-            How often the attribute is redrawn, and through how many pairs at most.
+        About so many people of each group, audited and of the reference sample, are compared;
+        without a reference sample, ``pool`` is for both. ``half`` (0 or 1) leaves one random half
+        of them aside. ``keep`` are other columns that may matter.
         """
         context, seed = self.context, self.settings.seed
         assert self.people.table is not None
@@ -1144,12 +1077,8 @@ def find_pairs(
 ) -> list[BoundMatchedPairs]:
     """Return methods with the pairs of every two groups, and those of the redraws.
 
-    Parameters
-    ----------
-    bounds
-        One audit with its columns, or with several choices of them.
-    wanted
-        The keys of the pairings to make; all without any.
+    They are one audit with its columns, or with several choices of them; ``wanted`` are the keys of
+    the pairings to make, all without any.
     """
     session = bounds[0].setup.session
     places, calls = [], []

@@ -34,12 +34,8 @@ LEAF = 32
 class Covariates:
     """The columns that may matter, as numbers.
 
-    Parameters
-    ----------
-    numeric
-        Columns whose order counts; nan where a value is missing.
-    category
-        Codes of columns whose values have to be equal; a missing value has a code of its own.
+    ``numeric`` columns are those whose order counts, nan where a value is missing; values of a
+    ``category`` have to be equal, and a missing one has a code of its own.
     """
 
     numeric: Float[np.ndarray, "n p"]
@@ -88,13 +84,9 @@ def uniforms(key: Key, positions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " 
 class RankScale:
     """Coordinates and cells of rows, by their ranks and categories in a pool.
 
-    Parameters
-    ----------
-    columns
-        The pool's values of every numeric column, in increasing order, without missing ones.
-    levels
-        The values of each step in forming cells: of every column, then of its combination with
-        the columns before it.
+    ``columns`` are the pool's values of every numeric column, in increasing order; ``levels`` the
+    values of each step in forming cells: of every column, then of its combination with the columns
+    before it.
     """
 
     columns: tuple[Float[np.ndarray, " _"], ...]
@@ -190,13 +182,6 @@ def greedy_pairs(
 
     Exact over all candidates of one cell within the caliper. Two rows that are each other's nearest
     are a pair whatever comes before, so that all such pairs are taken at once, again and again.
-
-    Parameters
-    ----------
-    points, cells
-        Coordinates and cells of the rows of both groups.
-    second
-        Which rows are of the second group.
     """
     places = _with_cells(points, cells)
     groups = np.flatnonzero(~second), np.flatnonzero(second)

@@ -55,18 +55,10 @@ PARTS: Final = 4
 
 @dataclasses.dataclass(frozen=True)
 class PeopleBlock:
-    """Some people, as matched pairs see them.
+    """Some people, as matched pairs see them: what may matter, and codes of their groups.
 
-    Parameters
-    ----------
-    positions
-        Of each person among all people; with two halves, the row of the table.
-    covariates
-        The columns that may matter.
-    group
-        Code of the attribute.
-    weight, cluster
-        If people are weighted; the numbers of their clusters.
+    ``positions`` are among all people; with two halves, rows of the table. ``cluster`` numbers the
+    clusters of people.
     """
 
     positions: Int[np.ndarray, " n"]
@@ -80,16 +72,8 @@ class PeopleBlock:
 class LocatedPeople:
     """The people of a block who are of either group: where they are, and their propensity.
 
-    Parameters
-    ----------
-    rows
-        Their rows in the block; everything else is in this order.
-    second
-        Who is of the second group.
-    propensity
-        Clipped; ``clipped`` says whose was.
-    index
-        With two halves, their place in the design.
+    ``rows`` are theirs in the block, and everything else is in this order; the propensity is
+    clipped, and ``clipped`` says whose was; in halves, ``index`` is their place in the design.
     """
 
     rows: Int[np.ndarray, " p"]
@@ -190,16 +174,8 @@ class PairDesign:
     ) -> "PairDesign":
         """Make two groups of a pool ready; `undecided` says if they cannot be compared.
 
-        Parameters
-        ----------
-        pool, group, clusters
-            All rows of the pool, or of the table if it is divided into ``halves``.
-        groups
-            Codes of the two groups.
-        key
-            Seed, attribute, and names of the two groups.
-        people
-            Number of people of either group; of the table's rows if there are halves.
+        ``pool``, ``group`` and ``clusters`` are of all rows of the pool, or of the table if it is
+        divided into ``halves``; then its rows are the people, too.
         """
         rows = np.flatnonzero(np.isin(group, groups))
         second = group[rows] == groups[1]
@@ -295,11 +271,8 @@ class PairDesign:
         that follows L in a pattern too fine for the propensity (a chessboard), or rows that are
         repeated, make neighbours agree more often; then redraws do not show what matching leaves.
 
-        Returns
-        -------
-        :
-            The excess correlation of nearest neighbours, and in standard deviations of the
-            redraws.
+        Returns the excess correlation of nearest neighbours, and in standard deviations of the
+        redraws.
         """
         asking = np.arange(0, len(self.rows), 1 + len(self.rows) // MOST_NEIGHBOURS_CHECKED)
         nearest = nearest_others(self.points, self.cells, asking, self.clusters)
@@ -392,7 +365,7 @@ class Comparisons:
     Parameters
     ----------
     people
-        Rows of those with overlap in the block, in this order below.
+        Rows of those with overlap in the block; part, weight, unit and count are in their order.
     part
         Direction and whether the propensity is clipped: ``2 * second + clipped``.
     unit
@@ -546,16 +519,8 @@ class PairSums(Additive):
     ) -> Compared:
         """Return the statistic of one direction and measure, with what its limits depend on.
 
-        Parameters
-        ----------
-        direction
-            0: people of the first group with columns of the second; 1: the other way round.
-        redraws
-            Sums with redrawn attributes.
-        unit_interval
-            Whether the measure lies between 0 and 1.
-        undecided
-            If the design already forbids a decision.
+        Direction 0 is people of the first group with columns of the second. ``unit_interval`` says
+        whether the measure lies between 0 and 1; ``undecided`` if the design forbids a decision.
         """
         parts = self.parts(direction)
         kept = int(self.kept[parts].sum())
@@ -666,14 +631,7 @@ class ClusterPropensity(Additive):
 class PairProbe:
     """One comparison of people through pairs: with the real attribute, or a redrawn one.
 
-    Parameters
-    ----------
-    design
-        The two groups.
-    redraw
-        Number of the redraw; `None` for the real attribute.
-    measures, deciding
-        Number of measures that ``ask`` returns, and of those that decide, which come first.
+    ``measures`` are what ``ask`` returns; the first ones of them decide.
     """
 
     design: PairDesign

@@ -23,14 +23,9 @@ MOST_LEVELS = 250
 class Propensity:
     """The probability of the second of two groups, given the columns that may matter.
 
-    Parameters
-    ----------
-    pool
-        Of the pool's rows, each from a fit without its fold.
-    levels
-        The levels of each category that are told apart.
-    classifier
-        Fitted on all rows of the pool, or one number for all; `None` if nobody else is asked for.
+    ``pool`` is of the pool's rows, each from a fit without its fold; ``levels`` are the levels of
+    each category that are told apart; ``classifier`` is fitted on all rows of the pool, or is one
+    number for all, or `None` if nobody else is asked for.
     """
 
     pool: Float[np.ndarray, " n"]
@@ -56,16 +51,8 @@ def fit_propensity(
 ) -> Propensity:
     """Cross-fit propensities by gradient boosting, in stratified folds of whole clusters.
 
-    Parameters
-    ----------
-    second
-        Which rows of the pool are of the second group.
-    key
-        Seed, attribute and groups.
-    clusters
-        Rows of one cluster share a fold: otherwise its other rows give its attribute away.
-    for_people
-        Whether people outside the pool are asked for as well.
+    Rows of one cluster share a fold: otherwise its other rows give its attribute away.
+    ``for_people`` says whether people outside the pool are asked for as well.
     """
     levels = tuple(_common_levels(column) for column in pool.category.T)
     x = _features(pool, levels)

@@ -24,16 +24,10 @@ FEWEST = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ReferenceSample:
-    """People among whom comparable pairs are found.
+    """People among whom comparable pairs are found, in original columns.
 
-    Parameters
-    ----------
-    people
-        In original columns, with their protected attributes and clusters.
-    given
-        Whether they were handed over; else they are audited people themselves.
-    positions
-        For people drawn from the audited: their positions, who are then not audited themselves.
+    They were ``given``, or are audited people themselves; ``positions`` are those of people drawn
+    from the audited, who are then not audited.
     """
 
     people: AuditData
@@ -88,14 +82,8 @@ class CovariateCoding:
     """How the columns that may matter become numbers and categories.
 
     Strings, booleans and numeric columns with at most two values are categories; a missing value is
-    a category of its own. Dates count in days.
-
-    Parameters
-    ----------
-    numeric
-        Columns whose order counts.
-    levels
-        By category column, the code of every value of the reference sample.
+    a category of its own. Dates count in days. ``levels`` has the code of every value of the
+    reference sample, by category column.
     """
 
     numeric: tuple[str, ...]

@@ -34,14 +34,7 @@ class EvenPowers:
 
     :math:`\sum_u (x \cdot v_u)^2 = x' M_2 x` and :math:`\sum_u (x \cdot v_u)^4 = s' M_4 s`, where
     s are the products of two entries of x: two small matrices hold both for every x, and those of
-    two sets of units add up.
-
-    Parameters
-    ----------
-    count
-        Number of units u.
-    second, fourth
-        :math:`M_2` and :math:`M_4`.
+    two sets of units u add up.
     """
 
     count: int
