@@ -55,7 +55,8 @@ def main() -> int:
         comparisons = bound.pairings
         began = time.process_time()
         for one in comparisons:
-            one.comparison.__dict__.pop("pairing")
+            for known in ("pairing", "_trees"):
+                one.comparison.__dict__.pop(known, None)
             one.comparison.pairing  # noqa: B018 - found again, to be timed
         session.measure(bound, [bound.primary])
         one_pass = time.process_time() - began

@@ -18,9 +18,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
-from likewise.data.source import Blocks, Source
+from likewise.data.source import Blocks, PeopleSource, Source
 from likewise.errors import InvalidSettings
 from likewise.methods import perturbation
+from likewise.session import InOrder, _tasks
 from likewise.settings import Settings
 from likewise.settings.choices import CHECKS, METHODS
 from outside import CityBlocks, Counted, MeanScores, Nudge
@@ -141,6 +142,29 @@ def test_where_it_runs_and_how_rows_are_cut_changes_no_digit(
         assert plain(found.record) == plain(expected.record), (executor, form)
         assert found.rows.equals(expected.rows)  # whatever they say about themselves
         assert not (tmp_path / "journal").exists()
+
+
+def test_how_blocks_are_grouped_and_what_was_done_before_changes_no_digit():
+    values = np.random.default_rng(0).lognormal(0, 8, 1000)
+    rows = likewise.AuditData.from_arrays(np.zeros((len(values), 1)), np.zeros(len(values)))
+    blocks = Blocks(PeopleSource.from_people(rows), 1)
+
+    def added(numbers):
+        total = InOrder(numbers.stop, numbers.start)
+        for k in numbers:
+            total.add(range(k, k + 1), {"sum": values[k]})
+        return total.sums()
+
+    expected, sizes = added(range(1000)), set()
+    runs = [likewise.Inline(max_memory=1), likewise.Inline()]
+    for run in (*runs, likewise.Processes(2), likewise.Processes(50)):
+        for done in ([], [range(1), range(1, 2), range(16, 32), range(64, 128), range(992, 1000)]):
+            total, tasks = InOrder(1000), list(_tasks(blocks, done, run))
+            for part in [*done, *tasks][::-1]:
+                total.add(part, added(part))
+            assert total.sums() == expected
+            sizes |= {len(task) for task in tasks}
+    assert {1, 16, 64} <= sizes
 
 
 @pytest.mark.parametrize("name", ["matched pairs, halves", "gradient_flow", "another package's"])

@@ -30,8 +30,12 @@ from likewise.probe import PRIMARY, Block, Probe, Subsample
 from likewise.run.executors import Executor, Threads
 from likewise.run.journal import IF_FULL, FinishedPart, Identity, Journal, MemoryJournal, Store
 
-TOGETHER = 16
-"""Blocks that are added up before the rest; a large task is as many, a small one is one block."""
+GROUPS = (16, 64)
+"""Blocks are added up in sixteens, these in sixty-fours, and these one after another: a task is a
+block, or a group of either size, and where it was done changes no digit."""
+
+TASKS = 6
+"""Tasks that every process has at least, so that none waits long for the last one."""
 
 SMALL = 32
 """Up to so many blocks each one is a task of its own, so that all workers have something to do."""
@@ -143,8 +147,7 @@ class Session:
             total.add(part, unpack(journal.read(part).tally, common, others))
         what = "measuring" if first else "checking"
         self.tell(what, total.blocks_done, len(blocks))
-        per = TOGETHER if len(blocks) > SMALL and run.max_memory is None else 1
-        for task, part in run.map(job, blocks.tasks(per, finished)):
+        for task, part in run.map(job, _tasks(blocks, finished, run)):
             # Sums of pairs are large, and those in memory are never read again.
             journal.put(part if journal.resumable else dataclasses.replace(part, tally=b""))
             total.add(task, unpack(part.tally, common, others))
@@ -204,21 +207,21 @@ class MeasureBlocks:
         common = _common(self.probes)
 
         def work(numbers: range) -> FinishedPart:
-            sums: Sums = {}
+            total = InOrder(numbers.stop, numbers.start)
             tables: list[pa.Table] = []
             for number, people in self.blocks.read(numbers):
-                if not len(people):
-                    continue
+                sums: Sums = {}
                 block = Block(number, people, self.starts[number] + np.arange(len(people)))
-                for probe in self.probes:
+                for probe in self.probes if len(people) else ():
                     found = probe.measure(model, block)
                     if found is None:
                         continue
-                    increase(sums, {probe.name: found.stats})
+                    sums[probe.name] = found.stats
                     if found.rows is not None and probe.name == PRIMARY and self.keeps_rows:
                         tables.append(found.rows)
+                total.add(range(number, number + 1), sums)
             rows = pa.concat_tables(tables) if tables else None
-            return self.journal.keep(FinishedPart(numbers, pack(sums, common), rows))
+            return self.journal.keep(FinishedPart(numbers, pack(total.sums(), common), rows))
 
         return work
 
@@ -226,16 +229,15 @@ class MeasureBlocks:
 class InOrder:
     """Adds up parts in the order of their blocks, in whatever order they come.
 
-    Sums are rounded, so they depend on which are added first: always the blocks of one
-    sixteen, one after another, and then the sixteens.
+    Sums are rounded, so they depend on which are added first: always the blocks of one of the
+    smallest `GROUPS`, one after another, then these groups, and so on.
     """
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, stop: int, start: int = 0) -> None:
         self.blocks_done = 0
-        self._blocks, self._next = blocks, 0
+        self._stop, self._next = stop, start
         self._waiting: dict[int, tuple[range, Mapping[str, Any]]] = {}
-        self._inner: Sums = {}
-        self._outer: Sums = {}
+        self._levels: list[Sums] = [{} for _ in (*GROUPS, "all")]
 
     def add(self, part: range, sums: Mapping[str, Any]) -> None:
         """Take the sums of some blocks."""
@@ -243,23 +245,50 @@ class InOrder:
         self._waiting[part.start] = part, sums
         while self._next in self._waiting:
             blocks, these = self._waiting.pop(self._next)
-            increase(self._inner, these)
+            increase(self._levels[0], these)
             self._next = blocks.stop
-            if self._next % TOGETHER == 0 or self._next == self._blocks:
-                increase(self._outer, self._inner)
-                self._inner = {}
+            for level, size in enumerate(GROUPS):
+                if self._next % size == 0 or self._next == self._stop:
+                    increase(self._levels[level + 1], self._levels[level])
+                    self._levels[level] = {}
 
     def sums(self) -> Sums:
         """Return the sums of all blocks."""
-        if self._next != self._blocks:
-            raise Untrustworthy(f"Block {self._next} of {self._blocks} is missing. Begin again.")
-        return self._outer
+        if self._next != self._stop:
+            raise Untrustworthy(f"Block {self._next} of {self._stop} is missing. Begin again.")
+        return self._levels[-1]
+
+
+def _tasks(blocks: Blocks, finished: Sequence[range], run: Executor) -> Iterator[range]:
+    """Yield what is not done: groups of blocks that are added up by themselves, or blocks."""
+    sizes = [1]
+    if len(blocks) > SMALL and run.max_memory is None:
+        enough = len(blocks) // (TASKS * max(run.processes, 1))
+        large = [size for size in GROUPS[1:] if run.processes and size <= enough]
+        sizes = [*large, GROUPS[0], 1]
+    for task in blocks.tasks(sizes[0], finished):
+        yield from _whole_groups(task, sizes, len(blocks))
+
+
+def _whole_groups(task: range, sizes: Sequence[int], end: int) -> Iterator[range]:
+    """Cut a range where it is only a part of a group: the rest of it was added up elsewhere."""
+    size, smaller = sizes[0], sizes[1:]
+    for begin in range(task.start // size * size, task.stop, size):
+        group = range(begin, min(begin + size, end))
+        part = range(max(begin, task.start), min(group.stop, task.stop))
+        if part == group or not smaller:
+            yield part
+        else:
+            yield from _whole_groups(part, smaller, end)
 
 
 def increase(sums: Sums, by: Mapping[str, Any]) -> None:
-    """Add sums to others, name by name."""
+    """Add sums to others, name by name, in place where they are large."""
     for name, found in by.items():
-        sums[name] = sums[name] + found if name in sums else found
+        if name in sums:
+            sums[name] += found
+        else:
+            sums[name] = found
 
 
 def _starts(blocks: Blocks, survey: Survey) -> Int[np.ndarray, " b"]:

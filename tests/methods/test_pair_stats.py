@@ -314,17 +314,24 @@ def test_rows_that_are_repeated_without_saying_so_are_named():
     assert declared.undecided is None
 
 
-def test_sparse_sums_add_like_dense_ones():
+def test_sparse_sums_add_like_dense_ones_in_place_or_not():
     rng = np.random.default_rng(0)
-    total, dense = SparseSums.empty(2), np.zeros((50, 2))
+    total = in_place = SparseSums.empty(2)
+    dense = np.zeros((52, 2))
     for _ in range(6):
         numbers, terms = rng.integers(0, 50, 20), rng.normal(size=(2, 20))
-        total = total + SparseSums.from_terms(numbers, *terms)
+        block = SparseSums.from_terms(numbers, *terms)
+        before = pack([total, block], {})
+        added = total + block
+        assert pack([total, block], {}) == before
+        total = added
+        in_place += block
         np.add.at(dense, numbers, terms.T)
+    assert_same(total, in_place)
     assert (np.diff(total.index) > 0).all()
-    np.testing.assert_allclose(total.dense(50), dense)
-    by_number = np.add.reduceat(dense, np.arange(0, 50, 4))
-    np.testing.assert_allclose(total.parts([0, 1, 2, 3]).dense(13), by_number)
+    np.testing.assert_allclose(total.values, dense[total.index])
+    by_number = total.parts([0, 1, 2, 3])
+    np.testing.assert_allclose(by_number.values, dense.reshape(13, 4, 2).sum(1)[by_number.index])
 
 
 def test_halves_are_random_and_hold_whole_clusters():

@@ -1,5 +1,6 @@
 """Matched pairs written a second time, as a plain loop: every number has to be the same."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -295,7 +296,7 @@ def test_a_plain_loop_gives_the_same_numbers(case):
         summed = [ClusterPropensity.from_people(who) for who in located]
         together = summed[0] + summed[1] + summed[2] + summed[3]
         assert together.constant
-        design = PairDesign(**{**vars(design), "people_clusters": together})
+        design = dataclasses.replace(design, people_clusters=together)
     found = []
     for probe in (design.comparison(), *design.redraws(count=count)):
         parts = [probe.measure(ask, who) for ask, who in zip(asks, located, strict=True)]

@@ -10,17 +10,13 @@ from typing_extensions import override
 from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
 from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import (
-    BoundMatchedPairs,
-    PairContext,
-    Pairing,
-    find_pairs,
-)
+from likewise.methods.matched_pairs import BoundMatchedPairs, PairsProbe, find_pairs
 from likewise.methods.pair_stats import PairSums, RedrawSums
 from likewise.models.base import Model
-from likewise.probe import Block, Measured, Subsample
+from likewise.probe import Block, Measured
 from likewise.record import MatchedPairsRecord, RateComparison, SensitivityRecord
-from likewise.stats.decision import Compared, Reason, assess, decide
+from likewise.stats.decision import Compared, Undecided, assess, decide
+from likewise.stats.sums import Additive
 from likewise.verdict import Verdict
 
 LEFT_OUT, ADDED = "column left out", "column added"
@@ -42,24 +38,15 @@ PREDICTED = 5_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class VariantStats:
+class VariantStats(Additive):
     """Sums of comparisons and their redraws, made otherwise than those that decide, by name."""
+
+    kept_as_is: ClassVar[tuple[str, ...]] = ("undecided",)
 
     n: int
     comparisons: Mapping[str, PairSums]
     redraws: Mapping[str, tuple[RedrawSums, ...]]
-    undecided: Mapping[str, tuple[Reason, dict[str, float]] | None]
-
-    def __add__(self, other: "VariantStats") -> "VariantStats":
-        return VariantStats(
-            self.n + other.n,
-            {key: sums + other.comparisons[key] for key, sums in self.comparisons.items()},
-            {
-                key: tuple(a + b for a, b in zip(sums, other.redraws[key], strict=True))
-                for key, sums in self.redraws.items()
-            },
-            self.undecided,
-        )
+    undecided: Mapping[str, Undecided | None]
 
     def compared(self, key: str, method: BoundMatchedPairs, row: RateComparison) -> Compared:
         """Return the comparison of a row as it is here, of the outcome that was tested there."""
@@ -80,13 +67,8 @@ class VariantStats:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ChoiceProbe:
+class ChoiceProbe(PairsProbe):
     """The comparison of some people with another choice of columns that may matter."""
-
-    context: PairContext
-    pairings: tuple[Pairing, ...]
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +68,14 @@ from likewise.record import (
 )
 from likewise.settings import Settings
 from likewise.setup import Setup
-from likewise.stats.decision import Assessment, Decision, DecisionRule, RowDecision, assess
+from likewise.stats.decision import (
+    Assessment,
+    Decision,
+    DecisionRule,
+    OutcomeTest,
+    RowDecision,
+    assess,
+)
 from likewise.stats.decision import decide as decide_rows
 from likewise.stats.groups import Quantity, Share
 from likewise.stats.groups import ratio as share_ratio
@@ -95,6 +102,8 @@ BINS = 41
 
 FOLDS = 20
 """Folds of people and pairs whose influence the record holds, to compare two models by."""
+
+NO_INTERVAL = (math.nan, math.nan)
 
 LIMITS = (1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 5.0)
 """Limits at which the record holds p-values, so that it can be read at another limit."""
@@ -138,48 +147,48 @@ class MatchedPairs(Method):
 
     @override
     def bind(self, setup: Setup) -> "BoundMatchedPairs":
-        return bind_matched_pairs(self, setup)
+        """Check model, people, reference sample and columns together, and find the pairs."""
+        return _bind(self, setup)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measures:
     """What is measured of the model's answers, one column each; the first ones decide.
 
-    Parameters
-    ----------
-    names
-        Of the columns: ``decision``, ``score``, ``prediction``, ``error``, ``loss``.
-    outcomes
-        Of the columns that are about one class: its name.
-    deciding
-        How many columns decide.
+    ``names`` are decision, score, prediction, error and loss; ``outcomes`` the class that a column
+    is about, if it is about one; ``deciding`` is how many columns decide.
     """
 
     names: tuple[str, ...]
     outcomes: tuple[str, ...]
     deciding: int
     classes: tuple[Any, ...]
-    labelled: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """Names by which the measures are told apart."""
+        both = zip(self.names, self.outcomes, strict=True)
+        return [f"{name}={outcome}" if outcome else name for name, outcome in both]
 
     def of_outputs(
-        self, model: Any, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
+        self, model: Any, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"] | None
     ) -> Float[np.ndarray, "n v"]:
         """Return the values of all measures for people with targets ``y``."""
-        card = model.card
-        columns: list[np.ndarray] = []
-        if card.task == "regression":
-            columns = [out[:, 0]]
-        else:
+        card, texts = model.card, [str(value) for value in self.classes]
+        decided = p = out
+        if card.task != "regression":
             decided = decide(out, card.output, card.threshold)
             p = probabilities(out, card.output)
-            for name, outcome in zip(self.names, self.outcomes, strict=True):
-                if name in ("decision", "score"):
-                    place = [str(value) for value in self.classes].index(outcome)
-                    columns.append(decided == place if name == "decision" else p[:, place])
-            if self.labelled:
+        columns: list[np.ndarray] = []
+        for name, outcome in zip(self.names, self.outcomes, strict=True):
+            if name == "decision":
+                columns.append(decided == texts.index(outcome))
+            elif name == "score":
+                columns.append(p[:, texts.index(outcome)])
+            elif name == "error":
                 columns.append(decided != y)
-        if self.labelled:
-            columns.append(model.loss(out, y))
+            else:
+                columns.append(out[:, 0] if name == "prediction" else model.loss(out, y))
         return np.column_stack(columns).astype(np.float64)
 
 
@@ -196,25 +205,20 @@ class Pairing:
     @property
     def key(self) -> str:
         """Its name among the sums."""
-        return _key(self.attribute, *self.groups)
+        return "\t".join((self.attribute, *self.groups))
 
-
-def _key(attribute: str, first: str, second: str) -> str:
-    return f"{attribute}\t{first}\t{second}"
+    def names(self, direction: int) -> dict[str, str]:
+        """Return the attribute, the group and the other group of one direction, by these names."""
+        group, other = self.groups[:: -1 if direction else 1]
+        return {"attribute": self.attribute, "group": group, "other": other}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GroupSample:
     """A seeded random sample of every group, for comparisons beside the one that decides.
 
-    Parameters
-    ----------
-    seed, role
-        What it is drawn by; people and reference sample are drawn apart.
-    share
-        By attribute, of each of its groups.
-    half
-        0 or 1: drawn from one random half alone.
+    ``share`` is by attribute, of each of its groups; ``half`` is 0 or 1 if one random half alone is
+    drawn from. People and reference sample are drawn apart (``role``).
     """
 
     seed: int
@@ -236,29 +240,12 @@ class GroupSample:
 class PairContext:
     """What all probes of one audit share, in every worker.
 
-    Parameters
-    ----------
-    pool
-        The reference sample's columns.
-    keep
-        The columns that may matter, which people keep.
-    coding
-        How these become covariates.
-    measures
-        What is measured.
-    groups, pool_groups
-        By attribute, the names of its groups, and their codes in the reference sample.
-    people
-        A few of the people: they say which columns the model reads, and their types.
-    clusters
-        All cluster values of the audited people, sorted, if clusters are declared.
-    left_out
-        Positions of people who are the reference sample and are not audited.
-    variant, whole
-        The name of another choice of columns, and the context of the one that decides, with which
-        it shares everything that is prepared.
-    sampled
-        Who is compared, if not everyone.
+    People keep the columns ``keep``, which ``coding`` turns into covariates. ``groups`` are the
+    names of each attribute's groups, ``pool_groups`` their codes in the reference sample;
+    ``people`` a few of the people, who say which columns the model reads; ``clusters`` the sorted
+    cluster values of all people; ``left_out`` the positions of those who are the reference sample.
+    Another choice of columns (``variant``) shares with the one that decides (``whole``) what is
+    prepared; ``sampled`` says who is compared, if not everyone.
     """
 
     pool: pa.Table
@@ -322,7 +309,8 @@ class AskedBlock:
         self.table = plain(people.table)
         self.asked, self.pool = context.prepared_pool(model)
         self.rows = self.asked.prepare(self.table)
-        self.y = targets(people.y, context.measures.classes) if context.measures.labelled else None
+        labelled = "loss" in context.measures.names
+        self.y = targets(people.y, context.measures.classes) if labelled else None
         self.cluster = None
         if context.clusters is not None and people.cluster is not None:
             self.cluster = np.searchsorted(context.clusters, people.cluster)
@@ -335,10 +323,6 @@ class AskedBlock:
         """The fold of everyone: by position, or by cluster."""
         return (self.positions if self.cluster is None else self.cluster) % FOLDS
 
-    def targets_of(self, i: Int[np.ndarray, " q"]) -> Shaped[np.ndarray, " q"]:
-        """Return the targets of people, or zeros without labels."""
-        return np.zeros(len(i), dtype=np.int64) if self.y is None else self.y[i]
-
     def ask(
         self,
         i: Int[np.ndarray, " q"],
@@ -350,7 +334,8 @@ class AskedBlock:
         For some columns, ``by_column`` says which other rows they are of.
         """
         out = self.asked.substitute(self.rows, i, self.pool, j, self.context.keep, by_column)
-        return self.context.measures.of_outputs(self.model, out, self.targets_of(i))
+        y = None if self.y is None else self.y[i]
+        return self.context.measures.of_outputs(self.model, out, y)
 
     @functools.cached_property
     def outputs(self) -> Float[np.ndarray, "n k"]:
@@ -366,8 +351,7 @@ class AskedBlock:
     @functools.cached_property
     def values(self) -> Float[np.ndarray, "n v"]:
         """The measures of people as they are."""
-        everyone = np.arange(len(self))
-        return self.context.measures.of_outputs(self.model, self.outputs, self.targets_of(everyone))
+        return self.context.measures.of_outputs(self.model, self.outputs, self.y)
 
     @property
     def weight(self) -> Float[np.ndarray, " n"]:
@@ -405,55 +389,39 @@ class AskedBlock:
         )
 
 
+class Change(NamedTuple):
+    """How one person's rates change, and the members of the closest pair (rows of the pool)."""
+
+    change: float
+    row: float
+    position: float
+    own: float
+    swapped: float
+    own_member: float
+    other_member: float
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class MostChanged:
-    """The people of one direction whose rate changes most, with their closest pair.
+    """The people of one direction whose rate changes most, up or down; a `Change` a row."""
 
-    Parameters
-    ----------
-    change
-        swapped − own, largest first.
-    row, own, swapped
-        Row in the source, and the person's mean rates.
-    own_member, other_member
-        Rows of the reference sample.
-    """
-
-    change: Float[np.ndarray, " m"]
-    row: Int[np.ndarray, " m"]
-    position: Int[np.ndarray, " m"]
-    own: Float[np.ndarray, " m"]
-    swapped: Float[np.ndarray, " m"]
-    own_member: Int[np.ndarray, " m"]
-    other_member: Int[np.ndarray, " m"]
+    rows: Float[np.ndarray, "m 7"]
 
     def __add__(self, other: "MostChanged") -> "MostChanged":
-        both = [
-            np.concatenate([getattr(self, f.name), getattr(other, f.name)])
-            for f in dataclasses.fields(self)
-        ]
-        return MostChanged(*both).largest()
+        return MostChanged(largest_changes(np.vstack([self.rows, other.rows])))
 
-    def take(self, chosen: Shaped[np.ndarray, " c"]) -> "MostChanged":
-        """Return some of them."""
-        return MostChanged(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
-    def largest(self) -> "MostChanged":
-        """Return those with the largest changes, up or down."""
-        return self.take(np.lexsort((self.row, -np.abs(self.change)))[:KEPT])
+def largest_changes(rows: Float[np.ndarray, "n 7"]) -> Float[np.ndarray, "m 7"]:
+    """Return the people whose rate changes most, up or down."""
+    return rows[np.lexsort((rows[:, 1], -np.abs(rows[:, 0])))[:KEPT]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairingStats(Additive):
     """Sums of one pair of groups: the comparison, and what is shown of each direction.
 
-    Parameters
-    ----------
-    up, down, actual
-        Weighted rises and falls of people's measures, and the measures of people as they are, by
-        part as in ``sums``.
-    folds
-        By part and fold of people: w, w other and w own.
+    By part as in ``sums``: weighted rises and falls of people's measures, and the measures of
+    people as they are; and by part and fold of people w, w other and w own.
     """
 
     sums: PairSums
@@ -467,16 +435,11 @@ class PairingStats(Additive):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GroupTable(Additive):
-    """Raw sums of one attribute by group.
+    """Raw sums of one attribute by group: w, and w times every measure.
 
-    Parameters
-    ----------
-    values
-        w, and w times every measure.
-    decisions
-        By label and decision: number, weight, squared and cubed weight of people.
-    flipped
-        Number of people, and of those whose decision changes if the attribute alone is flipped.
+    ``decisions`` are by label and decision: number, weight, squared and cubed weight of people;
+    ``flipped`` the number of people, and of those whose decision changes if the attribute alone is
+    flipped.
     """
 
     values: Float[np.ndarray, "g w"]
@@ -486,14 +449,9 @@ class GroupTable(Additive):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairStats(Additive):
-    """Everything the primary probe adds up.
+    """Everything the primary probe adds up: comparisons by pair of groups, raw tables by attribute.
 
-    Parameters
-    ----------
-    pairings, groups
-        Comparisons by pair of groups, and raw tables by attribute.
-    everyone
-        By fold of people: weights, and weighted measures of everyone as they are.
+    ``everyone`` is by fold of people: weights, and weighted measures of everyone as they are.
     """
 
     n: int
@@ -511,15 +469,21 @@ class RedrawStats(Additive):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ComparisonProbe:
-    """The comparison of everyone through their nearest pairs."""
+class PairsProbe:
+    """A probe of everyone, through the pairs of some pairs of groups."""
 
     context: PairContext
     pairings: tuple[Pairing, ...]
-    name: str = PRIMARY
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    subsample: ClassVar[Subsample | None] = None
+    common: ClassVar[Mapping[str, Any]] = {}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ComparisonProbe(PairsProbe):
+    """The comparison of everyone through their nearest pairs."""
+
     reads: tuple[str, ...] = ()
+    name: ClassVar[str] = PRIMARY
 
     def measure(self, model: Model, block: Block) -> Measured | None:
         """Ask about everyone of a block, as they are and through their pairs."""
@@ -528,17 +492,15 @@ class ComparisonProbe:
             return None
         stats, rows = {}, []
         for pairing in self.pairings:
-            people = asked.located(block, pairing)
-            stats[pairing.key], table = self._compared(block, asked, people, pairing)
+            stats[pairing.key], table = self._compared(block, asked, pairing)
             rows.append(table)
         groups = {name: self._group_table(asked, name) for name in self.context.groups}
-        table = pa.concat_tables(rows) if self.name == PRIMARY and rows else None
         w = asked.weight[:, None]
         everyone = _summed(asked.fold, FOLDS, np.hstack([w, w * asked.values]))
-        return Measured(PairStats(len(asked), stats, groups, everyone), table)
+        return Measured(PairStats(len(asked), stats, groups, everyone), pa.concat_tables(rows))
 
     def _compared(
-        self, block: Block, asked: AskedBlock, people: LocatedPeople, pairing: Pairing
+        self, block: Block, asked: AskedBlock, pairing: Pairing
     ) -> tuple[PairingStats, pa.Table]:
         probe, plan = pairing.comparison, asked.plan(block, pairing)
         own, other = plan.answers(asked.ask, probe.measures)
@@ -546,20 +508,21 @@ class ComparisonProbe:
         own_mean, other_mean = plan.mean(own), plan.mean(other)
         change = (other_mean - own_mean)[:, 0]
         edges = np.linspace(-1, 1, BINS + 1)
-        most = MostChanged(
-            change=change,
-            row=asked.people.row[plan.people],
-            position=asked.positions[plan.people],
-            own=own_mean[:, 0],
-            swapped=other_mean[:, 0],
-            own_member=plan.own[plan.start],
-            other_member=plan.other[plan.start],
+        most = np.column_stack(
+            [
+                change,
+                asked.people.row[plan.people],
+                asked.positions[plan.people],
+                own_mean[:, 0],
+                other_mean[:, 0],
+                plan.own[plan.start],
+                plan.other[plan.start],
+            ]
         )
         folds = np.zeros((PARTS, FOLDS, probe.measures, 3))
-        terms = [np.broadcast_to(w, own_mean.shape), w * other_mean, w * own_mean]
-        np.add.at(folds, (plan.part, asked.fold[plan.people]), np.stack(terms, axis=2))
+        np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.weighted(own, other))
         stats = PairingStats(
-            sums=probe.sums(plan, own, other, weighted=people.weight is not None),
+            sums=probe.sums(plan, own, other, weighted=asked.people.weight is not None),
             up=_summed(plan.part, PARTS, w * plan.mean(np.maximum(other - own, 0.0))),
             down=_summed(plan.part, PARTS, w * plan.mean(np.maximum(own - other, 0.0))),
             actual=_summed(plan.part, PARTS, w * asked.values[plan.people]),
@@ -570,7 +533,7 @@ class ComparisonProbe:
                 ]
             ),
             folds=folds,
-            most=tuple(most.take(side == d).largest() for d in (0, 1)),
+            most=tuple(MostChanged(largest_changes(most[side == d])) for d in (0, 1)),
         )
         return stats, self._rows(asked, plan, pairing, side, own_mean, other_mean)
 
@@ -584,9 +547,7 @@ class ComparisonProbe:
         other: Float[np.ndarray, "p v"],
     ) -> pa.Table:
         """Return one row a person and comparison: rates as they are, own and swapped."""
-        first, second = pairing.groups
-        names = np.array([first, second])
-        measures = self.context.measures
+        names = np.array(pairing.groups)
         columns: dict[str, Any] = {
             "row": asked.people.row[plan.people],
             "attribute": pa.array([pairing.attribute] * len(side), pa.string()),
@@ -595,8 +556,7 @@ class ComparisonProbe:
             "weight": plan.weight,
         }
         as_is = asked.values[plan.people]
-        for v, (name, outcome) in enumerate(zip(measures.names, measures.outcomes, strict=True)):
-            label = column_name(name, outcome)
+        for v, label in enumerate(self.context.measures.columns):
             columns[label] = as_is[:, v]
             columns[f"{label}: own"] = own[:, v]
             columns[f"{label}: swapped"] = other[:, v]
@@ -643,14 +603,10 @@ class ComparisonProbe:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RedrawProbe:
+class RedrawProbe(PairsProbe):
     """The comparison with the attribute redrawn given the columns that may matter."""
 
-    context: PairContext
-    pairings: tuple[Pairing, ...]
     number: int
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -662,12 +618,12 @@ class RedrawProbe:
         asked = self.context.asked(model, block)
         if not len(asked):
             return None
-        sums = {}
-        for pairing in self.pairings:
-            people = asked.located(block, pairing)
-            found = pairing.redraws[self.number].measure(asked.ask, people)
-            assert isinstance(found, RedrawSums)
-            sums[pairing.key] = found
+        sums: dict[str, Any] = {
+            pairing.key: pairing.redraws[self.number].measure(
+                asked.ask, asked.located(block, pairing)
+            )
+            for pairing in self.pairings
+        }
         return Measured(RedrawStats(len(asked), sums))
 
 
@@ -686,9 +642,9 @@ class Values:
 class ClusterProbe:
     """Which clusters the people are in."""
 
-    name: str = "clusters"
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    name: ClassVar[str] = "clusters"
+    subsample: ClassVar[Subsample | None] = None
+    common: ClassVar[Mapping[str, Any]] = {}
 
     def measure(self, model: Model, block: Block) -> Measured:
         """Return the clusters of a block."""
@@ -705,13 +661,8 @@ class ClusterStats(Additive):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ClusterPropensityProbe:
+class ClusterPropensityProbe(PairsProbe):
     """Mean propensities of clusters, for attributes that are constant within them."""
-
-    context: PairContext
-    pairings: tuple[Pairing, ...]
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -747,22 +698,9 @@ RowKey = tuple[str, int, int]
 class BoundMatchedPairs(BoundMethod):
     """Matched pairs made ready for a model, people and a reference sample.
 
-    Parameters
-    ----------
-    model, handle
-        The model of this process, and how workers come by theirs.
-    people
-        The survey's sample of the people, in original columns.
-    pool
-        The reference sample.
-    pairings
-        One for every unordered pair of groups of an attribute.
-    favourable
-        Place of the favourable decision among the classes, if one is named.
-    reads
-        Protected attributes that the model reads.
-    notes
-        What stands out in the people and the reference sample, one line each.
+    ``people`` are the survey's sample of them, ``columns`` what the model reads, and ``reads`` the
+    protected attributes among it; ``favourable`` is the place of the favourable decision among the
+    classes. There is one pairing for every unordered pair of groups of an attribute.
     """
 
     kind: ClassVar[str] = "matched_pairs"
@@ -847,19 +785,9 @@ class BoundMatchedPairs(BoundMethod):
     ) -> "BoundMatchedPairs":
         """Return the method on samples, without pairs (`find_pairs`): for checks, never to decide.
 
-        Parameters
-        ----------
-        variant
-            A name for it.
-        people, pool
-            About how many people of each group, audited and of the reference sample, are compared;
-            without a reference sample, ``pool`` is for both.
-        keep
-            Other columns that may matter.
-        half
-            0 or 1: one random half of all people, and of the reference sample, is left aside.
-        redraws, neighbours
-            How often the attribute is redrawn, and through how many pairs at most.
+        About so many people of each group, audited and of the reference sample, are compared;
+        without a reference sample, ``pool`` is for both. ``half`` (0 or 1) leaves one random half
+        of them aside. ``keep`` are other columns that may matter.
         """
         context, seed = self.context, self.settings.seed
         assert self.people.table is not None
@@ -985,8 +913,7 @@ class BoundMatchedPairs(BoundMethod):
         ]
 
 
-def bind_matched_pairs(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
-    """Check model, people, reference sample and columns against each other, and find the pairs."""
+def _bind(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
     settings, survey = setup.settings, setup.survey
     keep = settings.columns.may_matter
     if not keep:
@@ -998,7 +925,7 @@ def bind_matched_pairs(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
     model, handle = setup.adapt(features=False)
     classes = setup.classes(model)
     favourable = setup.favourable_place(model.card.task, classes)
-    pool = _reference(setup)
+    pool = _reference_sample(setup)
     attributes = tuple(survey.traits)
     check_columns(keep, attributes, people.table, pool.table)
     asked = table_model(model, people)
@@ -1049,7 +976,14 @@ def bind_matched_pairs(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
         context = dataclasses.replace(context, clusters=found.found)
         bound = dataclasses.replace(bound, context=context)
     (bound,) = find_pairs([bound])
-    _warn_of_small_groups(bound)
+    for pairing in bound.pairings:
+        if (pairing.design.undecided or ("",))[0] == "group":
+            warnings.warn(
+                f"{pairing.attribute}: {pairing.groups[0]} and {pairing.groups[1]} cannot be "
+                "compared: one of them has fewer than 5 rows in the reference sample.",
+                StatisticalWarning,
+                stacklevel=2,
+            )
     return bound
 
 
@@ -1060,31 +994,28 @@ def _measures(
     classes: tuple[Any, ...],
     favourable: int | None,
 ) -> Measures:
-    labelled = not setup.unlabelled
+    labelled = () if setup.unlabelled else ("error", "loss")
     if model.card.task == "regression":
         if method.measure not in ("auto", "prediction"):
             raise InvalidSettings(
                 f"The model predicts a number, so its {method.measure} cannot be compared: leave "
                 "method.measure out."
             )
-        numbers = ("prediction", "loss") if labelled else ("prediction",)
-        return Measures(numbers, ("",) * len(numbers), 1, (), labelled)
-    wanted = "decision" if method.measure == "auto" else method.measure
-    if wanted == "prediction":
+        names = ("prediction", *labelled[1:])
+        return Measures(names, ("",) * len(names), 1, ())
+    if method.measure == "prediction":
         raise InvalidSettings(
             "The model decides among classes, so there is no prediction to compare: use decision "
             "or score (method.measure)."
         )
-    texts = [str(value) for value in classes]
+    texts = tuple(str(value) for value in classes)
     if favourable is not None:
-        chosen = [texts[favourable]]
-    else:
-        chosen = [texts[1]] if len(texts) == 2 else texts
-    other = "score" if wanted == "decision" else "decision"
-    names = (*[wanted] * len(chosen), *[other] * len(chosen))
-    names += ("error", "loss") if labelled else ()
-    outcomes = (*chosen, *chosen, *(("", "") if labelled else ()))
-    return Measures(names, outcomes, len(chosen), classes, labelled)
+        texts = (texts[favourable],)
+    elif len(texts) == 2:
+        texts = texts[1:]
+    both = ("score", "decision") if method.measure == "score" else ("decision", "score")
+    names = (*(name for name in both for _ in texts), *labelled)
+    return Measures(names, (*texts, *texts, *("" for _ in labelled)), len(texts), classes)
 
 
 def _performance(
@@ -1102,7 +1033,7 @@ def _performance(
     return found
 
 
-def _reference(setup: Setup) -> ReferenceSample:
+def _reference_sample(setup: Setup) -> ReferenceSample:
     """Return the reference sample: the one given, everyone in halves, or people drawn."""
     settings, survey, session = setup.settings, setup.survey, setup.session
     if setup.pool is not None:
@@ -1140,27 +1071,22 @@ def find_pairs(
 ) -> list[BoundMatchedPairs]:
     """Return methods with the pairs of every two groups, and those of the redraws.
 
-    Parameters
-    ----------
-    bounds
-        One audit with its columns, or with several choices of them.
-    wanted
-        The keys of the pairings to make; all without any.
+    They are one audit with its columns, or with several choices of them; ``wanted`` are the keys of
+    the pairings to make, all without any.
     """
     session = bounds[0].setup.session
-    tasks = [
-        (number, attribute, (a, b))
-        for number, bound in enumerate(bounds)
-        for attribute, names in bound.context.groups.items()
-        for a, b in itertools.combinations(range(len(names)), 2)
-        if wanted is None or _key(attribute, names[a], names[b]) in wanted
-    ]
-    designs = Calls(tuple(_design(bounds[k], name, groups) for k, name, groups in tasks))
-    made: dict[int, PairDesign] = dict(session.executor.map(designs, range(len(tasks))))
+    places, calls = [], []
+    for number, bound in enumerate(bounds):
+        for attribute, names in bound.context.groups.items():
+            for groups in itertools.combinations(range(len(names)), 2):
+                two = names[groups[0]], names[groups[1]]
+                if wanted is None or "\t".join((attribute, *two)) in wanted:
+                    places.append((number, attribute, two))
+                    calls.append(_design_call(bound, attribute, groups))
+    made = dict(session.executor.map(Calls(tuple(calls)), range(len(calls))))
     found: list[list[Pairing]] = [[] for _ in bounds]
-    for k, (number, attribute, (a, b)) in enumerate(tasks):
-        names = bounds[number].context.groups[attribute]
-        found[number].append(_pairing(bounds[number], attribute, (names[a], names[b]), made[k]))
+    for call, (number, attribute, two) in enumerate(places):
+        found[number].append(_pairing(bounds[number], attribute, two, made[call]))
     paired = [
         dataclasses.replace(bound, pairings=tuple(some))
         for bound, some in zip(bounds, found, strict=True)
@@ -1171,8 +1097,8 @@ def find_pairs(
         p for bound in paired for one in bound.pairings for p in (one.comparison, *one.redraws)
     ]
     job = Calls(tuple(probe.find_pairs for probe in probes))
-    for done, (number, pairing) in enumerate(session.executor.map(job, range(len(probes)))):
-        probes[number].__dict__["pairing"] = pairing
+    for done, (number, pairs) in enumerate(session.executor.map(job, range(len(probes)))):
+        probes[number].__dict__["pairing"] = pairs
         session.tell("pairing comparable people", done + 1, len(probes))
     return paired
 
@@ -1205,8 +1131,8 @@ class Calls:
         return lambda number: self.calls[number]()
 
 
-def _design(
-    bound: BoundMatchedPairs, attribute: str, groups: tuple[int, int]
+def _design_call(
+    bound: BoundMatchedPairs, attribute: str, groups: tuple[int, ...]
 ) -> Callable[[], PairDesign]:
     """Return the call that makes two groups ready for pairing."""
     context, (a, b) = bound.context, groups
@@ -1215,7 +1141,7 @@ def _design(
         PairDesign.from_pool,
         context.pool_covariates,
         context.pool_groups[attribute],
-        groups,
+        (a, b),
         (bound.settings.seed, attribute, names[a], names[b]),
         people=(counts[a], counts[b]),
         clusters=bound.pool_clusters,
@@ -1225,14 +1151,11 @@ def _design(
 
 
 def _pairing(
-    bound: BoundMatchedPairs,
-    attribute: str,
-    groups: tuple[str, str],
-    design: PairDesign,
+    bound: BoundMatchedPairs, attribute: str, groups: tuple[str, str], design: PairDesign
 ) -> Pairing:
-    measures = len(bound.context.measures.names)
+    measures, deciding = len(bound.context.measures.names), bound.context.measures.deciding
     redraws = tuple(design.redraws(measures, bound.redraws))
-    return Pairing(attribute, groups, design, design.comparison(measures), redraws)
+    return Pairing(attribute, groups, design, design.comparison(measures, deciding), redraws)
 
 
 def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
@@ -1248,17 +1171,6 @@ def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
     return [round(count) for count in share * list(counts.values())]
 
 
-def _warn_of_small_groups(bound: BoundMatchedPairs) -> None:
-    for pairing in bound.pairings:
-        if (pairing.design.undecided or ("",))[0] == "group":
-            warnings.warn(
-                f"{pairing.attribute}: {pairing.groups[0]} and {pairing.groups[1]} cannot be "
-                "compared: one of them has fewer than 5 rows in the reference sample.",
-                StatisticalWarning,
-                stacklevel=2,
-            )
-
-
 def build_pairs_record(
     bound: BoundMatchedPairs,
     stats: PairStats,
@@ -1268,23 +1180,24 @@ def build_pairs_record(
     """Put the comparisons into the record."""
     settings, measures = bound.settings, bound.context.measures
     by_key = {pairing.key: pairing for pairing in bound.pairings}
-    comparisons = []
-    for (key, direction, measure), row in decision.rows.items():
-        comparisons.append(_comparison(bound, stats, by_key[key], direction, measure, row))
+    comparisons = [
+        _comparison(bound, stats, by_key[key], direction, measure, row)
+        for (key, direction, measure), row in decision.rows.items()
+    ]
     comparisons = _with_mirrors(bound, comparisons)
-    shown = []
     extra = bound.assessed(stats, redraws, range(measures.deciding, len(measures.names)))
-    for (key, direction, measure), found in extra.items():
-        shown.append(_shown(bound, by_key[key], direction, measure, found))
-    card = bound.model.card
-    leading = measures.names[0]
+    shown = [
+        _shown(bound, by_key[key].names(direction), measure, found)
+        for (key, direction, measure), found in extra.items()
+    ]
+    threshold, limit = bound.model.card.threshold, bound.method.limit
     return MatchedPairsRecord(
         may_matter=bound.context.keep,
         remaining=bound.remaining,
         favourable=settings.decide.favourable or "",
-        measure=leading,
-        threshold=math.nan if card.threshold is None else card.threshold,
-        limit=math.nan if bound.method.limit is None else bound.method.limit,
+        measure=measures.names[0],
+        threshold=math.nan if threshold is None else threshold,
+        limit=math.nan if limit is None else limit,
         delta=settings.delta,
         alpha=settings.alpha,
         caliper=CALIPER,
@@ -1309,12 +1222,9 @@ def build_pairs_record(
 
 def _performance_folds(bound: BoundMatchedPairs, stats: PairStats) -> dict[str, tuple[float, ...]]:
     """Return weights, errors and losses by fold of people, to compare two models by."""
-    names = bound.context.measures.names
-    found = {"weight": tuple(stats.everyone[:, 0].tolist())}
-    for v, name in enumerate(names):
-        if name in ("error", "loss"):
-            found[name] = tuple(stats.everyone[:, 1 + v].tolist())
-    return found
+    found = zip(("weight", *bound.context.measures.names), stats.everyone.T, strict=True)
+    wanted = ("weight", "error", "loss")
+    return {name: tuple(sums.tolist()) for name, sums in found if name in wanted}
 
 
 def _comparison(
@@ -1325,32 +1235,15 @@ def _comparison(
     measure: int,
     row: RowDecision,
 ) -> RateComparison:
-    part = stats.pairings[pairing.key]
-    names, outcomes = bound.context.measures.names, bound.context.measures.outcomes
-    group, other = pairing.groups[direction], pairing.groups[1 - direction]
-    codes = [bound.context.groups[pairing.attribute].index(name) for name in (group, other)]
-    table = stats.groups[pairing.attribute].values[codes]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        raw = (table[:, 1 + measure] / table[:, 0]).tolist()
-    found, sums = row.assessment.shown, part.sums
-    parts = sums.parts(direction)
-    kept = int(sums.kept[parts].sum())
-    with np.errstate(invalid="ignore", divide="ignore"):
-        up, down, actual = (
-            float(values[parts, measure].sum() / sums.first[parts, measure, 0].sum())
-            for values in (part.up, part.down, part.actual)
-        )
-    if names[measure] != "decision" or bound.scored:
-        # Only decisions change or stay; of a number there is no share of people.
-        up = down = math.nan
+    measures, part = bound.context.measures, stats.pairings[pairing.key]
+    name, outcome, sums = measures.names[measure], measures.outcomes[measure], part.sums
+    parts, names = sums.parts(direction), pairing.names(direction)
+    kept, people = int(sums.kept[parts].sum()), int(sums.group_size[direction])
     clipped = int(sums.group_clipped[direction]) if sums.dropped else 0
-    people = int(sums.group_size[direction])
     base: dict[str, Any] = {
-        "attribute": pairing.attribute,
-        "group": group,
-        "other": other,
-        "measure": names[measure],
-        "column": column_name(names[measure], outcomes[measure]),
+        **names,
+        "measure": name,
+        "column": measures.columns[measure],
         "verdict": row.outcome,
         "reason": row.reason or "",
         "n": kept,
@@ -1360,37 +1253,51 @@ def _comparison(
         "pairs": sums.pairs,
         "people_needed": _needed(row),
     }
+    found = row.assessment.shown
     if found is None:
-        return RateComparison(
-            **base,
-            outcome=outcomes[measure],
-            own=math.nan,
-            swapped=math.nan,
-            difference=math.nan,
-            ratio=math.nan,
-            interval=(math.nan, math.nan),
+        nothing = dict.fromkeys(("own", "swapped", "difference", "ratio"), math.nan)
+        return RateComparison(**base, **nothing, outcome=outcome, interval=NO_INTERVAL)
+    codes = [bound.context.groups[pairing.attribute].index(names[s]) for s in ("group", "other")]
+    table = stats.groups[pairing.attribute].values[codes]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = [*(table[:, 1 + measure] / table[:, 0]).tolist()]
+        up, down, actual = (
+            float(values[parts, measure].sum() / sums.first[parts, measure, 0].sum())
+            for values in (part.up, part.down, part.actual)
         )
-    estimate, flip = found.estimate, found.complement
+    rates.append(actual)
+    if name != "decision" or bound.scored:
+        # Only decisions change or stay; of a number there is no share of people.
+        up = down = math.nan
+    estimate, swapped = found.estimate, found.estimate.other_corrected
+    if found.complement:
+        rates, up, down = [1 - rate for rate in rates], down, up
+        others = [str(value) for value in bound.classes if str(value) != outcome]
+        outcome = others[0] if len(others) == 1 else f"not {outcome}"
+    favourable = math.nan, math.nan
+    clipped_rate = min(max(swapped, 0.0), 1.0)
+    if bound.favourable is not None and bound.model.card.task != "regression":
+        favourable = estimate.own, clipped_rate
+        if str(bound.classes[bound.favourable]) != outcome:
+            favourable = 1 - estimate.own, 1 - clipped_rate
     spread = estimate.spread(np.ones(1))
+    limits = estimate.spread(np.array([1 / bound.settings.delta, bound.settings.delta]))
     difference = row.assessment.rule.kind == "difference"
-    rate = names[measure] in ("decision", "score")
-    swapped = estimate.other_corrected
-    favourable = _favourable(bound, estimate, flip, outcomes[measure])
     return RateComparison(
         **base,
-        outcome=_outcome(bound, outcomes[measure], flip),
+        outcome=outcome,
         own=estimate.own,
-        swapped=min(max(swapped, 0.0), 1.0) if rate else swapped,
+        swapped=clipped_rate if name in ("decision", "score") else swapped,
         difference=estimate.difference,
         difference_interval=estimate.difference_interval(bound.settings.alpha),
         ratio=estimate.ratio,
-        interval=(math.nan, math.nan) if difference else found.interval,
+        interval=NO_INTERVAL if difference else found.interval,
         p_value=row.assessment.p_value,
         p_adjusted=row.adjusted_p,
         std_error=float(spread.std_error[0]),
         degrees=float(spread.degrees[0]),
         allowance=estimate.allowance,
-        reference_error=_reference_error(estimate, bound.settings.delta),
+        reference_error=math.sqrt(float(limits.pairs.max()) + limits.redraw),
         uncorrected=estimate.other - estimate.own,
         bias=estimate.bias,
         kappa=estimate.kappa,
@@ -1398,51 +1305,39 @@ def _comparison(
         control_p=estimate.randomisation_p if pairing.redraws[0].everyone else math.nan,
         effective_pairs=float(spread.effective_pairs[0]),
         events=math.nan if row.assessment.events is None else row.assessment.events,
-        actual=1 - actual if flip else actual,
-        raw_group=1 - raw[0] if flip else raw[0],
-        raw_other=1 - raw[1] if flip else raw[1],
+        actual=rates[2],
+        raw_group=rates[0],
+        raw_other=rates[1],
         favourable_own=favourable[0],
         favourable_swapped=favourable[1],
-        changed_up=down if flip else up,
-        changed_down=up if flip else down,
+        changed_up=up,
+        changed_down=down,
         p_by_limit=() if difference else _p_by_limit(row),
-        folds=_influence(part, direction, measure, estimate, flip),
+        folds=_influence(part, direction, measure, found),
     )
 
 
 def _influence(
-    part: PairingStats, direction: int, measure: int, estimate: Any, flip: bool
+    part: PairingStats, direction: int, measure: int, found: OutcomeTest
 ) -> FoldInfluence:
     """Return the influence of folds of people and pairs on the rates, own and swapped."""
-    sign = -1.0 if flip else 1.0
-    parts = part.sums.parts(direction)
+    estimate, sign = found.estimate, -1.0 if found.complement else 1.0
+    parts, c = part.sums.parts(direction), estimate.factor
     w, other, own = part.folds[parts, :, measure].sum(axis=0).T
     total_weight = w.sum()
-    people_own = (own - w * own.sum() / total_weight) / total_weight
-    people_other = (other - w * other.sum() / total_weight) / total_weight
     sums = part.sums.by_pair.parts(parts)
-    fold = sums.index % FOLDS
-    pairs_other, pairs_own = (
-        np.bincount(fold, sums.values[:, k + 3 * measure], FOLDS) / total_weight for k in (1, 2)
-    )
-    c = estimate.factor
-
-    def swapped(of_other: np.ndarray, of_own: np.ndarray) -> tuple[float, ...]:
-        return tuple((sign * (c * of_other + (1 - c) * of_own)).tolist())
-
-    return FoldInfluence(
-        own_people=tuple((sign * people_own).tolist()),
-        swapped_people=swapped(people_other, people_own),
-        own_pairs=tuple((sign * pairs_own).tolist()),
-        swapped_pairs=swapped(pairs_other, pairs_own),
-        redrawn=tuple(((estimate.redrawn - estimate.bias) * c).tolist()),
-    )
-
-
-def _reference_error(estimate: Any, delta: float) -> float:
-    """Return the standard error due to pairs and redraws, the larger of both limits."""
-    spread = estimate.spread(np.array([1 / delta, delta]))
-    return math.sqrt(float(spread.pairs.max()) + spread.redraw)
+    values: dict[str, tuple[float, ...]] = {}
+    for of, (of_other, of_own) in {
+        "people": [(x - w * x.sum() / total_weight) / total_weight for x in (other, own)],
+        "pairs": [
+            np.bincount(sums.index % FOLDS, sums.values[:, k + 2 * measure], FOLDS) / total_weight
+            for k in (1, 2)
+        ],
+    }.items():
+        values[f"own_{of}"] = tuple((sign * of_own).tolist())
+        values[f"swapped_{of}"] = tuple((sign * (c * of_other + (1 - c) * of_own)).tolist())
+    redrawn = tuple(((estimate.redrawn - estimate.bias) * c).tolist())
+    return FoldInfluence(**values, redrawn=redrawn)
 
 
 def _p_by_limit(row: RowDecision) -> tuple[tuple[float, float], ...]:
@@ -1456,11 +1351,6 @@ def _p_by_limit(row: RowDecision) -> tuple[tuple[float, float], ...]:
     )
 
 
-def column_name(measure: str, outcome: str) -> str:
-    """Return the name of a measure among the columns of rows."""
-    return f"{measure}={outcome}" if outcome else measure
-
-
 def _needed(row: RowDecision) -> int | None:
     """Return how many people of the group would settle a comparison, rounded up."""
     needed = row.numbers.get("people_needed", math.inf)
@@ -1468,25 +1358,6 @@ def _needed(row: RowDecision) -> int | None:
         return None
     step = 10 ** max(int(math.log10(max(needed, 1))) - 1, 0)
     return int(math.ceil(needed / step) * step)
-
-
-def _outcome(bound: BoundMatchedPairs, outcome: str, flip: bool) -> str:
-    """Return the class whose rate is shown: of two classes, the complement has a name."""
-    if not flip:
-        return outcome
-    others = [str(value) for value in bound.classes if str(value) != outcome]
-    return others[0] if len(others) == 1 else f"not {outcome}"
-
-
-def _favourable(
-    bound: BoundMatchedPairs, estimate: Any, flip: bool, outcome: str
-) -> tuple[float, float]:
-    """Return the rates of the favourable decision, if one is named."""
-    if bound.favourable is None or bound.model.card.task == "regression":
-        return math.nan, math.nan
-    own, swapped = estimate.own, min(max(estimate.other_corrected, 0.0), 1.0)
-    named = str(bound.classes[bound.favourable]) == outcome
-    return (own, swapped) if named != flip else (1 - own, 1 - swapped)
 
 
 def _with_mirrors(bound: BoundMatchedPairs, rows: Sequence[RateComparison]) -> list[RateComparison]:
@@ -1515,23 +1386,18 @@ def _gain(bound: BoundMatchedPairs, row: RateComparison) -> float:
 
 
 def _shown(
-    bound: BoundMatchedPairs, pairing: Pairing, direction: int, measure: int, row: Assessment
+    bound: BoundMatchedPairs, names: Mapping[str, str], measure: int, row: Assessment
 ) -> ShownMeasure:
-    names, outcomes = bound.context.measures.names, bound.context.measures.outcomes
-    name = f"{names[measure]} {outcomes[measure]}".strip()
-    base = {
-        "attribute": pairing.attribute,
-        "group": pairing.groups[direction],
-        "other": pairing.groups[1 - direction],
-        "measure": name,
-    }
-    found = row.shown
-    if found is None:
-        nothing = math.nan
-        return ShownMeasure(**base, own=nothing, swapped=nothing, difference=nothing)
-    estimate = found.estimate.complement() if found.complement else found.estimate
+    measures = bound.context.measures
+    name = f"{measures.names[measure]} {measures.outcomes[measure]}".strip()
+    if row.shown is None:
+        nothing = dict.fromkeys(("own", "swapped", "difference"), math.nan)
+        return ShownMeasure(**names, measure=name, **nothing)
+    estimate = row.shown.estimate
+    estimate = estimate.complement() if row.shown.complement else estimate
     return ShownMeasure(
-        **base,
+        **names,
+        measure=name,
         own=estimate.own,
         swapped=estimate.other_corrected,
         difference=estimate.difference,
@@ -1542,28 +1408,20 @@ def _shown(
 
 def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[ColumnBalance]:
     """Yield standardised mean differences of what may matter, before and after matching."""
-    keep, coding, table = bound.context.keep, bound.context.coding, bound.pool.table
+    keep = bound.context.keep
     for pairing in bound.pairings:
-        design = pairing.design
-        first, second = design.rows[~design.second], design.rows[design.second]
-        before = standardised_differences(keep, table, coding, first, second)
-        use = stats.pairings[pairing.key].sums.by_pair.parts(range(4))
-        members = pairing.comparison._members
-        weight = use.values[:, 0]
-        pairs = design.rows[members[0][use.index]], design.rows[members[1][use.index]]
-        after = dict.fromkeys(keep, math.nan)
-        if len(weight):
-            after = standardised_differences(
-                keep, table, coding, *pairs, weights=(weight, weight), units=(first, second)
-            )
+        design, use = pairing.design, stats.pairings[pairing.key].sums.by_pair.parts(range(4))
+        groups = design.rows[~design.second], design.rows[design.second]
+        differences = functools.partial(
+            standardised_differences, keep, bound.pool.table, bound.context.coding, units=groups
+        )
+        before, after = differences(groups), dict.fromkeys(keep, math.nan)
+        if len(use.index):
+            first, second = design.rows[pairing.comparison.members[:, use.index]]
+            after = differences((first, second), weight=use.values[:, 0])
         for name in keep:
             yield ColumnBalance(
-                attribute=pairing.attribute,
-                group=pairing.groups[0],
-                other=pairing.groups[1],
-                column=name,
-                before=before[name],
-                after=after[name],
+                **pairing.names(0), column=name, before=before[name], after=after[name]
             )
 
 
@@ -1571,15 +1429,11 @@ def _histograms(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[ChangeHi
     if bound.context.measures.names[0] == "prediction":
         return
     edges = tuple(np.linspace(-1, 1, BINS + 1).tolist())
-    for pairing in bound.pairings:
-        for direction in (0, 1):
-            yield ChangeHistogram(
-                attribute=pairing.attribute,
-                group=pairing.groups[direction],
-                other=pairing.groups[1 - direction],
-                edges=edges,
-                counts=tuple(stats.pairings[pairing.key].histogram[direction].tolist()),
-            )
+    for pairing, direction in itertools.product(bound.pairings, (0, 1)):
+        counts = stats.pairings[pairing.key].histogram[direction]
+        yield ChangeHistogram(
+            **pairing.names(direction), edges=edges, counts=tuple(counts.tolist())
+        )
 
 
 def _uses(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[AttributeUse]:
@@ -1604,55 +1458,45 @@ def _people(
         if row.mirror and row.verdict == "evidence":
             continue
         pairing, direction, _ = bound.located(row)
-        most = stats.pairings[pairing.key].most[direction]
-        better = _positive_gain(bound, row)
-        order = np.lexsort((most.row, -better * most.change))
-        for k in order[: max(FEWEST_SHOWN, int((better * most.change > 0).sum()))]:
-            yield _person(bound, row, most, int(k))
+        most = stats.pairings[pairing.key].most[direction].rows
+        # Those come first whose rate changes in the direction of the group's.
+        rises = (row.outcome == bound.context.measures.outcomes[0]) == (row.difference >= 0)
+        gain = most[:, 0] if rises else -most[:, 0]
+        order = np.lexsort((most[:, 1], -gain))
+        for k in order[: max(FEWEST_SHOWN, int((gain > 0).sum()))]:
+            yield _person(bound, row, Change(*most[k].tolist()))
 
 
-def _positive_gain(bound: BoundMatchedPairs, row: RateComparison) -> float:
-    """Return 1 if people of the group gain when the first measure rises, else −1."""
-    first = bound.context.measures.outcomes[0]
-    sign = 1.0 if row.outcome == first else -1.0
-    return sign if row.difference >= 0 else -sign
-
-
-def _person(
-    bound: BoundMatchedPairs, row: RateComparison, most: MostChanged, k: int
-) -> ComparedPerson:
+def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> ComparedPerson:
     """Return a person beside the closest pair, each with the model's answers."""
-    place = int(most.position[k])
-    people = _at_position(bound, place, int(most.row[k]))
-    table = plain(people.in_columns().table)
+    people = _at_position(bound, int(found.position), int(found.row))
+    keep, table = bound.context.keep, plain(people.in_columns().table)
     asked, pool = bound.context.prepared_pool(bound.model)
-    rows = asked.prepare(table)
-    zero = np.zeros(1, dtype=np.int64)
-    own, other = int(most.own_member[k]), int(most.other_member[k])
-    outputs = [
-        asked.outputs(rows),
-        asked.substitute(rows, zero, pool, np.array([own]), bound.context.keep),
-        asked.substitute(rows, zero, pool, np.array([other]), bound.context.keep),
-    ]
-    card = bound.model.card
+    rows, members = asked.prepare(table), [int(found.own_member), int(found.other_member)]
+    outputs = [asked.outputs(rows)]
+    for member in members:
+        zero = np.zeros(1, dtype=np.int64)
+        outputs.append(asked.substitute(rows, zero, pool, np.array([member]), keep))
+    out, card = np.vstack(outputs), bound.model.card
     names = [str(value) for value in bound.classes]
     outcome = bound.context.measures.outcomes[0]
-    column = names.index(outcome)
-    decisions = [names[int(decide(out, card.output, card.threshold)[0])] for out in outputs]
-    chances = [float(probabilities(out, card.output)[0, column]) for out in outputs]
-    shown = list(dict.fromkeys([*bound.context.keep, *bound.columns, row.attribute]))
-    person = {name: table[name][0].as_py() for name in shown if name in table.column_names}
-    members = [
-        {name: bound.pool.table[name][member].as_py() for name in bound.pool.table.column_names}
-        for member in (own, other)
-    ]
+    decisions = [names[code] for code in decide(out, card.output, card.threshold)]
+    chances = probabilities(out, card.output)[:, names.index(outcome)].tolist()
+    shown = dict.fromkeys([*keep, *bound.columns, row.attribute])
+    person, own, other = (
+        {name: values[name] for name in shown if name in values}
+        for values in (
+            table.to_pylist()[0],
+            *(bound.pool.table.slice(member, 1).to_pylist()[0] for member in members),
+        )
+    )
     label = bound.settings.columns.label
     return ComparedPerson(
         attribute=row.attribute,
         group=row.group,
         other=row.other,
         outcome=outcome,
-        row=int(most.row[k]),
+        row=int(found.row),
         label="" if bound.setup.unlabelled else str(people.y[0]),
         decision=decisions[0],
         decision_own=decisions[1],
@@ -1660,14 +1504,14 @@ def _person(
         probability=chances[0],
         probability_own=chances[1],
         probability_swapped=chances[2],
-        own=float(most.own[k]),
-        swapped=float(most.swapped[k]),
-        kept={name: person[name] for name in bound.context.keep if name in person},
-        person={n: v for n, v in person.items() if n not in bound.context.keep and n != label},
-        own_member={n: v for n, v in members[0].items() if n in shown},
-        other_member={n: v for n, v in members[1].items() if n in shown},
-        own_row=int(bound.pool.people.row[own]),
-        other_row=int(bound.pool.people.row[other]),
+        own=found.own,
+        swapped=found.swapped,
+        kept={name: person[name] for name in keep},
+        person={n: v for n, v in person.items() if n not in keep and n != label},
+        own_member=own,
+        other_member=other,
+        own_row=int(bound.pool.people.row[members[0]]),
+        other_row=int(bound.pool.people.row[members[1]]),
     )
 
 
@@ -1684,7 +1528,7 @@ def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure,
     """Raw group table: selection rates, impact ratios and error rates, with intervals."""
     if bound.model.card.task == "regression":
         return ()
-    alpha, labelled = bound.settings.alpha, bound.context.measures.labelled
+    alpha, labelled = bound.settings.alpha, not bound.setup.unlabelled
     place = bound.favourable if bound.favourable is not None else len(bound.classes) - 1
     found: list[Measure] = []
 

@@ -6,7 +6,6 @@ gets, so that nothing depends on the blocks in which people arrive.
 """
 
 import dataclasses
-import functools
 import math
 
 import numpy as np
@@ -35,12 +34,8 @@ LEAF = 32
 class Covariates:
     """The columns that may matter, as numbers.
 
-    Parameters
-    ----------
-    numeric
-        Columns whose order counts; nan where a value is missing.
-    category
-        Codes of columns whose values have to be equal; a missing value has a code of its own.
+    ``numeric`` columns are those whose order counts, nan where a value is missing; values of a
+    ``category`` have to be equal, and a missing one has a code of its own.
     """
 
     numeric: Float[np.ndarray, "n p"]
@@ -89,13 +84,9 @@ def uniforms(key: Key, positions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " 
 class RankScale:
     """Coordinates and cells of rows, by their ranks and categories in a pool.
 
-    Parameters
-    ----------
-    columns
-        The pool's values of every numeric column, in increasing order, without missing ones.
-    levels
-        The values of each step in forming cells: of every column, then of its combination with
-        the columns before it.
+    ``columns`` are the pool's values of every numeric column, in increasing order; ``levels`` the
+    values of each step in forming cells: of every column, then of its combination with the columns
+    before it.
     """
 
     columns: tuple[Float[np.ndarray, " _"], ...]
@@ -172,11 +163,10 @@ def _nearest(
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """1:1 pairs across two groups: row numbers of their members, and their distances."""
+    """1:1 pairs across two groups, the closest first: the rows of their members."""
 
     first: Int[np.ndarray, " q"]
     second: Int[np.ndarray, " q"]
-    distance: Float[np.ndarray, " q"]
 
     def __len__(self) -> int:
         return len(self.first)
@@ -192,13 +182,6 @@ def greedy_pairs(
 
     Exact over all candidates of one cell within the caliper. Two rows that are each other's nearest
     are a pair whatever comes before, so that all such pairs are taken at once, again and again.
-
-    Parameters
-    ----------
-    points, cells
-        Coordinates and cells of the rows of both groups.
-    second
-        Which rows are of the second group.
     """
     places = _with_cells(points, cells)
     groups = np.flatnonzero(~second), np.flatnonzero(second)
@@ -208,7 +191,7 @@ def greedy_pairs(
     distance = np.linalg.norm(places[small[i]] - places[large[j]], axis=1)
     order = np.argsort(distance, kind="stable")
     rows = small[i[order]], large[j[order]]
-    return Pairs(rows[smaller], rows[1 - smaller], distance[order])
+    return Pairs(rows[smaller], rows[1 - smaller])
 
 
 def _quick_tree(places: Float[np.ndarray, "n e"]) -> cKDTree:
@@ -252,78 +235,34 @@ def neighbour_count(pairs: int) -> int:
     return min(max(pairs // 10, LEAST_NEIGHBOURS), MOST_NEIGHBOURS)
 
 
-@dataclasses.dataclass(frozen=True)
-class Neighbours:
-    """The nearest pairs of people, by distance to the midpoint.
+def midpoint_tree(
+    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], pairs: Pairs
+) -> cKDTree:
+    """Return where the midpoints of pairs are, to find the pairs nearest to people."""
+    middle = (points[pairs.first] + points[pairs.second]) / 2
+    return cKDTree(_with_cells(middle, cells[pairs.first]), leafsize=LEAF)
 
-    Parameters
-    ----------
-    pair
-        Numbers of pairs, nearest first; meaningless where ``distance`` is infinite.
-    distance
-        Infinite where a person's cell has fewer pairs.
+
+def nearest_pairs(
+    tree: cKDTree, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], count: int
+) -> tuple[Float[np.ndarray, "n m"], Int[np.ndarray, "n m"]]:
+    """Return the distances to the nearest pairs of the same cell, and the numbers of these pairs.
+
+    Where a cell has fewer pairs, distances are infinite.
     """
-
-    pair: Int[np.ndarray, "n m"]
-    distance: Float[np.ndarray, "n m"]
-
-    @property
-    def count(self) -> Int[np.ndarray, " n"]:
-        """How many pairs each person has."""
-        return np.isfinite(self.distance).sum(axis=1)
-
-    @property
-    def enough(self) -> Bool[np.ndarray, " n"]:
-        """Who has at least four pairs."""
-        return self.count >= LEAST_NEIGHBOURS
-
-    @property
-    def overlap(self) -> Bool[np.ndarray, " n"]:
-        """Who has at least four pairs, at a median distance within the limit."""
-        count, enough = self.count, self.enough
-        people = np.arange(len(count))
-        upper = np.where(enough, count // 2, 0)
-        lower = np.where(enough, (count - 1) // 2, 0)
-        median = (self.distance[people, lower] + self.distance[people, upper]) / 2
-        return enough & (median <= FARTHEST)
+    if not tree.n or not len(points):
+        shape = (len(points), count)
+        return np.full(shape, math.inf), np.zeros(shape, dtype=np.int64)
+    return _nearest(tree, _with_cells(points, cells), count, CELL_SPACING / 2)
 
 
-@dataclasses.dataclass(frozen=True)
-class PairIndex:
-    """Pairs and where their midpoints are, to find the pairs nearest to people.
-
-    Parameters
-    ----------
-    pairs
-        Members are rows of the pool.
-    midpoints
-        With the coordinate that keeps cells apart.
-    """
-
-    pairs: Pairs
-    midpoints: Float[np.ndarray, "q e"]
-
-    @classmethod
-    def from_points(
-        cls, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], pairs: Pairs
-    ) -> "PairIndex":
-        """Return the index of pairs of rows with these coordinates."""
-        middle = (points[pairs.first] + points[pairs.second]) / 2
-        return cls(pairs, _with_cells(middle, cells[pairs.first]))
-
-    @functools.cached_property
-    def _tree(self) -> cKDTree:
-        return cKDTree(self.midpoints, leafsize=LEAF)
-
-    def nearest(
-        self, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], count: int
-    ) -> Neighbours:
-        """Return the nearest pairs of the same cell."""
-        if not len(self.pairs) or not len(points):
-            shape = (len(points), count)
-            return Neighbours(np.zeros(shape, dtype=np.int64), np.full(shape, math.inf))
-        found = _nearest(self._tree, _with_cells(points, cells), count, CELL_SPACING / 2)
-        return Neighbours(found[1], found[0])
+def has_overlap(distance: Float[np.ndarray, "n m"]) -> Bool[np.ndarray, " n"]:
+    """Return who has at least four pairs, at a median distance within the limit."""
+    count = np.isfinite(distance).sum(axis=1)
+    enough = count >= LEAST_NEIGHBOURS
+    people = np.arange(len(count))
+    upper, lower = (np.where(enough, at // 2, 0) for at in (count, count - 1))
+    return enough & ((distance[people, lower] + distance[people, upper]) / 2 <= FARTHEST)
 
 
 def nearest_others(

@@ -15,36 +15,35 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from likewise.methods.matching import (
-    CALIPER,
     MOST_NEIGHBOURS,
     Covariates,
     Key,
-    PairIndex,
+    Pairs,
     RankScale,
     greedy_pairs,
+    has_overlap,
+    midpoint_tree,
     nearest_others,
+    nearest_pairs,
     neighbour_count,
     seed_sequence,
+    uniforms,
 )
-from likewise.methods.redraws import (
-    FOLDS,
-    MOST_REDRAWN_PEOPLE,
-    REDRAWS,
-    Propensity,
-    clipped,
-    fit_propensity,
-    is_clipped,
-    redrawn_attribute,
-    sampled,
-)
-from likewise.stats.decision import LEAST_PAIRS, Compared, Reason
+from likewise.methods.redraws import FOLDS, REDRAWS, Propensity, fit_propensity
+from likewise.stats.decision import LEAST_PAIRS, Compared, Undecided
 from likewise.stats.sums import Additive
 from likewise.stats.two_way import EvenPowers, TwoWay, even_moments
 
 Ask = Callable[[Int[np.ndarray, " q"], Int[np.ndarray, " q"]], Float[np.ndarray, "q k"]]
 """Measures for people (rows of the block) with the remaining columns of rows of the pool."""
 
+CLIP = 0.01
+"""Propensities are never closer than this to 0 or 1."""
+
 MOST_CLIPPED = 0.05
+MOST_REDRAWN_PEOPLE = 2_000
+"""About how many people of a group are compared in one redraw."""
+
 LEAST_REDRAWN_PEOPLE = 5
 MOST_UNEXPLAINED, UNEXPLAINED_DEVIATIONS = 0.1, 4.0
 """Largest excess correlation of neighbours that the propensity may leave, and its significance."""
@@ -56,18 +55,10 @@ PARTS: Final = 4
 
 @dataclasses.dataclass(frozen=True)
 class PeopleBlock:
-    """Some people, as matched pairs see them.
+    """Some people, as matched pairs see them: what may matter, and codes of their groups.
 
-    Parameters
-    ----------
-    positions
-        Of each person among all people; with two halves, the row of the table.
-    covariates
-        The columns that may matter.
-    group
-        Code of the attribute.
-    weight, cluster
-        If people are weighted; the numbers of their clusters.
+    ``positions`` are among all people; with two halves, rows of the table. ``cluster`` numbers the
+    clusters of people.
     """
 
     positions: Int[np.ndarray, " n"]
@@ -81,16 +72,8 @@ class PeopleBlock:
 class LocatedPeople:
     """The people of a block who are of either group: where they are, and their propensity.
 
-    Parameters
-    ----------
-    rows
-        Their rows in the block; everything else is in this order.
-    second
-        Who is of the second group.
-    propensity
-        Clipped; ``clipped`` says whose was.
-    index
-        With two halves, their place in the design.
+    ``rows`` are theirs in the block, and everything else is in this order; the propensity is
+    clipped, and ``clipped`` says whose was; in halves, ``index`` is their place in the design.
     """
 
     rows: Int[np.ndarray, " p"]
@@ -106,9 +89,15 @@ class LocatedPeople:
 
     def take(self, chosen: Bool[np.ndarray, " p"]) -> "LocatedPeople":
         """Return some of them."""
-        parts = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
-        some: dict[str, Any] = {name: None if v is None else v[chosen] for name, v in parts}
+        some: dict[str, Any] = {
+            name: None if values is None else values[chosen] for name, values in vars(self).items()
+        }
         return LocatedPeople(**some)
+
+    def sizes(self) -> tuple[Int[np.ndarray, " 2"], Int[np.ndarray, " 2"]]:
+        """Return how many of them are of either group, and how many have a clipped propensity."""
+        everyone, clipped = self.second, self.second[self.clipped]
+        return np.bincount(everyone, minlength=2), np.bincount(clipped, minlength=2)
 
 
 def random_halves(
@@ -121,12 +110,6 @@ def random_halves(
     count = int(units.max(initial=-1)) + 1
     order = np.random.default_rng(seed_sequence((seed, "halves"))).permutation(count)
     return order[units] >= (count + 1) // 2
-
-
-def constant_in_clusters(values: Int[np.ndarray, " n"], clusters: Int[np.ndarray, " n"]) -> bool:
-    """Whether all rows of a cluster have the same value."""
-    together = np.unique(np.column_stack([clusters, values]), axis=0)
-    return len(together) == len(np.unique(clusters))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,17 +130,14 @@ class PairDesign:
         Which are of the second group.
     scale, points, cells
         Coordinates and cells of categories.
-    propensity
-        Of the second group, clipped.
     fitted
-        What the propensities of people come from.
+        The propensities of the second group.
     clusters
         Numbers of the pool's clusters, from 0 without gaps.
     clusters_redrawn
         Whether the pool's clusters have one attribute, and get one draw.
     people_clusters
-        Propensities of the clusters of people, if these have one attribute each: see
-        `ClusterPropensity`.
+        Propensities of the clusters of people, if these have one attribute each.
     halves
         Without a pool: who is in the second half. Each half is the other's pool.
     most_neighbours
@@ -172,7 +152,6 @@ class PairDesign:
     scale: RankScale
     points: Float[np.ndarray, "r d"]
     cells: Int[np.ndarray, " r"]
-    propensity: Float[np.ndarray, " r"]
     fitted: Propensity
     clusters: Int[np.ndarray, " r"] | None = None
     clusters_redrawn: bool = False
@@ -195,49 +174,42 @@ class PairDesign:
     ) -> "PairDesign":
         """Make two groups of a pool ready; `undecided` says if they cannot be compared.
 
-        Parameters
-        ----------
-        pool, group, clusters
-            All rows of the pool, or of the table if it is divided into ``halves``.
-        groups
-            Codes of the two groups.
-        key
-            Seed, attribute, and names of the two groups.
-        people
-            Number of people of either group; of the table's rows if there are halves.
+        ``pool``, ``group`` and ``clusters`` are of all rows of the pool, or of the table if it is
+        divided into ``halves``; then its rows are the people, too.
         """
         rows = np.flatnonzero(np.isin(group, groups))
         second = group[rows] == groups[1]
         part = pool.take(rows)
         scale = RankScale.from_pool(part)
-        numbers = None
-        redrawn = False
+        numbers, redrawn = None, False
         if clusters is not None:
             numbers = np.unique(clusters[rows], return_inverse=True)[1]
-            known = group >= 0
-            redrawn = constant_in_clusters(group[known], clusters[known])
+            known = np.unique(np.column_stack([clusters, group])[group >= 0], axis=0)
+            redrawn = len(known) == len(np.unique(known[:, 0]))
         if _least_units(second, numbers) < FOLDS:
-            fitted = Propensity.unknown(len(rows))
+            fitted = Propensity(np.full(len(rows), 0.5), (), 0.5)
         else:
             fitted = fit_propensity(part, second, key, numbers, for_people=halves is None)
-        if people is None:
-            people = int((~second).sum()), int(second.sum())
         return cls(
             key=key,
             groups=groups,
-            people=people,
+            people=people or (int((~second).sum()), int(second.sum())),
             rows=rows,
             second=second,
             scale=scale,
             points=scale.points(part, (*key, "jitter pool"), rows),
             cells=scale.cells(part),
-            propensity=clipped(fitted.pool),
             fitted=fitted,
             clusters=numbers,
             clusters_redrawn=redrawn,
             halves=None if halves is None else halves[rows],
             most_neighbours=most_neighbours,
         )
+
+    @functools.cached_property
+    def propensity(self) -> Float[np.ndarray, " r"]:
+        """Of the second group, clipped."""
+        return np.clip(self.fitted.pool, CLIP, 1 - CLIP)
 
     def locate(self, block: PeopleBlock) -> LocatedPeople:
         """Return coordinates and propensities of a block's people; all probes share them."""
@@ -254,12 +226,13 @@ class PairDesign:
             index = np.searchsorted(self.rows, positions)
             e, points, cells = self.fitted.pool[index], self.points[index], self.cells[index]
             cluster = None if self.clusters is None else self.clusters[index]
+        clipped = np.clip(e, CLIP, 1 - CLIP)
         return LocatedPeople(
             rows=rows,
             positions=positions,
             second=block.group[rows] == self.groups[1],
-            propensity=clipped(e),
-            clipped=is_clipped(e),
+            propensity=clipped,
+            clipped=clipped != e,
             points=points,
             cells=cells,
             weight=None if block.weight is None else block.weight[rows],
@@ -267,9 +240,9 @@ class PairDesign:
             index=index,
         )
 
-    def comparison(self, measures: int = 1) -> "PairProbe":
-        """Return the probe that decides; ``measures`` is how many ``ask`` returns."""
-        return PairProbe(self, None, measures)
+    def comparison(self, measures: int = 1, deciding: int = 1) -> "PairProbe":
+        """Return the probe that decides, by the first of the measures that ``ask`` returns."""
+        return PairProbe(self, None, measures, deciding)
 
     def redraws(self, measures: int = 1, count: int = REDRAWS) -> list["PairProbe"]:
         """Return the probes with redrawn attributes."""
@@ -277,19 +250,18 @@ class PairDesign:
 
     def redrawn_pool(self, redraw: int) -> Bool[np.ndarray, " r"]:
         """Return who of the pool is of the second group after one redraw."""
-        if self.clusters is None or not self.clusters_redrawn:
-            return redrawn_attribute(self.key, redraw, "pool", self.propensity, self.rows)
-        mean = np.bincount(self.clusters, self.propensity) / np.bincount(self.clusters)
-        e = mean[self.clusters]
-        return redrawn_attribute(self.key, redraw, "pool", e, self.clusters)
+        e, units = self.propensity, self.rows
+        if self.clusters is not None and self.clusters_redrawn:
+            units = self.clusters
+            e = (np.bincount(units, e) / np.bincount(units))[units]
+        return uniforms((*self.key, "redraw pool", redraw), units) < e
 
     def redrawn_people(self, redraw: int, people: LocatedPeople) -> Bool[np.ndarray, " p"]:
         """Return who of the people is of the second group after one redraw."""
-        if people.cluster is None or self.people_clusters is None:
-            e, units = people.propensity, people.positions
-        else:
+        e, units = people.propensity, people.positions
+        if people.cluster is not None and self.people_clusters is not None:
             e, units = self.people_clusters.mean(people.cluster), people.cluster
-        return redrawn_attribute(self.key, redraw, "people", e, units)
+        return uniforms((*self.key, "redraw people", redraw), units) < e
 
     @functools.cached_property
     def unexplained(self) -> tuple[float, float]:
@@ -299,11 +271,8 @@ class PairDesign:
         that follows L in a pattern too fine for the propensity (a chessboard), or rows that are
         repeated, make neighbours agree more often; then redraws do not show what matching leaves.
 
-        Returns
-        -------
-        :
-            The excess correlation of nearest neighbours, and in standard deviations of the
-            redraws.
+        Returns the excess correlation of nearest neighbours, and in standard deviations of the
+        redraws.
         """
         asking = np.arange(0, len(self.rows), 1 + len(self.rows) // MOST_NEIGHBOURS_CHECKED)
         nearest = nearest_others(self.points, self.cells, asking, self.clusters)
@@ -320,7 +289,7 @@ class PairDesign:
         return excess, excess / max(float(redrawn.std(ddof=1)), 1e-12)
 
     @property
-    def undecided(self) -> tuple[Reason, dict[str, float]] | None:
+    def undecided(self) -> Undecided | None:
         """Why nothing can be decided with these two groups, before anyone is compared."""
         least = _least_units(self.second, self.clusters)
         if least < FOLDS:
@@ -361,19 +330,24 @@ class SparseSums:
         return cls(np.zeros(0, dtype=np.int64), np.zeros((0, columns)))
 
     def __add__(self, other: "SparseSums") -> "SparseSums":
-        size = 1 + max(self.index.max(initial=-1), other.index.max(initial=-1))
-        place = np.full(size, -1, dtype=np.int32)
-        place[self.index] = np.arange(len(self.index), dtype=np.int32)
+        return self._added(other, in_place=False)
+
+    def __iadd__(self, other: "SparseSums") -> "SparseSums":
+        return self._added(other, in_place=True)
+
+    def _added(self, other: "SparseSums", *, in_place: bool) -> "SparseSums":
+        place = np.full(1 + max(i.max(initial=-1) for i in (self.index, other.index)), -1)
+        place[self.index] = np.arange(len(self.index))
         index, values = self.index, self.values
         if (place[other.index] < 0).any():
             place[other.index] = 0
             index = np.flatnonzero(place >= 0)
-            place[index] = np.arange(len(index), dtype=np.int32)
+            place[index] = np.arange(len(index))
             values = np.zeros((len(index), self.values.shape[1]))
             values[place[self.index]] = self.values
-        else:
-            # After some blocks nearly all numbers have occurred, and nothing has to be moved.
+        elif not in_place:
             values = values.copy()
+        # After some blocks nearly all numbers have occurred, and nothing has to be moved.
         values[place[other.index]] += other.values
         return SparseSums(index, values)
 
@@ -381,14 +355,7 @@ class SparseSums:
         """Return the sums of some parts together, by what they are of."""
         number, part = np.divmod(self.index, PARTS)
         chosen = np.isin(part, wanted)
-        columns = self.values[chosen].T
-        return SparseSums.from_terms(number[chosen], *columns)
-
-    def dense(self, size: int) -> Float[np.ndarray, "u c"]:
-        """Return a row for every number."""
-        rows = np.zeros((size, self.values.shape[1]))
-        rows[self.index] = self.values
-        return rows
+        return SparseSums.from_terms(number[chosen], *self.values[chosen].T)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -398,10 +365,12 @@ class Comparisons:
     Parameters
     ----------
     people
-        Rows of those with overlap in the block, in this order below.
+        Rows of those with overlap in the block; part, weight, unit and count are in their order.
     part
         Direction and whether the propensity is clipped: ``2 * second + clipped``.
-    start
+    unit
+        Cluster of people, or unit of the halves.
+    count
         Of each person's comparisons.
     person, pair
         Row in the block and number of the pair, one a comparison.
@@ -415,33 +384,34 @@ class Comparisons:
     part: Int[np.ndarray, " p"]
     weight: Float[np.ndarray, " p"]
     unit: Int[np.ndarray, " p"] | None
-    start: Int[np.ndarray, " p"]
     count: Int[np.ndarray, " p"]
     person: Int[np.ndarray, " q"]
     pair: Int[np.ndarray, " q"]
     own: Int[np.ndarray, " q"]
     other: Int[np.ndarray, " q"]
-    own_cluster: Int[np.ndarray, " q"] | None
-    other_cluster: Int[np.ndarray, " q"] | None
-    contrast: Float[np.ndarray, " q"]
     group_size: Int[np.ndarray, " 2"]
     group_clipped: Int[np.ndarray, " 2"]
 
     def __len__(self) -> int:
         return len(self.person)
 
+    @property
+    def start(self) -> Int[np.ndarray, " p"]:
+        """The first of each person's comparisons."""
+        return np.cumsum(self.count) - self.count
+
     def take(self, chosen: Bool[np.ndarray, " p"]) -> "Comparisons":
         """Return the comparisons of some of the people; group sizes stay those of all."""
         rows = np.repeat(chosen, self.count)
-        count = self.count[chosen]
-        by_person = ("people", "part", "weight", "unit")
-        of_rows = ("person", "pair", "own", "other", "own_cluster", "other_cluster")
         some: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[which]
-            for names, which in ((by_person, chosen), ((*of_rows, "contrast"), rows))
+            for names, which in (
+                (("people", "part", "weight", "unit", "count"), chosen),
+                (("person", "pair", "own", "other"), rows),
+            )
             for name in names
         }
-        return dataclasses.replace(self, start=np.cumsum(count) - count, count=count, **some)
+        return dataclasses.replace(self, **some)
 
     def answers(
         self, ask: Ask, measures: int
@@ -458,6 +428,21 @@ class Comparisons:
         if not len(self.people):
             return np.zeros((0, values.shape[1]))
         return np.add.reduceat(values, self.start, axis=0) / self.count[:, None]
+
+    def deviations(self, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "q k"]:
+        """Return values minus each person's mean."""
+        return values - np.repeat(self.mean(values), self.count, axis=0)
+
+    def weighted(
+        self, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+    ) -> Float[np.ndarray, "p k 3"]:
+        """Return w, w other and w own of every person and measure."""
+        w = np.broadcast_to(self.weight[:, None], (len(self.people), own.shape[1]))
+        return np.stack([w, w * self.mean(other), w * self.mean(own)], axis=2)
+
+    def by_part(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums of people's values by part."""
+        return np.stack([values[self.part == number].sum(axis=0) for number in range(PARTS)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -477,8 +462,6 @@ class PairSums(Additive):
         Number of pairs; of the smaller half, if there are halves.
     weighted, halves
         Whether people are weighted; whether people and pool are halves of one table.
-    units
-        Number of units that people and pairs are counted in, if there are halves.
     first, second, fourth
         Powers of (w, w other, w own), summed over people: `EvenPowers`.
     contrast
@@ -486,14 +469,15 @@ class PairSums(Additive):
     spread
         Sum of w times the effective number of clusters among a person's members.
     by_pair
-        By pair: sum of w/m, then for every measure A, B and the sum of w (other − own)/m.
+        By pair: sum of w/m, A and B for every measure, and for those that decide the sum of
+        w (other − own)/m.
     by_member
         By cluster of the pool's members: A and B for every measure.
     by_person
         By cluster of people, or unit of the halves: w, then w other and w own for every measure.
     """
 
-    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs", "weighted", "halves", "units")
+    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs", "weighted", "halves")
 
     group_size: Int[np.ndarray, " 2"]
     group_clipped: Int[np.ndarray, " 2"]
@@ -501,7 +485,6 @@ class PairSums(Additive):
     pairs: int
     weighted: bool
     halves: bool
-    units: int
     first: Float[np.ndarray, "4 k 3"]
     second: Float[np.ndarray, "4 k 3 3"]
     fourth: Float[np.ndarray, "4 k 6 6"]
@@ -532,20 +515,12 @@ class PairSums(Additive):
         redraws: "Sequence[RedrawSums]",
         *,
         unit_interval: bool = True,
-        undecided: tuple[Reason, dict[str, float]] | None = None,
+        undecided: Undecided | None = None,
     ) -> Compared:
         """Return the statistic of one direction and measure, with what its limits depend on.
 
-        Parameters
-        ----------
-        direction
-            0: people of the first group with columns of the second; 1: the other way round.
-        redraws
-            Sums with redrawn attributes.
-        unit_interval
-            Whether the measure lies between 0 and 1.
-        undecided
-            If the design already forbids a decision.
+        Direction 0 is people of the first group with columns of the second. ``unit_interval`` says
+        whether the measure lies between 0 and 1; ``undecided`` if the design forbids a decision.
         """
         parts = self.parts(direction)
         kept = int(self.kept[parts].sum())
@@ -564,7 +539,7 @@ class PairSums(Additive):
             n=total**2 / float(self.second[parts, measure, 0, 0].sum()) if self.weighted else kept,
             total=total,
             people=self._people(parts, measure, kept),
-            pairs=None if self.halves else EvenPowers.from_rows(self._pairs(parts, measure)),
+            pairs=None if self.halves else EvenPowers.from_rows(self._pairs(parts, measure).values),
             exact_degrees=not (self.weighted or self.halves or len(self.by_person.index)),
             unit_interval=unit_interval,
         )
@@ -574,35 +549,29 @@ class PairSums(Additive):
         if not self.halves and not len(self.by_person.index):
             second = self.second[parts, measure].sum(axis=0)
             return EvenPowers(kept, second, self.fourth[parts, measure].sum(axis=0))
-        columns = [0, 1 + 2 * measure, 2 + 2 * measure]
-        by_person = self.by_person.parts(parts)
-        if not self.halves:
-            return EvenPowers.from_rows(by_person.values[:, columns])
-        rows = by_person.dense(self.units)[:, columns]
-        pairs = self._pairs(parts, measure)
-        rows[: len(pairs), 1:] += pairs
-        return EvenPowers.from_rows(rows)
+        units = self.by_person.parts(parts)
+        units = SparseSums(units.index, units.values[:, [0, 1 + 2 * measure, 2 + 2 * measure]])
+        if self.halves:
+            pairs = self._pairs(parts, measure)
+            units += SparseSums(pairs.index, np.insert(pairs.values, 0, 0.0, axis=1))
+        return EvenPowers.from_rows(units.values)
 
-    def _pairs(self, parts: list[int], measure: int) -> Float[np.ndarray, "u 2"]:
+    def _pairs(self, parts: list[int], measure: int) -> SparseSums:
         """Return A and B by pair, or by cluster of members."""
-        if len(self.by_member.index):
-            sums = self.by_member.parts(parts)
-            columns = [2 * measure, 1 + 2 * measure]
-            mean = float(self.spread[parts].sum() / self.first[parts, measure, 0].sum())
-            factor = mean / max(mean - 1, 1e-6)
-        else:
+        if not len(self.by_member.index):
             sums = self.by_pair.parts(parts)
-            columns = [1 + 3 * measure, 2 + 3 * measure]
-            factor = 1.0
-        size = int(sums.index.max(initial=-1)) + 1
-        return factor * sums.dense(size)[:, columns]
+            return SparseSums(sums.index, sums.values[:, [1 + 2 * measure, 2 + 2 * measure]])
+        sums = self.by_member.parts(parts)
+        mean = float(self.spread[parts].sum() / self.first[parts, measure, 0].sum())
+        factor = mean / max(mean - 1, 1e-6)
+        return SparseSums(sums.index, factor * sums.values[:, [2 * measure, 1 + 2 * measure]])
 
     def pair_differences(self, direction: int, measure: int) -> Float[np.ndarray, " q"]:
         """Return w_q, the share of each pair in the difference D."""
         parts = self.parts(direction)
-        column = 3 + 3 * measure
         total = self.first[parts, measure, 0].sum()
-        return self.by_pair.parts(parts).values[:, column] / total
+        measures = self.first.shape[1]
+        return self.by_pair.parts(parts).values[:, 1 + 2 * measures + measure] / total
 
 
 @dataclasses.dataclass(frozen=True)
@@ -638,11 +607,6 @@ class ClusterPropensity(Additive):
 
     sums: SparseSums
 
-    @property
-    def n(self) -> int:
-        """Number of people of the two groups."""
-        return int(self.sums.values[:, 0].sum())
-
     @classmethod
     def from_people(cls, people: LocatedPeople) -> "ClusterPropensity":
         """Sum over the people of a block."""
@@ -667,19 +631,13 @@ class ClusterPropensity(Additive):
 class PairProbe:
     """One comparison of people through pairs: with the real attribute, or a redrawn one.
 
-    Parameters
-    ----------
-    design
-        The two groups.
-    redraw
-        Number of the redraw; `None` for the real attribute.
-    measures
-        Number of measures that ``ask`` returns.
+    ``measures`` are what ``ask`` returns; the first ones of them decide.
     """
 
     design: PairDesign
     redraw: int | None
     measures: int
+    deciding: int = 1
 
     @property
     def count(self) -> int:
@@ -694,80 +652,102 @@ class PairProbe:
         return self.design.redrawn_pool(self.redraw)
 
     @functools.cached_property
-    def pairing(self) -> tuple[PairIndex, ...]:
+    def pairing(self) -> tuple[Pairs, ...]:
         """The pairs, found once; they travel with the probe if they are known."""
         return self.find_pairs()
 
-    def find_pairs(self) -> tuple[PairIndex, ...]:
+    def __getstate__(self) -> dict[str, Any]:
+        known = {field.name for field in dataclasses.fields(self)} | {"pairing"}
+        return {name: value for name, value in self.__dict__.items() if name in known}
+
+    def find_pairs(self) -> tuple[Pairs, ...]:
         """Find the pairs of the pool, or of either half."""
-        design, second = self.design, self._second
-        if design.halves is None:
-            parts = [np.arange(len(second))]
-        else:
-            parts = [np.flatnonzero(~design.halves), np.flatnonzero(design.halves)]
+        design, halves = self.design, self.design.halves
+        everyone = np.zeros(len(self._second), dtype=bool) if halves is None else halves
         found = []
-        for part in parts:
-            points, cells = design.points[part], design.cells[part]
-            pairs = greedy_pairs(points, cells, second[part], CALIPER)
-            members = dataclasses.replace(pairs, first=part[pairs.first], second=part[pairs.second])
-            found.append(PairIndex.from_points(design.points, design.cells, members))
+        for half in (False, True)[: 1 if halves is None else 2]:
+            part = np.flatnonzero(everyone == half).astype(np.int32)
+            pairs = greedy_pairs(design.points[part], design.cells[part], self._second[part])
+            found.append(Pairs(part[pairs.first], part[pairs.second]))
         return tuple(found)
 
     @property
     def pairs(self) -> int:
         """Number of pairs; of the smaller half, if there are halves."""
-        return min(len(index.pairs) for index in self.pairing)
+        return min(map(len, self.pairing))
 
     @functools.cached_property
-    def _members(self) -> tuple[Int[np.ndarray, " q"], Int[np.ndarray, " q"]]:
-        """Members of all pairs, those of the second half after those of the first."""
-        first = np.concatenate([index.pairs.first for index in self.pairing])
-        return first, np.concatenate([index.pairs.second for index in self.pairing])
+    def _trees(self) -> list[Any]:
+        return [midpoint_tree(self.design.points, self.design.cells, p) for p in self.pairing]
+
+    @functools.cached_property
+    def members(self) -> Int[np.ndarray, "2 q"]:
+        """Members of all pairs in the design, those of the second half after those of the first."""
+        first = np.concatenate([pairs.first for pairs in self.pairing])
+        return np.stack([first, np.concatenate([pairs.second for pairs in self.pairing])])
 
     @functools.cached_property
     def _units(self) -> Int[np.ndarray, " r"]:
         """With halves: the unit of each row, its cluster, or its pair, or itself if unmatched."""
         if self.design.clusters is not None:
             return self.design.clusters
-        first, second = self._members
-        units = len(first) + np.arange(len(self.design.rows))
-        units[first] = units[second] = np.arange(len(first))
+        count = self.members.shape[1]
+        units = count + np.arange(len(self.design.rows))
+        units[self.members] = np.arange(count)
         return units
 
     def plan(self, people: LocatedPeople) -> Comparisons:
         """Find who is compared, and through which pairs."""
         design, redraw = self.design, self.redraw
-        second = people.second
-        chosen = np.ones(len(second), dtype=bool)
+        second, selected = people.second, np.arange(len(people.second))
         if redraw is not None:
             if people.index is None:
                 second = design.redrawn_people(redraw, people)
             else:
                 second = self._second[people.index]
-            share = self._shares[second.astype(np.int64)]
-            if (share < 1).any():
-                chosen = sampled(design.key, redraw, people.positions, share)
-        selected = np.flatnonzero(chosen)
-        count = self.count
-        pair = np.zeros((len(selected), count), dtype=np.int64)
-        distance = np.full((len(selected), count), np.inf)
-        kept = np.zeros(len(selected), dtype=bool)
+            if not self.everyone:
+                draws = uniforms((*design.key, "sample", redraw), people.positions)
+                selected = np.flatnonzero(draws < self._shares[second.astype(np.int64)])
+        pair = np.zeros((len(selected), self.count), dtype=np.int64)
+        distance = np.full(pair.shape, np.inf)
         offset = 0
-        for number, index in enumerate(self.pairing):
+        for half, (tree, pairs) in enumerate(zip(self._trees, self.pairing, strict=True)):
             asking = np.arange(len(selected))
-            if design.halves is not None:
-                assert people.index is not None
+            if design.halves is not None and people.index is not None:
                 # The pairs of one half are for the people of the other.
-                asking = np.flatnonzero(design.halves[people.index[selected]] == (number == 0))
+                asking = np.flatnonzero(design.halves[people.index[selected]] == (half == 0))
             at = selected[asking]
-            found = index.nearest(people.points[at], people.cells[at], count)
-            pair[asking], distance[asking] = found.pair + offset, found.distance
-            kept[asking] = found.overlap
-            offset += len(index.pairs)
-        selected, pair, distance = selected[kept], pair[kept], distance[kept]
-        near = np.isfinite(distance)
-        counts = near.sum(axis=1)
-        return self._comparisons(people, second[selected], selected, pair[near], counts)
+            found = nearest_pairs(tree, people.points[at], people.cells[at], self.count)
+            distance[asking], pair[asking] = found[0], found[1] + offset
+            offset += len(pairs)
+        kept = has_overlap(distance)
+        selected, near = selected[kept], np.isfinite(distance[kept])
+        counts, pair, second = near.sum(axis=1), pair[kept][near], second[selected]
+        unit = None if people.cluster is None else people.cluster[selected]
+        if people.index is not None:
+            unit = self._units[people.index[selected]]
+        own, other = design.rows[self._own_and_other(pair, np.repeat(second, counts))]
+        sizes = people.sizes()
+        return Comparisons(
+            people=people.rows[selected],
+            part=2 * second.astype(np.int64) + people.clipped[selected],
+            weight=np.ones(len(selected)) if people.weight is None else people.weight[selected],
+            unit=unit,
+            count=counts,
+            person=np.repeat(people.rows[selected], counts),
+            pair=pair,
+            own=own,
+            other=other,
+            group_size=sizes[0],
+            group_clipped=sizes[1],
+        )
+
+    def _own_and_other(
+        self, pair: Int[np.ndarray, " q"], second: Bool[np.ndarray, " q"]
+    ) -> Int[np.ndarray, "2 q"]:
+        """Return the members of the person's own, and of the other group, in the design."""
+        members = self.members[:, pair]
+        return np.where(second, members[::-1], members)
 
     @property
     def _shares(self) -> Float[np.ndarray, " 2"]:
@@ -778,45 +758,6 @@ class PairProbe:
     def everyone(self) -> bool:
         """Whether all people are compared, and not a sample of them."""
         return self.redraw is None or bool((self._shares >= 1).all())
-
-    def _comparisons(
-        self,
-        people: LocatedPeople,
-        second: Bool[np.ndarray, " p"],
-        selected: Int[np.ndarray, " p"],
-        pair: Int[np.ndarray, " q"],
-        counts: Int[np.ndarray, " p"],
-    ) -> Comparisons:
-        design = self.design
-        members = self._members
-        swapped = np.repeat(second, counts)
-        first_member, second_member = members[0][pair], members[1][pair]
-        own = np.where(swapped, second_member, first_member)
-        other = np.where(swapped, first_member, second_member)
-        unit = None if people.cluster is None else people.cluster[selected]
-        if people.index is not None:
-            unit = self._units[people.index[selected]]
-        e = design.propensity
-        clusters = design.clusters
-        weight = np.ones(len(selected)) if people.weight is None else people.weight[selected]
-        sizes = [np.bincount(people.second[who], minlength=2) for who in (..., people.clipped)]
-        return Comparisons(
-            people=people.rows[selected],
-            part=2 * second.astype(np.int64) + people.clipped[selected],
-            weight=weight,
-            unit=unit,
-            start=np.cumsum(counts) - counts,
-            count=counts,
-            person=np.repeat(people.rows[selected], counts),
-            pair=pair,
-            own=design.rows[own],
-            other=design.rows[other],
-            own_cluster=None if clusters is None else clusters[own],
-            other_cluster=None if clusters is None else clusters[other],
-            contrast=e[second_member] - e[first_member],
-            group_size=sizes[0],
-            group_clipped=sizes[1],
-        )
 
     def measure(self, ask: Ask, people: LocatedPeople) -> "PairSums | RedrawSums":
         """Ask the model about all comparisons of a block at once, and sum."""
@@ -830,19 +771,8 @@ class PairProbe:
         self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
     ) -> RedrawSums:
         """Sum what the model answered with a redrawn attribute."""
-        values = self._values(plan, own, other)
-        return RedrawSums(
-            kept=np.bincount(plan.part, minlength=PARTS),
-            pairs=self.pairs,
-            first=_by_part(plan.part, values),
-        )
-
-    def _values(
-        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-    ) -> Float[np.ndarray, "p k 3"]:
-        """Return w, w other and w own of every person and measure."""
-        w = np.broadcast_to(plan.weight[:, None], (len(plan.people), own.shape[1]))
-        return np.stack([w, w * plan.mean(other), w * plan.mean(own)], axis=2)
+        kept = np.bincount(plan.part, minlength=PARTS)
+        return RedrawSums(kept, self.pairs, plan.by_part(plan.weighted(own, other)))
 
     def sums(
         self,
@@ -853,7 +783,7 @@ class PairProbe:
         weighted: bool = False,
     ) -> PairSums:
         """Sum what the model answered about the comparisons of a block."""
-        values = self._values(plan, own, other)
+        values = plan.weighted(own, other)
         measures = own.shape[1]
         second = np.zeros((PARTS, measures, 3, 3))
         fourth = np.zeros((PARTS, measures, 6, 6))
@@ -861,15 +791,12 @@ class PairProbe:
             some = values[plan.part == part]
             for k in range(measures):
                 second[part, k], fourth[part, k] = even_moments(some[:, k])
-        pairs = sum(len(index.pairs) for index in self.pairing)
-        units = 0
-        if self.design.halves is not None:
-            units = pairs + len(self.design.rows)
         by_person = SparseSums.empty(1 + 2 * measures)
         if plan.unit is not None:
             columns = values[:, :, 1:].reshape(len(values), 2 * measures).T
             by_person = SparseSums.from_terms(plan.unit * PARTS + plan.part, plan.weight, *columns)
-        contrast = plan.mean(plan.contrast[:, None]) * plan.weight[:, None]
+        e = self.design.propensity[self.members[:, plan.pair]]
+        by_member, effective = self._by_member(plan, own, other)
         return PairSums(
             group_size=plan.group_size,
             group_clipped=plan.group_clipped,
@@ -877,61 +804,45 @@ class PairProbe:
             pairs=self.pairs,
             weighted=weighted,
             halves=self.design.halves is not None,
-            units=units,
-            first=_by_part(plan.part, values),
+            first=plan.by_part(values),
             second=second,
             fourth=fourth,
-            contrast=_by_part(plan.part, contrast)[:, 0],
-            spread=_by_part(plan.part, _effective_clusters(plan) * plan.weight),
-            by_pair=_by_pair(plan, own, other),
-            by_member=_by_member(plan, own, other),
+            contrast=plan.by_part(plan.mean((e[1] - e[0])[:, None]) * plan.weight[:, None])[:, 0],
+            spread=plan.by_part(effective * plan.weight),
+            by_pair=self._by_pair(plan, own, other),
+            by_member=by_member,
             by_person=by_person,
         )
 
+    def _by_pair(
+        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+    ) -> SparseSums:
+        part = np.repeat(plan.part, plan.count)
+        share = np.repeat(plan.weight / plan.count, plan.count)
+        # Means were taken off within each person: m - 1 for m, so that variances are not too small.
+        free = np.repeat(plan.weight / (plan.count - 1), plan.count)[:, None]
+        terms = np.stack([free * plan.deviations(other), free * plan.deviations(own)], axis=2)
+        columns = terms.reshape(len(share), 2 * own.shape[1]).T
+        differences = (share[:, None] * (other - own))[:, : self.deciding].T
+        return SparseSums.from_terms(plan.pair * PARTS + part, share, *columns, *differences)
 
-def _by_part(part: Int[np.ndarray, " p"], values: np.ndarray) -> np.ndarray:
-    return np.stack([values[part == number].sum(axis=0) for number in range(PARTS)])
-
-
-def _deviations(plan: Comparisons, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "q k"]:
-    """Return values minus each person's mean."""
-    return values - np.repeat(plan.mean(values), plan.count, axis=0)
-
-
-def _by_pair(
-    plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-) -> SparseSums:
-    part, share = np.repeat(plan.part, plan.count), np.repeat(plan.weight / plan.count, plan.count)
-    # Means were taken off within each person: m - 1 for m, so that variances are not too small.
-    free = np.repeat(plan.weight / (plan.count - 1), plan.count)[:, None]
-    terms = [free * _deviations(plan, other), free * _deviations(plan, own)]
-    terms.append(share[:, None] * (other - own))
-    columns = np.stack(terms, axis=2).reshape(len(share), 3 * own.shape[1]).T
-    return SparseSums.from_terms(plan.pair * PARTS + part, share, *columns)
-
-
-def _by_member(
-    plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-) -> SparseSums:
-    measures = own.shape[1]
-    if plan.own_cluster is None or plan.other_cluster is None:
-        return SparseSums.empty(2 * measures)
-    part = np.repeat(plan.part, plan.count)
-    share = np.repeat(plan.weight / plan.count, plan.count)[:, None]
-    terms = np.zeros((2, len(part), measures, 2))
-    terms[0, :, :, 0] = share * _deviations(plan, other)
-    terms[1, :, :, 1] = share * _deviations(plan, own)
-    numbers = np.concatenate([plan.other_cluster, plan.own_cluster]) * PARTS + np.tile(part, 2)
-    return SparseSums.from_terms(numbers, *terms.reshape(2 * len(part), 2 * measures).T)
-
-
-def _effective_clusters(plan: Comparisons) -> Float[np.ndarray, " p"]:
-    """Return 1/Σ share² over the clusters among the members of each person's pairs."""
-    if plan.own_cluster is None or plan.other_cluster is None or not len(plan):
-        return np.zeros(len(plan.people))
-    person = np.repeat(np.arange(len(plan.people)), plan.count)
-    size = 1 + max(int(plan.own_cluster.max()), int(plan.other_cluster.max()))
-    members = np.concatenate([person * size + plan.own_cluster, person * size + plan.other_cluster])
-    names, counts = np.unique(members, return_counts=True)
-    squares = np.bincount(names // size, counts.astype(np.float64) ** 2, len(plan.people))
-    return (2 * plan.count) ** 2 / squares
+    def _by_member(
+        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
+    ) -> tuple[SparseSums, Float[np.ndarray, " p"]]:
+        """Sum by cluster of members, and count each person's: 1/Σ share² over their clusters."""
+        people, measures, clusters = len(plan.people), own.shape[1], self.design.clusters
+        if clusters is None or not people:
+            return SparseSums.empty(2 * measures), np.zeros(people)
+        part = np.repeat(plan.part, plan.count)
+        of_own, of_other = clusters[self._own_and_other(plan.pair, part >= 2)]
+        share = np.repeat(plan.weight / plan.count, plan.count)[:, None]
+        terms = np.zeros((2, len(part), measures, 2))
+        terms[0, :, :, 0] = share * plan.deviations(other)
+        terms[1, :, :, 1] = share * plan.deviations(own)
+        numbers = np.concatenate([of_other, of_own])
+        columns = terms.reshape(2 * len(part), 2 * measures).T
+        sums = SparseSums.from_terms(numbers * PARTS + np.tile(part, 2), *columns)
+        person, size = np.repeat(np.arange(people), plan.count), int(numbers.max()) + 1
+        met, counts = np.unique(np.tile(person, 2) * size + numbers, return_counts=True)
+        squares = np.bincount(met // size, counts.astype(np.float64) ** 2, people)
+        return sums, (2 * plan.count) ** 2 / squares

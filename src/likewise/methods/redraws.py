@@ -1,8 +1,8 @@
-"""Redrawn attributes: a negative control that shows what matching leaves, and takes it off.
+"""The propensity from which attributes are redrawn: a negative control of what matching leaves.
 
-The propensity e(L) = P(second group | columns that may matter) is cross-fitted on the pool. An
-attribute redrawn from it goes with L as the real one does and has nothing to do with the rest, so
-that whatever difference pairs show then is theirs, and not the model's.
+e(L) = P(second group | columns that may matter) is cross-fitted on the pool. An attribute redrawn
+from it goes with L as the real one does and has nothing to do with the rest, so that whatever
+difference pairs show then is theirs, and not the model's.
 """
 
 import dataclasses
@@ -11,40 +11,26 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from likewise.methods.matching import Covariates, Key, seed_sequence, uniforms
+from likewise.methods.matching import Covariates, Key, seed_sequence
 
 REDRAWS = 19
 FOLDS = 5
-CLIP = 0.01
 MOST_LEVELS = 250
 """Levels of a category that the propensity tells apart; the rarest beyond are one."""
-
-MOST_REDRAWN_PEOPLE = 2_000
-"""About how many people of a group are compared in one redraw."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Propensity:
     """The probability of the second of two groups, given the columns that may matter.
 
-    Parameters
-    ----------
-    pool
-        Of the pool's rows, each from a fit without its fold.
-    levels
-        The levels of each category that are told apart.
-    classifier
-        Fitted on all rows of the pool; `None` if nobody else is asked for.
+    ``pool`` is of the pool's rows, each from a fit without its fold; ``levels`` are the levels of
+    each category that are told apart; ``classifier`` is fitted on all rows of the pool, or is one
+    number for all, or `None` if nobody else is asked for.
     """
 
     pool: Float[np.ndarray, " n"]
     levels: tuple[Int[np.ndarray, " _"], ...]
     classifier: Any
-
-    @classmethod
-    def unknown(cls, rows: int) -> "Propensity":
-        """Return one half for everyone: there are too few rows to learn from."""
-        return cls(np.full(rows, 0.5), (), 0.5)
 
     def of_people(self, people: Covariates) -> Float[np.ndarray, " n"]:
         """Return the probabilities of people that are not in the pool, not clipped."""
@@ -65,29 +51,18 @@ def fit_propensity(
 ) -> Propensity:
     """Cross-fit propensities by gradient boosting, in stratified folds of whole clusters.
 
-    Parameters
-    ----------
-    pool
-        Rows of both groups.
-    second
-        Which of them are of the second group.
-    key
-        Seed, attribute and groups.
-    clusters
-        Rows of one cluster share a fold: otherwise its other rows give its attribute away.
-    for_people
-        Whether people outside the pool are asked for as well.
+    Rows of one cluster share a fold: otherwise its other rows give its attribute away.
+    ``for_people`` says whether people outside the pool are asked for as well.
     """
     levels = tuple(_common_levels(column) for column in pool.category.T)
     x = _features(pool, levels)
     categorical = np.arange(x.shape[1]) >= pool.numeric.shape[1]
     fold = stratified_folds(second, key, clusters)
     out_of_fold = np.zeros(len(second))
-    for number in range(FOLDS):
+    for number in np.unique(fold):
         held = fold == number
-        if held.any():
-            fitted = _fit(x[~held], second[~held], categorical)
-            out_of_fold[held] = _predicted(fitted, x[held])
+        fitted = _fit(x[~held], second[~held], categorical)
+        out_of_fold[held] = _predicted(fitted, x[held])
     whole = _fit(x, second, categorical) if for_people else None
     return Propensity(out_of_fold, levels, whole)
 
@@ -150,41 +125,3 @@ def _predicted(fitted: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " 
     if isinstance(fitted, float):
         return np.full(len(x), fitted)
     return np.asarray(fitted.predict_proba(x)[:, 1], dtype=np.float64)
-
-
-def clipped(e: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return propensities that are never closer than .01 to 0 or 1."""
-    return np.clip(e, CLIP, 1 - CLIP)
-
-
-def is_clipped(e: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-    """Return which propensities are too close to 0 or 1."""
-    return (e < CLIP) | (e > 1 - CLIP)
-
-
-def redrawn_attribute(
-    key: Key,
-    redraw: int,
-    role: str,
-    e: Float[np.ndarray, " n"],
-    units: Int[np.ndarray, " n"],
-) -> Bool[np.ndarray, " n"]:
-    """Redraw who is of the second group.
-
-    Parameters
-    ----------
-    role
-        ``"pool"`` or ``"people"``: they are redrawn apart.
-    e
-        Clipped propensities, the same for all rows of one unit.
-    units
-        Positions of rows, or numbers of clusters where the attribute is constant in clusters.
-    """
-    return uniforms((*key, f"redraw {role}", redraw), units) < e
-
-
-def sampled(
-    key: Key, redraw: int, positions: Int[np.ndarray, " n"], share: Float[np.ndarray, " n"]
-) -> Bool[np.ndarray, " n"]:
-    """Draw the people to compare in one redraw, each with its own probability."""
-    return uniforms((*key, "sample", redraw), positions) < share

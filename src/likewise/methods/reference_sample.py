@@ -24,16 +24,10 @@ FEWEST = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ReferenceSample:
-    """People among whom comparable pairs are found.
+    """People among whom comparable pairs are found, in original columns.
 
-    Parameters
-    ----------
-    people
-        In original columns, with their protected attributes and clusters.
-    given
-        Whether they were handed over; else they are audited people themselves.
-    positions
-        For people drawn from the audited: their positions, who are then not audited themselves.
+    They were ``given``, or are audited people themselves; ``positions`` are those of people drawn
+    from the audited, who are then not audited.
     """
 
     people: AuditData
@@ -88,14 +82,8 @@ class CovariateCoding:
     """How the columns that may matter become numbers and categories.
 
     Strings, booleans and numeric columns with at most two values are categories; a missing value is
-    a category of its own. Dates count in days.
-
-    Parameters
-    ----------
-    numeric
-        Columns whose order counts.
-    levels
-        By category column, the code of every value of the reference sample.
+    a category of its own. Dates count in days. ``levels`` has the code of every value of the
+    reference sample, by category column.
     """
 
     numeric: tuple[str, ...]
@@ -201,18 +189,16 @@ def standardised_differences(
     columns: Sequence[str],
     table: pa.Table,
     coding: CovariateCoding,
-    first: Int[np.ndarray, " a"],
-    second: Int[np.ndarray, " b"],
-    weights: tuple[Float[np.ndarray, " a"], Float[np.ndarray, " b"]] | None = None,
-    units: tuple[Int[np.ndarray, " c"], Int[np.ndarray, " d"]] | None = None,
+    rows: tuple[Int[np.ndarray, " a"], Int[np.ndarray, " b"]],
+    units: tuple[Int[np.ndarray, " c"], Int[np.ndarray, " d"]],
+    weight: Float[np.ndarray, " a"] | None = None,
 ) -> dict[str, float]:
     """Standardised mean difference of every column between two sets of rows, second minus first.
 
     Means are divided by the pooled standard deviation of ``units``, the two groups before matching,
     so that differences before and after are in the same unit. For a category it is the largest
-    difference of its levels.
+    difference of its levels. ``weight`` is the same for both sets.
     """
-    base = units or (first, second)
     found = {}
     for name in columns:
         if name in coding.numeric:
@@ -221,14 +207,10 @@ def standardised_differences(
             codes = _codes(table[name], coding.levels[name])
             values = (codes[:, None] == np.unique(codes)[None, :]).astype(np.float64)
         with np.errstate(invalid="ignore"):
-            spread = np.sqrt(
-                (np.nanvar(values[base[0]], axis=0) + np.nanvar(values[base[1]], axis=0)) / 2
-            )
-            means = [
-                _mean(values[rows], None if weights is None else weights[side])
-                for side, rows in enumerate((first, second))
-            ]
-            gap = np.where(spread > 0, (means[1] - means[0]) / np.where(spread > 0, spread, 1), 0.0)
+            variances = [np.nanvar(values[unit], axis=0) for unit in units]
+            spread = np.sqrt((variances[0] + variances[1]) / 2)
+            first, second = (_mean(values[some], weight) for some in rows)
+            gap = np.where(spread > 0, (second - first) / np.where(spread > 0, spread, 1), 0.0)
         found[name] = float(gap[np.nanargmax(np.abs(gap))]) if len(gap) else 0.0
     return found
 
@@ -238,6 +220,5 @@ def _mean(
 ) -> Float[np.ndarray, " c"]:
     w = np.ones(len(values)) if weight is None else weight
     there = ~np.isnan(values)
-    return (w[:, None] * np.where(there, values, 0.0)).sum(0) / np.maximum(
-        (w[:, None] * there).sum(0), 1e-300
-    )
+    total = (w[:, None] * np.where(there, values, 0.0)).sum(0)
+    return total / np.maximum((w[:, None] * there).sum(0), 1e-300)

@@ -23,25 +23,28 @@ from likewise.record.json_text import (
 Interval = tuple[Number, Number]
 
 Reason = Literal[
-    "",
-    "too_few",
-    "events",
-    "holm",
-    "pairs",
-    "overlap",
-    "kappa",
-    "redraws",
-    "degrees",
-    "limit",
-    "group",
-    "matching",
-    "pattern",
+    "group",  # it has fewer rows or clusters in the pool than folds are made of
+    "pattern",  # the attribute goes with L in ways that redrawn attributes do not show
+    "pairs",  # too few within the caliper
+    "too_few",  # people; or the interval includes a limit, and more people would settle it
+    "overlap",  # too few people have close pairs
+    "kappa",  # members of a pair differ in what goes with the attribute
+    "redraws",  # too few with enough people and pairs
+    "degrees",  # of freedom
+    "limit",  # a difference in units of the target, and no limit given
+    "events",  # inside the band, but of an outcome too rare to say so
+    "matching",  # the interval would include a limit with any number of people: the allowance
+    "holm",  # outside the band by itself, but not after correction
 ]
-"""Why a comparison decides nothing: the interval includes the limit, too few events for "within
-tolerance", not after correction for several comparisons, fewer than 20 pairs, too few people with
-comparable pairs, attributes that the legitimate factors nearly determine (kappa), too few
-redraws, degrees of freedom, no limit given for a prediction, too few rows of a group, an attribute
-that follows the legitimate factors in a pattern too fine to match (or repeated rows)."""
+"""Why a comparison decides nothing."""
+
+
+class GroupPair(Part):
+    """Two groups of an attribute: people of ``group`` beside comparable people of ``other``."""
+
+    attribute: Text
+    group: Text
+    other: Text
 
 
 class FoldInfluence(Part):
@@ -59,7 +62,7 @@ class FoldInfluence(Part):
     redrawn: tuple[Number, ...] = ()
 
 
-class RateComparison(Part):
+class RateComparison(GroupPair):
     """One comparison of two groups: people of ``group`` with the columns of comparable ``other``.
 
     Rates are those of ``outcome``, the decision that is tested: with two classes the rarer one.
@@ -73,14 +76,11 @@ class RateComparison(Part):
     ``control_p`` is the randomisation p-value of the difference among the redrawn ones.
     """
 
-    attribute: Text
-    group: Text
-    other: Text
     measure: Text
     outcome: Text = ""
     column: Text = ""
     verdict: VerdictName
-    reason: Reason = ""
+    reason: Reason | Literal[""] = ""
     mirror: bool = False
     own: Number
     swapped: Number
@@ -140,12 +140,9 @@ class RateComparison(Part):
         return min(self.control, default=math.nan), max(self.control, default=math.nan)
 
 
-class ShownMeasure(Part):
+class ShownMeasure(GroupPair):
     """A measure that is shown beside the verdict and never decides: error rate, loss, score."""
 
-    attribute: Text
-    group: Text
-    other: Text
     measure: Text
     own: Number
     swapped: Number
@@ -154,23 +151,17 @@ class ShownMeasure(Part):
     ratio: Number = math.nan
 
 
-class ColumnBalance(Part):
+class ColumnBalance(GroupPair):
     """The standardised mean difference of one column between two groups, before and after."""
 
-    attribute: Text
-    group: Text
-    other: Text
     column: Text
     before: Number
     after: Number
 
 
-class ChangeHistogram(Part):
+class ChangeHistogram(GroupPair):
     """How each person's rate would change: counts of swapped − own over equal bins from −1 to 1."""
 
-    attribute: Text
-    group: Text
-    other: Text
     edges: tuple[Number, ...]
     counts: tuple[Size, ...]
 
@@ -185,7 +176,7 @@ class AttributeUse(Part):
     n: Count
 
 
-class ComparedPerson(Part):
+class ComparedPerson(GroupPair):
     """A person beside their closest comparable pair, in original columns.
 
     ``probability`` is the model's for ``outcome`` as the person is; ``own`` and ``swapped`` are the
@@ -193,9 +184,6 @@ class ComparedPerson(Part):
     remaining columns were used; ``own_member`` is of the person's group.
     """
 
-    attribute: Text
-    group: Text
-    other: Text
     outcome: Text
     row: Count
     label: Text = ""
@@ -223,12 +211,9 @@ class ComparedPerson(Part):
         ]
 
 
-class HiddenFactor(Part):
+class HiddenFactor(GroupPair):
     """How strong a hidden factor would have to be: the odds ratio at which the finding breaks."""
 
-    attribute: Text
-    group: Text
-    other: Text
     gamma: Number
     """Largest tested odds at which the difference is still significant; 1 if it is not at all."""
 

@@ -14,26 +14,14 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 from scipy.special import ndtri
 
+from likewise.record.matched_pairs import Reason
 from likewise.stats.multiplicity import holm_adjusted
-from likewise.stats.two_way import Side, TwoWay
+from likewise.stats.two_way import SIDES, Side, TwoWay
 
 Outcome = Literal["evidence", "within_tolerance", "inconclusive"]
 
-Reason = Literal[
-    "group",  # it has fewer rows or clusters in the pool than folds are made of
-    "pattern",  # the attribute goes with L in ways that redrawn attributes do not show
-    "pairs",  # too few within the caliper
-    "too_few",  # people; or the interval includes a limit, and more people would settle it
-    "overlap",  # too few people have close pairs
-    "kappa",  # members of a pair differ in what goes with the attribute
-    "redraws",  # too few with enough people and pairs
-    "degrees",  # of freedom
-    "limit",  # a difference in units of the target, and no limit given
-    "events",  # inside the band, but of an outcome too rare to say so
-    "matching",  # the interval would include a limit with any number of people: the allowance
-    "holm",  # outside the band by itself, but not after correction
-]
-"""Why a row is inconclusive; ``numbers`` beside it hold what was found and needed."""
+Undecided = tuple[Reason, dict[str, float]]
+"""Why nothing is decided, and the numbers of it."""
 
 LEAST_PAIRS = 20
 LEAST_PEOPLE = 20
@@ -71,25 +59,22 @@ class DecisionRule:
     limit: float | None = None
     binary: bool = True
 
+    @property
+    def band(self) -> tuple[float, float]:
+        """What is tolerated: ratios, or differences."""
+        if self.kind != "difference":
+            return 1 / self.delta, self.delta
+        limit = math.inf if self.limit is None else self.limit
+        return -limit, limit
+
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """What a row is assessed from, beside its statistic.
+    """What a row is assessed from: the statistic, if there is anything to compute it from.
 
-    Parameters
-    ----------
-    estimate
-        The statistic; `None` if there is nothing to compute it from.
-    people
-        Number of people of the group, with and without close pairs.
-    kept
-        Number of those with close pairs.
-    pairs
-        Number of pairs.
-    effective_comparisons
-        K, Kish's number of pairs by how often they are used.
-    undecided
-        Set where the design already forbids a decision, with its numbers.
+    Beside it the numbers of people of the group, of those kept (with close pairs) and of pairs; K,
+    Kish's number of pairs by how often they are used; and whether the design already forbids a
+    decision.
     """
 
     estimate: TwoWay | None
@@ -97,7 +82,7 @@ class Compared:
     kept: int
     pairs: int
     effective_comparisons: float
-    undecided: tuple[Reason, dict[str, float]] | None = None
+    undecided: Undecided | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,14 +93,6 @@ class OutcomeTest:
     complement: bool
     interval: tuple[float, float]
     p_value: float
-
-    def inside(self, low: float, high: float) -> bool:
-        """Whether the interval lies within the band."""
-        return low <= self.interval[0] and self.interval[1] <= high
-
-    def outside(self, low: float, high: float) -> bool:
-        """Whether the interval lies beyond the band."""
-        return self.interval[0] > high or self.interval[1] < low
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,8 +109,6 @@ class Assessment:
         Whether the interval or intervals lie within the band, or beyond it.
     events
         Expected number of events, min(n, K)(own + other).
-    undecided
-        The reason for which nothing is decided, and its numbers.
     """
 
     rule: DecisionRule
@@ -142,7 +117,7 @@ class Assessment:
     inside: bool
     outside: bool
     events: float | None
-    undecided: tuple[Reason, dict[str, float]] | None
+    undecided: Undecided | None
 
     @property
     def shown(self) -> OutcomeTest | None:
@@ -178,15 +153,9 @@ def assess(compared: Compared, rule: DecisionRule) -> Assessment:
     undecided = compared.undecided or _undecided(compared, rule)
     if estimate is None:
         return Assessment(rule, (), 1.0, False, False, None, undecided)
-    tested: tuple[OutcomeTest, ...]
-    if rule.kind == "difference":
-        tested = (_difference(estimate, rule),)
-    elif rule.kind == "ratio":
-        tested = (_ratio(estimate, False, rule),)
-    else:
-        both = [_ratio(e, flipped, rule) for e, flipped in rarer_outcome(estimate)]
-        tested = tuple(sorted(both, key=lambda outcome: outcome.p_value))
-    low, high = _band(rule)
+    candidates = rarer_outcome(estimate) if rule.kind == "rate" else ((estimate, False),)
+    tested = sorted((_tested(*one, rule) for one in candidates), key=lambda test: test.p_value)
+    low, high = rule.band
     events = None
     if rule.binary:
         shown = tested[0].estimate
@@ -194,13 +163,22 @@ def assess(compared: Compared, rule: DecisionRule) -> Assessment:
         events = min(estimate.n, compared.effective_comparisons) * (shown.own + rate)
     return Assessment(
         rule=rule,
-        tested=tested,
+        tested=tuple(tested),
         p_value=1.0 if undecided else min(1.0, len(tested) * tested[0].p_value),
-        inside=all(outcome.inside(low, high) for outcome in tested),
-        outside=tested[0].outside(low, high),
+        inside=all(low <= test.interval[0] and test.interval[1] <= high for test in tested),
+        outside=tested[0].interval[0] > high or tested[0].interval[1] < low,
         events=events,
         undecided=undecided,
     )
+
+
+def _tested(estimate: TwoWay, complement: bool, rule: DecisionRule) -> OutcomeTest:
+    if rule.kind == "difference":
+        interval = estimate.difference_interval(rule.alpha)
+        p = 1.0 if rule.limit is None else estimate.difference_p_value(rule.limit)
+    else:
+        interval, p = estimate.interval(rule.alpha), estimate.p_value(rule.delta)
+    return OutcomeTest(estimate, complement, interval, p)
 
 
 def rarer_outcome(estimate: TwoWay) -> tuple[tuple[TwoWay, bool], ...]:
@@ -217,25 +195,7 @@ def rarer_outcome(estimate: TwoWay) -> tuple[tuple[TwoWay, bool], ...]:
     return (as_given,) if both <= 1 else (other,)
 
 
-def _ratio(estimate: TwoWay, complement: bool, rule: DecisionRule) -> OutcomeTest:
-    p = estimate.p_value(rule.delta)
-    return OutcomeTest(estimate, complement, estimate.interval(rule.alpha), p)
-
-
-def _difference(estimate: TwoWay, rule: DecisionRule) -> OutcomeTest:
-    limit = math.inf if rule.limit is None else rule.limit
-    p = 1.0 if rule.limit is None else estimate.difference_p_value(limit)
-    return OutcomeTest(estimate, False, estimate.difference_interval(rule.alpha), p)
-
-
-def _band(rule: DecisionRule) -> tuple[float, float]:
-    if rule.kind == "difference":
-        limit = math.inf if rule.limit is None else rule.limit
-        return -limit, limit
-    return 1 / rule.delta, rule.delta
-
-
-def _undecided(compared: Compared, rule: DecisionRule) -> tuple[Reason, dict[str, float]] | None:
+def _undecided(compared: Compared, rule: DecisionRule) -> Undecided | None:
     """Return the first of the conditions for a decision that does not hold."""
     if compared.pairs < LEAST_PAIRS:
         return "pairs", {"pairs": compared.pairs, "needed": LEAST_PAIRS}
@@ -251,8 +211,7 @@ def _undecided(compared: Compared, rule: DecisionRule) -> tuple[Reason, dict[str
     if len(estimate.redrawn) < LEAST_REDRAWS:
         return "redraws", {"redraws": len(estimate.redrawn), "needed": LEAST_REDRAWS}
     at = np.ones(1) if rule.kind == "difference" else np.array([1 / rule.delta, 1.0, rule.delta])
-    sides: tuple[Side, Side] = ("up", "down")
-    degrees = min(float(estimate.spread(at, side).degrees.min()) for side in sides)
+    degrees = min(float(estimate.spread(at, side).degrees.min()) for side in SIDES)
     if degrees < LEAST_DEGREES:
         return "degrees", {"degrees": degrees, "needed": LEAST_DEGREES}
     if rule.kind == "difference" and rule.limit is None:
@@ -304,7 +263,7 @@ def people_to_settle(row: Assessment) -> float:
     without any random error still includes a limit.
     """
     rule, estimate = row.rule, row.tested[0].estimate
-    low, high = _band(rule)
+    low, high = rule.band
     value = estimate.difference if rule.kind == "difference" else estimate.ratio
     if math.isnan(value):
         return math.inf

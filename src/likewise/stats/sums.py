@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -19,21 +20,28 @@ class Additive:
     """Fields that are the same for every block."""
 
     def __add__(self: A, other: A) -> A:
-        values = {
-            field.name: (getattr(self, field.name), getattr(other, field.name))
-            for field in dataclasses.fields(self)
+        return self._added(other, operator.add)
+
+    def __iadd__(self: A, other: A) -> A:
+        """Add in place what can be: sums that are large."""
+        return self._added(other, operator.iadd)
+
+    def _added(self: A, other: A, add: Callable[[Any, Any], Any]) -> A:
+        pairs = {
+            f.name: (getattr(self, f.name), getattr(other, f.name))
+            for f in dataclasses.fields(self)
         }
         return type(self)(
-            **{k: a if k in self.kept_as_is else _added(a, b) for k, (a, b) in values.items()}
+            **{k: a if k in self.kept_as_is else _added(a, b, add) for k, (a, b) in pairs.items()}
         )
 
 
-def _added(one: Any, other: Any) -> Any:
+def _added(one: Any, other: Any, add: Callable[[Any, Any], Any]) -> Any:
     if isinstance(one, Mapping):
-        return {key: _added(value, other[key]) for key, value in one.items()}
+        return {key: _added(value, other[key], add) for key, value in one.items()}
     if isinstance(one, tuple):
-        return tuple(_added(a, b) for a, b in zip(one, other, strict=True))
-    return one + other
+        return tuple(_added(a, b, add) for a, b in zip(one, other, strict=True))
+    return one + other if isinstance(one, np.ndarray) else add(one, other)
 
 
 POWERS = tuple((i, j) for i in range(4) for j in range(4 - i))

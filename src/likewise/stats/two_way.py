@@ -14,7 +14,7 @@ Everything here is linear in ``own`` and ``other``, so sums of their powers suff
 import dataclasses
 import functools
 import math
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import stdtr, stdtrit
 
 Side = Literal["up", "down"]
+SIDES: Final[tuple[Side, Side]] = ("up", "down")
 
 FARTHEST = 1e9
 """Ratio beyond which an upper end is infinite."""
@@ -33,14 +34,7 @@ class EvenPowers:
 
     :math:`\sum_u (x \cdot v_u)^2 = x' M_2 x` and :math:`\sum_u (x \cdot v_u)^4 = s' M_4 s`, where
     s are the products of two entries of x: two small matrices hold both for every x, and those of
-    two sets of units add up.
-
-    Parameters
-    ----------
-    count
-        Number of units u.
-    second, fourth
-        :math:`M_2` and :math:`M_4`.
+    two sets of units u add up.
     """
 
     count: int
@@ -255,27 +249,31 @@ class TwoWay:
             effective = np.where(pairs_fourth > 0, pairs**2 / pairs_fourth, math.inf)
         return Spread(people, pairs, redraw, effective, np.where(np.isnan(degrees), 0.0, degrees))
 
-    def p_up(self, d: float) -> float:
-        """P-value of "the ratio is at most d"."""
+    def p_one_sided(self, d: float, side: Side, limit: float = 0.0) -> float:
+        """Return the p-value of "T_c(d) is at most the limit", upwards or downwards."""
         at = np.array([d], dtype=np.float64)
-        return _tail(float(self.statistic(at, "up")[0]) - self.allowance, self.spread(at, "up"))
-
-    def p_down(self, d: float) -> float:
-        """P-value of "the ratio is at least d"."""
-        at = np.array([d], dtype=np.float64)
-        excess = -float(self.statistic(at, "down")[0]) - self.allowance
-        return _tail(excess, self.spread(at, "down"))
+        spread = self.spread(at, side)
+        se, degrees = float(spread.std_error[0]), float(spread.degrees[0])
+        if not 0 < se < math.inf or degrees <= 0:
+            return 1.0
+        sign = 1.0 if side == "up" else -1.0
+        excess = sign * float(self.statistic(at, side)[0]) - limit - self.allowance
+        return float(stdtr(min(degrees, 1e12), -excess / se))
 
     def p_value(self, delta: float) -> float:
         """Two-sided p-value of "the ratio lies between 1/δ and δ"."""
-        return min(1.0, 2 * min(self.p_up(delta), self.p_down(1 / delta)))
+        return min(1.0, 2 * min(self.p_one_sided(delta, "up"), self.p_one_sided(1 / delta, "down")))
+
+    def difference_p_value(self, limit: float) -> float:
+        """Two-sided p-value of "the difference lies between −limit and limit"."""
+        return min(1.0, 2 * min(self.p_one_sided(1.0, side, limit) for side in SIDES))
 
     def margin(self, d: Float[np.ndarray, " d"], side: Side, alpha: float) -> np.ndarray:
         """Return by how much T_c(d) exceeds its half-width: d is rejected where positive."""
         spread = self.spread(d, side)
-        sign = 1.0 if side == "up" else -1.0
-        half = _quantile(spread, alpha) * spread.std_error + self.allowance
-        return sign * self.statistic(d, side) - half
+        quantile = stdtrit(np.clip(spread.degrees, 1e-3, 1e12), 1 - alpha / 2)
+        half = quantile * spread.std_error + self.allowance
+        return (1.0 if side == "up" else -1.0) * self.statistic(d, side) - half
 
     def interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """Two-sided interval for the ratio: from the estimate outwards to the first d rejected.
@@ -319,21 +317,8 @@ class TwoWay:
 
     def difference_interval(self, alpha: float = 0.05) -> tuple[float, float]:
         """Two-sided interval for the difference D_c, with the allowance."""
-        one = np.ones(1)
-        low = float(self.statistic(one, "up")[0]) - self._half_width("up", alpha)
-        return low, float(self.statistic(one, "down")[0]) + self._half_width("down", alpha)
-
-    def _half_width(self, side: Side, alpha: float) -> float:
-        spread = self.spread(np.ones(1), side)
-        return float((_quantile(spread, alpha) * spread.std_error)[0]) + self.allowance
-
-    def difference_p_value(self, limit: float) -> float:
-        """Two-sided p-value of "the difference lies between −limit and limit"."""
-        one = np.ones(1)
-        up = float(self.statistic(one, "up")[0]) - limit - self.allowance
-        down = -float(self.statistic(one, "down")[0]) - limit - self.allowance
-        tails = _tail(up, self.spread(one, "up")), _tail(down, self.spread(one, "down"))
-        return min(1.0, 2 * min(tails))
+        low, high = (float(self.margin(np.ones(1), side, alpha)[0]) for side in SIDES)
+        return low, -high
 
     @property
     def control(self) -> Float[np.ndarray, " b"]:
@@ -350,14 +335,3 @@ class TwoWay:
         # Differences that are equal but for their last digits count as equal.
         far = np.abs(self.redrawn - centre) >= abs(found - centre) * (1 - 1e-12)
         return (1 + int(far.sum())) / (len(self.redrawn) + 1)
-
-
-def _quantile(spread: Spread, alpha: float) -> Float[np.ndarray, " d"]:
-    return stdtrit(np.clip(spread.degrees, 1e-3, 1e12), 1 - alpha / 2)
-
-
-def _tail(excess: float, spread: Spread) -> float:
-    se, degrees = float(spread.std_error[0]), float(spread.degrees[0])
-    if not 0 < se < math.inf or degrees <= 0:
-        return 1.0
-    return float(stdtr(min(degrees, 1e12), -excess / se))
