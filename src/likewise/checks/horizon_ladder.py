@@ -44,7 +44,7 @@ class Horizons(Check):
             rows = method.drawn(*SAMPLE)
             x, y = method.x[rows], method.y[rows]
             # Any metric's free directions; how it prices the others does not matter here.
-            alike = ProjectionMetric(method.metric.free)
+            alike = ProjectionMetric(method.metric.free, reach=method.metric.reach)
             ready, _ = solve_accurately(
                 free,
                 method.model,

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from likewise.method import Check, Finding
 from likewise.methods.decide import judge
-from likewise.methods.metric import FairMetric
+from likewise.methods.metric import FairMetric, ProjectionMetric
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.unfair_map import UnfairMap
@@ -90,17 +90,15 @@ def _name(what: str, change: str) -> str:
 
 def _others(method: BoundPerturbation) -> Iterator[Trial]:
     metric, map = method.metric, method.map
-    towards = _priced_direction(method)
-    for i in range(len(metric.free)):
-        for angle in ANGLES:
-            turned = None
-            if towards is not None:
-                turned = metric.turned(i, towards, math.radians(angle))
-            if turned is not None:
-                yield f"direction {i + 1}", f"turned by {angle}°", turned, map
-        fewer = metric.without(i) if len(metric.free) > 1 else None
-        if fewer is not None:
-            yield f"direction {i + 1}", "dropped", fewer, map.without(i)
+    if isinstance(metric, ProjectionMetric):
+        towards = _priced_direction(method)
+        for i in range(len(metric.free)):
+            for angle in ANGLES:
+                if towards is not None:
+                    turned = metric.turned(i, towards, math.radians(angle))
+                    yield f"direction {i + 1}", f"turned by {angle}°", turned, map
+            if len(metric.free) > 1:
+                yield f"direction {i + 1}", "dropped", metric.without(i), map.without(i)
     for factor in FACTORS:
         other = map.repriced(factor)
         if other is not None:
@@ -137,7 +135,8 @@ def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:
     :math:`e^{LT}` makes the bound vacuous in practice; it is shown for completeness.
     """
     flow = method.map.repriced(1.0)
-    if flow is None or not method.model.card.differentiable or method.metric.without(0) is None:
+    projected = isinstance(method.metric, ProjectionMetric)
+    if flow is None or not method.model.card.differentiable or not projected:
         return math.nan
     rows = np.arange(len(method.x))
     if len(rows) > SAMPLE[0]:
