@@ -1,17 +1,49 @@
-"""The network, its batches and its progress bar."""
+"""Networks: their weights and batches, what Project is blind to, and SenSR's attacks."""
 
 import math
 
 import numpy as np
+import pytest
 import torch
+from torch import nn
 
-from likewise.training.networks import batches, new_network
-from likewise.training.sklearn_compat import progress_steps
+from likewise.audit_data import AuditData
+from likewise.methods.learn_metric import sensitive_subspace
+from likewise.training import (
+    BaselineClassifier,
+    ProjectClassifier,
+    SenSeIClassifier,
+    SenSRClassifier,
+)
+from likewise.training.networks import new_network
+from likewise.training.sensr import AdamAscent, Attack, Head
+from likewise.training.sklearn_compat import TrainingData
+
+
+def attack_on(network, directions, **changes):
+    model = SenSRClassifier(**{"subspace_rate": 0.5, **changes})
+    model.subspace_rate_ = float(model.subspace_rate)
+    return Attack(model, network, directions)
+
+
+def sample(rng, n=1500):
+    trait = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 6))
+    x[:, 0] += 2 * trait
+    y = (x[:, 0] + x[:, 1] + 0.5 * rng.normal(size=n) > 1).astype(int)
+    return x, y, trait
+
+
+@pytest.fixture
+def attacked(rng):
+    """Return a network, and people to attack it with, as tensors."""
+    network = new_network(6, 30, 2, rng, bias=0.1)
+    x, y, _ = sample(rng, 300)
+    return network, torch.from_numpy(x).float(), torch.from_numpy(y)
 
 
 def test_initial_weights_are_glorot_uniform(rng):
     first, _, last = new_network(30, 200, 2, rng, bias=0.1)
-
     for layer in (first, last):
         limit = math.sqrt(6 / sum(layer.weight.shape))
         assert layer.weight.abs().max() <= limit
@@ -20,31 +52,129 @@ def test_initial_weights_are_glorot_uniform(rng):
     assert abs(first.weight.std() - math.sqrt(6 / 230) / math.sqrt(3)) < 0.004
 
 
-def test_a_balanced_batch_holds_equally_many_of_each_class(rng):
-    y = np.repeat([0, 1, 2], [500, 40, 3])
-
-    drawn = list(batches(y, 90, 300, rng, balanced=True))
-
+@pytest.mark.parametrize("balanced", [True, False])
+def test_a_batch_holds_equally_many_of_each_class_or_looks_like_the_sample(rng, balanced):
+    y = np.repeat([0, 1, 2], [500, 460, 40])
+    data = TrainingData(np.zeros((1000, 1)), y, {}, None, ())
+    model = BaselineClassifier(batch_size=90, max_iter=300, balanced=balanced)
+    drawn = [np.bincount(y[rows.numpy()], minlength=3) for rows in model._batches(data, rng)]
     assert len(drawn) == 300
-    counts = np.array([np.bincount(y[rows.numpy()], minlength=3) for rows in drawn])
-    assert (counts == 30).all()
+    if balanced:
+        assert (np.array(drawn) == 30).all()
+    else:
+        # 27 000 draws at a rate of .04: six standard errors are .007.
+        assert abs(np.sum(drawn, axis=0)[2] / 27_000 - 0.04) < 0.007
 
 
-def test_an_unbalanced_batch_looks_like_the_sample(rng):
-    y = np.repeat([0, 1], [900, 100])
+def test_project_does_not_see_the_learned_subspace(rng):
+    x, _, trait = sample(rng)
+    y = (x[:, 0] + 2 * x[:, 1] > 1).astype(int)
+    model = ProjectClassifier(max_iter=300, learning_rate=1e-3).fit(x, y, protected=trait)
+    people = AuditData.from_arrays(x, y, {"trait": trait})
+    free = sensitive_subspace(people, C=1.0, groups=0, placebos=0).free
+    network = model.to_torch()
+    before = network(torch.from_numpy(x))
+    after = network(torch.from_numpy(x + 100 * free[0]))
+    # Moving 100 units along a removed direction leaves rounding only: 100 × 1e-16 × a few.
+    assert (before - after).abs().max() < 1e-11
+    assert model.score(x, y) > 0.7
 
-    drawn = torch.stack(list(batches(y, 100, 400, rng, balanced=False))).numpy()
 
-    # 40 000 draws at a rate of .1: six standard errors are .009.
-    assert abs(y[drawn].mean() - 0.1) < 0.009
+def test_project_takes_directions_of_any_length_and_number(rng):
+    x, y, _ = sample(rng)
+    once, twice = (
+        ProjectClassifier(scales * np.eye(6)[:1], max_iter=20, random_state=0).fit(x, y)
+        for scales in (np.array([[3.0]]), np.array([[1.0], [7.0]]))
+    )
+    np.testing.assert_allclose(once.predict_proba(x), twice.predict_proba(x), atol=1e-6)
 
 
-def test_the_progress_bar_is_shown_on_request_and_stays_off_stdout(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
-    assert list(progress_steps(range(5), 5, "quiet", show=False)) == list(range(5))
-    assert capsys.readouterr().err == ""
+def test_sensei_gives_equal_outputs_along_the_subspace(rng):
+    x = rng.normal(size=(600, 3))
+    y = (x[:, 0] + x[:, 1] > 0).astype(int)
 
-    assert list(progress_steps(range(5), 5, "shown", show=True)) == list(range(5))
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "shown" in shown.err
+    def swing(rho):
+        choices = {"max_iter": 150, "attack_steps": 5, "learning_rate": 0.01, "random_state": 0}
+        model = SenSeIClassifier(np.eye(3)[:1], rho=rho, **choices).fit(x, y)
+        return np.abs(model.predict_proba(x + 2 * np.eye(3)[0]) - model.predict_proba(x)).mean()
+
+    assert swing(5.0) < 0.5 * swing(0.0)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_written_out_gradient_is_autograds(k, rng):
+    network = new_network(5, 20, k, rng).double()
+    y = torch.from_numpy(rng.integers(0, k, 40))
+    hidden = torch.from_numpy(rng.normal(size=(40, 20))).requires_grad_()
+    head = Head(network[2].weight.detach(), network[2].bias.detach(), y)
+    loss = nn.functional.cross_entropy(network[2](hidden.relu()), y)
+    (gradient,) = torch.autograd.grad(loss, hidden)
+    assert head.loss(hidden).item() == pytest.approx(loss.item(), rel=1e-12)
+    torch.testing.assert_close(head.slope(hidden.detach()), gradient, rtol=1e-10, atol=1e-14)
+
+
+def test_ascent_is_adam(rng):
+    start = torch.from_numpy(rng.normal(size=(3, 2)))
+    ours, theirs = AdamAscent(start.clone()), start.clone().requires_grad_()
+    optimizer = torch.optim.Adam([theirs], lr=0.1, maximize=True)
+    for _ in range(20):
+        gradient = torch.from_numpy(rng.normal(size=(3, 2)))
+        ours.step(gradient, 0.1)
+        theirs.grad = gradient
+        optimizer.step()
+    # They add the same tiny constant to the root before and after its bias correction.
+    torch.testing.assert_close(ours.x, theirs.detach(), rtol=1e-6, atol=1e-6)
+
+
+def test_attacks_move_within_the_subspace_and_their_budget_and_raise_the_loss(attacked):
+    network, batch, classes = attacked
+    directions = torch.zeros(2, 6)
+    directions[0, 0], directions[1, :2] = 3.0, 1.0
+    moved = attack_on(network, directions)(batch, classes)
+    assert (moved - batch)[:, :2].abs().max() > 0.5
+    # Outside the subspace everyone moves by the budget 50 × 1e-4, up to float32 rounding.
+    torch.testing.assert_close(
+        (moved - batch)[:, 2:].abs(), torch.full((300, 4), 5e-3), atol=1e-6, rtol=0
+    )
+    loss = nn.functional.cross_entropy
+    assert loss(network(moved), classes) > loss(network(batch), classes)
+
+
+def test_lam_falls_while_people_move_less_than_the_radius_and_rises_otherwise(attacked):
+    network, batch, classes = attacked
+    near = attack_on(network, torch.eye(1, 6), full_rate=1e-5)
+    far = attack_on(network, torch.eye(1, 6), full_rate=1e-2, lam=1e-5)
+    near(batch, classes)
+    far(batch, classes)
+    assert near.lam < 2.0
+    assert far.lam > 1e-5
+
+
+def test_a_failed_second_attack_skips_the_step_and_shortens_the_next(attacked):
+    network, batch, classes = attacked
+    attack = attack_on(network, torch.eye(1, 6), full_rate=0.1, lam=1e3)
+    assert attack(batch, classes) is None
+    assert attack.full_rate == pytest.approx(0.0999)
+    assert attack.lam == 1e3
+
+
+def test_sensr_learns_not_to_look_at_the_subspace(rng):
+    x, y, trait = sample(rng)
+    choices = {"max_iter": 600, "learning_rate": 3e-3, "random_state": 0}
+    baseline = BaselineClassifier(**choices).fit(x, y)
+    sensr = SenSRClassifier(subspace_rate=10.0, **choices).fit(x, y, protected=trait)
+
+    def change(model):
+        return np.abs(model.predict_proba(x + np.eye(1, 6)) - model.predict_proba(x)).mean()
+
+    assert change(sensr) < 0.1 * change(baseline)
+    assert sensr.score(x, y) > 0.65  # a half of what decides is left to it
+
+
+def test_sensr_takes_three_classes(rng):
+    x, y, trait = sample(rng, 600)
+    classes = np.array(["low", "middle", "high"])[y + (x[:, 2] > 0)]
+    model = SenSRClassifier(subspace_rate=1.0, max_iter=200, learning_rate=3e-3)
+    model.fit(x, classes, protected=trait)
+    assert model.predict_proba(x).shape == (600, 3)
+    assert model.score(x, classes) > 0.45

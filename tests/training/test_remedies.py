@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
-from likewise.training import AveragedClassifier, FairBoostingClassifier, SenSeIClassifier
+from likewise.training import AveragedClassifier, FairBoostingClassifier
 
 
 def population(n, seed):
@@ -134,23 +134,3 @@ def test_fair_boosting_pays_less_attention_to_the_proxy():
     assert tight < 0.6 * loose
     assert tight < half < loose
     assert fair_score > score - 0.1
-
-
-def test_sensei_gives_equal_outputs_along_the_subspace():
-    rng = np.random.default_rng(4)
-    x = rng.normal(size=(600, 3))
-    y = (x[:, 0] + x[:, 1] > 0).astype(int)
-
-    def swing(rho):
-        model = SenSeIClassifier(
-            [[1.0, 0.0, 0.0]],
-            rho=rho,
-            max_iter=150,
-            attack_steps=5,
-            learning_rate=0.01,
-            random_state=0,
-        ).fit(x, y)
-        moved = x + np.array([2.0, 0.0, 0.0])
-        return np.abs(model.predict_proba(moved) - model.predict_proba(x)).mean()
-
-    assert swing(5.0) < 0.5 * swing(0.0)

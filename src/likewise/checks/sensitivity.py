@@ -12,7 +12,7 @@ from typing_extensions import override
 from likewise.method import Check, Finding
 from likewise.methods.decide import judge
 from likewise.methods.gradient_flow import GradientFlow
-from likewise.methods.metric import FairMetric
+from likewise.methods.metric import FairMetric, ProjectionMetric
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.unfair_map import UnfairMap
@@ -91,17 +91,15 @@ def _name(what: str, change: str) -> str:
 
 def _others(method: BoundPerturbation) -> Iterator[Trial]:
     metric, map = method.metric, method.map
-    towards = _priced_direction(method)
-    for i in range(len(metric.free)):
-        for angle in ANGLES:
-            turned = None
-            if towards is not None:
-                turned = metric.turned(i, towards, math.radians(angle))
-            if turned is not None:
-                yield f"direction {i + 1}", f"turned by {angle}°", turned, map
-        fewer = metric.without(i) if len(metric.free) > 1 else None
-        if fewer is not None:
-            yield f"direction {i + 1}", "dropped", fewer, map
+    if isinstance(metric, ProjectionMetric):
+        towards = _priced_direction(method)
+        for i in range(len(metric.free)):
+            for angle in ANGLES:
+                if towards is not None:
+                    turned = metric.turned(i, towards, math.radians(angle))
+                    yield f"direction {i + 1}", f"turned by {angle}°", turned, map
+            if len(metric.free) > 1:
+                yield f"direction {i + 1}", "dropped", metric.without(i), map
     if isinstance(map, GradientFlow) and not map.free_only:
         for factor in FACTORS:
             yield "λ", f"{factor * map.lam:g}", metric, map.with_penalty(factor * map.lam)
@@ -136,8 +134,8 @@ def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:
     between them, how far apart they are, and the smallest loss. The factor
     :math:`e^{LT}` makes the bound vacuous in practice; it is shown for completeness.
     """
-    flow = method.map
-    if not isinstance(flow, GradientFlow) or flow.free_only or method.metric.without(0) is None:
+    flow, projected = method.map, isinstance(method.metric, ProjectionMetric)
+    if not isinstance(flow, GradientFlow) or flow.free_only or not projected:
         return math.nan
     rows = np.arange(len(method.x))
     if len(rows) > SAMPLE[0]:

@@ -1,5 +1,6 @@
 """``likewise metric``: learn a fair metric from training data and save it."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,7 +80,7 @@ def metric(
     check_outputs([output], [*train, encoder, model, settings])
     people, attached = _people(train, chosen, encoder, no_encoder, model, trust)
     learned = sensitive_subspace(people, **chosen.learning)
-    save_metric(learned, output, attached=attached)
+    save_metric(dataclasses.replace(learned, attached=attached), output)
     print(learned)
     say(f"Saved to {output}.")
 

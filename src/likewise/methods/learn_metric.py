@@ -36,6 +36,7 @@ from likewise.methods.metric import (
     Origin,
     Prediction,
     ProjectionMetric,
+    axes,
     columns_of,
     places_of,
     span,
@@ -73,7 +74,6 @@ FOLDS = 5
 PREDICTED = 20_000
 """People, at most, on whom it is seen how well an attribute is predicted."""
 
-Direction = tuple[str, Float[np.ndarray, " d"]]
 Progress = Callable[[int, int], None]
 
 
@@ -81,7 +81,6 @@ def sensitive_subspace(
     data: AuditData,
     *,
     protected: Sequence[str] | None = None,
-    kinds: Mapping[str, str] | None = None,
     penalty: float | None = None,
     C: float | None = None,
     may_matter: Sequence[str] = (),
@@ -109,10 +108,8 @@ def sensitive_subspace(
         attribute is missing are left out of that attribute's fit and counted. Weights are used,
         relative to their mean.
     protected
-        Protected attributes to use; all of them by default.
-    kinds
-        ``classes`` or ``number`` for attributes that could be either; numbers with more than ten
-        distinct values are numbers by default.
+        Protected attributes to use; all of them by default. A column of numbers with more than
+        ten distinct values is a number, any other a set of classes.
     penalty
         Strength γ of the penalty a person, .003 by default.
     C
@@ -153,7 +150,7 @@ def sensitive_subspace(
             StatisticalWarning,
             stacklevel=2,
         )
-    sample = Sample.of(data, protected, kinds or {}, may_matter, _strength(penalty, C))
+    sample = Sample.of(data, protected, may_matter, _strength(penalty, C))
     units = unit_hashes([read])
     cuts = cut_points(units, groups) if groups else np.zeros(0, np.uint64)
     dealt, count = groups_between(units, cuts), len(cuts) + 1
@@ -162,18 +159,21 @@ def sensitive_subspace(
     coarsely = [] if fewer is None else [fewer != g for g in range(COARSE)]
     done, total = 0, 1 + len(left_out) + len(coarsely) + placebos
 
-    def learned(*how: Any) -> ProjectionMetric:
+    def tell(metric: ProjectionMetric) -> ProjectionMetric:
         nonlocal done
         done += 1
-        found = sample.learn(*how)
         if progress is not None:
             progress(done, total)
-        return found
+        return metric
+
+    def learned(rows: Any = slice(None), order: Any = slice(None)) -> ProjectionMetric:
+        found = sample.metric(sample.fits(rows, order), rows)
+        return tell(ProjectionMetric(found.free, found.features, reach=found.reach))
 
     # Many small products: more threads would mostly wait for each other.
     with threadpool_limits(1):
-        metric = learned()
-        folds = groups_between(units, cut_points(units, FOLDS))
+        fits = sample.fits()
+        metric = tell(sample.metric(fits))
         metric = dataclasses.replace(
             metric,
             origin=Origin(
@@ -188,14 +188,16 @@ def sensitive_subspace(
                 seed=seed,
                 weighted=data.weight is not None,
                 clustered=data.cluster is not None,
-                attributes=sample.origins(metric, folds),
+                attributes=sample.origins(
+                    metric, fits, groups_between(units, cut_points(units, FOLDS))
+                ),
                 may_matter=tuple(may_matter),
             ),
-            refits=tuple(_bare(learned(kept)) for kept in left_out),
-            coarse_refits=tuple(_bare(learned(kept)) for kept in coarsely),
+            refits=tuple(learned(kept) for kept in left_out),
+            coarse_refits=tuple(learned(kept) for kept in coarsely),
             cuts=cuts if left_out else None,
             placebos=tuple(
-                _bare(learned(None, permutation(sample, np.random.default_rng([seed, 2, b]))))
+                learned(order=permutation(sample, np.random.default_rng([seed, 2, b])))
                 for b in range(placebos)
             ),
             sketch=Sketch.from_hashes(row_hashes(person_columns(read))).smallest,
@@ -219,22 +221,11 @@ def _strength(penalty: float | None, C: float | None) -> Callable[[float], float
     return lambda total: 1 / ((penalty or PENALTY) * total) if C is None else C
 
 
-def _bare(metric: ProjectionMetric) -> ProjectionMetric:
-    return ProjectionMetric(metric.free, metric.features, reach=metric.reach)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Attribute:
     """A protected attribute as the target of a regression.
 
-    Parameters
-    ----------
-    kind
-        ``binary``, ``classes`` or ``number``.
-    values
-        Numbers of the classes, or the number itself; not a number where it is missing.
-    classes
-        Names of the classes; empty for a number.
+    ``values`` are numbers of the classes, or the number itself; not a number where it is missing.
     """
 
     name: str
@@ -263,37 +254,22 @@ class Attribute:
         code = values.astype(np.int64)
         own = x[np.unique(code, return_index=True)[1]]
         count = np.bincount(code)
-        alike = (x == own[code]).all(axis=0)
-        return [
-            j
-            for j in np.flatnonzero(alike).tolist()
-            if (sizes := np.bincount(np.unique(own[:, j], return_inverse=True)[1], count)).size > 1
-            and np.sort(sizes)[-2] >= RECOGNISED
-        ]
+        found = []
+        for j in np.flatnonzero((x == own[code]).all(axis=0)).tolist():
+            sizes = np.bincount(np.unique(own[:, j], return_inverse=True)[1], count)
+            if sizes.size > 1 and np.sort(sizes)[-2] >= RECOGNISED:
+                found.append(j)
+        return found
 
 
-def read_attribute(
-    name: str, column: Shaped[np.ndarray, " n"], kind: str | None = None
-) -> Attribute:
-    """Turn a protected column into something a regression can be fitted to.
-
-    Parameters
-    ----------
-    kind
-        ``classes`` or ``number`` for a column that could be either; by default numbers with more
-        than ten distinct values are numbers, and everything else is classes.
-    """
+def read_attribute(name: str, column: Shaped[np.ndarray, " n"]) -> Attribute:
+    """Turn a protected column into something a regression can be fitted to."""
     known = ~missing(column)
-    values = column[known]
-    if kind not in (None, "classes", "number"):
-        raise InvalidMetric(f"An attribute's kind is 'classes' or 'number', not {kind!r}.")
-    numeric = values.dtype.kind in "iuf" or (
-        values.dtype.kind == "O"
-        and all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values)
+    values = column[known].tolist()
+    numeric = column.dtype.kind in "iufO" and all(
+        isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values
     )
-    if kind == "number" and not numeric:
-        raise InvalidMetric(f"The attribute {name!r} cannot be a number: it holds text.")
-    distinct = sorted(set(values.tolist()), key=lambda v: v if numeric else str(v))
+    distinct = sorted(set(values), key=lambda v: v if numeric else str(v))
     if len(distinct) < 2:
         what = f"is {distinct[0]!r} for everyone" if distinct else "is missing for everyone"
         raise InvalidMetric(
@@ -301,20 +277,108 @@ def read_attribute(
             "Leave it out, or use a sample in which it varies."
         )
     target = np.full(len(column), np.nan)
-    if kind == "number" or (kind is None and numeric and len(distinct) > NUMBER_FROM):
-        target[known] = values.astype(np.float64)
+    if numeric and len(distinct) > NUMBER_FROM:
+        target[known] = values
         if np.isinf(target).any():
             raise InvalidMetric(f"The protected attribute {name!r} has infinite values.")
         return Attribute(name, "number", target)
     if len(distinct) > MOST_CLASSES:
         raise InvalidMetric(
             f"The protected attribute {name!r} has {len(distinct)} different values (at most "
-            f"{MOST_CLASSES} can be compared). Group them, or say that it is a number."
+            f"{MOST_CLASSES} can be compared). Group them (--bins), or write numbers as numbers."
         )
     place = {value: number for number, value in enumerate(distinct)}
-    target[known] = [place[value] for value in values.tolist()]
+    target[known] = [place[value] for value in values]
     names = tuple(map(str, distinct))
     return Attribute(name, "binary" if len(names) == 2 else "classes", target, names)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fit:
+    """A ridge, logistic or multinomial regression, fitted to convergence by scikit-learn.
+
+    ``directions`` are its coefficients by what they stand for: those of a number, or of each class
+    against the one of most weight. ``gradient`` is the largest one left, a person, for columns
+    with a standard deviation of one at most.
+    """
+
+    estimator: Any
+    directions: Mapping[str, Float[np.ndarray, " e"]]
+    gradient: float
+
+    def score(
+        self,
+        x: Float[np.ndarray, "n e"],
+        values: Float[np.ndarray, " n"],
+        weight: Float[np.ndarray, " n"],
+    ) -> float | None:
+        """Return R² or the mean area under the curve of other people, if they differ."""
+        from sklearn.metrics import r2_score, roc_auc_score
+
+        if not len(values) or np.ptp(values) == 0:
+            return None
+        if not hasattr(self.estimator, "classes_"):
+            return float(r2_score(values, self.estimator.predict(x), sample_weight=weight))
+        members = values[:, None] == self.estimator.classes_
+        areas = [
+            roc_auc_score(member, chance, sample_weight=weight)
+            for member, chance in zip(members.T, self.estimator.predict_proba(x).T, strict=True)
+            if member.any() and not member.all()
+        ]
+        return float(np.mean(areas)) if areas else None
+
+
+def regress(
+    attribute: Attribute,
+    x: Float[np.ndarray, "n e"],
+    values: Float[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
+    strength: Callable[[float], float],
+) -> Fit | None:
+    r"""Minimise :math:`C \sum_i s_i\, \ell(W x_i + b, t_i) + |W|^2 / 2`, b unpenalised.
+
+    Nothing can be learned from an attribute that is constant.
+    """
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    known = ~np.isnan(values)
+    x, values, weight = x[known], values[known], weight[known]
+    if not len(values) or np.ptp(values) == 0:
+        return None
+    C = strength(float(weight.sum()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it warns about shows in the gradient
+        if attribute.kind == "number":
+            estimator = Ridge(alpha=1 / C, solver="cholesky").fit(x, values, weight)
+            error = (estimator.predict(x) - values)[:, None]
+        else:
+            estimator = LogisticRegression(
+                C=C, solver="newton-cholesky", tol=TOLERANCE, max_iter=200
+            ).fit(x, values, weight)
+            member = values[:, None] == estimator.classes_
+            error = estimator.predict_proba(x) - member
+    rows = np.atleast_2d(estimator.coef_)
+    slopes = (error * weight[:, None]).T[-len(rows) :] @ x + rows / C
+    intercepts = (error * weight[:, None]).sum(axis=0)
+    slopes /= np.maximum(x.std(axis=0), 1.0)
+    largest = max(np.abs(slopes).max(initial=0.0), np.abs(intercepts).max()) / weight.sum()
+    if not largest <= TOLERANCE * max(1.0, float(np.abs(error).max())):
+        raise InvalidMetric(
+            f"Attribute {attribute.name!r}: The regression did not converge (gradient "
+            f"{largest:.1e}, C = {C:.3g}). Standardise the columns, drop those that repeat others, "
+            "or raise the penalty."
+        )
+    directions = {attribute.name: rows[0]}
+    if attribute.kind != "number":
+        names = [attribute.classes[int(number)] for number in estimator.classes_]
+        common = 0 if len(names) == 2 else int((weight @ member).argmax())
+        rows = np.vstack([np.zeros_like(rows), rows]) if len(names) == 2 else rows - rows[common]
+        directions = {
+            f"{attribute.name}: {name} against {names[common]}": row
+            for number, (name, row) in enumerate(zip(names, rows, strict=True))
+            if number != common
+        }
+    return Fit(estimator, directions, float(largest))
 
 
 @final
@@ -322,18 +386,10 @@ def read_attribute(
 class Sample:
     """People whose attributes are regressed on their features, some of them or all.
 
-    Parameters
-    ----------
-    inputs
-        Features that are an attribute itself, by attribute.
-    kept
-        Features that may matter: no direction along them is free.
-    others
-        All other features, on which attributes are regressed.
-    weight
-        Relative to their mean.
-    strength
-        C of a regression of people with a total weight.
+    ``inputs`` are the features that are an attribute itself, by attribute; ``kept`` those that may
+    matter, along which no direction is free; ``others`` all other features, on which attributes
+    are regressed. Weights are relative to their mean. ``strength`` gives C of a regression of
+    people with a total weight.
     """
 
     data: AuditData
@@ -349,7 +405,6 @@ class Sample:
         cls,
         data: AuditData,
         names: Sequence[str] | None,
-        kinds: Mapping[str, str],
         may_matter: Sequence[str],
         strength: Callable[[float], float],
     ) -> "Sample":
@@ -364,14 +419,12 @@ class Sample:
             raise InvalidMetric(
                 "There is no protected attribute to learn a metric from. Name one (--protected)."
             )
-        attributes = tuple(
-            read_attribute(name, data.trait(name), kinds.get(name)) for name in names
-        )
+        attributes = tuple(read_attribute(name, data.trait(name)) for name in names)
         inputs = {
             a.name: columns_of(data.features, a.name, a.classes) or a.features_of(data.x)
             for a in attributes
         }
-        kept = kept_features(data.features, may_matter, data.table)
+        kept = places_of(data.features, may_matter, "that may matter", data.table)
         for attribute, places in inputs.items():
             if set(places) & set(kept):
                 raise InvalidMetric(f"{attribute!r} is protected, so it cannot be what may matter.")
@@ -402,58 +455,24 @@ class Sample:
         slopes, *_ = np.linalg.lstsq(known * root, x[:, self.others] * root, rcond=None)
         return x[:, self.others] - known @ slopes
 
-    def learn(
-        self,
-        rows: Bool[np.ndarray, " n"] | None = None,
-        order: Int[np.ndarray, " n"] | None = None,
-    ) -> ProjectionMetric:
-        """Learn the metric and its plausible region.
-
-        Parameters
-        ----------
-        rows
-            The people to learn from; everyone by default.
-        order
-            Whose attributes each person has; their own by default.
-        """
-        rows = np.ones(len(self.data), dtype=bool) if rows is None else rows
+    def fits(self, rows: Any = slice(None), order: Any = slice(None)) -> list[Fit | None]:
+        """Regress each attribute; ``order`` says whose attributes each person has."""
         design, weight = self.design(rows), self.weight[rows]
-        found: list[Direction] = []
-        for attribute in self.attributes:
-            values = (attribute.values if order is None else attribute.values[order])[rows]
-            fit = self.fit(attribute, design, values, weight)
-            if fit is not None:
-                found.extend(fit.contrasts(attribute))
-        return self._metric(found, rows)
+        return [
+            regress(attribute, design, attribute.values[order][rows], weight, self.strength)
+            for attribute in self.attributes
+        ]
 
-    def fit(
-        self,
-        attribute: Attribute,
-        design: Float[np.ndarray, "m e"],
-        values: Float[np.ndarray, " m"],
-        weight: Float[np.ndarray, " m"],
-    ) -> "Fit | None":
-        """Regress an attribute on features; nothing can be learned from one that is constant."""
-        known = ~np.isnan(values)
-        values, weight = values[known], weight[known]
-        if not len(values) or np.ptp(values) == 0:
-            return None
-        strength = self.strength(float(weight.sum()))
-        try:
-            return Fit.of(attribute.kind, design[known], values, weight, strength)
-        except InvalidMetric as error:
-            raise InvalidMetric(f"Attribute {attribute.name!r}: {error}") from None
-
-    def _metric(self, found: Sequence[Direction], rows: Bool[np.ndarray, " n"]) -> ProjectionMetric:
+    def metric(self, fits: Sequence[Fit | None], rows: Any = slice(None)) -> ProjectionMetric:
+        """Return the metric of these regressions, with the plausible region of some people."""
+        found = [pair for fit in fits if fit is not None for pair in fit.directions.items()]
         d = self.data.x.shape[1]
         directions = np.zeros((len(found), d))
         for direction, (_, coefficients) in zip(directions, found, strict=True):
             direction[self.others] = coefficients
         labels = [label for label, _ in found]
         for name, places in self.inputs.items():
-            axes = np.zeros((len(places), d))
-            axes[range(len(places)), places] = 1.0
-            directions = np.vstack([directions, axes])
+            directions = np.vstack([directions, axes(places, d)])
             labels.extend(f"{self.data.features[j]} (the attribute {name} itself)" for j in places)
         free = span(directions, SAME_DIRECTION)
         return ProjectionMetric(
@@ -465,14 +484,13 @@ class Sample:
         )
 
     def origins(
-        self, metric: ProjectionMetric, folds: Int[np.ndarray, " n"]
+        self, metric: ProjectionMetric, fits: Sequence[Fit | None], folds: Int[np.ndarray, " n"]
     ) -> tuple[AttributeOrigin, ...]:
         """Tell what was learned about each attribute."""
         x, free = self.columns, metric.free
         parts = {"before": self.design(), "after": x - (x @ free.T) @ free}
         told = []
-        for attribute in self.attributes:
-            fit = self.fit(attribute, parts["before"], attribute.values, self.weight)
+        for attribute, fit in zip(self.attributes, fits, strict=True):
             total = float(self.weight[attribute.known].sum())
             told.append(
                 AttributeOrigin(
@@ -500,12 +518,12 @@ class Sample:
     ) -> Prediction:
         """Return how well an attribute is predicted for people left out of the regression."""
         some = np.flatnonzero(attribute.known)[:PREDICTED]
-        design, folds, weight = design[some], folds[some], self.weight[some]
-        values, found = attribute.values[some], []
-        for fold in np.unique(folds):
-            out = folds == fold
-            fit = self.fit(attribute, design[~out], values[~out], weight[~out])
-            value = None if fit is None else fit.judge(design[out], values[out], weight[out])
+        x, values, weight = design[some], attribute.values[some], self.weight[some]
+        found = []
+        for fold in np.unique(folds[some]):
+            out = folds[some] == fold
+            fit = regress(attribute, x[~out], values[~out], weight[~out], self.strength)
+            value = None if fit is None else fit.score(x[out], values[out], weight[out])
             if value is not None:
                 found.append(value)
         if len(found) < 2:
@@ -513,100 +531,6 @@ class Sample:
         name = "r2" if attribute.kind == "number" else "auc"
         error = float(np.std(found, ddof=1)) / math.sqrt(len(found))
         return Prediction(**{name: float(np.mean(found)), "std_error": error})
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class Fit:
-    """A ridge, logistic or multinomial regression, fitted to convergence by scikit-learn.
-
-    Parameters
-    ----------
-    estimator
-        The fitted estimator.
-    shares
-        Weight of each class it was fitted to.
-    gradient
-        Largest gradient left, a person, for columns with a standard deviation of one at most.
-    """
-
-    kind: Kind
-    estimator: Any
-    shares: Float[np.ndarray, " k"]
-    gradient: float
-
-    @classmethod
-    def of(
-        cls,
-        kind: Kind,
-        x: Float[np.ndarray, "n d"],
-        values: Float[np.ndarray, " n"],
-        weight: Float[np.ndarray, " n"],
-        C: float,
-    ) -> "Fit":
-        r"""Minimise :math:`C \sum_i s_i\, \ell(W x_i + b, t_i) + |W|^2 / 2`, b unpenalised."""
-        from sklearn.linear_model import LogisticRegression, Ridge
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it warns about shows in the gradient
-            if kind == "number":
-                estimator = Ridge(alpha=1 / C, solver="cholesky").fit(x, values, weight)
-                error = (estimator.predict(x) - values)[:, None]
-                shares = np.ones(1)
-            else:
-                estimator = LogisticRegression(
-                    C=C, solver="newton-cholesky", tol=TOLERANCE, max_iter=200
-                ).fit(x, values, weight)
-                member = values[:, None] == estimator.classes_
-                error = estimator.predict_proba(x) - member
-                shares = weight @ member
-        coefficients = np.atleast_2d(estimator.coef_)
-        slopes = (error * weight[:, None]).T[-len(coefficients) :] @ x + coefficients / C
-        intercepts = (error * weight[:, None]).sum(axis=0)
-        slopes /= np.maximum(x.std(axis=0), 1.0)
-        largest = max(np.abs(slopes).max(initial=0.0), np.abs(intercepts).max()) / weight.sum()
-        if not largest <= TOLERANCE * max(1.0, float(np.abs(error).max())):
-            raise InvalidMetric(
-                f"The regression did not converge (gradient {largest:.1e}, C = {C:.3g}). "
-                "Standardise the columns, drop those that repeat others, or raise the penalty."
-            )
-        return cls(kind, estimator, shares, float(largest))
-
-    def contrasts(self, attribute: Attribute) -> list[Direction]:
-        """Return its coefficients, or those of each class against the one of most weight."""
-        coefficients = np.atleast_2d(self.estimator.coef_)
-        if self.kind == "number":
-            return [(attribute.name, coefficients[0])]
-        names = [attribute.classes[int(number)] for number in self.estimator.classes_]
-        if len(names) == 2:
-            return [(f"{attribute.name}: {names[1]} against {names[0]}", coefficients[0])]
-        common = int(self.shares.argmax())
-        return [
-            (f"{attribute.name}: {name} against {names[common]}", row - coefficients[common])
-            for number, (name, row) in enumerate(zip(names, coefficients, strict=True))
-            if number != common
-        ]
-
-    def judge(
-        self,
-        x: Float[np.ndarray, "n d"],
-        values: Float[np.ndarray, " n"],
-        weight: Float[np.ndarray, " n"],
-    ) -> float | None:
-        """Return R² or the mean area under the curve of other people, if they differ."""
-        from sklearn.metrics import r2_score, roc_auc_score
-
-        if not len(values) or np.ptp(values) == 0:
-            return None
-        if self.kind == "number":
-            return float(r2_score(values, self.estimator.predict(x), sample_weight=weight))
-        chances, classes = self.estimator.predict_proba(x), self.estimator.classes_
-        areas = [
-            roc_auc_score(member, chance, sample_weight=weight)
-            for chance, number in zip(chances.T, classes, strict=True)
-            if (member := values == number).any() and not member.all()
-        ]
-        return float(np.mean(areas)) if areas else None
 
 
 def permutation(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
@@ -628,19 +552,6 @@ def permutation(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n
     order = np.empty(n, dtype=np.int64)
     order[np.argsort(unit, kind="stable")] = np.lexsort((rng.random(n), unit))
     return order
-
-
-def kept_features(
-    features: Sequence[str], may_matter: Sequence[str], table: Any = None
-) -> list[int]:
-    """Return the places of the features that may matter; a column stands for all its features.
-
-    Parameters
-    ----------
-    table
-        Original columns, whose values are in the names of a pipeline's one-hot features.
-    """
-    return places_of(features, may_matter, "that may matter", table)
 
 
 MANY = 0.5

@@ -12,25 +12,19 @@ import html
 import importlib
 import math
 import operator
-import sys
 import textwrap
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, final, overload
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from pydantic import ConfigDict
 from typing_extensions import override
 
-from likewise.errors import CostWarning, InvalidMetric, in_short, nearest
+from likewise.errors import InvalidMetric, in_short, nearest
 from likewise.methods.plausible_region import Ellipsoid
 
 RANK_TOLERANCE = 1e-10
 """Relative size below which a singular value or an eigenvalue counts as zero."""
-
-DENSE_LIMIT = 3000
-"""Number of features above which a dense eigendecomposition is worth a warning."""
 
 Rows = Float[np.ndarray, "n d"]
 Kind = Literal["binary", "classes", "number"]
@@ -38,69 +32,39 @@ Kind = Literal["binary", "classes", "number"]
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """How well an attribute is predicted by cross-validation, in people left out.
+    """How well an attribute is predicted by cross-validation: AUC, or R² of a number.
 
-    Parameters
-    ----------
-    auc
-        Area under the curve, .5 if nothing predicts; the mean over classes if there are several.
-    r2
-        Share of the variance explained, for a number.
-    std_error
-        Of either, from the spread over folds.
+    With several classes the AUC is the mean over classes; the standard error is from the spread
+    over folds.
     """
-
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     auc: float | None = None
     r2: float | None = None
     std_error: float | None = None
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """Where it is with a confidence of about 95 %."""
-        value = self.r2 if self.auc is None else self.auc
-        if value is None or self.std_error is None:
-            return None
-        return value - 2 * self.std_error, value + 2 * self.std_error
-
-    @property
     def hardly(self) -> bool:
-        """Whether nothing may predict the attribute at all."""
-        nothing = 0.0 if self.auc is None else 0.5
-        return self.interval is None or self.interval[0] <= nothing
+        """Whether nothing may predict the attribute at all (at about 95 % confidence)."""
+        value, nothing = (self.r2, 0.0) if self.auc is None else (self.auc, 0.5)
+        return value is None or self.std_error is None or value - 2 * self.std_error <= nothing
 
     def __str__(self) -> str:
         value, name = (self.r2, "R²") if self.auc is None else (self.auc, "AUC")
-        if self.interval is None or value is None:
-            return "nobody knows how well: too few people"
-        low, high = self.interval
-        return f"{name} {value:.2f} ({low:.2f} to {high:.2f})"
+        if value is None or self.std_error is None:
+            return "unknown accuracy: too few people"
+        margin = 2 * self.std_error
+        return f"{name} {value:.2f} ({value - margin:.2f} to {value + margin:.2f})"
 
 
 @dataclasses.dataclass(frozen=True)
 class AttributeOrigin:
-    """What was learned about one protected attribute.
+    """What was learned about one protected attribute, from how many people.
 
-    Parameters
-    ----------
-    kind
-        ``binary`` (logistic), ``classes`` (multinomial) or ``number`` (ridge regression).
-    n, missing
-        People it was learned from, and people left out because their attribute is missing.
-    inputs
-        Features that are the attribute itself. They are free on their own, and left out of the
-        regressions.
-    penalty
-        Ridge penalty of the regression a person, γ; its C is 1/(γ n).
-    gradient
-        Largest gradient left at the solution.
-    before, after
-        How well it is predicted from the features, and from what is left of them when the free
-        directions are taken out.
+    ``inputs`` are the features that are the attribute itself: they are free on their own, and left
+    out of the regressions. ``penalty`` is the ridge penalty a person, ``gradient`` the largest
+    gradient left. The attribute is predicted ``before`` from the features, and ``after`` from what
+    is left of them without the free directions.
     """
-
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     name: str
     kind: Kind
@@ -118,29 +82,10 @@ class AttributeOrigin:
 class Origin:
     """Where a learned metric came from: enough to repeat and to judge it.
 
-    Parameters
-    ----------
-    data
-        Fingerprint of the sample (`AuditData.fingerprint`).
-    source, n
-        The sample in words, and its size.
-    drawn_from
-        Number of people of whom the sample was drawn at random; the same as ``n`` if it is all.
-    penalty, C
-        Ridge penalty of the regressions a person, or of the whole sample (C = 1/(penalty n)).
-    solver, tolerance
-        How they were fitted, and the largest gradient that was accepted.
-    seed
-        Of the permuted attributes; groups and folds go by the content of rows.
-    weighted, clustered
-        Whether sampling weights were used, and whole clusters kept together.
-    attributes
-        What was learned about each protected attribute.
-    may_matter
-        Columns along which no direction is free.
+    ``data`` is the fingerprint of the sample, ``drawn_from`` the number of people it was drawn
+    from. The penalty is one a person, or ``C`` of the whole sample. The seed is that of the
+    permuted attributes; groups and folds go by the content of rows.
     """
-
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     data: str
     source: str
@@ -172,46 +117,58 @@ class Origin:
         return "\n".join(lines)
 
 
+_UNKNOWN: Mapping[str, Any] = {
+    **dict.fromkeys(("origin", "reach", "cuts", "sketch")),
+    **dict.fromkeys(("features", "refits", "coarse_refits", "placebos"), ()),
+    "free": np.zeros((0, 1)),
+    "attached": {},
+}
+"""What a metric has that says nothing of it."""
+
+
 class FairMetric(abc.ABC):
     r"""A fair metric :math:`d_x`: two people at distance zero must be treated alike.
 
     Subclasses give the *squared* distance; everything in the paper uses the square. The fields of
     a dataclass are its parameters: settings name them, and results note them. What else is known
-    of a metric, where it came from, say, has defaults that say so.
+    of a metric has defaults.
+
+    Attributes
+    ----------
+    quadratic
+        Whether the squared distance is a quadratic form, which solvers can treat exactly.
+    features
+        Names of the features it was made for; empty if it does not say.
+    free
+        Orthonormal rows that span the free directions, if there are any.
+    origin
+        Where a learned metric came from.
+    reach
+        The plausible region, in the coordinates along ``free``.
+    refits, coarse_refits
+        Jackknife replicates: the same metric learned without one group of its sample each; and
+        with fewer and larger groups, for error rates (empty if there are few anyway).
+    cuts
+        Hashes between which these groups lie (`likewise.methods.jackknife.groups_between`).
+    placebos
+        Negative controls: metrics learned in the same way from permuted attributes.
+    sketch
+        By which the people it was learned from are recognised (`likewise.fingerprints.Sketch`).
+    attached
+        Texts saved in the same file, by name.
     """
 
     quadratic: ClassVar[bool] = False
-    """Whether the squared distance is a quadratic form, which solvers can treat exactly."""
-
     features: tuple[str, ...]
-    """Names of the features it was made for; empty if it does not say."""
-
     free: Float[np.ndarray, "k d"]
-    """Orthonormal rows that span the free directions, if there are any."""
-
     origin: Origin | None
-    """Where a learned metric came from."""
-
     reach: Ellipsoid | None
-    """The plausible region, in the coordinates along ``free``."""
-
     refits: "tuple[FairMetric, ...]"
-    """Jackknife replicates: the same metric learned without one group of its sample each."""
-
     coarse_refits: "tuple[FairMetric, ...]"
-    """The same with fewer and larger groups, for error rates; empty if ``refits`` are few."""
-
     cuts: UInt64[np.ndarray, " c"] | None
-    """Hashes between which the groups lie (`likewise.methods.jackknife.groups_between`)."""
-
     placebos: "tuple[FairMetric, ...]"
-    """Negative controls: metrics learned in the same way from permuted attributes."""
-
     sketch: UInt64[np.ndarray, " s"] | None
-    """By which the people it was learned from are recognised (`likewise.fingerprints.Sketch`)."""
-
     attached: Mapping[str, str]
-    """Texts saved in the same file, by name."""
 
     def __getattr__(self, name: str) -> Any:
         # Not attributes of the class: they would be defaults of a subclass's fields.
@@ -226,16 +183,6 @@ class FairMetric(abc.ABC):
         """How stiff its penalty is at most, compared with the ordinary distance."""
         return 1.0
 
-    def without(self, direction: int) -> "FairMetric | None":
-        """Return the metric with one free direction less, if it can be had."""
-        return None
-
-    def turned(
-        self, direction: int, towards: Float[np.ndarray, " d"], angle: float
-    ) -> "FairMetric | None":
-        """Return the metric with a free direction turned towards another, if it can be."""
-        return None
-
     @abc.abstractmethod
     def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
         r"""Return :math:`d_x^2(x, x_0)`, row by row."""
@@ -246,21 +193,6 @@ class FairMetric(abc.ABC):
             f"A {type(self).__name__} has no gradient, which the flow needs. Write one, or write "
             "the distance as a function (likewise.metric)."
         )
-
-
-_UNKNOWN: Mapping[str, Any] = {
-    "features": (),
-    "free": np.zeros((0, 1)),
-    "origin": None,
-    "reach": None,
-    "refits": (),
-    "coarse_refits": (),
-    "cuts": None,
-    "placebos": (),
-    "sketch": None,
-    "attached": {},
-}
-"""What a metric has that says nothing of it."""
 
 
 class QuadraticForm(FairMetric):
@@ -297,8 +229,8 @@ class QuadraticMetric(QuadraticForm):
     Parameters
     ----------
     sigma
-        The matrix :math:`\Sigma`. Directions in its kernel are free: two people who differ only
-        along them are at distance zero. Its scale is read together with the penalty λ.
+        The matrix :math:`\Sigma`. Directions in its kernel are free. Its scale is read together
+        with the penalty λ.
     features
         Names of the features, where known.
     """
@@ -322,14 +254,6 @@ class QuadraticMetric(QuadraticForm):
                 f"sigma is not symmetric (entries differ by up to {asymmetry:.3g}), so it is not "
                 "a metric. Pass (sigma + sigma.T) / 2 if that is what you mean."
             )
-        if d > DENSE_LIMIT:
-            warnings.warn(
-                f"sigma has {d} columns, and its eigendecomposition holds "
-                f"{8 * d * d / 1e6:.0f} MB. If only a few directions are free, "
-                "ignoring(directions) never forms such a matrix.",
-                CostWarning,
-                stacklevel=3,
-            )
         values, vectors = np.linalg.eigh((sigma + sigma.T) / 2)
         if values[0] < -1e-8 * size:
             raise InvalidMetric(
@@ -337,13 +261,10 @@ class QuadraticMetric(QuadraticForm):
                 "metric. Pass a positive semi-definite matrix."
             )
         zero = values <= RANK_TOLERANCE * abs(values[-1])
-        for name, value in {
-            "sigma": sigma,
-            "eigenvalues": np.where(zero, 0.0, values),
-            "eigenvectors": vectors,
-            "free": np.ascontiguousarray(vectors[:, zero].T),
-        }.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "sigma", sigma)
+        object.__setattr__(self, "eigenvalues", np.where(zero, 0.0, values))
+        object.__setattr__(self, "eigenvectors", vectors)
+        object.__setattr__(self, "free", np.ascontiguousarray(vectors[:, zero].T))
 
     @override
     def squared_distance(self, x: Rows, x0: Rows) -> Float[np.ndarray, " n"]:
@@ -362,7 +283,7 @@ class QuadraticMetric(QuadraticForm):
         return ((v @ vectors) * f(self.eigenvalues.astype(v.dtype, copy=False))) @ vectors.T
 
     def __repr__(self) -> str:
-        return describe("Quadratic fair metric", len(self.free), self.free, self.features)
+        return _describe("Quadratic fair metric", len(self.free), self.free, self.features)
 
 
 @final
@@ -437,16 +358,16 @@ class ProjectionMetric(QuadraticForm):
         free = self.free.astype(v.dtype, copy=False)
         return v - (v @ free.T) @ free
 
-    @override
     def without(self, direction: int) -> "ProjectionMetric":
+        """Return the metric with one free direction less."""
         rest = np.delete(self.free, direction, axis=0)
         reach = None if self.reach is None else self.reach.without(direction)
         return ProjectionMetric(rest, self.features, reach=reach)
 
-    @override
     def turned(
         self, direction: int, towards: Float[np.ndarray, " d"], angle: float
     ) -> "ProjectionMetric":
+        """Return the metric with a free direction turned towards another, in radians."""
         free = self.free.copy()
         free[direction] = math.cos(angle) * free[direction] + math.sin(angle) * towards
         return ProjectionMetric(free, self.features, reach=self.reach)
@@ -454,10 +375,7 @@ class ProjectionMetric(QuadraticForm):
     def with_reach(
         self, x: Rows, weight: Float[np.ndarray, " n"] | None = None
     ) -> "ProjectionMetric":
-        """Return the same metric with the plausible region of a sample, which holds 99 % of it.
-
-        For metrics that were given rather than learned.
-        """
+        """Return a given metric with the plausible region of a sample, which holds 99 % of it."""
         reach = Ellipsoid.of(x @ self.free.T, weight)
         return ProjectionMetric(
             self.free, self.features, directions=self.directions, labels=self.labels, reach=reach
@@ -465,7 +383,7 @@ class ProjectionMetric(QuadraticForm):
 
     def __repr__(self) -> str:
         told = (self.free, ()) if self.directions is None else (self.directions, self.labels)
-        lines = [describe("Fair metric", len(self.free), told[0], self.features, told[1])]
+        lines = [_describe("Fair metric", len(self.free), told[0], self.features, told[1])]
         if self.origin is not None:
             lines.append(str(self.origin))
         if self.reach is not None:
@@ -522,25 +440,22 @@ def free_columns(features: Sequence[str], names: Sequence[str] | str) -> Project
         (``workclass``) stands for all its features (``workclass=Private``, …).
     """
     places = places_of(features, [names] if isinstance(names, str) else names, "to set free")
-    return ProjectionMetric(_axes(places, len(features)), tuple(features))
+    return ProjectionMetric(axes(places, len(features)), tuple(features))
 
 
-def _axes(places: Sequence[int], d: int) -> Float[np.ndarray, "k d"]:
-    axes = np.zeros((len(places), d))
-    axes[np.arange(len(places)), places] = 1.0
-    return axes
+def axes(places: Sequence[int], d: int) -> Float[np.ndarray, "k d"]:
+    """Return unit vectors along some of ``d`` coordinates, one a row."""
+    found = np.zeros((len(places), d))
+    found[range(len(places)), places] = 1.0
+    return found
 
 
 def columns_of(features: Sequence[str], name: str, levels: Sequence[str] = ()) -> list[int]:
     """Places of the feature called ``name``, or of the one-hot features made from it.
 
     Known are the names our encoder gives (``sex=Male``) and those of scikit-learn's pipelines
-    (``cat__sex_Male``, ``num__age``).
-
-    Parameters
-    ----------
-    levels
-        Values of the column, which tell ``sex_Male`` from ``sex_offences``.
+    (``cat__sex_Male``, ``num__age``); the column's values, ``levels``, tell ``sex_Male`` from
+    ``sex_offences``.
     """
     spelled = {name, *(f"{name}_{level}" for level in levels)}
     whole = [j for j, feature in enumerate(features) if feature == name]
@@ -556,10 +471,7 @@ def places_of(
 ) -> list[int]:
     """Places of all features that columns became; a column without any is refused.
 
-    Parameters
-    ----------
-    table
-        The original columns, if there are: their values tell features of a pipeline apart.
+    The values of original columns in a ``table`` tell features of a pipeline apart.
     """
     known = () if table is None else table.column_names
     places: set[int] = set()
@@ -657,15 +569,10 @@ class FunctionMetric(FairMetric):
 
     def __reduce__(self) -> Any:
         # A decorated function's own name stands for the metric: pickle would look for it in vain.
-        module, _, name = self.name.partition(":")
-        try:
-            found = operator.attrgetter(name)(sys.modules[module])
-        except (KeyError, AttributeError):
-            found = None
-        if isinstance(found, FunctionMetric) and found.function is self.function:
-            return _found_again, (module, name, self.free, self.features)
-        again = functools.partial(FunctionMetric, free=self.free, features=self.features)
-        return again, (self.function, self.slope)
+        decorated = _named(self.name)
+        known = isinstance(decorated, FunctionMetric) and decorated.function is self.function
+        of = self.name if known else (self.function, self.slope)
+        return _restored, (of, self.free, self.features)
 
     def __repr__(self) -> str:
         columns = [self.features[j] for j in np.flatnonzero(self.free.any(axis=0))]
@@ -673,9 +580,18 @@ class FunctionMetric(FairMetric):
         return f"Fair metric given by the function {self.name}{free}"
 
 
-def _found_again(module: str, name: str, *said: Any) -> FunctionMetric:
-    found: FunctionMetric = operator.attrgetter(name)(importlib.import_module(module))
-    return dataclasses.replace(found, free=said[0], features=said[1])
+def _named(name: str) -> Any:
+    """Return what ``package.module:name`` is, if anything."""
+    module, _, place = name.partition(":")
+    try:
+        return operator.attrgetter(place)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError):
+        return None
+
+
+def _restored(of: Any, free: Any, features: tuple[str, ...]) -> FunctionMetric:
+    found: FunctionMetric = _named(of) if isinstance(of, str) else FunctionMetric(*of)
+    return dataclasses.replace(found, free=free, features=features)
 
 
 @overload
@@ -758,7 +674,7 @@ def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
     if len(given.free):
         return given
     said = copy.copy(given)
-    object.__setattr__(said, "free", _axes(_costless(given, some, others), x.shape[1]))
+    object.__setattr__(said, "free", axes(_costless(given, some, others), x.shape[1]))
     object.__setattr__(said, "features", names)
     return said
 
@@ -864,7 +780,7 @@ SHOWN = 12
 """Directions printed before the rest is only counted."""
 
 
-def describe(
+def _describe(
     title: str,
     dimension: int,
     directions: Float[np.ndarray, "m d"],
@@ -877,18 +793,15 @@ def describe(
     labels = labels or [f"direction {i + 1}" for i in range(m)]
     count = "1 direction" if dimension == 1 else f"{dimension} directions"
     lines = [f"{title}: {count} of {d} free (angles to the axes)"]
+    page = textwrap.TextWrapper(80, "  ", "    ", break_on_hyphens=False)
     for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True):
         length = np.linalg.norm(direction)
         angles = np.degrees(np.arccos(np.minimum(np.abs(direction / (length or 1.0)), 1.0)))
-        nearest_axes = [f"{names[j]} {angles[j]:.0f}°" for j in np.argsort(angles, kind="stable")]
-        told = ", ".join(nearest_axes[:4]) if length else "no direction: nothing predicts it"
+        nearest_axes = np.argsort(angles, kind="stable")[:4]
+        told = ", ".join(f"{names[j]} {angles[j]:.0f}°" for j in nearest_axes)
         lines.append(
-            textwrap.fill(
-                f"{label}: {told}",
-                width=80,
-                initial_indent="  ",
-                subsequent_indent="    ",
-                break_on_hyphens=False,
-            )
+            page.fill(f"{label}: {told if length else 'no direction: nothing predicts it'}")
         )
-    return "\n".join([*lines, *([f"  … and {m - SHOWN} more"] if m > SHOWN else [])])
+    if m > SHOWN:
+        lines.append(f"  … and {m - SHOWN} more")
+    return "\n".join(lines)

@@ -32,8 +32,8 @@ from likewise.methods.decide import (
 )
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.jackknife import refitted_probes, with_refitted
-from likewise.methods.learn_metric import groups_of, kept_features, learn_metric, same_people
-from likewise.methods.metric import FairMetric, FunctionMetric, as_metric
+from likewise.methods.learn_metric import groups_of, learn_metric, same_people
+from likewise.methods.metric import FairMetric, FunctionMetric, as_metric, places_of
 from likewise.methods.metric import metric as function_metric
 from likewise.methods.metric_file import check_belongs, metric_fingerprint
 from likewise.methods.negative_control import control_probes, with_control
@@ -463,7 +463,7 @@ def _choose_metric(given: Any, settings: Settings, *, trust: bool) -> tuple[Any,
 def _check_held(metric: FairMetric, people: AuditData, settings: Settings) -> None:
     """Refuse a metric along whose free directions something changes that may matter."""
     features = people.features
-    for j in kept_features(features, settings.columns.may_matter, people.table):
+    for j in places_of(features, settings.columns.may_matter, "that may matter", people.table):
         if len(metric.free) and np.abs(metric.free[:, j]).max() > 1e-9:
             raise InvalidSettings(
                 f"Under this metric people who differ in {features[j]!r} are alike, but that may "

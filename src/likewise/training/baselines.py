@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import override
 
 from likewise.audit_data import missing
-from likewise.errors import InvalidData, MissingExtra
+from likewise.errors import InvalidData, need
 from likewise.methods.metric import ignoring
 from likewise.models.torch import FixedProjection, MeanOfSigmoids
 from likewise.training.networks import BatchClassifier, NetworkClassifier, find_directions
@@ -39,8 +39,6 @@ class BaselineClassifier(BatchClassifier):
         Whether a batch holds equally many people of each class.
     random_state
         Seed of initial weights and batches; the same seed gives the same model.
-    progress
-        Whether to show a progress bar on stderr.
     """
 
     @override
@@ -63,7 +61,7 @@ class ProjectClassifier(BatchClassifier):
         Rows that span the subspace to be removed. None learns them from protected attributes.
     protected
         Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
-    hidden, learning_rate, max_iter, batch_size, balanced, random_state, progress
+    hidden, learning_rate, max_iter, batch_size, balanced, random_state
         As in `BaselineClassifier`.
     """
 
@@ -104,8 +102,6 @@ class ReductionsClassifier(NetworkClassifier):
         Iterations of the exponentiated gradient.
     random_state
         Seed of the members' solver.
-    progress
-        Accepted for the sake of the other methods; training takes seconds.
 
     References
     ----------
@@ -151,7 +147,7 @@ class ReductionsClassifier(NetworkClassifier):
                     f"{name!r} is missing for {lost} people; equalized odds needs everyone's "
                     "group. Fill it in, or leave those people out of training."
                 )
-        fairlearn = require_fairlearn()
+        fairlearn = need("fairlearn.reductions", "fairlearn", "ReductionsClassifier")
         mixture = fairlearn.ExponentiatedGradient(
             member,
             constraints=fairlearn.EqualizedOdds(difference_bound=self.difference_bound),
@@ -186,15 +182,3 @@ def mixture_of(weights: list[float], members: list[Any], d: int) -> nn.Sequentia
                 scores.weight[row] = torch.tensor(np.ravel(member.coef_))
                 scores.bias[row] = float(np.ravel(member.intercept_)[0])
     return nn.Sequential(scores, MeanOfSigmoids(torch.tensor(weights, dtype=torch.float64)))
-
-
-def require_fairlearn() -> Any:
-    """Return fairlearn's reductions, or say how to install them."""
-    try:
-        import fairlearn.reductions
-    except ImportError:
-        raise MissingExtra(
-            "ReductionsClassifier needs fairlearn, which is not installed. "
-            "Install it with: pip install 'likewise[fairlearn]'."
-        ) from None
-    return fairlearn.reductions

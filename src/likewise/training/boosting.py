@@ -16,7 +16,6 @@ from likewise.training.sklearn_compat import (
     checked_columns,
     joint_groups,
     learned_subspace,
-    progress_steps,
 )
 
 
@@ -60,8 +59,6 @@ class FairBoostingClassifier(FairClassifier):
         Whether both classes count alike.
     random_state
         Seed of the boosting library and of who is held out.
-    progress
-        Whether to show a progress bar on stderr.
 
     References
     ----------
@@ -106,7 +103,7 @@ class FairBoostingClassifier(FairClassifier):
         if self.weight_ > 0:
             near, squared = self._near(data)
             plan = Transport(near, squared, data.y.astype(np.float64), self.budget, self.smooth)
-        xgboost = need("xgboost", "boosted", "Fair boosting")
+        xgboost = _xgboost()
         people = xgboost.DMatrix(data.x, label=data.y)
         choices = {
             "max_depth": self.max_depth,
@@ -116,8 +113,7 @@ class FairBoostingClassifier(FairClassifier):
             "nthread": 1,
         }
         self.booster_ = xgboost.Booster(choices, [people])
-        steps = range(self.max_iter)
-        for step in progress_steps(steps, len(steps), "Fair boosting", show=self.progress):
+        for step in range(self.max_iter):
             score = self._score(people) if step else np.full(len(data.y), self.start_)
             one, zero = each * data.y, each * (1 - data.y)
             if plan is not None:
@@ -131,13 +127,11 @@ class FairBoostingClassifier(FairClassifier):
 
     def decision_function(self, X: Any) -> Float[np.ndarray, " n"]:
         """Return the log-odds of the second class."""
-        xgboost = need("xgboost", "boosted", "Fair boosting")
-        return self._score(xgboost.DMatrix(self._rows(X)))
+        return self._score(_xgboost().DMatrix(self._rows(X)))
 
     @override
     def _probabilities(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-        xgboost = need("xgboost", "boosted", "Fair boosting")
-        p = expit(self._score(xgboost.DMatrix(x)))
+        p = expit(self._score(_xgboost().DMatrix(x)))
         return np.column_stack([1 - p, p])
 
     def _score(self, people: Any) -> Float[np.ndarray, " n"]:
@@ -177,6 +171,10 @@ class FairBoostingClassifier(FairClassifier):
         # Everyone may be moved to anyone near: a few trees on little data score badly.
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _xgboost() -> Any:
+    return need("xgboost", "boosted", "Fair boosting")
 
 
 class Transport:

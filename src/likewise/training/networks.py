@@ -19,7 +19,6 @@ from likewise.training.sklearn_compat import (
     FairClassifier,
     TrainingData,
     learned_subspace,
-    progress_steps,
 )
 
 CHUNK = 256
@@ -78,13 +77,26 @@ class BatchClassifier(NetworkClassifier):
     learning_rate: float = 1e-4
     batch_size: int = 250
 
-    def _batches(self, data: TrainingData, rng: np.random.Generator) -> Iterable[Int[Tensor, " b"]]:
-        """Draw the batches of all steps, with a progress bar."""
+    def _batches(self, data: TrainingData, rng: np.random.Generator) -> Iterator[Int[Tensor, " b"]]:
+        """Draw the row numbers of all batches, with replacement and in proportion to weights.
+
+        A balanced batch holds equally many people of each class, class after class.
+        """
         self.n_iter_ = self.max_iter
-        size, steps = self.batch_size, self.max_iter
-        drawn = batches(data.y, size, steps, rng, balanced=self.balanced, weight=data.weight)
-        words = type(self).__name__.removesuffix("Classifier")
-        return progress_steps(drawn, steps, words, show=self.progress)
+        pools = [np.arange(len(data.y))]
+        if self.balanced:
+            pools = [np.flatnonzero(data.y == code) for code in range(data.y.max() + 1)]
+        each, weight = max(1, self.batch_size // len(pools)), data.weight
+        shares = [None if weight is None else weight[pool] / weight[pool].sum() for pool in pools]
+        for start in range(0, self.max_iter, CHUNK):
+            shape = (min(CHUNK, self.max_iter - start), each)
+            drawn = [
+                pool[rng.integers(0, len(pool), shape)]
+                if p is None
+                else rng.choice(pool, shape, p=p)
+                for pool, p in zip(pools, shares, strict=True)
+            ]
+            yield from torch.from_numpy(np.concatenate(drawn, axis=1))
 
     def _train_plain(
         self, data: TrainingData, x: Float[np.ndarray, "n d"], rng: np.random.Generator
@@ -131,41 +143,6 @@ def new_network(
             layer.weight.copy_(torch.from_numpy(rng.uniform(-limit, limit, (rows, columns))))
             layer.bias.fill_(bias)
     return nn.Sequential(first, nn.ReLU(), last)
-
-
-def batches(
-    y: Int[np.ndarray, " n"],
-    size: int,
-    steps: int,
-    rng: np.random.Generator,
-    *,
-    balanced: bool,
-    weight: Float[np.ndarray, " n"] | None = None,
-) -> Iterator[Int[Tensor, " b"]]:
-    """Draw ``steps`` batches of row numbers, with replacement.
-
-    Parameters
-    ----------
-    y
-        Class indices.
-    size
-        Rows per batch. A balanced batch holds equally many of each class, class after class.
-    weight
-        Rows are drawn in proportion to it (within their class, where batches are balanced).
-    """
-    if balanced:
-        pools = [np.flatnonzero(y == code) for code in range(y.max() + 1)]
-    else:
-        pools = [np.arange(len(y))]
-    each = max(1, size // len(pools))
-    shares = [None if weight is None else weight[pool] / weight[pool].sum() for pool in pools]
-    for start in range(0, steps, CHUNK):
-        shape = (min(CHUNK, steps - start), each)
-        drawn = [
-            pool[rng.integers(0, len(pool), shape)] if p is None else rng.choice(pool, shape, p=p)
-            for pool, p in zip(pools, shares, strict=True)
-        ]
-        yield from torch.from_numpy(np.concatenate(drawn, axis=1))
 
 
 def train_batches(

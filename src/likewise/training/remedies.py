@@ -177,11 +177,6 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _pool(self) -> Any:
         return self._asked.prepare(self.reference_)
 
-    @property
-    def computes_in(self) -> np.dtype[Any]:
-        """The model's own precision."""
-        return self._asked.model.dtype
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = getattr(self, "gaps_", False)

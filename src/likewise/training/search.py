@@ -16,7 +16,7 @@ from likewise.data.rows import open_rows
 from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
 from likewise.files import make_folder, write_whole
 from likewise.method import Progress
-from likewise.record import RateComparison
+from likewise.record import MatchedPairsRecord
 from likewise.result import AuditResult
 from likewise.training.remedies import AveragedClassifier, columns_of
 
@@ -110,7 +110,32 @@ class Improvement:
         return f"The {name}, is not shown {what}. Nothing was changed."
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        lines = [self.sentence, "", f"Given model: {self.found.sentence}"]
+        if self.comparison is not None:
+            state = "shown" if self.as_accurate else "not shown"
+            lines += ["", "On people with no part in choosing:", "", str(self.comparison), ""]
+            lines.append(
+                f"A loss below {100 * self.margin:g} points of accuracy is {state} (95 %)."
+            )
+        if self.tried:
+            lines += ["", "  Weight of the average     ratio   accuracy   (on the choosing people)"]
+        for one in self.tried:
+            weight = f"{one.weight:g}" if one.weight else "given model"
+            ratio, accuracy = math.exp(one.deviation), 100 * (1 - one.error_rate)
+            lines.append(f"  {weight:<22}{ratio:>9.3g}{accuracy:>9.1f} %")
+        return "\n".join(lines)
+
+    def write(self, folder: Path) -> None:
+        """Write the model, both results with their reports, and the summary."""
+        import joblib
+
+        make_folder(folder)
+        joblib.dump(self.model, folder / "model.joblib")
+        for name, one in (("given", self.before or self.found), ("chosen", self.after)):
+            if one is not None:
+                one.save(folder / f"{name}.json")
+                one.save(folder / f"{name}.html")
+        write_whole(folder / "improve.txt", f"{self}\n".encode("utf-8", errors="replace"))
 
 
 def improve(
@@ -196,7 +221,7 @@ def improve(
     if result.found.verdict == "evidence":
         result = _searched(result, (reference, choose, judge), asked, progress)
     if folder is not None:
-        _write(result, Path(folder))
+        result.write(Path(folder))
     return result
 
 
@@ -205,7 +230,8 @@ def _searched(
 ) -> Improvement:
     """Choose a remedy, and judge it."""
     reference, choose, judge = parts
-    rows = {comparison_key(row) for row in _comparisons(result.found) if row.verdict == "evidence"}
+    compared = _pairs(result.found).comparisons
+    rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
     models: dict[float, Any] = {0.0: result.model}
     names = {name: asked[name] for name in ("protected", "may_matter", "trust")}
     no_inputs = {asked["label"], asked["clusters"]}
@@ -217,9 +243,12 @@ def _searched(
         if progress is not None:
             progress("trying remedies", done, len(models))
         audited = _audited(model, choose, asked)
-        found = [row.deviation for row in _comparisons(audited) if comparison_key(row) in rows]
-        deviation = max(math.inf if math.isnan(value) else value for value in found)
-        tried.append(Tried(weight, deviation, audited.verdict, _error_rate(audited)))
+        pairs = _pairs(audited)
+        found = [row.deviation for row in pairs.comparisons if comparison_key(row) in rows]
+        deviation = max((math.inf if math.isnan(d) else d for d in found), default=math.inf)
+        folds = pairs.performance_folds
+        error_rate = sum(folds["error"]) / sum(folds["weight"])
+        tried.append(Tried(weight, deviation, audited.verdict, error_rate))
     chosen = choice(tried, asked["delta"], result.margin)
     result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
     if chosen is None:
@@ -229,12 +258,6 @@ def _searched(
     result = dataclasses.replace(result, before=before, after=after, comparison=both)
     model = models[chosen.weight] if result.better else result.model
     return dataclasses.replace(result, model=model)
-
-
-def _error_rate(result: AuditResult) -> float:
-    assert result.record.matched_pairs is not None
-    folds = result.record.matched_pairs.performance_folds
-    return sum(folds["error"]) / sum(folds["weight"])
 
 
 def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:
@@ -257,9 +280,9 @@ def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:
     return min(allowed, key=lambda one: one.deviation, default=None)
 
 
-def _comparisons(result: AuditResult) -> Sequence[RateComparison]:
+def _pairs(result: AuditResult) -> MatchedPairsRecord:
     assert result.record.matched_pairs is not None
-    return result.record.matched_pairs.comparisons
+    return result.record.matched_pairs
 
 
 def _audited(model: Any, people: Any, asked: Mapping[str, Any]) -> AuditResult:
@@ -291,33 +314,3 @@ def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) ->
 def _table(people: Any) -> pa.Table:
     rows = open_rows(people)
     return rows.table(list(rows.schema.names))
-
-
-def _lines(result: Improvement) -> list[str]:
-    """Return the search as text: what was found, how it was judged, and what was tried."""
-    lines = [result.sentence, "", f"Given model: {result.found.sentence}"]
-    if result.comparison is not None:
-        state = "shown" if result.as_accurate else "not shown"
-        lines += ["", "On people with no part in choosing:", "", str(result.comparison), ""]
-        lines.append(f"A loss below {100 * result.margin:g} points of accuracy is {state} (95 %).")
-    if result.tried:
-        lines += ["", "  Weight of the average     ratio   accuracy   (on the choosing people)"]
-    for one in result.tried:
-        weight = f"{one.weight:g}" if one.weight else "given model"
-        lines.append(
-            f"  {weight:<22}{math.exp(one.deviation):>9.3g}{100 * (1 - one.error_rate):>9.1f} %"
-        )
-    return lines
-
-
-def _write(result: Improvement, folder: Path) -> None:
-    """Write the model, both results with their reports, and the summary."""
-    import joblib
-
-    make_folder(folder)
-    joblib.dump(result.model, folder / "model.joblib")
-    for name, one in (("given", result.before or result.found), ("chosen", result.after)):
-        if one is not None:
-            one.save(folder / f"{name}.json")
-            one.save(folder / f"{name}.html")
-    write_whole(folder / "improve.txt", f"{result}\n".encode("utf-8", errors="replace"))

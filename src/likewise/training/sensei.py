@@ -45,7 +45,7 @@ class SenSeIClassifier(BatchClassifier):
         ``directions``, steps are ``subspace_rate`` long.
     lam, lam_rate
         :math:`\lambda` at the start, and the step s of its ascent.
-    hidden, learning_rate, max_iter, batch_size, balanced, random_state, progress
+    hidden, learning_rate, max_iter, batch_size, balanced, random_state
         As in `BaselineClassifier`.
 
     References

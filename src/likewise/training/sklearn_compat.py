@@ -1,9 +1,10 @@
 """The scikit-learn interface of all training methods: checks, protected columns, weights."""
 
 import abc
+import bisect
 import dataclasses
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -20,7 +21,6 @@ from likewise.errors import InvalidData, InvalidSettings, TrainingWarning, neare
 from likewise.methods.learn_metric import sensitive_subspace
 from likewise.methods.metric import ProjectionMetric
 
-T = TypeVar("T")
 E = TypeVar("E", bound="FairClassifier")
 
 HELD_OUT = 0.2
@@ -45,16 +45,8 @@ EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
 class TrainingData:
     """People to train on, checked.
 
-    Parameters
-    ----------
-    x, y
-        One row per person; ``y`` holds class indices.
-    protected
-        Protected attributes by name.
-    weight
-        Positive sample weights with mean one; None if all count alike.
-    features
-        Names of the columns of ``x``, or nothing.
+    ``y`` holds class indices, ``weight`` positive weights with mean one (None if all count alike),
+    ``features`` the names of the columns of ``x``, or nothing.
     """
 
     x: Float[np.ndarray, "n d"]
@@ -105,7 +97,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
 
     protected: Any = None
     random_state: Any = None
-    progress: bool = False
     classes_: Shaped[np.ndarray, " k"] = dataclasses.field(init=False)
     n_features_in_: int = dataclasses.field(init=False)
     n_iter_: int = dataclasses.field(init=False)
@@ -227,14 +218,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         lost(none)
         if lost(strengths[-1]) <= self.max_loss:
             return strengths[-1]
-        weak, strong = -1, len(strengths) - 1
-        while strong - weak > 1:
-            middle = (weak + strong) // 2
-            if lost(strengths[middle]) <= self.max_loss:
-                weak = middle
-            else:
-                strong = middle
-        if weak < 0:
+        weaker = strengths[:-1]
+        place = bisect.bisect_left(weaker, True, key=lambda value: lost(value) > self.max_loss)
+        if place == 0:
             loss = self.held_out_[none] - self.held_out_[strengths[0]]
             warnings.warn(
                 f"The least {parameter} tried, {strengths[0]:g}, loses {loss:.3f} of balanced "
@@ -243,23 +229,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
                 TrainingWarning,
                 stacklevel=4,
             )
-        return strengths[max(weak, 0)]
+        return strengths[max(place - 1, 0)]
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; scikit-learn wants this in `fit`, not before."""
         parameter, _ = self.strength
         for name, value in self.get_params(deep=False).items():
-            if name == parameter and isinstance(value, str):
-                if value != "auto":
-                    raise InvalidSettings(f"{name} is {value!r}; it is a number or 'auto'.")
-                continue
             numeric = isinstance(value, int | float) and not isinstance(value, bool)
+            if name == parameter and not (numeric or value == "auto"):
+                raise InvalidSettings(f"{name} is {value!r}; it is a number or 'auto'.")
             if not numeric or name in ("random_state", "protected"):
                 continue
-            if name == parameter:
-                if not 0 <= value < np.inf:
-                    raise InvalidSettings(f"{name} is {value}; it must not be negative.")
-            elif not value > 0:
+            if name == parameter and not 0 <= value < np.inf:
+                raise InvalidSettings(f"{name} is {value}; it must not be negative.")
+            if name != parameter and not value > 0:
                 raise InvalidSettings(f"{name} is {value}; it must be positive.")
 
 
@@ -269,16 +252,6 @@ def learned_subspace(data: TrainingData) -> ProjectionMetric:
         data.x, data.y, dict(data.protected), features=data.features, weight=data.weight
     )
     return sensitive_subspace(people, C=1.0, groups=0, placebos=0)
-
-
-def is_frame(X: Any) -> bool:
-    """Tell whether X is a data frame: pandas, polars, Arrow."""
-    return bool(nw.dependencies.is_into_dataframe(X))
-
-
-def column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a frame, or the numbers of those of an array."""
-    return list(nw.from_native(X).columns) if is_frame(X) else list(range(np.shape(X)[1]))
 
 
 def checked_columns(names: Any, known: Sequence[Any], role: str) -> list[Any]:
@@ -296,22 +269,24 @@ def split_columns(
     X: Any, names: Any, features: int | None = None
 ) -> tuple[Any, dict[str, Shaped[np.ndarray, " n"]]]:
     """Return X without the protected columns, and these; X may have the model's features alone."""
-    X = X if is_frame(X) or names is None else np.asarray(X)
-    if names is None or len(X.shape) != 2 or X.shape[1] == features:
+    if names is None:
         return X, {}
-    wanted = checked_columns(names, column_names(X), "protected")
-    if not is_frame(X):
-        return np.delete(X, wanted, axis=1), {str(name): X[:, name] for name in wanted}
-    frame = nw.from_native(X, eager_only=True)
-    columns = {str(name): frame.get_column(name).to_numpy() for name in wanted}
-    return frame.drop(wanted).to_native(), columns
+    framed = nw.dependencies.is_into_dataframe(X)
+    table: Any = nw.from_native(X, eager_only=True) if framed else np.asarray(X)
+    if len(table.shape) != 2 or table.shape[1] == features:
+        return X, {}
+    wanted = checked_columns(names, table.columns if framed else range(table.shape[1]), "protected")
+    if not framed:
+        return np.delete(table, wanted, axis=1), {str(name): table[:, name] for name in wanted}
+    columns = {str(name): table.get_column(name).to_numpy() for name in wanted}
+    return table.drop(wanted).to_native(), columns
 
 
 def named_columns(protected: Any, n: int) -> dict[str, Shaped[np.ndarray, " n"]]:
     """Return protected attributes by name: of a mapping, a frame, one column, or an array."""
     if protected is None:
         return {}
-    if is_frame(protected):
+    if nw.dependencies.is_into_dataframe(protected):
         frame = nw.from_native(protected, eager_only=True)
         protected = {name: frame.get_column(name) for name in frame.columns}
     if not isinstance(protected, Mapping):
@@ -338,13 +313,3 @@ def joint_groups(
         codes = np.unique(column, return_inverse=True)[1]
         joined = np.unique(joined * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
     return joined
-
-
-def progress_steps(steps: Iterable[T], total: int, words: str, *, show: bool) -> Iterable[T]:
-    """Pass ``steps`` on; if ``show``, with a progress bar on stderr."""
-    if not show:
-        return steps
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(steps, words, total, console=Console(stderr=True), transient=True)
