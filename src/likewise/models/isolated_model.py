@@ -21,7 +21,7 @@ from likewise.errors import InvalidFile, MissingExtra
 from likewise.models.boosted import NativeModel
 from likewise.models.layers import LayeredModel, chain_from, describe, from_chain
 from likewise.models.sklearn import TableAnswer, as_rows, installed
-from likewise.run.isolated import ROWS, TYPES, About, IsolatedProcess, Message
+from likewise.run.isolated import About, IsolatedProcess, Message
 
 TARGET = f"{__name__}:open_file"
 
@@ -32,6 +32,9 @@ LIBRARIES = {
     ".cbm": ("boosted", ("catboost",)),
 }
 """By the end of a file's name: the extra of likewise, and the libraries, that read it."""
+
+ROWS = 2**22
+"""Numbers in the rows of one question; of more rows, it is asked several times."""
 
 _processes: weakref.WeakValueDictionary[tuple[str, bytes], IsolatedProcess]
 _processes = weakref.WeakValueDictionary()
@@ -108,7 +111,7 @@ def _packed(column: Any) -> tuple[Any, np.ndarray]:
         return {"categories": levels}, np.asarray(column.codes, dtype=np.int32)
     array = np.asarray(column)
     if array.dtype != np.object_:
-        return None, array if array.dtype.str in TYPES else array.astype(np.float64)
+        return None, array if array.dtype.kind in "biuf" else array.astype(np.float64)
     found = pa.array(array, from_pandas=False).dictionary_encode()
     codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return {"values": found.dictionary.to_pylist()}, codes.astype(np.int32)
