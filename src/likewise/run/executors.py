@@ -45,18 +45,9 @@ class Job(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What became of one attempt at a task.
+    """What became of one attempt at a task, and the peak memory of the worker's process.
 
-    Parameters
-    ----------
-    answer
-        What the job returned.
-    refusal
-        What was raised on purpose: it would be raised again, so nobody tries again.
-    failure
-        Why the attempt failed otherwise, in words; worth another attempt.
-    memory
-        Most bytes that the worker's process has held so far.
+    A ``refusal`` was raised on purpose and would be again; a ``failure`` is worth another attempt.
     """
 
     answer: Any = None
@@ -66,7 +57,6 @@ class Reply:
 
 
 LOST = Reply(failure="its process was lost")
-"""The attempt ended with a worker; nobody can tell whose task killed it."""
 
 
 class Worker:
@@ -254,13 +244,13 @@ class Threads(Executor):
 class _ThreadPool(Pool):
     def __init__(self, job: Job, size: int) -> None:
         self.room = 2 * size
+        self._own = threading.local()
         self.threads = concurrent.futures.ThreadPoolExecutor(
             size, thread_name_prefix="likewise", initializer=self._begin, initargs=(job,)
         )
-        self._own = threading.local()
 
     def _begin(self, job: Job) -> None:
-        _calm_torch()
+        _one_torch_thread()
         self._own.worker = Worker(job)
 
     @override
@@ -275,10 +265,8 @@ CACHE = 2**19
 def block_size(d: int) -> int:
     """Return the number of rows in a block, which suits the cache.
 
-    Not a power of two: columns a power of two apart fall on one another in the cache, and matrix
-    products take up to a third longer. It depends on the number of features alone, never on
-    threads or memory, so that blocks, and with them the last digits of every result, are the same
-    everywhere.
+    It depends on the number of features alone, so that the last digits of every result are the
+    same everywhere. Not a power of two, at which columns fall on one another in the cache.
     """
     size = 65 * 32
     while size > 65 and size * d > CACHE:
@@ -289,10 +277,7 @@ def block_size(d: int) -> int:
 def run_blocks(
     function: Callable[[slice], T], n_rows: int, *, size: int, threads: int = 1
 ) -> list[T]:
-    """Return ``function(rows)`` for consecutive blocks of rows, in their order.
-
-    Blocks begin at row 0 and have ``size`` rows, but for the last.
-    """
+    """Return ``function(rows)`` for consecutive blocks of ``size`` rows, in their order."""
     if size < 1:
         raise InvalidSettings(f"Blocks need a size (here {size}).")
     check_workers(threads)
@@ -300,23 +285,21 @@ def run_blocks(
     with single_threaded():
         if threads == 1 or len(blocks) < 2:  # here Ctrl-C ends it at once
             return [function(rows) for rows in blocks]
-        with concurrent.futures.ThreadPoolExecutor(threads, initializer=_calm_torch) as pool:
+        with concurrent.futures.ThreadPoolExecutor(threads, initializer=_one_torch_thread) as pool:
             return list(pool.map(function, blocks))
 
 
 @contextlib.contextmanager
 def child_environment() -> Iterator[None]:
     """Give processes that start now the environment of workers."""
-    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    before = dict(os.environ)
     os.environ.update(ENVIRONMENT)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in ENVIRONMENT:
+            del os.environ[name]
+        os.environ.update({name: before[name] for name in ENVIRONMENT if name in before})
 
 
 @contextlib.contextmanager
@@ -325,7 +308,7 @@ def single_threaded() -> Iterator[None]:
     torch: Any = sys.modules.get("torch")
     before = 1 if torch is None else torch.get_num_threads()
     with _pools(len(sys.modules)).limit(limits=1):
-        _calm_torch()
+        _one_torch_thread()
         try:
             yield
         finally:
@@ -339,7 +322,7 @@ def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
 
 
-def _calm_torch() -> None:
+def _one_torch_thread() -> None:
     """Have torch use one thread in this thread; it counts them for each apart."""
     torch: Any = sys.modules.get("torch")
     if torch is not None:
