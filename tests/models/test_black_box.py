@@ -35,34 +35,6 @@ def test_a_forests_certainty_is_clipped(rng):
     assert loss.max().item() <= most
 
 
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [
-        (lambda rows: rows[:5, 0] * 0, r"shape \(5, 1\) for 40 rows"),
-        (lambda rows: np.full(len(rows), np.nan), "NaN or infinite numbers for 40 of 40"),
-        (lambda rows: np.full(len(rows), 0.5 + 1j), "no array of numbers"),
-        (lambda rows: np.full(len(rows), "0.5"), "no array of numbers"),
-        (lambda rows: ["yes"] * len(rows), "no array of numbers"),
-        (lambda rows: rows[:, 0, 0], "cannot be run on rows of 3 features: IndexError"),
-        (lambda rows: 7.0, r"shape \(\) for 40 rows"),
-        (lambda rows: rows[:, 0], "said to be probabilities"),
-        (lambda rows: np.random.default_rng().uniform(size=len(rows)), "is random"),
-        (lambda rows: rows[:, 0].argsort().argsort() / len(rows), "influence each other"),
-    ],
-)
-def test_a_function_that_answers_nonsense_is_one_sentence(function, words, rng):
-    with pytest.raises(InvalidModel, match=words):
-        check(as_model(function), rng.normal(size=(40, 3)))
-
-
-def test_what_predicts_nothing_is_refused(rng):
-    x = rng.normal(size=(40, 3))
-    with pytest.raises(InvalidModel, match="StandardScaler predicts nothing"):
-        as_model(StandardScaler().fit(x))
-    with pytest.raises(InvalidModel, match="RandomForestClassifier has not been fitted"):
-        as_model(RandomForestClassifier())
-
-
 @pytest.fixture
 def people(rng) -> pa.Table:
     n = 300

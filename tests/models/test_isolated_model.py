@@ -116,42 +116,37 @@ def boosted_trees():
     return rng.normal(size=(80, 3)), np.tile([0, 1], 40)
 
 
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [("left_children", 0), ("left_children", -2), ("right_children", 99), ("split_indices", 3)],
-    ids=["in a circle", "out of the tree", "beyond its end", "to no feature"],
-)
-def test_xgboost_trees_whose_branches_lead_nowhere_cost_no_more_than_a_sentence(
-    part, value, tmp_path, monkeypatch
-):
+def forged(part, value):
+    """Return trees whose branches lead nowhere: those of XGBoost as JSON, LightGBM's as text."""
+    if part.endswith("_child"):
+        lightgbm = pytest.importorskip("lightgbm")
+        options = {"objective": "binary", "num_leaves": 4, "verbose": -1, "min_data_in_leaf": 5}
+        good = lightgbm.train(options, lightgbm.Dataset(*boosted_trees()), 3).model_to_string()
+        return re.sub(rf"\n{part}=[-0-9]+", f"\n{part}={value}", good, count=1), good
     xgboost = pytest.importorskip("xgboost")
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=2).fit(*boosted_trees())
-    forged = json.loads(bytes(model.get_booster().save_raw("json")))
-    tree = forged["learner"]["gradient_booster"]["model"]["trees"][1]
-    assert tree["left_children"][0] == 1
-    tree[part][0] = value
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps(forged))
-    monkeypatch.setattr("likewise.run.isolated.SECONDS", 4.0)
-    with contextlib.suppress(InvalidFile, InvalidModel):  # whatever else there is answers
-        as_model(open_model(str(path)))(np.random.default_rng(0).normal(size=(50, 3)))
+    good = bytes(model.get_booster().save_raw("json")).decode()
+    changed = json.loads(good)
+    changed["learner"]["gradient_booster"]["model"]["trees"][1][part][0] = value
+    return json.dumps(changed), json.dumps(json.loads(good))
 
 
 @pytest.mark.parametrize(
-    ("part", "value"), [("left_child", "0"), ("right_child", "-9"), ("left_child", "99")]
+    ("part", "value"),
+    [
+        *(("left_children", 0), ("left_children", -2), ("right_children", 99)),
+        *(("split_indices", 3), ("left_child", 0), ("right_child", -9), ("left_child", 99)),
+    ],
 )
-def test_lightgbm_trees_whose_branches_lead_nowhere_cost_no_more_than_a_sentence(
+def test_trees_whose_branches_lead_nowhere_cost_no_more_than_a_sentence(
     part, value, tmp_path, monkeypatch
 ):
-    lightgbm = pytest.importorskip("lightgbm")
-    options = {"objective": "binary", "num_leaves": 4, "verbose": -1, "min_data_in_leaf": 5}
-    good = lightgbm.train(options, lightgbm.Dataset(*boosted_trees()), 3).model_to_string()
-    forged = re.sub(rf"\n{part}=[-0-9]+", f"\n{part}={value}", good, count=1)
-    assert forged != good
-    path = tmp_path / "m.txt"
-    path.write_text(forged)
+    text, good = forged(part, value)
+    assert text != good
+    path = tmp_path / ("m.txt" if part.endswith("_child") else "m.json")
+    path.write_text(text)
     monkeypatch.setattr("likewise.run.isolated.SECONDS", 4.0)
-    with contextlib.suppress(InvalidFile, InvalidModel):
+    with contextlib.suppress(InvalidFile, InvalidModel):  # whatever else there is answers
         as_model(open_model(str(path)))(np.random.default_rng(0).normal(size=(50, 3)))
 
 

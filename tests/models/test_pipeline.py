@@ -150,13 +150,6 @@ def test_what_cannot_be_a_space_is_refused(people):
         as_model(pipeline).front(people)
 
 
-def test_a_pipeline_without_a_model_or_a_fit_is_refused():
-    with pytest.raises(InvalidModel, match="no model"):
-        as_model(Pipeline([("scale", StandardScaler()), ("last", "passthrough")]))
-    with pytest.raises(InvalidModel, match="LogisticRegression has not been fitted"):
-        as_model(make_pipeline(StandardScaler(), LogisticRegression()))
-
-
 def test_a_pipeline_is_not_saved_as_layers(people, tmp_path):
     frame = people.select(["age"]).to_pandas()
     pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, labels(people))

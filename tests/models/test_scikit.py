@@ -1,15 +1,9 @@
-import warnings
-
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import (
-    LinearRegression,
     LogisticRegression,
-    Ridge,
 )
-from sklearn.model_selection import GridSearchCV
-from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from likewise.errors import InvalidModel
 from likewise.loss import probabilities
@@ -19,21 +13,6 @@ from likewise.models import as_model, check, check_conversion
 def classes(x, k):
     cuts = np.quantile(x[:, 0] + x[:, 1] ** 2, np.linspace(0, 1, k + 1)[1:-1])
     return np.array(["low", "middle", "top"])[np.digitize(x[:, 0] + x[:, 1] ** 2, cuts)]
-
-
-def fit(estimator, x, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few steps are enough here
-        return estimator.fit(x, y)
-
-
-def test_a_target_given_as_a_column_is_one_number(rng):
-    x = rng.normal(size=(50, 3))
-    check(as_model(LinearRegression().fit(x, x[:, :1])), x)
-    with pytest.raises(InvalidModel, match="predicts 2 numbers"):
-        as_model(LinearRegression().fit(x, x[:, :2]))
-    with pytest.raises(InvalidModel, match="predicts 2 things"):
-        as_model(fit(MLPRegressor(hidden_layer_sizes=(3,), max_iter=5), x, x[:, :2]))
 
 
 def test_a_two_class_softmax_is_converted_too(rng):
@@ -59,32 +38,6 @@ def test_a_conversion_that_differs_anywhere_is_refused(rng):
     x[8123, 0] = 4
     with pytest.raises(InvalidModel, match="not converted exactly: row 8123 differs by 2e-06"):
         check(model, x)
-
-
-def test_a_search_stands_for_what_it_found(rng):
-    x = rng.normal(size=(80, 3))
-    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1]}, cv=2).fit(x, classes(x, 2))
-    assert np.array_equal(as_model(search)(x), as_model(search.best_estimator_)(x))
-
-
-@pytest.mark.parametrize("kind", [LogisticRegression, MLPClassifier, Ridge, MLPRegressor])
-def test_an_estimator_that_is_not_fitted_is_refused(kind):
-    with pytest.raises(InvalidModel, match=f"The {kind.__name__} has not been fitted"):
-        as_model(kind())
-
-
-def test_several_labels_at_once_are_refused(rng):
-    x = rng.normal(size=(60, 3))
-    with pytest.raises(InvalidModel, match="predicts 2 things"):
-        as_model(fit(MLPClassifier((3,), max_iter=5), x, x[:, :2] > 0))
-
-
-def test_other_classes_cannot_be_given_to_a_model_that_has_them(rng):
-    x = rng.normal(size=(60, 3))
-    with pytest.raises(InvalidModel, match="classes are 'low', 'middle'"):
-        as_model(LogisticRegression().fit(x, classes(x, 2)), classes=("a", "b"))
-    with pytest.raises(InvalidModel, match="returns logits, not values"):
-        as_model(LogisticRegression().fit(x, classes(x, 2)), output="values")
 
 
 def test_an_estimator_that_knows_its_module_is_checked_against_its_own_probabilities(rng):

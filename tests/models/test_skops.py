@@ -123,6 +123,6 @@ def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_missing_extra_is_named(good, monkeypatch):
-    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
     with pytest.raises(MissingExtra, match=r"pip install 'likewise\[skops\]'"):
         open_model(str(good))

@@ -3,7 +3,6 @@
 import dataclasses
 import multiprocessing
 import os
-import pickle
 import re
 import signal
 import struct
@@ -304,7 +303,7 @@ def half_a_reply(pool):
 @pytest.mark.parametrize("killed", [False, True])
 def test_half_a_reply_of_a_killed_worker_is_not_waited_for(tmp_path, monkeypatch, killed):
     monkeypatch.setattr(process_pool, "PATIENCE", 0.2)
-    with process_pool._Pool(pickle.dumps(Sleeping(tmp_path / "began")), 1) as pool:
+    with Processes(1).pool(Sleeping(tmp_path / "began")) as pool:
         under_way = [pool.submit(range(1))]
         while not (tmp_path / "began").exists():
             time.sleep(0.02)

@@ -34,6 +34,7 @@ def answer(about, arrays):
 def misbehave(how):
     if how == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(60)  # it may take a moment
     if how == "leave":
         os._exit(0)
     if how == "exit":

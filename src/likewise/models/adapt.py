@@ -30,7 +30,7 @@ from likewise.errors import (
     need,
 )
 from likewise.loss import CustomLoss, Output, as_loss
-from likewise.models import boosted, endpoint, layers, sklearn
+from likewise.models import boosted, endpoint, sklearn
 from likewise.models.base import (
     Affine,
     Encoder,
@@ -65,6 +65,7 @@ NOT_ARRAYS = (
     "The model reads original columns: give a data frame or a file with them (likewise.read with "
     "raw=True), not arrays."
 )
+NAME_THEM = "Name the columns it reads, in its order, with model.columns (--set model.columns=a,b)."
 NO_COLUMNS: Mapping[str, Int[np.ndarray, " m"]] = types.MappingProxyType({})
 
 
@@ -75,31 +76,21 @@ NO_COLUMNS: Mapping[str, Int[np.ndarray, " m"]] = types.MappingProxyType({})
 class Recognised:
     """A model that people have, before anyone knows which table it reads.
 
-    Parameters
-    ----------
-    card
-        What is known of it.
-    model
-        The model as a function of rows of numbers, if it is one.
-    answer
-        Its answer to typed columns, if it can be asked with them.
-    typed
-        Whether it must be: it reads categories.
-    pipeline
-        The pipeline that it is.
-    function
-        Somebody's code, of which nobody knows whether it takes data frames, arrays or tensors.
-    scored
-        Answers that stand in the table already.
+    ``model`` is asked with rows of numbers, ``answer`` with typed columns, which must be if it is
+    ``typed``. A ``function`` is somebody's code, which may take data frames, arrays or tensors.
     """
 
-    card: ModelCard
-    model: Model | None = None
+    model: Model
     answer: ColumnAnswer | None = None
     typed: bool = False
     pipeline: Any = None
     function: Callable[[Any], Any] | None = None
     scored: ScoredTable | None = None
+
+    @property
+    def card(self) -> ModelCard:
+        """What is known of the model."""
+        return self.model.card
 
 
 def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
@@ -107,7 +98,7 @@ def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Re
     file = given if isinstance(given, Opened) else Opened(given)
     try:
         inner, threshold = sklearn.looked_through(file.content)
-        found = _recognised(inner, output or file.output, classes or file.classes)
+        found = _recognised(inner, output, classes)
     except LikewiseError:
         raise
     except Exception as error:
@@ -115,43 +106,35 @@ def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Re
             raise
         # an estimator whose numbers do not go together
         raise InvalidModel(f"The model is damaged: {in_short(error)}.") from None
-    card = found.card
-    threshold = card.threshold if threshold is None else threshold
-    print_ = file.fingerprint or card.fingerprint
-    card = dataclasses.replace(card, threshold=threshold, fingerprint=print_)
-    return dataclasses.replace(found, card=card)
+    threshold = found.card.threshold if threshold is None else threshold
+    known = file.fingerprint or found.card.fingerprint
+    model = found.model.with_card(threshold=threshold, fingerprint=known)
+    return dataclasses.replace(found, model=model)
 
 
 def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
     if isinstance(given, ScoredTable):
         card = ModelCard("scored table", "classification", "probabilities")
-        return Recognised(card, scored=given)
+        return Recognised(BlackBox(card, given.looked_up), scored=given)
     if isinstance(given, type):
         raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
     if getattr(given, "__name__", "") == "forward" and is_torch(getattr(given, "__self__", None)):
         given = given.__self__  # the module can be copied, and be put in evaluation mode
     if isinstance(given, endpoint.Endpoint):
-        box = given.model(classes)
-        return Recognised(box.card, box, given)
-    model: Model | None = None
-    if isinstance(given, Model):
-        model = given
-    elif isinstance(given, layers.Chain):
-        model = layers.from_chain(given, output=output, classes=classes)
-    elif is_torch(given):
-        model = _torch().from_module(given, output=output, classes=classes)
-    elif hasattr(given, "to_torch"):
-        model = _trained(given, output)
-    if model is not None:
-        return Recognised(model.card, model)
+        given = given.model(classes)
     given = boosted.from_booster(given) or given
-    if isinstance(given, boosted.NativeModel):
-        return _native(given, classes)
+    if isinstance(given, Model):
+        answer = getattr(given, "answer", None)
+        return Recognised(given, answer, bool(getattr(answer, "levels", ())))
+    if is_torch(given):
+        return Recognised(_torch().from_module(given, output=output, classes=classes))
+    if hasattr(given, "to_torch"):
+        return Recognised(_trained(given, output))
     if hasattr(given, "predict_proba") or sklearn.is_scikit(given):
         return _estimator(given)
     if callable(given):
         box = from_callable(given, output=output or "probabilities", classes=classes)
-        return Recognised(box.card, box, function=given)
+        return Recognised(box, function=given)
     raise InvalidModel(f"A {type(given).__name__} is not a model.")
 
 
@@ -160,36 +143,26 @@ def _trained(estimator: Any, output: Output | None) -> Model:
     output = output or getattr(estimator, "output_", "logits")
     module, classes = estimator.to_torch(), sklearn.classes_of(estimator)
     found: Any = _torch().from_module(module, output=output, classes=classes)
-    kind, features = type(estimator).__name__, sklearn.features_of(estimator)
     answers = hasattr(estimator, "predict_proba") or output == "values"
     reference = sklearn.TableAnswer.from_estimator(estimator).matrix if answers else None
-    card = dataclasses.replace(found.card, kind=kind, features=features)
-    return dataclasses.replace(found, card=card, reference=reference)
-
-
-def _native(given: boosted.NativeModel, classes: tuple[Any, ...]) -> Recognised:
-    """Read what a native file says."""
-    answer, known = given.answer, given.classes or classes
-    box = from_callable(answer.matrix, output=given.output, classes=known, kind=given.kind)
-    card = dataclasses.replace(box.card, n_features=given.width, features=answer.columns)
-    dtype = np.dtype(np.float64 if given.exact else np.float32)
-    model = dataclasses.replace(box, card=card, dtype=dtype, declared=given.declared)
-    return Recognised(card, model, answer, bool(answer.levels))
+    return dataclasses.replace(found, reference=reference).with_card(
+        kind=type(estimator).__name__, features=sklearn.features_of(estimator)
+    )
 
 
 def _estimator(estimator: Any) -> Recognised:
     last = sklearn.cut(estimator)[1] if sklearn.is_pipeline(estimator) else None
     box, frames = from_predictor(estimator), sklearn.TableAnswer.from_estimator(estimator)
     if last is not None:
-        card = dataclasses.replace(box.card, threshold=sklearn.looked_through(last)[1])
-        return Recognised(card, box, frames, pipeline=estimator)
+        model = box.with_card(threshold=sklearn.looked_through(last)[1])
+        return Recognised(model, frames, pipeline=estimator)
     model = (sklearn.convert(estimator) if sklearn.is_scikit(estimator) else None) or box
     answer = boosted.table_answer(estimator)
     if answer is not None:
-        return Recognised(model.card, model, answer, bool(answer.levels))
+        return Recognised(model, answer, bool(answer.levels))
     if not sklearn.is_scikit(estimator) and not box.card.features:
-        return Recognised(box.card, box, function=frames.method)
-    return Recognised(model.card, model, frames)
+        return Recognised(box, function=frames.method)
+    return Recognised(model, frames)
 
 
 def is_torch(given: Any) -> bool:
@@ -210,11 +183,10 @@ def wants_columns(given: Any, output: Output | None = None) -> bool:
 
 def takes_gaps(given: Any) -> bool:
     """Tell whether a model reads missing values itself."""
-    known = recognise(given, None, ())
-    if isinstance(known.answer, sklearn.TableAnswer):
-        inner = getattr(known.answer.method, "__self__", None)
-        return known.answer.native or _holds_pipeline(inner)
-    return False
+    answer = recognise(given, None, ()).answer
+    if not isinstance(answer, sklearn.TableAnswer):
+        return False
+    return answer.native or _holds_pipeline(getattr(answer.method, "__self__", None))
 
 
 def _holds_pipeline(estimator: Any) -> bool:
@@ -403,13 +375,12 @@ def settle(
     if known.function is not None:
         return _tried(known, table, names, protected, output)
     names = names or _by_position(known, table, protected)
-    named = bool(known.card.features)
     if known.pipeline is not None:
-        return _of_pipeline(known, table, names, named)
+        return _of_pipeline(known, table, names)
     text = [name for name in names if not is_number(table.schema.field(name).type)]
     gaps = any(table[name].null_count for name in names)
     if known.answer is not None and (known.typed or text or gaps):
-        return _of_frame(known, table, names, named)
+        return _of_frame(known, table, names)
     if text:
         raise InvalidData(
             f"Column {text[0]!r} holds text, which the {known.card.kind} can read only through the "
@@ -421,7 +392,7 @@ def settle(
 def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -> Reading:
     card, there = known.card, (*encoder.columns, *encoder.features)
     if names and set(names) <= set(encoder.columns):
-        numbers = known.model is not None and known.pipeline is None and not known.typed
+        numbers = known.pipeline is None and not known.typed
         if numbers and set(names) <= set(encoder.plain_columns):
             return Reading("numbers", names, encoder)
         if known.answer is not None:
@@ -429,7 +400,7 @@ def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -
         raise InvalidModel(
             f"The {card.kind} reads numbers, and not all of its columns are: {listed(names)}."
         )
-    if names and (known.model is None or set(names) != set(encoder.features)):
+    if names and set(names) != set(encoder.features):
         stranger = next((name for name in names if name not in there), names[0])
         raise InvalidModel(
             f"The {card.kind} reads {stranger!r}, which is neither a column nor a feature of the "
@@ -437,8 +408,6 @@ def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -
             f"that it reads: --set model.columns={','.join(names[:8])}"
             f"{',…' if len(names) > 8 else ''}."
         )
-    if known.model is None:
-        return Reading("frame", encoder.columns, encoder)
     if card.n_features not in (None, len(encoder.features)):
         raise InvalidModel(
             f"The {card.kind} takes {card.n_features} inputs, and the encoder makes "
@@ -468,8 +437,11 @@ def _by_position(known: Recognised, table: pa.Table, protected: Sequence[str]) -
     )
 
 
-def _of_frame(known: Recognised, table: pa.Table, names: Sequence[str], named: bool) -> Reading:
+def _of_frame(
+    known: Recognised, table: pa.Table, names: Sequence[str], *, named: bool | None = None
+) -> Reading:
     """Return a reading of typed columns: text as text, or as categories if that fails."""
+    named = bool(known.card.features) if named is None else named
     plain = Reading.from_table("frame", table, names, named=named)
     texts = [n for n in names if pa.types.is_large_string(plain.types[n])]
     if texts and not getattr(_typed_answer(known, plain), "native", True):
@@ -481,21 +453,19 @@ def _of_frame(known: Recognised, table: pa.Table, names: Sequence[str], named: b
     return plain
 
 
-def _of_pipeline(
-    known: Recognised, table: pa.Table, names: tuple[str, ...], named: bool
-) -> Reading:
+def _of_pipeline(known: Recognised, table: pa.Table, names: tuple[str, ...]) -> Reading:
     """Cut a pipeline in front of its last step if it then answers as it does whole.
 
     Not if the steps pass gaps on to the last, and that answers; and some models take zeros that a
     sparse matrix leaves out for missing.
     """
-    cut = Reading.from_table("steps", table, names, named=named)
-    whole = _of_frame(known, table, names, named)
+    cut = Reading.from_table("steps", table, names, named=bool(known.card.features))
+    whole = _of_frame(known, table, names)
     columns = table.select(list(names))
     some = pa.concat_tables([_few(columns), _few(columns.filter(_gaps(columns)))])
-    model = _built(known, cut)
+    model: Any = _built(known, cut)
     with contextlib.suppress(LikewiseError):
-        x = model.front(some)[0]  # type: ignore[misc]
+        x = model.front(some)[0]
         finite = np.isfinite(x).all(axis=1)
         theirs = _answers(known, whole, some.filter(pa.array(finite)))
         compare(model, model(x[finite]), theirs, "cut as it should be")
@@ -533,7 +503,7 @@ def _tried(
     """Try a function with a data frame, an array and a tensor, on eight rows."""
     every = names or tuple(name for name in table.column_names if name not in protected)
     numbers = tuple(n for n in every if is_number(table.schema.field(n).type))
-    frame = _of_frame(known, table, every, True)
+    frame = _of_frame(known, table, every, named=True)
     array, tensor = (Reading.from_table("numbers", table, numbers, tensor=t) for t in (False, True))
     # What outputs are is said of tensors.
     choices = [frame, array, tensor] if output is None else [tensor, frame, array]
@@ -552,21 +522,18 @@ def _tried(
             problems.append(in_short(error))
     if len(found) == 1:
         return found[0][0]
-    advice = (
-        "Name the columns it reads, in its order, with model.columns (--set model.columns=a,b)."
-    )
     if not found:
         raise InvalidModel(
             f"The {known.card.kind} answers neither to a data frame of {len(every)} columns nor to "
             f"an array or a tensor of the {len(numbers)} that are numbers "
-            f"({'; '.join(dict.fromkeys(problems))}). {advice}"
+            f"({'; '.join(dict.fromkeys(problems))}). {NAME_THEM}"
         )
     (as_frame, one), (as_array, other) = found
     if one.shape == other.shape and np.abs(one - other).max() <= 1e-6:
         return as_array if every == numbers else as_frame  # numbers alone are faster
     raise InvalidModel(
         f"The {known.card.kind} answers to a data frame of {len(every)} columns and, in another "
-        f"way, to an array of the {len(numbers)} that are numbers. {advice}"
+        f"way, to an array of the {len(numbers)} that are numbers. {NAME_THEM}"
     )
 
 
@@ -610,18 +577,21 @@ def _typed_answer(known: Recognised, reading: Reading) -> ColumnAnswer:
 
 def _built(known: Recognised, reading: Reading | None, output: Output | None = None) -> Model:
     """Return a model that reads tables as was settled, or arrays."""
-    card, names = known.card, known.card.features
+    inner, names = known.model, known.card.features
     if reading is None:
-        if known.scored is not None:
-            return BlackBox(card, known.scored.looked_up)
         if known.pipeline is not None:
             reading = Reading("steps", names, named=bool(names))
-        elif known.model is None or known.typed:
+        elif known.typed:
             reading = Reading("frame", names)
-        else:
-            return _carded(known, known.function is not None and output is not None, output)
+    tensor = known.function is not None and output is not None
+    if tensor if reading is None else reading.tensor:
+        card = inner.card
+        inner = _torch().from_function(known.function, output=output, classes=card.classes)
+        inner = inner.with_card(threshold=card.threshold, fingerprint=card.fingerprint)
+    if reading is None:
+        return inner
     if reading.scores:
-        known = dataclasses.replace(known, card=dataclasses.replace(card, classes=reading.scores))
+        inner = inner.with_card(classes=reading.scores)
     encoder = reading.encoder
     if reading.form == "steps":
         steps, last = sklearn.cut(known.pipeline)
@@ -629,42 +599,29 @@ def _built(known: Recognised, reading: Reading | None, output: Output | None = N
         inner = inner.with_card(
             kind=f"Pipeline ending in {inner.card.kind}",
             features=sklearn.names_out(steps, inner.card.n_features or 0),
-            threshold=card.threshold,
-            fingerprint=card.fingerprint,
+            threshold=known.card.threshold,
+            fingerprint=known.card.fingerprint,
         )
         whole = _Pipeline(steps, inner, reading.named, reading.levels)
         return inner.with_front(TableFront(reading, whole))
+    features = () if encoder is None else encoder.features
+    encoded: dict[str, Any] = {"n_features": len(features) or None, "features": features}
     if reading.form == "frame":
         typed = _typed_answer(known, reading)
-        features = () if encoder is None else encoder.features
-        card = known.card if reading.scored is None else reading.scored.card
-        width = len(features) or None
-        card = dataclasses.replace(card, differentiable=False, n_features=width, features=features)
+        card = inner.card if reading.scored is None else reading.scored.card
+        card = dataclasses.replace(card, differentiable=False, **encoded)
         return BlackBox(card, Decoding(typed, reading), front=TableFront(reading, typed))
-    inner = _carded(known, reading.tensor, output)
     if reading.form == "features":
         return inner.with_front(TableFront(reading, _Inputs(inner, encoder)))
     front = TableFront(reading, _Inputs(inner))
     if encoder is None:
         return inner.with_card(features=reading.columns).with_front(front)
-    features = encoder.features
-    encoded = dataclasses.replace(inner.card, n_features=len(features), features=features)
-    if not inner.card.differentiable:
-        return BlackBox(encoded, Decoding(front.answer, reading), inner.dtype, front=front)
+    card = dataclasses.replace(inner.card, **encoded)
+    if not card.differentiable:
+        return BlackBox(card, Decoding(front.answer, reading), inner.dtype, front=front)
     gaps = {n: features.index(n + GAP) for n in reading.columns if n + GAP in features}
     matrix, offset = encoder.line(reading.columns)
-    return AffineInputs(encoded, inner, matrix, offset, gaps, inner.declared, front)
-
-
-def _carded(known: Recognised, tensor: bool, output: Output | None) -> Model:
-    """Return the model of numbers, or of tensors, with what was found out about it since."""
-    card, model = known.card, known.model
-    if tensor:
-        model = _torch().from_function(known.function, output=output, classes=card.classes)
-    assert model is not None
-    about = ("classes", "threshold", "fingerprint")
-    changes = {n: getattr(card, n) for n in about if getattr(card, n) != getattr(model.card, n)}
-    return model.with_card(**changes) if changes else model
+    return AffineInputs(card, inner, matrix, offset, gaps, inner.declared, front)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -798,13 +755,8 @@ class AffineInputs(Model):
 class PreparedRows:
     """Rows of a table as a model is asked about them.
 
-    Parameters
-    ----------
-    columns
-        By original column, an array of the type that the model takes (NumPy, pandas or Arrow), or
-        the features that an encoder made of it.
-    n
-        How many rows there are.
+    By original column, ``columns`` holds an array of the type that the model takes (NumPy, pandas
+    or Arrow), or the features that an encoder made of it.
     """
 
     columns: Mapping[str, Any]
@@ -965,10 +917,7 @@ class TableModel:
 def table_model(model: Model, people: AuditData) -> TableModel:
     """Return a model as a function of original columns.
 
-    Parameters
-    ----------
-    people
-        Some people as the model sees them: their features are its columns if nothing else is said.
+    Without a front, its columns are the features of ``people``, as the model sees them.
     """
     if isinstance(model.front, TableFront):
         return TableModel(model, model.front)

@@ -136,14 +136,16 @@ class Model(abc.ABC):
 
     def with_card(self, **changes: Any) -> "Model":
         """Return the same model, of which something else is known."""
-        model = copy.copy(self)
-        object.__setattr__(model, "card", dataclasses.replace(self.card, **changes))
-        return model
+        card = dataclasses.replace(self.card, **changes)
+        return self if card == self.card else self._copied("card", card)
 
     def with_front(self, front: Front | None) -> "Model":
         """Return the same model, fed from a table in this way."""
+        return self._copied("front", front)
+
+    def _copied(self, name: str, value: Any) -> "Model":
         model = copy.copy(self)
-        object.__setattr__(model, "front", front)
+        object.__setattr__(model, name, value)
         return model
 
     @property
@@ -280,19 +282,7 @@ def listed(values: Sequence[Any], most: int = 6) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Opened:
-    """A model from a file, with what the file said: `open_model` returns it, `as_model` reads it.
-
-    Parameters
-    ----------
-    content
-        The object that was in the file.
-    fingerprint
-        A sha256 of the bytes that were read.
-    classes, output
-        What the file says about the outputs, if it does.
-    """
+    """What was in a file, and a sha256 of its bytes: `open_model` returns it for `as_model`."""
 
     content: Any
     fingerprint: str = ""
-    classes: tuple[Any, ...] = ()
-    output: Output | None = None

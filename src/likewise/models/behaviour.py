@@ -210,15 +210,7 @@ def answers_about_some(model: Model, x: Float[np.ndarray, "n d"]) -> Float[np.nd
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Canary:
-    """A few people whose outputs before and after the audit tell whether the model changed.
-
-    Parameters
-    ----------
-    question
-        Asks the model about these people.
-    before
-        What the model said.
-    """
+    """A few people whose outputs before and after the audit tell whether the model changed."""
 
     question: Callable[[], Float[np.ndarray, "m k"]]
     before: Float[np.ndarray, "m k"]

@@ -31,15 +31,9 @@ Function = Callable[[np.ndarray], Any]
 class BlackBox(Model):
     """A function from a float64 matrix to probabilities or predicted values, one row a person.
 
-    Parameters
-    ----------
-    card
-        What is known of it.
-    function
-        Takes an n × d array. Returns n probabilities of the second class, or n × k of all; or
-        scores by class, as dictionaries (see `score_matrix`).
-    dtype
-        What it computes in, if that is coarser than float64.
+    It returns n probabilities of the second class, or n × k of all; or scores by class, as
+    dictionaries (see `score_matrix`). ``answer`` is its answer to typed columns, if it can be
+    asked with them.
     """
 
     card: ModelCard
@@ -48,6 +42,7 @@ class BlackBox(Model):
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
+    answer: "ColumnAnswer | None" = None
 
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
@@ -169,6 +164,32 @@ def from_callable(
     name = getattr(function, "__name__", type(function).__name__)
     card = ModelCard.from_output(kind or f"function {name}", output, classes)
     return BlackBox(dataclasses.replace(card, differentiable=False), function)
+
+
+def from_answer(
+    kind: str,
+    answer: TableAnswer,
+    output: Output,
+    width: int | None,
+    classes: tuple[Any, ...] = (),
+    declared: bool = True,
+    exact: bool = True,
+) -> BlackBox:
+    """Turn what a native file answers into a model.
+
+    Parameters
+    ----------
+    declared
+        Whether the file says what the outputs mean.
+    exact
+        Whether it computes in double precision.
+    """
+    card = ModelCard.from_output(kind, output, classes)
+    card = dataclasses.replace(
+        card, n_features=width, features=answer.columns, differentiable=False
+    )
+    dtype = np.dtype(np.float64 if exact else np.float32)
+    return BlackBox(card, answer.matrix, dtype, declared, answer=answer)
 
 
 def from_predictor(estimator: Any) -> BlackBox:

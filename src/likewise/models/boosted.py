@@ -13,39 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from likewise.errors import InvalidFile, InvalidModel, MissingExtra, in_short, need
-from likewise.loss import Output
+from likewise.models.black_box import BlackBox, from_answer
 from likewise.models.sklearn import TableAnswer, features_of, predict_method
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class NativeModel:
-    """What a native file holds: trees, or a graph that its runtime runs.
-
-    Parameters
-    ----------
-    kind
-        What it is, in words for a report.
-    answer
-        How it is asked.
-    output
-        Whether it returns logits, probabilities or values.
-    width
-        Number of its inputs.
-    classes
-        Label values in the order of its outputs, if the file says.
-    declared
-        Whether the file says what the outputs mean.
-    exact
-        Whether it computes in double precision.
-    """
-
-    kind: str
-    answer: TableAnswer
-    output: Output
-    width: int | None = None
-    classes: tuple[Any, ...] = ()
-    declared: bool = True
-    exact: bool = True
 
 
 def table_answer(estimator: Any) -> TableAnswer | None:
@@ -125,11 +94,11 @@ _VALUES = (
 )
 
 
-def _model(answer: TableAnswer, objective: str, width: int, classes: Any = ()) -> NativeModel:
+def _model(answer: TableAnswer, objective: str, width: int, classes: Any = ()) -> BlackBox:
     if objective in _PROBABILITIES:
-        return NativeModel("boosted trees", answer, "probabilities", width, tuple(classes))
+        return from_answer("boosted trees", answer, "probabilities", width, tuple(classes))
     if objective.startswith(_VALUES):
-        return NativeModel("boosted trees", answer, "values", width)
+        return from_answer("boosted trees", answer, "values", width)
     raise InvalidFile(
         f"it was trained for {objective[:40]!r}, which gives neither probabilities nor a "
         "predicted number"
@@ -150,7 +119,7 @@ class XgboostRows:
         return self.booster.predict(rows, validate_features=False)
 
 
-def _read_xgboost(content: bytes, source: str) -> NativeModel:
+def _read_xgboost(content: bytes, source: str) -> BlackBox:
     """Open what XGBoost's ``save_model`` wrote (JSON or UBJ)."""
     xgboost = need("xgboost", "boosted", repr(source))
     booster = xgboost.Booster(model_file=bytearray(content))
@@ -160,7 +129,7 @@ def _read_xgboost(content: bytes, source: str) -> NativeModel:
     return _model(answer, objective, booster.num_features())
 
 
-def _read_lightgbm(content: bytes, source: str) -> NativeModel:
+def _read_lightgbm(content: bytes, source: str) -> BlackBox:
     """Open what LightGBM's ``save_model`` wrote (text)."""
     lightgbm = need("lightgbm", "boosted", repr(source))
     text = content.decode()
@@ -188,7 +157,7 @@ class CatboostRows:
         return self.model.predict(x, prediction_type=self.prediction)
 
 
-def _read_catboost(content: bytes, source: str) -> NativeModel:
+def _read_catboost(content: bytes, source: str) -> BlackBox:
     """Open what CatBoost's ``save_model`` wrote (cbm)."""
     catboost = need("catboost", "boosted", repr(source))
     model = catboost.CatBoost()
@@ -206,7 +175,7 @@ def _read_catboost(content: bytes, source: str) -> NativeModel:
     return _model(answer, objective, len(names), model.classes_.tolist() if decides else ())
 
 
-def from_booster(given: Any) -> NativeModel | None:
+def from_booster(given: Any) -> BlackBox | None:
     """Read a booster that is no scikit-learn estimator as its own file would be."""
     match type(given).__module__.partition(".")[0], type(given).__name__:
         case "xgboost", "Booster":
@@ -218,7 +187,7 @@ def from_booster(given: Any) -> NativeModel | None:
     return None
 
 
-_READERS: dict[str, tuple[str, Callable[[bytes, str], NativeModel]]] = {
+_READERS: dict[str, tuple[str, Callable[[bytes, str], BlackBox]]] = {
     **dict.fromkeys((".ubj", ".xgb", ".json"), ("XGBoost", _read_xgboost)),
     **dict.fromkeys((".lgb", ".txt"), ("LightGBM", _read_lightgbm)),
     ".cbm": ("CatBoost", _read_catboost),
@@ -226,7 +195,7 @@ _READERS: dict[str, tuple[str, Callable[[bytes, str], NativeModel]]] = {
 SUFFIXES = tuple(_READERS)
 
 
-def read_bytes(content: bytes, source: str, suffix: str) -> NativeModel:
+def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox:
     """Open a native file, here: a damaged one can bring the process down."""
     kind, read = _READERS[suffix]
     try:

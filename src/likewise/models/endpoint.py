@@ -33,9 +33,6 @@ CLASSES, DIGITS, AROUND = 1000, 32, 10_000
 SHORT = 80
 """Characters of somebody else's words that are repeated."""
 
-WHOLE = (200, 201)
-"""Codes of an answer that is complete; 206, say, is a part of one."""
-
 ANSWERS = ("predictions", "probabilities", "outputs")
 
 
@@ -130,7 +127,8 @@ class Endpoint:
         """Return the model that is given rows of features."""
         box = from_callable(self, output=self.output, classes=classes, kind="HTTP endpoint")
         # How many digits it computes with, and how many it sends, nobody knows.
-        return dataclasses.replace(box, dtype=np.dtype(np.float32), declared=False)
+        dtype = np.dtype(np.float32)
+        return dataclasses.replace(box, dtype=dtype, declared=False, answer=self)
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns of a table as Arrow arrays."""
@@ -139,14 +137,14 @@ class Endpoint:
     def ask(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n k"]:
         """Ask about people given by their original columns, one object a person."""
         table = pa.table(dict(columns))
-        return self._ask_all(len(table), lambda start: table.slice(start, self.batch).to_pylist())
+        return self._ask_all(len(table), lambda rows: table[rows].to_pylist())
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Ask about rows of features."""
-        return self._ask_all(len(x), lambda start: x[start : start + self.batch].tolist())
+        return self._ask_all(len(x), lambda rows: x[rows].tolist())
 
-    def _ask_all(self, n: int, rows: Callable[[int], list[Any]]) -> Float[np.ndarray, "n k"]:
-        parts = [self._ask(rows(start)) for start in range(0, n, self.batch)]
+    def _ask_all(self, n: int, rows: Callable[[slice], list[Any]]) -> Float[np.ndarray, "n k"]:
+        parts = [self._ask(rows(slice(k, k + self.batch))) for k in range(0, n, self.batch)]
         if len({part.shape[1] for part in parts}) > 1:
             raise InvalidModel(f"{self.address} gave answers of different lengths.")
         return np.concatenate(parts)
@@ -199,16 +197,17 @@ class Endpoint:
             if time.monotonic() >= end:  # what was cut off may look like a whole answer
                 raise TimeoutError
             return content
+        except LikewiseError:
+            raise
         except (OSError, http.client.HTTPException, ValueError, _Again) as error:
-            if isinstance(error, LikewiseError):
-                raise
+            why = f"breaks off: {type(error).__name__}"
             if time.monotonic() >= end or isinstance(error, TimeoutError):
-                raise _Again(f"gives no answer within {self.timeout:g} seconds") from None
-            if isinstance(error, _Again):
-                raise
-            if timer is None:
-                raise _Again(f"cannot be reached: {str(error)[:SHORT]}") from None
-            raise _Again(f"breaks off: {type(error).__name__}") from None
+                why = f"gives no answer within {self.timeout:g} seconds"
+            elif isinstance(error, _Again):
+                why = str(error)
+            elif timer is None:
+                why = f"cannot be reached: {str(error)[:SHORT]}"
+            raise _Again(why) from None
         finally:
             connection.close()
             if timer is not None:
@@ -229,7 +228,7 @@ class Endpoint:
         if code >= 400:
             why = f"{code} {answer.reason[:SHORT]}"
             raise InvalidModel(f"{self.address} refuses the request ({why}).")
-        if code not in WHOLE:
+        if code not in (200, 201):  # 206, say, is a part of one
             raise InvalidModel(f"{self.address} answers with {code}, which is not a whole answer.")
         content = answer.read(most + 1)
         if len(content) > most:

@@ -17,36 +17,24 @@ import pyarrow as pa
 from jaxtyping import Float
 from typing_extensions import override
 
-from likewise.errors import InvalidFile, MissingExtra
-from likewise.models.boosted import NativeModel
+from likewise.errors import InvalidFile
+from likewise.models.black_box import BlackBox, from_answer
 from likewise.models.layers import LayeredModel, chain_from, describe, from_chain
-from likewise.models.sklearn import TableAnswer, as_rows, installed
-from likewise.run.isolated import ROWS, TYPES, About, IsolatedProcess, Message
+from likewise.models.sklearn import TableAnswer, as_rows
+from likewise.run.isolated import About, IsolatedProcess, Message
 
 TARGET = f"{__name__}:open_file"
 
-LIBRARIES = {
-    ".onnx": ("onnx", ("onnx", "onnxruntime")),
-    **dict.fromkeys((".ubj", ".xgb", ".json"), ("boosted", ("xgboost",))),
-    **dict.fromkeys((".lgb", ".txt"), ("boosted", ("lightgbm",))),
-    ".cbm": ("boosted", ("catboost",)),
-}
-"""By the end of a file's name: the extra of likewise, and the libraries, that read it."""
+ROWS = 2**22
+"""Numbers in the rows of one question; of more rows, it is asked several times."""
 
 _processes: weakref.WeakValueDictionary[tuple[str, bytes], IsolatedProcess]
 _processes = weakref.WeakValueDictionary()
 """Those that run: one audit opens its model more than once."""
 
 
-def read_bytes(content: bytes, source: str, suffix: str) -> NativeModel | LayeredModel:
+def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox | LayeredModel:
     """Open the bytes of a file in a process of its own."""
-    extra, libraries = LIBRARIES[suffix]
-    for library in libraries:
-        if not installed(library):
-            raise MissingExtra(
-                f"{source!r} needs {library}, which is not installed: pip install "
-                f"'likewise[{extra}]'."
-            )
     process = _processes.get((source, content))
     if process is None:
         process = IsolatedProcess(TARGET, content, source, {"suffix": suffix, "source": source})
@@ -59,12 +47,12 @@ def read_bytes(content: bytes, source: str, suffix: str) -> NativeModel | Layere
         raise InvalidFile(f"{source!r} is damaged ({why}).") from None
 
 
-def _native(about: About, process: IsolatedProcess) -> NativeModel:
+def _native(about: About, process: IsolatedProcess) -> BlackBox:
     known = {**about, "classes": tuple(about["classes"])}
     columns, text = tuple(known.pop("columns")), known.pop("text")
     levels = dict(known.pop("levels"))
     answer = IsolatedAnswer(process, columns, levels, bool(columns), native=True, text=text)
-    return NativeModel(answer=answer, **known)
+    return from_answer(answer=answer, **known)
 
 
 def _network(about: About, arrays: list[np.ndarray]) -> LayeredModel:
@@ -108,7 +96,7 @@ def _packed(column: Any) -> tuple[Any, np.ndarray]:
         return {"categories": levels}, np.asarray(column.codes, dtype=np.int32)
     array = np.asarray(column)
     if array.dtype != np.object_:
-        return None, array if array.dtype.str in TYPES else array.astype(np.float64)
+        return None, array if array.dtype.kind in "biuf" else array.astype(np.float64)
     found = pa.array(array, from_pandas=False).dictionary_encode()
     codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return {"values": found.dictionary.to_pylist()}, codes.astype(np.int32)
@@ -146,7 +134,7 @@ class _Without(importlib.abc.MetaPathFinder):
 
 def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callable[..., Any]]:
     """Open a file in the process of its own; return what it is, and what answers for it."""
-    model: NativeModel | LayeredModel
+    model: Any
     if suffix == ".onnx":
         from likewise.models import onnx
 
@@ -157,28 +145,23 @@ def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callab
         from likewise.models import boosted
 
         model = boosted.read_bytes(content, source, suffix)
+    card = model.card
+    about: About = {
+        "kind": card.kind,
+        "output": card.output,
+        "classes": [_plain(value) for value in card.classes],
+        "declared": model.declared,
+    }
     if isinstance(model, LayeredModel):
-        card = model.card
         layers, tensors = describe(model.chain.layers)
-        about: About = {
-            "kind": card.kind,
-            "output": card.output,
-            "classes": [_plain(value) for value in card.classes],
-            "declared": model.declared,
-            "says": model.says,
-            "layers": layers,
-            "names": list(tensors),
-        }
+        about |= {"says": model.says, "layers": layers, "names": list(tensors)}
         return (about, list(tensors.values())), lambda _, given: model(*given)
-    answer = model.answer
-    known = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
-    del known["answer"]
-    levels = {n: v and [_plain(value) for value in v] for n, v in answer.levels.items()}
-    about = {
-        **known,
-        "classes": [_plain(value) for value in model.classes],
+    answer: TableAnswer = model.answer
+    about |= {
+        "width": card.n_features,
+        "exact": model.dtype == np.float64,
         "columns": answer.columns,
-        "levels": list(levels.items()),
+        "levels": [(n, v and [_plain(value) for value in v]) for n, v in answer.levels.items()],
         "text": answer.text,
     }
 

@@ -151,13 +151,7 @@ def plain_network(layers: Iterable[Layer]) -> Network | None:
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Chain:
-    """Layers that feed each other, with float64 arrays: a network before anyone asks it anything.
-
-    Parameters
-    ----------
-    layers
-        In the order they are run.
-    """
+    """Layers that feed each other, with float64 arrays."""
 
     layers: tuple[Layer, ...]
 
@@ -211,16 +205,8 @@ class Chain:
 class LayeredModel(Model):
     """A network of known layers, run in float64.
 
-    Parameters
-    ----------
-    card
-        What is known of it.
-    chain
-        Its layers.
-    declared
-        Whether someone said what the outputs mean.
-    says
-        What a file says it returns, if its last softmax or sigmoid was left out to read logits.
+    ``says`` is what a file says it returns, if its last softmax or sigmoid was left out to read
+    logits.
     """
 
     card: ModelCard
@@ -278,18 +264,18 @@ def _projection(layer: Layer, x: Rows) -> Step:
     return project(x), project  # a projection is its own transpose
 
 
-def _relu(layer: Layer, x: Rows) -> Step:
-    return np.maximum(x, 0), lambda g: g * (x > 0)
+def _activation(layer: Layer, x: Rows) -> Step:
+    function, slope = _FUNCTIONS[layer.name]
+    out = function(x)
+    return out, lambda g: g * slope(out)
 
 
-def _tanh(layer: Layer, x: Rows) -> Step:
-    out = np.tanh(x)
-    return out, lambda g: g * (1 - out * out)
-
-
-def _sigmoid(layer: Layer, x: Rows) -> Step:
-    out = expit(x)
-    return out, lambda g: g * (out * (1 - out))
+_FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "ReLU": (lambda x: np.maximum(x, 0), lambda out: out > 0),
+    "Tanh": (np.tanh, lambda out: 1 - out * out),
+    "Sigmoid": (expit, lambda out: out * (1 - out)),
+}
+"""Activations, and their slopes as functions of what they return."""
 
 
 def _mean_of_sigmoids(layer: Layer, x: Rows) -> Step:
@@ -308,7 +294,5 @@ _STEPS: dict[str, Callable[[Layer, Any], Step]] = {
     "Linear": _linear,
     "FixedProjection": _projection,
     "MeanOfSigmoids": _mean_of_sigmoids,
-    "ReLU": _relu,
-    "Tanh": _tanh,
-    "Sigmoid": _sigmoid,
+    **dict.fromkeys(_FUNCTIONS, _activation),
 }

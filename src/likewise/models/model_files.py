@@ -10,7 +10,6 @@ import inspect
 import io
 import json
 import math
-import pickle
 import re
 import sys
 import zipfile
@@ -34,7 +33,14 @@ from likewise.loss import Output
 from likewise.models import boosted, endpoint, isolated_model, onnx
 from likewise.models.adapt import as_model
 from likewise.models.base import Opened
-from likewise.models.layers import Chain, chain_from, describe, probe_rows
+from likewise.models.layers import (
+    Chain,
+    LayeredModel,
+    chain_from,
+    describe,
+    from_chain,
+    probe_rows,
+)
 from likewise.settings.choices import MODELS
 from likewise.tensors import read_tensors
 
@@ -77,13 +83,13 @@ def save_model(
         "layers": layers,
     }
     content = save(tensors, {KEY: json.dumps(about, allow_nan=False)})
-    again, x = read_network(content, str(path)).content, probe_rows(converted.card.n_features or 1)
+    again, x = read_network(content, str(path)), probe_rows(converted.card.n_features or 1)
     if not np.allclose(again(x), converted(x), rtol=1e-12, atol=1e-12):
         raise InvalidModel("The model does something that its layers alone do not say.")
     write_whole(path, content)
 
 
-def read_network(content: bytes, source: str) -> Opened:
+def read_network(content: bytes, source: str) -> LayeredModel:
     """Rebuild the network from the bytes of a file, believing nothing in it."""
     tensors, written = read_tensors(content, source)
     if KEY not in written:
@@ -100,12 +106,7 @@ def read_network(content: bytes, source: str) -> Opened:
         raise InvalidFile(
             f"{source!r} is damaged or was not written by likewise: {problem}."
         ) from None
-    return Opened(
-        chain,
-        classes=classes,
-        output=about["output"],
-        fingerprint=hashlib.sha256(content).hexdigest(),
-    )
+    return from_chain(chain, output=about["output"], classes=classes)
 
 
 def _about(text: str) -> dict[str, Any]:
@@ -163,14 +164,9 @@ MOST_UNPACKED = 1_000_000_000
 """A file that unpacks to more bytes than this, and than a hundred times its size, is refused."""
 
 
-def read_skops(content: bytes, source: str, trust: bool) -> Opened:
+def read_skops(content: bytes, source: str, trust: bool) -> Any:
     """Open the bytes of a skops file, if its types are known or the user trusts it."""
-    try:
-        from skops import io as skops
-    except ImportError:
-        raise MissingExtra(
-            f"{source!r} needs skops, which is not installed: pip install 'likewise[skops]'."
-        ) from None
+    skops = need("skops.io", "skops", repr(source))
     try:
         size = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(content)).infolist())
         if size > max(MOST_UNPACKED, 100 * len(content)):
@@ -185,12 +181,11 @@ def read_skops(content: bytes, source: str, trust: bool) -> Opened:
                 f"({', '.join(strange[:3])}{more}). If you trust where it is from, say so with "
                 "--trust (trust=True)."
             )
-        found = skops.loads(content, trusted=unknown)
+        return skops.loads(content, trusted=unknown)
     except TrustRequired:
         raise
     except Exception as error:  # a damaged file can fail in any way
         raise InvalidFile(f"{source!r} is damaged or no skops file ({in_short(error)}).") from None
-    return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
 
 
 def _check_arrays(content: bytes) -> None:
@@ -208,7 +203,7 @@ def _check_arrays(content: bytes) -> None:
                 raise InvalidFile(f"an array of shape {shape} has {part.file_size} bytes")
 
 
-def read_pickle(content: bytes, source: str, suffix: str) -> Opened:
+def read_pickle(content: bytes, source: str, suffix: str) -> Any:
     """Unpickle a file, whatever that does."""
     try:
         found = PICKLES[suffix](content)
@@ -227,7 +222,7 @@ def read_pickle(content: bytes, source: str, suffix: str) -> Opened:
             f"{source!r} holds a dictionary, not a model. Weights alone do not say what the "
             "network is: load them into it, and write it with likewise.save_model."
         )
-    return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
+    return found
 
 
 def import_attribute(spec: str) -> Opened:
@@ -271,11 +266,8 @@ def _export(content: bytes) -> Any:
 
 PICKLES: dict[str, Callable[[bytes], Any]] = {
     ".pt2": _export,
-    ".joblib": _joblib,
-    ".pkl": _joblib,  # which reads plain pickles too
-    ".pickle": pickle.loads,
-    ".pt": _torch,
-    ".pth": _torch,
+    **dict.fromkeys((".joblib", ".pkl", ".pickle"), _joblib),  # which reads plain pickles too
+    **dict.fromkeys((".pt", ".pth"), _torch),
 }
 
 
@@ -322,16 +314,16 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
     content = read_whole(path, most=MOST_FILE)
     if not content:
         raise InvalidFile(f"{spec!r} is empty.")
-    if suffix in MODELS.installed:
-        return Opened(MODELS.find(suffix)(content, spec), hashlib.sha256(content).hexdigest())
-    if suffix in PICKLES:
-        return read_pickle(content, spec, suffix)
-    if suffix == ".skops":
-        return read_skops(content, spec, trust)
-    if suffix == ".safetensors":
-        return read_network(content, spec)
     found: Any
-    if not trust:
+    if suffix in MODELS.installed:
+        found = MODELS.find(suffix)(content, spec)
+    elif suffix in PICKLES:
+        found = read_pickle(content, spec, suffix)
+    elif suffix == ".skops":
+        found = read_skops(content, spec, trust)
+    elif suffix == ".safetensors":
+        found = read_network(content, spec)
+    elif not trust:
         found = isolated_model.read_bytes(content, spec, suffix)
     elif suffix == ".onnx":
         found = onnx.read_bytes(content, spec)

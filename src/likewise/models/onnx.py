@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from likewise.errors import InvalidFile, MissingExtra, in_short
+from likewise.errors import InvalidFile, in_short, need
 from likewise.loss import Output, probabilities
-from likewise.models.boosted import NativeModel
+from likewise.models.black_box import BlackBox, from_answer
 from likewise.models.layers import Chain, Layer, LayeredModel, from_chain, linear, probe_rows
 from likewise.models.sklearn import TableAnswer
 
@@ -164,6 +164,10 @@ def _affine(node: Any, constants: Mapping[str, Any], width: int) -> tuple[Any, A
     if kind == "Scaler":
         scale = np.asarray(options["scale"], np.float64)
         return np.diag(scale), -scale * np.asarray(options["offset"], np.float64)
+    if kind == "BatchNormalization":
+        scale, shift, mean, variance = given
+        scale = scale / np.sqrt(variance + options.get("epsilon", 1e-5))
+        return np.diag(scale), shift - scale * mean
     value = np.broadcast_to(given[0].reshape(-1), width)
     one, none = np.ones(width), np.zeros(width)
     known: dict[str, tuple[Any, Any]] = {
@@ -174,36 +178,6 @@ def _affine(node: Any, constants: Mapping[str, Any], width: int) -> tuple[Any, A
     }
     factor, shift = known[kind]
     return np.diag(factor), shift
-
-
-@dataclasses.dataclass(frozen=True)
-class Input:
-    """One input of a graph: a matrix of all features, or one column of them."""
-
-    name: str
-    type: Any
-    rows: int | None
-    width: int
-    flat: bool
-
-    @classmethod
-    def from_runtime(cls, found: Any) -> "Input":
-        """Read what the runtime says of an input."""
-        shape = list(found.shape)
-        if found.type not in TYPES or len(shape) not in (1, 2):
-            raise InvalidFile(f"its input {found.name!r} is a {found.type} of shape {shape}")
-        rows = shape[0] if isinstance(shape[0], int) and shape[0] > 0 else None
-        width = shape[1] if len(shape) == 2 else 1
-        if not isinstance(width, int):
-            raise InvalidFile(f"its input {found.name!r} does not say how many features it takes")
-        return cls(found.name, TYPES[found.type], rows, width, len(shape) == 1)
-
-    def cast(self, values: Any) -> Any:
-        """Give values the shape and type of this input."""
-        values = np.asarray(values)
-        if np.issubdtype(self.type, np.integer):
-            values = np.rint(values)
-        return values.astype(self.type).reshape(-1 if self.flat else (len(values), self.width))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -230,18 +204,23 @@ class Graph:
         )
 
     @functools.cached_property
-    def inputs(self) -> tuple[Input, ...]:
-        """What the graph is given."""
-        return tuple(Input.from_runtime(found) for found in self.session.get_inputs())
+    def inputs(self) -> list[Any]:
+        """What the graph is given: a matrix of all features, or columns of them."""
+        found = self.session.get_inputs()
+        for one in found:
+            if one.type not in TYPES or len(one.shape) not in (1, 2):
+                raise InvalidFile(f"its input {one.name!r} is a {one.type} of shape {one.shape}")
+            if not isinstance(_width(one), int):
+                raise InvalidFile(f"its input {one.name!r} does not say how many features it takes")
+        return list(found)
 
     def __call__(self, rows: Any) -> Any:
         """Run rows of numbers, or columns by name; as many at a time as the graph was made for."""
         if isinstance(rows, np.ndarray):
-            values = {self.inputs[0].name: self.inputs[0].cast(rows)}
-        else:
-            values = {i.name: i.cast(rows[i.name]) for i in self.inputs}
-        size = self.inputs[0].rows
-        if size is None:
+            rows = {self.inputs[0].name: rows}
+        values = {one.name: _cast(one, rows[one.name]) for one in self.inputs}
+        size = self.inputs[0].shape[0]
+        if not isinstance(size, int) or size < 1:
             return self.session.run([self.output], values)[0]
         n = len(next(iter(values.values())))
         parts = []
@@ -252,15 +231,22 @@ class Graph:
         return np.concatenate(parts)
 
 
-def read_bytes(content: bytes, source: str) -> NativeModel | LayeredModel:
+def _width(found: Any) -> Any:
+    return found.shape[1] if len(found.shape) == 2 else 1
+
+
+def _cast(found: Any, values: Any) -> Any:
+    """Give values the shape and type of an input."""
+    kind, values = TYPES[found.type], np.asarray(values)
+    if np.issubdtype(kind, np.integer):
+        values = np.rint(values)
+    shape = (len(values), _width(found))[: len(found.shape)]
+    return values.astype(kind).reshape(shape)
+
+
+def read_bytes(content: bytes, source: str) -> BlackBox | LayeredModel:
     """Open the bytes of an ONNX file, here: a graph can ask for all the memory there is."""
-    try:
-        import onnx
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(
-            f"{source!r} needs {error.name}, which is not installed: pip install 'likewise[onnx]'."
-        ) from None
+    onnx, _ = (need(library, "onnx", repr(source)) for library in ("onnx", "onnxruntime"))
     try:
         proto = onnx.load_model_from_string(content)
         if any(tensor.data_location for tensor in _tensors(proto)):
@@ -277,12 +263,12 @@ def read_bytes(content: bytes, source: str) -> NativeModel | LayeredModel:
 def _network(proto: Any, graph: Graph, answers: Answers) -> LayeredModel | None:
     """Return the graph as a network, if it is a chain and answers alike."""
     first, link = graph.inputs[0], answers.output == "probabilities"
-    if len(graph.inputs) > 1 or first.type not in (np.float32, np.float64):
+    if len(graph.inputs) > 1 or TYPES[first.type] not in (np.float32, np.float64):
         return None
-    chain = read_chain(proto.graph, answers.name, first.width, link=link)
+    chain = read_chain(proto.graph, answers.name, _width(first), link=link)
     if chain is None:
         return None
-    x = probe_rows(first.width)
+    x = probe_rows(_width(first))
     theirs: Float[np.ndarray, "n k"] = np.asarray(graph(x), np.float64).reshape(len(x), -1)
     ours = probabilities(chain(x), "logits") if link else chain(x)
     ours = ours[:, -theirs.shape[1] :]  # the graph may give the second of two classes alone
@@ -295,16 +281,16 @@ def _network(proto: Any, graph: Graph, answers: Answers) -> LayeredModel | None:
     return dataclasses.replace(model, declared=answers.declared, says=says)
 
 
-def _model(graph: Graph, answers: Answers) -> NativeModel:
-    inputs = graph.inputs
-    several = len(inputs) > 1 or inputs[0].type is np.object_
-    names = tuple(i.name for i in inputs) if several else ()
-    texts: dict[str, None] = {i.name: None for i in inputs if i.type is np.object_}
+def _model(graph: Graph, answers: Answers) -> BlackBox:
+    kinds = {found.name: TYPES[found.type] for found in graph.inputs}
+    texts: dict[str, None] = {name: None for name, kind in kinds.items() if kind is np.object_}
+    several = len(kinds) > 1 or bool(texts)
+    names = tuple(kinds) if several else ()
     answer = TableAnswer(graph, names, texts, named=several, native=True, text=True)
-    width = len(inputs) if several else inputs[0].width
-    exact = all(i.type is np.float64 for i in inputs)
+    width = len(kinds) if several else _width(graph.inputs[0])
+    exact = set(kinds.values()) == {np.float64}
     about = answers.output, width, answers.classes, answers.declared, exact
-    return NativeModel("ONNX model", answer, *about)
+    return from_answer("ONNX model", answer, *about)
 
 
 def _tensors(message: Any) -> Iterator[Any]:

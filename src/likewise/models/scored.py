@@ -66,15 +66,14 @@ class ScoredTable:
                     f"({listed(found)}); it must hold 2 to {MOST_DECISIONS}. A score is named with "
                     "--score."
                 )
-            card = _card("probabilities", tuple(found))
-            return ScoredRows(name, dataclasses.replace(card, decisions=True))
+            return ScoredRows(name, _card("probabilities", tuple(found), decisions=True))
         numbers = _numbers(name, column)
         if numbers.min() >= 0 and numbers.max() <= 1:
-            return ScoredRows(name, _card("probabilities", ()))
+            return ScoredRows(name, _card("probabilities"))
         if self.threshold is not None:
-            card = dataclasses.replace(_card("probabilities", (0, 1)), decisions=True)
+            card = _card("probabilities", (0, 1), decisions=True)
             return ScoredRows(name, card, self.threshold)
-        return ScoredRows(name, _card("values", ()))
+        return ScoredRows(name, _card("values"))
 
 
 @final
@@ -115,9 +114,9 @@ class ScoredRows:
         return found[:, None]
 
 
-def _card(output: Any, classes: tuple[Any, ...]) -> ModelCard:
-    task: Any = "regression" if output == "values" else "classification"
-    return ModelCard("scored table", task, output, classes, differentiable=False)
+def _card(output: Any, classes: tuple[Any, ...] = (), *, decisions: bool = False) -> ModelCard:
+    card = ModelCard.from_output("scored table", output, classes)
+    return dataclasses.replace(card, differentiable=False, decisions=decisions)
 
 
 def _complete(name: str, column: Any) -> Any:

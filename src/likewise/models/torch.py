@@ -60,17 +60,8 @@ class AnyPrecision:
 class TorchModel(Model):
     """A torch function with gradients, run in float64 where it can be.
 
-    Parameters
-    ----------
-    card
-        What is known of it.
-    function
-        Private copies of the user's module, or a function from tensors to tensors.
-    declared
-        Whether someone said what the outputs mean. If nobody did, outputs that look like
-        probabilities are refused rather than read as logits.
-    says
-        What the user's module returns, if its last softmax or sigmoid was left out to read logits.
+    ``says`` is what the user's module returns, if its last softmax or sigmoid was left out to read
+    logits.
     """
 
     card: ModelCard
@@ -88,7 +79,7 @@ class TorchModel(Model):
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         with torch.no_grad():
-            return columns(self.function(_tensor(x)), len(x)).double().numpy()
+            return self._outputs(_tensor(x)).numpy()
 
     @override
     def outputs_and_pullback(
@@ -97,7 +88,7 @@ class TorchModel(Model):
         with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
             rows = _tensor(x).detach().requires_grad_()
             try:
-                out = columns(self.function(rows), len(x)).double()
+                out = self._outputs(rows)
             except RuntimeError as error:
                 raise _no_gradient(error) from None
 
@@ -112,16 +103,17 @@ class TorchModel(Model):
 
         return out.detach().numpy(), pullback
 
-    @property
-    def module(self) -> Any:
-        """The private copy in double precision, or the function."""
-        return self.function.double
+    def _outputs(self, x: Tensor) -> Tensor:
+        out = columns(self.function(x), len(x))
+        if out.dtype != torch.float64:  # it has cast its inputs itself
+            self.function.coarse = True
+        return out.double()
 
     def chain(self) -> Chain:
         """Return the layers of the module; refuse what is no chain of the closed list."""
-        if not isinstance(self.module, nn.Module):
+        if not isinstance(self.function.double, nn.Module):
             raise InvalidModel(f"A {self.card.kind} has no layers.")
-        return Chain(read_layers(self.module))
+        return Chain(read_layers(self.function.double))
 
     @functools.cached_property
     @override
@@ -276,20 +268,19 @@ def _width(function: Function, module: nn.Module) -> int | None:
         return next((w for w in candidates if runs(w) and not runs(w + 1)), None)
 
 
-def _unwrapped(module: nn.Module) -> nn.Module:
-    for name, wrappers in (
-        ("_orig_mod", ("OptimizedModule",)),
-        ("module", ("DataParallel", "DistributedDataParallel")),
-    ):
-        if type(module).__name__ in wrappers:
-            module = getattr(module, name)
+def _unwrapped(module: Any) -> nn.Module:
+    if type(module).__name__ == "OptimizedModule":
+        module = module._orig_mod
+    if type(module).__name__ in ("DataParallel", "DistributedDataParallel"):
+        module = module.module
     uninitialised = nn.parameter.UninitializedParameter
     lazy = [name for name, p in module.named_parameters() if isinstance(p, uninitialised)]
     if lazy:
         raise InvalidModel(
             f"The module's {lazy[0]} has no values yet. Run the module on a few rows first."
         )
-    return module
+    found: nn.Module = module
+    return found
 
 
 def without_link(module: nn.Module) -> nn.Module | None:
@@ -413,6 +404,12 @@ def _described(layer: nn.Module) -> tuple[Layer, ...]:
         case nn.Linear():
             bias: Tensor | None = layer.bias
             return (linear(_array(layer.weight), 0 if bias is None else _array(bias)),)
+        case nn.BatchNorm1d() if layer.running_mean is not None:  # in evaluation mode it is linear
+            with torch.no_grad():
+                basis = torch.eye(layer.num_features, dtype=torch.float64)
+                layer = copy.deepcopy(layer).cpu().double().eval()
+                shift = layer(0 * basis[:1])
+                return (linear(_array(layer(basis) - shift), _array(shift[0])),)
         case FixedProjection():
             return (Layer("FixedProjection", {"basis": _array(layer.basis)}),)
         case MeanOfSigmoids():

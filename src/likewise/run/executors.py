@@ -31,6 +31,7 @@ ENVIRONMENT = {**dict.fromkeys(THREADS, "1"), "PYTHONSAFEPATH": "1"}
 """One thread a library; and no import from the current folder, which anybody may have written."""
 
 Work = Callable[[Any], Any]
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -44,24 +45,64 @@ class Job(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What became of one attempt at a task.
+    """What became of one attempt at a task, and the peak memory of the worker's process.
 
-    Parameters
-    ----------
-    answer
-        What the job returned.
-    refusal
-        What was raised on purpose: it would be raised again, so nobody tries again.
-    failure
-        Why the attempt failed otherwise, in words; worth another attempt.
-    memory
-        Most bytes that the worker's process has held so far.
+    A ``refusal`` was raised on purpose and would be again; a ``failure`` is worth another attempt.
     """
 
     answer: Any = None
     refusal: LikewiseError | None = None
     failure: str = ""
     memory: int = 0
+
+
+LOST = Reply(failure="its process was lost")
+
+
+class Worker:
+    """A job in one worker, begun with its first task.
+
+    ``whole`` says that the worker is a process: its libraries are then kept to one thread.
+    """
+
+    def __init__(self, job: Job, *, whole: bool = False) -> None:
+        self._job, self._whole = job, whole
+        self._work: Work | None = None
+
+    def answer(self, task: Any) -> Reply:
+        """Try a task; whatever goes wrong is a reply, not an exception."""
+        try:
+            if self._work is None:
+                self._work = self._job.begin()
+                if self._whole:
+                    single_threaded().__enter__()  # for as long as the process lives
+            return Reply(self._work(task), memory=peak_memory())
+        except LikewiseError as error:
+            return Reply(refusal=error)
+        except SystemExit as error:
+            return Reply(refusal=InvalidModel(f"The model called sys.exit({error.code!r})."))
+        except Exception as error:
+            return Reply(failure=in_short(error))
+
+
+class Pool(abc.ABC):
+    """The workers of one run, which are given ``room`` tasks at a time."""
+
+    room: int
+
+    @abc.abstractmethod
+    def submit(self, task: Any) -> Any:
+        """Give a task to a worker, and return a future."""
+
+    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
+        """Wait until something is done, and return what is."""
+        first = concurrent.futures.FIRST_COMPLETED
+        return concurrent.futures.wait(futures, return_when=first).done
+
+    def reply(self, future: Any) -> Reply:
+        """Return what became of a task."""
+        found: Reply = future.result()
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +123,41 @@ class Executor(abc.ABC):
         """Processes of this machine beside this one."""
 
     @abc.abstractmethod
+    def pool(self, job: Job) -> contextlib.AbstractContextManager[Pool]:
+        """Start workers, and end them."""
+
     def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """Yield every task with the job's answer, as they are done.
 
-        What fails is tried again; at the third failure of a task the run ends, since a smaller
-        sample in silence would be worse.
+        What fails is tried again, alone; at the third failure of a task the run ends, since a
+        smaller sample in silence would be worse.
         """
+        waiting = iter(tasks)
+        following = next(waiting, None)
+        if following is None:
+            return
+        failures: collections.Counter[Any] = collections.Counter()
+        suspects: collections.deque[Any] = collections.deque()
+        under_way: dict[Any, Any] = {}
+        with self.pool(job) as pool:
+            while following is not None or suspects or under_way:
+                alone = bool(suspects) and not under_way
+                if alone:
+                    task = suspects.popleft()
+                    under_way[pool.submit(task)] = task
+                while following is not None and not (suspects or alone):
+                    if len(under_way) >= pool.room:
+                        break
+                    under_way[pool.submit(following)] = following
+                    following = next(waiting, None)
+                for future in pool.first_done(under_way):
+                    task, reply = under_way.pop(future), pool.reply(future)
+                    if (reply is LOST and not alone) or not self._accept(task, reply, failures):
+                        suspects.append(task)
+                    else:
+                        yield task, reply.answer
 
-    def accept(self, task: Any, reply: Reply, failures: collections.Counter[Any]) -> bool:
+    def _accept(self, task: Any, reply: Reply, failures: collections.Counter[Any]) -> bool:
         """Tell whether a task is answered; raise what must end the run."""
         if reply.refusal is not None:
             raise reply.refusal
@@ -122,15 +190,22 @@ class Inline(Executor):
         return 0
 
     @override
-    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        failures: collections.Counter[Any] = collections.Counter()
-        work: Work | None = None
-        for task in tasks:
-            with single_threaded():
-                work = work or job.begin()
-                while not self.accept(task, reply := attempt(work, task), failures):
-                    pass
-            yield task, reply.answer
+    def pool(self, job: Job) -> contextlib.AbstractContextManager[Pool]:
+        return contextlib.nullcontext(_InlinePool(job))
+
+
+class _InlinePool(Pool):
+    room = 1
+
+    def __init__(self, job: Job) -> None:
+        self._worker = Worker(job)
+
+    @override
+    def submit(self, task: Any) -> Any:
+        future: concurrent.futures.Future[Reply] = concurrent.futures.Future()
+        with single_threaded():
+            future.set_result(self._worker.answer(task))
+        return future
 
 
 @final
@@ -155,46 +230,33 @@ class Threads(Executor):
         return 0
 
     @override
-    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        own = threading.local()
-
-        def answer(task: Any) -> Reply:
-            if not hasattr(own, "work"):
-                own.work = job.begin()
-            return attempt(own.work, task)
-
-        size = self.workers or processors()
+    @contextlib.contextmanager
+    def pool(self, job: Job) -> Iterator[Pool]:
         with single_threaded():
-            pool = concurrent.futures.ThreadPoolExecutor(
-                size, thread_name_prefix="likewise", initializer=_calm_torch
-            )
+            pool = _ThreadPool(job, self.workers or processors())
             try:
-                yield from self._all(pool, answer, tasks, size)
+                yield pool
             finally:
                 # Also on an error or Ctrl-C: what has not begun is dropped, the rest waited for.
-                pool.shutdown(wait=True, cancel_futures=True)
-
-    def _all(
-        self, pool: Any, answer: Callable[[Any], Reply], tasks: Iterable[Any], size: int
-    ) -> Iterator[tuple[Any, Any]]:
-        failures: collections.Counter[Any] = collections.Counter()
-        waiting = iter(tasks)
-        under_way: dict[Any, Any] = {}
-        following = next(waiting, None)
-        while following is not None or under_way:
-            while following is not None and len(under_way) < 2 * size:
-                under_way[pool.submit(answer, following)] = following
-                following = next(waiting, None)
-            for future in first_done(under_way):
-                task = under_way.pop(future)
-                reply = future.result()
-                if self.accept(task, reply, failures):
-                    yield task, reply.answer
-                else:
-                    under_way[pool.submit(answer, task)] = task
+                pool.threads.shutdown(wait=True, cancel_futures=True)
 
 
-T = TypeVar("T")
+class _ThreadPool(Pool):
+    def __init__(self, job: Job, size: int) -> None:
+        self.room = 2 * size
+        self._own = threading.local()
+        self.threads = concurrent.futures.ThreadPoolExecutor(
+            size, thread_name_prefix="likewise", initializer=self._begin, initargs=(job,)
+        )
+
+    def _begin(self, job: Job) -> None:
+        _one_torch_thread()
+        self._own.worker = Worker(job)
+
+    @override
+    def submit(self, task: Any) -> Any:
+        return self.threads.submit(lambda: self._own.worker.answer(task))
+
 
 CACHE = 2**19
 """Numbers of a block's feature matrix that the processor's cache bears."""
@@ -203,10 +265,8 @@ CACHE = 2**19
 def block_size(d: int) -> int:
     """Return the number of rows in a block, which suits the cache.
 
-    Not a power of two: columns a power of two apart fall on one another in the cache, and matrix
-    products take up to a third longer. It depends on the number of features alone, never on
-    threads or memory, so that blocks, and with them the last digits of every result, are the same
-    everywhere.
+    It depends on the number of features alone, so that the last digits of every result are the
+    same everywhere. Not a power of two, at which columns fall on one another in the cache.
     """
     size = 65 * 32
     while size > 65 and size * d > CACHE:
@@ -217,59 +277,29 @@ def block_size(d: int) -> int:
 def run_blocks(
     function: Callable[[slice], T], n_rows: int, *, size: int, threads: int = 1
 ) -> list[T]:
-    """Return ``function(rows)`` for consecutive blocks of rows, in their order.
-
-    Blocks begin at row 0 and have ``size`` rows, but for the last.
-    """
+    """Return ``function(rows)`` for consecutive blocks of ``size`` rows, in their order."""
     if size < 1:
         raise InvalidSettings(f"Blocks need a size (here {size}).")
-
-    def block(numbers: range) -> T:
-        return function(slice(numbers.start * size, min(numbers.stop * size, n_rows)))
-
-    numbers = [range(k, k + 1) for k in range(-(-n_rows // size))]
-    # A block alone is run here, where Ctrl-C ends it.
-    run = Inline() if threads == 1 or len(numbers) < 2 else Threads(threads)
-    found = dict(run.map(_Always(block), numbers))
-    return [found[number] for number in numbers]
-
-
-class _Always:
-    def __init__(self, work: Callable[[range], Any]) -> None:
-        self.begin = lambda: work
-
-
-def attempt(work: Work, task: Any) -> Reply:
-    """Try a task; whatever goes wrong is a reply, not an exception."""
-    try:
-        return Reply(work(task), memory=peak_memory())
-    except LikewiseError as error:
-        return Reply(refusal=error)
-    except SystemExit as error:
-        return Reply(refusal=InvalidModel(f"The model called sys.exit({error.code!r})."))
-    except Exception as error:
-        return Reply(failure=in_short(error))
-
-
-def first_done(futures: Iterable[Any], seconds: float | None = None) -> set[Any]:
-    """Wait until something is done, at most so long, and return what is."""
-    first = concurrent.futures.FIRST_COMPLETED
-    return concurrent.futures.wait(futures, seconds, return_when=first).done
+    check_workers(threads)
+    blocks = [slice(k, min(k + size, n_rows)) for k in range(0, n_rows, size)]
+    with single_threaded():
+        if threads == 1 or len(blocks) < 2:  # here Ctrl-C ends it at once
+            return [function(rows) for rows in blocks]
+        with concurrent.futures.ThreadPoolExecutor(threads, initializer=_one_torch_thread) as pool:
+            return list(pool.map(function, blocks))
 
 
 @contextlib.contextmanager
 def child_environment() -> Iterator[None]:
     """Give processes that start now the environment of workers."""
-    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    before = dict(os.environ)
     os.environ.update(ENVIRONMENT)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in ENVIRONMENT:
+            del os.environ[name]
+        os.environ.update({name: before[name] for name in ENVIRONMENT if name in before})
 
 
 @contextlib.contextmanager
@@ -278,7 +308,7 @@ def single_threaded() -> Iterator[None]:
     torch: Any = sys.modules.get("torch")
     before = 1 if torch is None else torch.get_num_threads()
     with _pools(len(sys.modules)).limit(limits=1):
-        _calm_torch()
+        _one_torch_thread()
         try:
             yield
         finally:
@@ -292,7 +322,7 @@ def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
 
 
-def _calm_torch() -> None:
+def _one_torch_thread() -> None:
     """Have torch use one thread in this thread; it counts them for each apart."""
     torch: Any = sys.modules.get("torch")
     if torch is not None:

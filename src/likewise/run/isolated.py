@@ -10,22 +10,20 @@ import contextlib
 import fcntl
 import importlib
 import json
-import math
+import multiprocessing
 import os
 import queue
 import re
 import resource
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 
@@ -33,26 +31,11 @@ from likewise import errors
 from likewise.errors import InvalidFile, InvalidModel, LikewiseError, in_short
 from likewise.run.executors import ENVIRONMENT, processors, single_threaded
 
-SECONDS = 60.0
-"""Time in which a file must be opened, and in which any question must be answered …"""
+SECONDS, PER_ROW, PER_BYTE = 60.0, 0.01, 2e-7
+"""Time to open a file, or to answer; more for every row of a question, every byte of a file."""
 
-PER_ROW = 0.01
-"""… with so much more for every row of the question …"""
-
-PER_BYTE = 2e-7
-"""… and so much more for every byte of the file."""
-
-MEMORY = 3 * 2**30
-"""Address space of the process, libraries included …"""
-
-PER_CHANNEL = 2**28
-"""… with so much more for every question that it answers at the same time …"""
-
-TIMES = 40
-"""… and so many times as much as the file has."""
-
-ROWS = 2**22
-"""Numbers in the rows of one question; of more rows, it is asked several times."""
+MEMORY, PER_CHANNEL, TIMES = 3 * 2**30, 2**28, 40
+"""Address space, libraries included; more for each question at a time, and times the file."""
 
 LONGEST = 2**28
 """Characters of a message, arrays aside."""
@@ -62,19 +45,9 @@ DAMAGED = "It is damaged: save the model again."
 
 OUT_OF_MEMORY = re.compile("bad.?alloc|(failed|unable|cannot) to? ?alloc|out of memory", re.I)
 
-TYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "|i1", "|b1"})
-
 About = dict[str, Any]
 Message = tuple[About, list[np.ndarray]]
 Answer = Callable[[About, list[np.ndarray]], np.ndarray]
-
-
-class Opener(Protocol):
-    """What a target is: it opens a file, and returns what it is and what answers for it."""
-
-    def __call__(self, content: bytes, **about: Any) -> tuple[Message, Answer]:
-        """Open a file, in the process that has nothing to lose."""
-        ...
 
 
 class IsolatedProcess:
@@ -86,7 +59,8 @@ class IsolatedProcess:
     Parameters
     ----------
     target
-        The function that opens the file, as ``package.module:name``; an `Opener`.
+        The function that opens the file, as ``package.module:name``: from its content and ``about``
+        it returns a message that describes it, and what answers questions.
     content
         The file.
     source
@@ -106,50 +80,42 @@ class IsolatedProcess:
 
     def open(self) -> Message:
         """Open the file, unless it is open, and return what the target says of it."""
-        return self._started().opened
+        with self._lock:
+            if self._error is None and (
+                self._running is None or self._running.owner != os.getpid()
+            ):
+                with self._remembered():
+                    self._running = _Running(*self._given)
+            if self._error is not None or self._running is None:
+                raise InvalidFile(self._error or "")
+            return self._running.opened
 
     def ask(self, about: About, arrays: Sequence[np.ndarray], rows: int) -> np.ndarray:
-        """Return the answer for rows: an array with as many rows.
-
-        Parameters
-        ----------
-        about, arrays
-            What the target's answer is called with.
-        rows
-            How many rows are asked about.
-        """
-        running = self._started()
+        """Return the answer for rows, an array with as many: the target's, to these arguments."""
+        self.open()
+        running = self._running
+        assert running is not None
         try:
-            _, found = running.ask(about, arrays, SECONDS + PER_ROW * rows)
-        except _Ended as error:
-            self._error = str(error)
-            raise InvalidFile(self._error) from None
+            with self._remembered():
+                _, found = running.ask(about, arrays, SECONDS + PER_ROW * rows)
         except LikewiseError:
             raise
         except BaseException:  # Ctrl-C, say: the answer to come would be taken for another's
-            self._forget()
+            running.end()
+            self._running = None
             raise
         if len(found) != 1 or found[0].ndim < 1 or len(found[0]) != rows:
             raise InvalidModel(f"{self._given[2]!r} does not give {rows} answers for {rows} rows.")
         return found[0]
 
-    def _started(self) -> "_Running":
-        with self._lock:
-            if self._error is not None:
-                raise InvalidFile(self._error)
-            if self._running is None or self._running.owner != os.getpid():
-                try:
-                    self._running = _Running(*self._given)
-                except _Ended as error:
-                    self._error = str(error)
-                    raise InvalidFile(self._error) from None
-            return self._running
-
-    def _forget(self) -> None:
-        with self._lock:
-            if self._running is not None:
-                self._running.end()
-            self._running = None
+    @contextlib.contextmanager
+    def _remembered(self) -> Any:
+        """Keep why a process ended: whoever asks later hears the same."""
+        try:
+            yield
+        except _Ended as error:
+            self._error = str(error)
+            raise InvalidFile(self._error) from None
 
 
 class _Ended(Exception):
@@ -162,64 +128,57 @@ class _Running:
     def __init__(self, target: str, content: bytes, source: str, about: About) -> None:
         self.owner, self._source = os.getpid(), source
         self._why = ""
-        self._channels: queue.SimpleQueue[_Channel] = queue.SimpleQueue()
         size = processors()
         self._most = MEMORY + PER_CHANNEL * size + TIMES * len(content)
-        own, theirs = zip(*(socket.socketpair() for _ in range(size + 1)), strict=True)
-        shared = [_shared_memory() for _ in range(size)]
-        file = _shared_memory()
-        _write(file, memoryview(content), 0)
         # The first pair carries nothing: it tells the process that this one is gone.
-        job = {
-            "target": target,
-            "about": about,
-            "file": [file, len(content)],
-            "alive": theirs[0].fileno(),
-            "channels": [[end.fileno(), m] for end, m in zip(theirs[1:], shared, strict=True)],
-            "memory": self._most,
-        }
+        own, theirs = zip(*(multiprocessing.Pipe() for _ in range(size + 1)), strict=True)
+        shared = [_shared_memory() for _ in range(size)]
+        numbers = [end.fileno() for end in theirs], [file.fileno() for file in shared]
+        job = {"target": target, "memory": self._most, "numbers": numbers}
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "likewise.run.isolated", json.dumps(job)],
-                pass_fds=[file, *shared, *(end.fileno() for end in theirs)],
+                pass_fds=[*numbers[0], *numbers[1]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, **ENVIRONMENT},
             )
         finally:
-            os.close(file)
             for end in theirs:
                 end.close()
-        self.end = weakref.finalize(self, _end, self._process, own, shared)
-        channels = [_Channel(end, m) for end, m in zip(own[1:], shared, strict=True)]
+        self.end = weakref.finalize(self, _end, self._process, [*own, *shared])
+        self._channels: queue.SimpleQueue[_Channel] = queue.SimpleQueue()
+        for both in zip(own[1:], shared, strict=True):
+            self._channels.put(_Channel(*both))
         seconds = SECONDS + PER_BYTE * len(content)
-        self.opened = self._answered(channels[0], seconds, "open")
-        for channel in channels:
-            self._channels.put(channel)
+        self.opened = self.ask(about, [np.frombuffer(content, np.uint8)], seconds, "open")
 
-    def ask(self, about: About, arrays: Sequence[np.ndarray], seconds: float) -> Message:
-        """Ask through a channel that is free, and return the answer."""
+    def ask(
+        self, about: About, arrays: Sequence[np.ndarray], seconds: float, what: str = "answer"
+    ) -> Message:
+        """Ask through a channel that is free, and return the answer; the first opens the file."""
         channel = self._channels.get()
         try:
             try:
                 channel.send(about, arrays)
-            except OSError:
+            except (OSError, ValueError, TypeError):  # it is gone, or another thread ended it
                 raise self._gone() from None
-            return self._answered(channel, seconds, "answer")
+            return self._answered(channel, seconds, what)
         finally:
             self._channels.put(channel)
 
     def _answered(self, channel: "_Channel", seconds: float, what: str) -> Message:
         try:
-            about, arrays = channel.receive(seconds)
-        except TimeoutError:
-            took = f"takes more than {seconds:.0f} seconds to {what}"
-            raise self._ended(f"{took}. {LIFTED}") from None
+            if not channel.end.poll(seconds):
+                raise self._ended(f"takes more than {seconds:.0f} seconds to {what}. {LIFTED}")
+            about, arrays = channel.receive()
         except (OSError, EOFError, ValueError, TypeError):
             raise self._gone() from None
         if "refused" in about:
-            raise _refusal(about)
+            kind: Any = getattr(errors, str(about.get("kind")), None)
+            known = isinstance(kind, type) and issubclass(kind, LikewiseError)
+            raise (kind if known else InvalidFile)(str(about["refused"]))
         if "memory" in about:
             most = f"{self._most / 2**30:.1f} GB"
             raise self._ended(f"takes more than {most} of memory to {what}. {LIFTED}")
@@ -244,109 +203,59 @@ class _Running:
         return _Ended(self._why)
 
 
-def _refusal(about: About) -> LikewiseError:
-    kind = getattr(errors, str(about.get("kind")), None)
-    if not (isinstance(kind, type) and issubclass(kind, LikewiseError)):
-        kind = InvalidFile
-    return kind(str(about["refused"]))
-
-
-def _end(process: "subprocess.Popen[bytes]", sockets: Sequence[Any], shared: Sequence[int]) -> None:
+def _end(process: "subprocess.Popen[bytes]", files: Sequence[Any]) -> None:
     process.kill()
     process.wait()
-    for end in sockets:
-        end.close()
-    for memory in shared:
-        os.close(memory)
+    for file in files:
+        file.close()
 
 
 class _Channel:
-    """Messages in both directions: words through a socket, arrays through shared memory."""
+    """Messages in both directions: words through a pipe, arrays through shared memory."""
 
-    def __init__(self, end: socket.socket, memory: int) -> None:
-        self._end, self._memory = end, memory
+    def __init__(self, end: Connection, memory: Any) -> None:
+        self.end, self.memory = end, memory
 
     def send(self, about: About, arrays: Sequence[np.ndarray]) -> None:
-        start, heads = 0, []
+        self.memory.seek(0)
         for array in arrays:
-            plain = np.ascontiguousarray(array)
-            _write(self._memory, plain.reshape(-1).view(np.uint8).data, start)
-            heads.append([plain.dtype.str, plain.shape, start])
-            start += plain.nbytes
-        text = json.dumps([about, heads]).encode()
-        self._end.settimeout(None)
-        self._end.sendall(struct.pack("<Q", len(text)) + text)
+            np.save(self.memory, np.ascontiguousarray(array), allow_pickle=False)
+        self.end.send_bytes(json.dumps([about, len(arrays)]).encode())
 
-    def receive(self, seconds: float | None = None) -> Message:
-        deadline = None if seconds is None else time.monotonic() + seconds
-        (length,) = struct.unpack("<Q", self._bytes(8, deadline))
-        if length > LONGEST:
-            raise ValueError("the message is too long")
-        about, heads = json.loads(self._bytes(length, deadline))
+    def receive(self) -> Message:
+        about, count = json.loads(self.end.recv_bytes(LONGEST))
         if not isinstance(about, dict):
             raise TypeError("the message is no object")
-        return about, [self._array(*head) for head in heads]
-
-    def _bytes(self, count: int, deadline: float | None) -> bytes:
-        parts = []
-        while count:
-            if deadline is not None:
-                self._end.settimeout(max(deadline - time.monotonic(), 1e-3))
-            part = self._end.recv(min(count, 2**20))
-            if not part:
-                raise EOFError
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
-
-    def _array(self, kind: str, shape: Sequence[int], start: int) -> np.ndarray:
-        if kind not in TYPES or any(type(k) is not int or k < 0 for k in (*shape, start)):
-            raise ValueError("the message describes no array")
-        size = math.prod(shape) * np.dtype(kind).itemsize
-        if start + size > os.fstat(self._memory).st_size:
-            raise ValueError("the array is not there")
-        found = np.empty(shape, dtype=kind)
-        into = found.reshape(-1).view(np.uint8).data
-        while into:
-            read = os.preadv(self._memory, [into], start)
-            into, start = into[read:], start + read
-        return found
+        self.memory.seek(0)
+        return about, [np.load(self.memory, allow_pickle=False) for _ in range(count)]
 
 
-def _shared_memory() -> int:
+def _shared_memory() -> Any:
     """Return a file without a name, in memory where the system can do that."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("likewise")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
-
-
-def _write(memory: int, content: memoryview, start: int) -> None:
-    while content:
-        written = os.pwrite(memory, content, start)
-        content, start = content[written:], start + written
+        return os.fdopen(os.memfd_create("likewise"), "r+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
 
 
 def serve(job: Mapping[str, Any]) -> None:
     """Open a file and answer questions about it; this is the process that has nothing to lose."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    alive = socket.socket(fileno=job["alive"])
+    alive, *ends = (Connection(number) for number in job["numbers"][0])
+    shared = [os.fdopen(number, "r+b", buffering=0) for number in job["numbers"][1]]
     # The kernel ends this process when the other end closes, whatever a library is doing.
     fcntl.fcntl(alive, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(alive, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    with contextlib.suppress(BlockingIOError):
-        alive.recv(1)
+    if alive.poll():
         return  # it had closed before
     resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    channels = [_Channel(socket.socket(fileno=end), memory) for end, memory in job["channels"]]
+    channels = [_Channel(*both) for both in zip(ends, shared, strict=True)]
     try:
-        file, size = job["file"]
-        with open(file, "rb") as opened:
-            content = opened.read(size)
+        about, (content,) = channels[0].receive()
+        channels[0].memory.truncate(0)
         module, _, name = job["target"].partition(":")
-        target: Opener = getattr(importlib.import_module(module), name)
-        message, answer = target(content, **job["about"])
+        target: Any = getattr(importlib.import_module(module), name)
+        message, answer = target(content.tobytes(), **about)
         del content
     except BaseException as error:
         channels[0].send(_complaint(error), [])

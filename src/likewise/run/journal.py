@@ -25,16 +25,11 @@ from likewise.fingerprints import of_bytes, of_json
 IDENTITY = "identity.json"
 LOCK = ".lock"
 IF_FULL = "Make room, and continue with --resume."
-SECTION = "part|[0-9a-f]{16}"
-PART = re.compile(rf"({SECTION})-(\d{{10}})-(\d{{10}})\.done")
-HALF_WRITTEN = re.compile(
-    rf"\.(identity\.json|({SECTION})-\d{{10}}-\d{{10}}\.done)\.[0-9a-f]{{32}}"
-)
+PART = re.compile(r"(part|[0-9a-f]{16})-(\d{10})-(\d{10})\.done")
+HALF_WRITTEN = re.compile(r"\..+\.[0-9a-f]{32}")
 FORMAT = "likewise.part 3"
-MOST_HEADER = 1000
-MOST_PART = 2**32
-MOST_IDENTITY = 2**20
-
+MOST_HEADER, MOST_PART, MOST_IDENTITY = 1000, 2**32, 2**20
+"""Bytes that are read of a part's first line, of a part, and of an identity."""
 
 Identity = Mapping[str, str | int]
 """What the results depend on, by name: hashes, versions, rows of a block."""
@@ -42,16 +37,9 @@ Identity = Mapping[str, str | int]
 
 @dataclasses.dataclass(frozen=True)
 class FinishedPart:
-    """Finished blocks.
+    """Finished blocks: their numbers, what was added up over them, and one row a person.
 
-    Parameters
-    ----------
-    blocks
-        Their numbers.
-    tally
-        What was added up over them, as bytes; small.
-    outcomes
-        One row a person; none where the store keeps them elsewhere.
+    There are no rows where the store keeps them elsewhere.
     """
 
     blocks: range
@@ -62,7 +50,7 @@ class FinishedPart:
 class Journal(abc.ABC):
     """The finished blocks of one audit."""
 
-    resumable: ClassVar[bool] = True
+    resumable: ClassVar[bool]
     """Whether it outlives this process, so that an audit can be continued."""
 
     @abc.abstractmethod
@@ -97,7 +85,7 @@ class Journal(abc.ABC):
 class Store(abc.ABC):
     """A place for finished blocks."""
 
-    def begun(self) -> dict[str, str | int]:
+    def begun(self) -> Identity:
         """Return the identity of an audit that is there already; empty if there is none."""
         return {}
 
@@ -144,8 +132,7 @@ class MemoryJournal(Journal):
         return MemoryJournal()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A worker needs no more than the way to keep things: what is here stays here.
-        return MemoryJournal, ()
+        return MemoryJournal, ()  # what is here stays here; a worker only keeps
 
 
 @final
@@ -168,6 +155,7 @@ class FolderJournal(Journal):
     agree with its name, its audit or its hash, and its blocks are done again.
     """
 
+    resumable = True
     folder: Path
     audit: str
     name: str = "part"
@@ -248,7 +236,6 @@ class FolderJournal(Journal):
 
 
 @final
-@dataclasses.dataclass(frozen=True)
 class Folder(Store):
     """Keeps finished blocks in a folder, so that nothing is done twice or lost.
 
@@ -260,55 +247,65 @@ class Folder(Store):
         Continue what is there; without it, a folder with an unfinished audit is refused.
     """
 
-    path: str | Path
-    resume: bool = False
-
-    @property
-    def _place(self) -> Path:
-        return Path(self.path)
+    def __init__(self, path: str | Path, resume: bool = False) -> None:
+        self.path, self.resume = Path(path), resume
 
     @override
-    def begun(self) -> dict[str, str | int]:
-        file = self._place / IDENTITY
-        return _read_identity(file) if file.exists() else {}
+    def begun(self) -> Identity:
+        file = self.path / IDENTITY
+        if not file.exists():
+            return {}
+        try:
+            found = json.loads(read_whole(file, most=MOST_IDENTITY))
+        except (InvalidFile, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or any(type(v) not in (str, int) for v in found.values()):
+            raise InvalidFile(f"{str(file)!r} is damaged. Remove its folder and begin again.")
+        return found
 
     @override
     def check(self) -> None:
-        """Refuse at once to begin where something is, or to resume where nothing is."""
-        begun = (self._place / IDENTITY).exists()
+        folder, name = self.path, repr(str(self.path))
+        begun = (folder / IDENTITY).exists()
         if self.resume and not begun:
             raise InvalidSettings(
-                f"There is no unfinished audit in {str(self.path)!r} to resume: leave out --resume."
+                f"There is no unfinished audit in {name} to resume: leave out --resume."
             )
         if begun and not self.resume:
             raise InvalidSettings(
-                f"There is an unfinished audit in {str(self._place)!r}. Continue it with --resume, "
-                "or remove that folder."
+                f"There is an unfinished audit in {name}. Continue it with --resume, or remove "
+                "that folder."
             )
-        _check_own(self._place)
-        strange = self._place.exists() and (not self._place.is_dir() or _strangers(self._place))
-        if not begun and strange:
-            raise InvalidSettings(f"{str(self._place)!r} holds something else than a journal.")
+        if folder.is_symlink():
+            raise InvalidSettings(
+                f"The journal {name} is a link. Remove it, or write the result elsewhere."
+            )
+        if folder.exists() and folder.stat().st_uid != os.geteuid():
+            raise InvalidSettings(
+                f"The journal {name} belongs to another user. Write the result elsewhere."
+            )
+        if folder.exists() and not begun and (not folder.is_dir() or _strangers(folder)):
+            raise InvalidSettings(f"{name} holds something else than a journal.")
 
     @override
     @contextlib.contextmanager
     def opened(self, identity: Identity) -> Iterator[Journal]:
         self.check()
-        with write_errors(self._place, if_full=IF_FULL):
-            self._place.parent.mkdir(parents=True, exist_ok=True)
-            self._place.mkdir(mode=0o700, exist_ok=True)
-        with _locked(self._place):
+        with write_errors(self.path, if_full=IF_FULL):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+        with _locked(self.path):
             self.check()  # nobody else has begun here since
-            with write_errors(self._place, if_full=IF_FULL):
-                for left in self._place.iterdir():
+            with write_errors(self.path, if_full=IF_FULL):
+                for left in self.path.iterdir():
                     if HALF_WRITTEN.fullmatch(left.name):
                         left.unlink()
             if self.resume:
-                _check_same(self.begun(), identity, self._place)
+                _check_same(self.begun(), identity, self.path)
             else:
                 about = json.dumps(dict(identity), indent=1).encode()
-                write_whole(self._place / IDENTITY, about, if_full=IF_FULL)
-            yield FolderJournal(self._place, of_json(dict(identity)))
+                write_whole(self.path / IDENTITY, about, if_full=IF_FULL)
+            yield FolderJournal(self.path, of_json(dict(identity)))
 
 
 @contextlib.contextmanager
@@ -333,32 +330,10 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _check_own(folder: Path) -> None:
-    """Refuse a journal that somebody else could have put there."""
-    if folder.is_symlink():
-        raise InvalidSettings(
-            f"The journal {str(folder)!r} is a link. Remove it, or write the result elsewhere."
-        )
-    if folder.exists() and folder.stat().st_uid != os.geteuid():
-        raise InvalidSettings(
-            f"The journal {str(folder)!r} belongs to another user. Write the result elsewhere."
-        )
-
-
 def _strangers(folder: Path) -> bool:
     """Tell whether a folder holds more than what a killed process had begun to write."""
     names = {path.name for path in folder.iterdir()}
     return any(not HALF_WRITTEN.fullmatch(name) for name in names - {LOCK})
-
-
-def _read_identity(file: Path) -> dict[str, str | int]:
-    try:
-        found = json.loads(read_whole(file, most=MOST_IDENTITY))
-    except (InvalidFile, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or any(type(v) not in (str, int) for v in found.values()):
-        raise InvalidFile(f"{str(file)!r} is damaged. Remove its folder and begin again.")
-    return found
 
 
 def _check_same(before: Identity, now: Identity, folder: Path) -> None:

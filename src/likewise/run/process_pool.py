@@ -1,6 +1,5 @@
 """Workers as processes of this machine, replaced when they die."""
 
-import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -13,26 +12,26 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, final
 
 from typing_extensions import override
 
-from likewise.errors import InvalidSettings, LikewiseError, in_short
+from likewise.errors import InvalidSettings, in_short
 from likewise.run.executors import (
+    LOST,
     Executor,
     Job,
+    Pool,
     Reply,
-    attempt,
+    Work,
+    Worker,
     check_workers,
     child_environment,
-    first_done,
     processors,
-    single_threaded,
 )
 
-LOST = Reply(failure="its process was lost")
 PATIENCE = 10.0
 """Seconds without any reply after which it is looked whether processes are alive."""
 
@@ -63,31 +62,13 @@ class Processes(Executor):
         return self.workers or processors()
 
     @override
-    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        waiting = iter(tasks)
-        following = next(waiting, None)
-        if following is None:
-            return
-        failures: collections.Counter[Any] = collections.Counter()
-        suspects: collections.deque[Any] = collections.deque()
-        under_way: dict[Any, Any] = {}
-        with _Pool(_packed(job), self.processes) as pool:
-            while following is not None or suspects or under_way:
-                alone = bool(suspects) and not under_way
-                if alone:
-                    task = suspects.popleft()
-                    under_way[pool.submit(task)] = task
-                while not suspects and not alone and following is not None:
-                    if len(under_way) == 2 * self.processes:
-                        break
-                    under_way[pool.submit(following)] = following
-                    following = next(waiting, None)
-                for future in pool.first_done(under_way):
-                    task, reply = under_way.pop(future), pool.reply(future)
-                    if (reply is LOST and not alone) or not self.accept(task, reply, failures):
-                        suspects.append(task)
-                    else:
-                        yield task, reply.answer
+    @contextlib.contextmanager
+    def pool(self, job: Job) -> Iterator[Pool]:
+        pool = ProcessPool(job, self.processes)
+        try:
+            yield pool
+        finally:
+            pool.end()
 
 
 class _JobFile:
@@ -114,18 +95,13 @@ def _read_job(file: Any) -> bytes:
         return content[:]
 
 
-class _Pool:
-    """A process pool that is built anew after it broke."""
+class ProcessPool(Pool):
+    """Processes that are started as they are needed, and all anew after one was lost."""
 
-    def __init__(self, job: bytes, size: int) -> None:
-        self._job, self._size = _JobFile(job), size
+    def __init__(self, job: Job, size: int) -> None:
+        self.room = 2 * size
+        self._job, self._size = _JobFile(_packed(job)), size
         self._pool: concurrent.futures.ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> "_Pool":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     def end(self) -> None:
         """End all processes, whatever they are doing."""
@@ -140,9 +116,10 @@ class _Pool:
             replies._writer.close()
         pool.shutdown(wait=True, cancel_futures=True)
 
-    def first_done(self, futures: Iterable[Any]) -> set[Any]:
-        """Wait until something is done, and return what is."""
-        while not (done := first_done(futures, PATIENCE)):
+    @override
+    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
+        first = concurrent.futures.FIRST_COMPLETED
+        while not (done := concurrent.futures.wait(futures, PATIENCE, first).done):
             # A lost process is noticed at once, unless it left half a reply.
             if any(process.exitcode is not None for process in self._running(self._pool)):
                 self.end()
@@ -152,8 +129,8 @@ class _Pool:
     def _running(pool: concurrent.futures.ProcessPoolExecutor | None) -> list[Any]:
         return list((getattr(pool, "_processes", None) or {}).values())
 
-    def submit(self, task: Any) -> concurrent.futures.Future[Reply]:
-        """Give a task to a worker; processes are started as they are needed."""
+    @override
+    def submit(self, task: Any) -> Any:
         # Spawned, never forked: a fork would copy the threads of libraries half-dead.
         with _starting():
             if self._pool is None:
@@ -168,41 +145,42 @@ class _Pool:
                 future.set_exception(error)
                 return future
 
-    def reply(self, future: concurrent.futures.Future[Reply]) -> Reply:
-        """Return what became of a task; a broken pool is thrown away."""
+    @override
+    def reply(self, future: Any) -> Reply:
         try:
-            return future.result()
+            return super().reply(future)
         except (BrokenProcessPool, concurrent.futures.CancelledError):
             self.end()
             return LOST
 
 
-_respond: Callable[[Any], Reply] = lambda task: Reply(failure="the worker has not begun")  # noqa: E731
+@dataclasses.dataclass(frozen=True)
+class _PackedJob:
+    """A job that is unpacked in its worker: what goes wrong is said when the first task comes."""
+
+    content: bytes
+
+    def begin(self) -> Work:
+        """Begin the job."""
+        job: Job = pickle.loads(self.content)
+        return job.begin()
 
 
-def _begin(packed: Any) -> None:
-    """Prepare a worker; what goes wrong is said when the first task comes."""
-    global _respond
+_worker: Worker
+
+
+def _begin(content: Any) -> None:
+    """Prepare a process."""
+    global _worker
     if os.name == "posix":
         # Ctrl-C reaches the whole process group; the parent decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        job: Job = pickle.loads(packed)
-        work = job.begin()
-        single_threaded().__enter__()  # for as long as the process lives
-    except LikewiseError as error:
-        refused = Reply(refusal=error)
-        _respond = lambda task: refused  # noqa: E731
-    except Exception as error:
-        failed = Reply(failure=in_short(error))
-        _respond = lambda task: failed  # noqa: E731
-    else:
-        _respond = lambda task: attempt(work, task)  # noqa: E731
+    _worker = Worker(_PackedJob(content), whole=True)
 
 
 def _answer(task: Any) -> Reply:
-    return _respond(task)
+    return _worker.answer(task)
 
 
 def _end_with_parent() -> None:

@@ -1,6 +1,6 @@
 """Workers as Ray actors: on this machine, or on a cluster that is already there."""
 
-import collections
+import contextlib
 import dataclasses
 import importlib
 import importlib.util
@@ -13,16 +13,16 @@ from typing import Any, final
 
 from typing_extensions import override
 
-from likewise.errors import CostWarning, InvalidSettings, LikewiseError, MissingExtra, in_short
+from likewise.errors import CostWarning, InvalidSettings, MissingExtra, in_short
 from likewise.run.executors import (
     ENVIRONMENT,
     Executor,
     Job,
+    Pool,
     Reply,
-    attempt,
+    Worker,
     check_workers,
     child_environment,
-    single_threaded,
 )
 
 RUNTIME = {"env_vars": ENVIRONMENT}
@@ -61,11 +61,8 @@ class Ray(Executor):
         return (self.workers or 1) if self.address == "local" else 0
 
     @override
-    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        waiting = iter(tasks)
-        following = next(waiting, None)
-        if following is None:
-            return
+    @contextlib.contextmanager
+    def pool(self, job: Job) -> Iterator[Pool]:
         warnings.warn(
             "Ray opens ports of its own on this machine; keep it behind a firewall. Its dashboard "
             "and usage statistics are off.",
@@ -79,74 +76,52 @@ class Ray(Executor):
         own = not ray.is_initialized()
         if own:
             _start(ray, self.workers, self.address)
-        failures: collections.Counter[Any] = collections.Counter()
-        crew = _Actors(ray, job, self.workers)
+        actors = _Actors(ray, job, self.workers)
         try:
-            while following is not None or crew.under_way:
-                while following is not None and crew.idle:
-                    crew.submit(following)
-                    following = next(waiting, None)
-                task, reply = crew.wait()
-                if self.accept(task, reply, failures):
-                    yield task, reply.answer
-                else:
-                    crew.submit(task)
+            yield actors
         finally:
-            crew.close()
+            actors.end()
             if own:
                 ray.shutdown()
 
 
-class _Actor:
-    """What runs in a Ray worker: the job, begun once."""
-
-    def __init__(self, job: Job) -> None:
-        self._refusal: LikewiseError | None = None
-        try:
-            self._work = job.begin()
-        except LikewiseError as error:
-            self._refusal = error
-        single_threaded().__enter__()  # for as long as the process lives
-
-    def answer(self, task: Any) -> Reply:
-        """Answer one task."""
-        if self._refusal is not None:
-            return Reply(refusal=self._refusal)
-        return attempt(self._work, task)
-
-
-class _Actors:
-    """The actors, and which task each has."""
+class _Actors(Pool):
+    """Actors, of which each has a task or none."""
 
     def __init__(self, ray: Any, job: Job, size: int | None) -> None:
+        self.room = size or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._ray = ray
         self._job = ray.put(job)
-        self._make = ray.remote(num_cpus=1, runtime_env=RUNTIME)(_Actor).remote
-        size = size or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self.idle = [self._make(self._job) for _ in range(size)]
-        self.under_way: dict[Any, tuple[Any, Any]] = {}
+        self._make = ray.remote(num_cpus=1, runtime_env=RUNTIME)(Worker).remote
+        self._idle = [self._make(self._job, whole=True) for _ in range(self.room)]
+        self._busy: dict[Any, Any] = {}
 
-    def submit(self, task: Any) -> None:
-        """Give a task to an idle actor."""
-        actor = self.idle.pop()
-        self.under_way[actor.answer.remote(task)] = task, actor
+    @override
+    def submit(self, task: Any) -> Any:
+        actor = self._idle.pop()
+        reference = actor.answer.remote(task)
+        self._busy[reference] = actor
+        return reference
 
-    def wait(self) -> tuple[Any, Reply]:
-        """Return a task that is done, and what became of it; a lost actor is replaced."""
-        (reference, *_), _ = self._ray.wait(list(self.under_way), num_returns=1)
-        task, actor = self.under_way.pop(reference)
+    @override
+    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
+        return self._ray.wait(list(futures), num_returns=1)[0]
+
+    @override
+    def reply(self, future: Any) -> Reply:
+        actor = self._busy.pop(future)
         try:
-            reply: Reply = self._ray.get(reference)
+            reply: Reply = self._ray.get(future)
         except self._ray.exceptions.RayError as error:
             self._ray.kill(actor)
-            actor = self._make(self._job)
+            actor = self._make(self._job, whole=True)
             reply = Reply(failure=f"its Ray worker was lost ({in_short(error)})")
-        self.idle.append(actor)
-        return task, reply
+        self._idle.append(actor)
+        return reply
 
-    def close(self) -> None:
+    def end(self) -> None:
         """End all actors, whatever they are doing."""
-        for actor in [*self.idle, *(actor for _, actor in self.under_way.values())]:
+        for actor in [*self._idle, *self._busy.values()]:
             self._ray.kill(actor)
 
 
