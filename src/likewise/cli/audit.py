@@ -87,7 +87,7 @@ def audit(
     )
     if metric is not None and re.fullmatch(r"[\w.]+:\w+", str(metric)) and not metric.exists():
         chosen, metric = chosen.changed(metric__name=str(metric)), None
-    written = options.outputs(output)
+    written = options.outputs(output, redact=redact)
     inputs = [p for p in (model, *map(str, paths), *(pool_files or ())) if p is not None]
     check_outputs(
         written.values(), [*inputs, *(p for p in (metric, encoder, settings) if p is not None)]
@@ -123,12 +123,6 @@ def audit(
     folder = where.folder(list(written.values()))
     store = where.store(folder)
     store.check()
-    single = [path for kind, path in written.items() if kind in ("rows", "comparators")]
-    if redact and single:
-        raise InvalidSettings(
-            f"{str(single[0])!r} would hold single people, whom --redact leaves out. Name no such "
-            "file."
-        )
     rows = written.pop("rows", None)
     show = _Shown(written, redact=redact, quiet=quiet, verbose=verbose)
     from likewise._audit import audit as run_audit

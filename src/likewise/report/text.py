@@ -461,7 +461,7 @@ def step_words(step: Step) -> str:
 
 
 AGAIN = "audit again when the model or the people change (likewise monitor)"
-IMPROVE = "look for a fairer model as accurate"
+IMPROVE = "look for a fairer model that is as accurate"
 
 
 def _steps_of_pairs(
