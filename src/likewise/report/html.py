@@ -22,6 +22,7 @@ from likewise.report.text import (
     Line,
     arrows,
     balance_of,
+    direction,
     estimates,
     group_measures,
     leading,
@@ -222,8 +223,7 @@ def _selected(record: Record, names: Names, attribute: str) -> str:
 
 def _people_first(part: MatchedPairsRecord, lead: RateComparison) -> list[Any]:
     """Return four people, of the disadvantaged group first."""
-    first = lead.attribute, lead.group, lead.other
-    return sorted(part.people, key=lambda p: (p.attribute, p.group, p.other) != first)[:4]
+    return sorted(part.people, key=lambda p: direction(p) != direction(lead))[:4]
 
 
 def _one_each(rows: Iterable[RateComparison]) -> list[RateComparison]:
@@ -323,10 +323,10 @@ def _changes(
     part: MatchedPairsRecord, rows: Sequence[RateComparison], names: Names
 ) -> Iterable[tuple[str, Markup, str]]:
     """Yield the histogram of each comparison, with the shares below, at and above zero."""
-    found = {(h.attribute, h.group, h.other): h for h in part.changes if sum(h.counts)}
+    found = {direction(h): h for h in part.changes if sum(h.counts)}
     units = part.measure in ("prediction", "loss")
     for row in rows:
-        h = found.get((row.attribute, row.group, row.other))
+        h = found.get(direction(row))
         if h is None:
             continue
         total = sum(h.counts)

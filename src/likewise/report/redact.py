@@ -19,7 +19,7 @@ from likewise.record import (
     Record,
     TestRecord,
 )
-from likewise.report.text import sentence
+from likewise.report.text import direction, sentence
 
 FEWEST = 10
 """People that a cell of a table holds at least."""
@@ -184,11 +184,11 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
         if row.people >= FEWEST
         and not {(row.attribute, row.group), (row.attribute, row.other)} & small
     ]
-    directions = {(row.attribute, row.group, row.other) for row in rows}
+    directions = {direction(row) for row in rows}
     directions |= {(attribute, other, group) for attribute, group, other in directions}
 
     def kept(found: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(one for one in found if (one.attribute, one.group, one.other) in directions)
+        return tuple(one for one in found if direction(one) in directions)
 
     folds = part.performance_folds
     errors = folds.get("error", (math.nan,) * FOLDS)

@@ -125,7 +125,9 @@ def _fact(fact: Fact, width: int, lines: int | None = None) -> list[str]:
     """Return ``name  text``, continued below the text; cut after ``lines``."""
     found = wrap(f"{fact[0]:13} {on_one_line(fact[1])}", "", width, hanging=" " * 14)
     if lines is not None and len(found) > lines:
-        found = [*found[: lines - 1], f"{found[lines - 1][: width - 2].rstrip('.')} …"]
+        last = found[lines - 1]
+        last = last if len(last) <= width - 2 else last.rpartition(" ")[0]
+        found = [*found[: lines - 1], f"{last.rstrip('.')} …"]
     return found
 
 
@@ -288,7 +290,7 @@ def _more_facts(record: Record, names: Names) -> Iterator[Fact]:
         if said := ", ".join(f"{names.column(b.column)} {abs(b.after):.2f}" for b in worst):
             yield "Balance", f"largest standardised differences left: {said}"
         for h in part.hidden_factor:
-            if (h.attribute, h.group, h.other) == (row.attribute, row.group, row.other):
+            if text.direction(h) == text.direction(row):
                 yield "Hidden factor", f"{arrows(h, names)} holds up to Γ = {number(h.gamma)}"
     for test in record.tests.values():
         bound, capped = text.upper_bound(test)
