@@ -161,25 +161,27 @@ def _cut(label: str, most: int) -> str:
 
 
 def _table(record: Record, width: int, most: int | None) -> list[str]:
-    """Return the table of estimates; too wide, it does without units, then attributes and rates."""
+    """Return the table of estimates; too wide, it does without units, attributes, then rates."""
     rows = estimates(record)
     if most is not None and len(rows) > most:
         rows = sorted(rows, key=lambda row: (bool(row.attribute), row.verdict != "evidence"))[:most]
-    for detail in (2, 1, 0):
-        lines = layout(*_cells(record, rows, detail), width if not detail else 10**6, words=1)
-        if max(map(len, lines)) <= width:
+    for detail in (3, 2, 1, 0):
+        head, cells = _cells(record, rows, detail)
+        first, *others = (max(map(len, column)) for column in zip(head, *cells, strict=True))
+        if width - sum(size + 2 for size in others) >= (first if detail > 1 else min(first, 24)):
             break
+    lines = layout(head, cells, width, words=1)
     if more := len(estimates(record)) - len(rows):
         lines.append(f"… and {more} more comparisons (-v, or the report)")
     return lines
 
 
 def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str], list[list[str]]]:
-    """Return head and rows: without units at detail 1, without attributes and rates at 0."""
+    """Return head and rows: without units below detail 3, attributes below 2, rates at 0."""
     names, (first, second, quantity) = Names.from_record(record), quantities(record)
     titles = [names.column(row.attribute) if row.attribute else "" for row in rows]
-    wide = max(map(len, titles)) + 2 if detail and len(set(titles)) > 1 else 0
-    between, unit = (" – ", "") if detail > 1 else ("–", " %")
+    wide = max(map(len, titles)) + 2 if detail > 1 and len(set(titles)) > 1 else 0
+    between, unit = (" – ", "") if detail > 2 else ("–", " %")
     if not any(fact.endswith("%") for row in rows for fact in row.facts):
         unit = ""
     cells = []
