@@ -20,7 +20,9 @@ PACKAGE = ROOT / "src" / "likewise"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 # Includes stand in "{ .python }", which keeps formatters away from them.
-SNIPPET = re.compile(r"^``` ?(?:{ \.)?(python|sh)(?: })?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(
+    r"^(?:``` ?(?:{ \.)?(python|sh|text)(?: })?\n(.*?)^```|## [^\n]*)$", re.MULTILINE | re.DOTALL
+)
 INCLUDE = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
 NEEDS = re.compile(r"^# Needs the extra (\w+)", re.MULTILINE)
 MODULES = {
@@ -35,7 +37,7 @@ MODULES = {
 WITH_SNIPPETS = [
     page
     for page in [ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
-    if SNIPPET.search(page.read_text(encoding="utf-8"))
+    if re.search(r"^``` ?(?:{ \.)?(?:python|sh)", page.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 
 WITH_EXAMPLES = sorted(
@@ -77,21 +79,59 @@ def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 RUNNER = """
 import json, pathlib, subprocess, sys
-names = {"__name__": "__main__"}
+names, said = {"__name__": "__main__"}, None
 for language, code in json.loads(pathlib.Path("snippets.json").read_text("utf-8")):
     if language == "python":
         exec(compile(code, "snippet", "exec"), names)
-    elif (done := subprocess.run(["bash", "-ec", code])).returncode not in (0, 1, 3):
-        sys.exit(f"{done.returncode}: {code}")
+    elif language == "sh":
+        done = subprocess.run(["bash", "-ec", code], stdout=subprocess.PIPE, text=True)
+        said = done.stdout
+        if done.returncode not in (0, 1, 3):
+            sys.exit(f"{done.returncode}: {code}")
+    elif language == "text" and said is not None and code not in said:
+        sys.exit(f"The page shows\\n{code}but the command prints\\n{said}")
+    elif not language:
+        said = None
 """
-"""Runs a page from top to bottom; 0, 1 and 3 are verdicts, anything else is an error."""
+"""Runs a page from top to bottom; 0, 1 and 3 are verdicts, anything else is an error.
+
+A block of text after a command of the same section is part of what the command prints.
+"""
 
 
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_snippets_on_a_page_run_in_their_order(page: Path, loans: Path, tmp_path: Path) -> None:
+def test_snippets_on_a_page_run_and_print_what_it_shows(
+    page: Path, loans: Path, tmp_path: Path
+) -> None:
+    run_snippets(SNIPPET.findall(page.read_text(encoding="utf-8")), loans, tmp_path)
+
+
+def test_the_readme_shows_what_its_commands_print(loans: Path, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    snippets = SNIPPET.findall(text[text.index("## Two questions") :])
+    commands = [(language, code) for language, code in snippets if language != "python"]
+    assert [language for language, _ in commands[:5]] == ["", "sh", "text", "sh", "text"]
+    run_snippets(commands, loans, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "likewise", "demo"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for page in ("README.md", "docs/how-it-works.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        (block,) = (code for _, code in SNIPPET.findall(text) if "Female → Male" in code)
+        absent = [line for line in block.splitlines() if line not in done.stdout.splitlines()]
+        assert not absent
+
+
+def run_snippets(found: list[tuple[str, str]], loans: Path, tmp_path: Path) -> None:
+    """Run the snippets of a page in their order, in a copy of the folder of loans."""
     shutil.copytree(loans, tmp_path, symlinks=True, dirs_exist_ok=True)
     snippets = []
-    for language, code in SNIPPET.findall(page.read_text(encoding="utf-8")):
+    for language, code in found:
         extra = NEEDS.search(code)
         if extra is None or importlib.util.find_spec(MODULES[extra[1]]):
             code = INCLUDE.sub(lambda match: (ROOT / match[1]).read_text("utf-8"), code)
@@ -103,7 +143,8 @@ def test_snippets_on_a_page_run_in_their_order(page: Path, loans: Path, tmp_path
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=os.environ | {"PATH": path, "MPLBACKEND": "Agg", "PYTHONWARNINGS": "ignore"},
+        env=os.environ
+        | {"PATH": path, "MPLBACKEND": "Agg", "PYTHONWARNINGS": "ignore", "COLUMNS": "80"},
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr

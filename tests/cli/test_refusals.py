@@ -3,12 +3,15 @@
 import errno
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -163,6 +166,22 @@ def test_a_key_in_an_address_is_not_in_the_command_of_a_result(monkeypatch):
 def test_improve_names_what_is_lacking_and_nothing_else(world):
     asked = ("improve", "model.onnx", world / "people.csv", "--label", "y", "--protected", "sex")
     assert sentence(run(*asked)).endswith("Name the columns that may matter (--may-matter).")
+
+
+def test_a_settings_file_lists_every_column_and_no_value_ends_a_comment(world, tmp_path):
+    people = pyarrow.csv.read_csv(world / "people.csv")
+    evil = pa.array(["x\ndelta = 9\n", "\r\x1b[2J", "ok", "ok"] * 50)
+    pq.write_table(people.append_column("a\nb", evil), tmp_path / "people.parquet")
+    path = tmp_path / "likewise.toml"
+    made = run("init", world / "model.safetensors", tmp_path / "people.parquet",
+               "--protected", "sex", "-o", path)  # fmt: skip
+    assert made.exit_code == 0, made.stderr
+    text = path.read_text()
+    assert set(tomllib.loads(text)) == {"files", "columns", "decide"}
+    assert tomllib.loads(text)["columns"] == {"protected": ["sex"]}
+    for name in people.column_names:
+        assert re.search(rf"^#   {name} .*(;|,)", text, re.MULTILINE)
+    assert text.count("sex: association") == 4
 
 
 @pytest.mark.parametrize("command", ["metric", "improve"])

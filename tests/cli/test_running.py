@@ -10,7 +10,7 @@ from likewise.errors import InvalidSettings
     ("text", "found"),
     [
         (None, RunOptions()),
-        ("inline", RunOptions("inline", 1)),
+        ("inline", RunOptions("inline")),
         ("threads:4", RunOptions("threads", 4)),
         ("processes:3,8GB", RunOptions("processes", 3, memory="8GB")),
         ("ray", RunOptions("ray")),
@@ -24,7 +24,17 @@ def test_a_place_is_read(text, found):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "cluster", "threads:0", "threads:many", "inline:2", "processes:-1", "4GB"]
+    "text",
+    [
+        "",
+        "cluster",
+        "threads:2@host",
+        "threads:0",
+        "threads:many",
+        "inline:2",
+        "processes:0",
+        "4GB",
+    ],
 )
 def test_another_place_is_one_sentence(text):
     with pytest.raises(InvalidSettings, match="names no place"):

@@ -66,6 +66,31 @@ def test_every_row_has_its_dot_in_sight(visit, kind, width):
         assert label["y"] - 1 <= dot["y"] <= label["y"] + 250
 
 
+SPLIT = """
+[...document.querySelectorAll('.person td, .person th, h1, .plots tbody th')].flatMap(cell => {
+  const found = [];
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode())
+    for (const word of node.data.matchAll(/[A-Za-z]+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+      if (lines.size > 1) found.push(word[0]);
+    }
+  return found;
+})
+"""
+"""The words of titles, cards and plots that are broken over two lines."""
+
+
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+@pytest.mark.parametrize("kind", ["evidence", "flow", "many", "three groups"])
+def test_no_word_is_split_over_two_lines(visit, kind, width):
+    page = visit(to_html(samples.SAMPLES[kind]()), viewport={"width": width, "height": 900})
+    assert page.evaluate(SPLIT) == []
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_first_screen_has_verdict_group_how_sure_and_next_step(visit, width):
     height = 844 if width == 390 else 900

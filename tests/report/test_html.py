@@ -84,7 +84,7 @@ def test_the_first_section_has_verdict_group_how_sure_next_step_and_selection_ra
         "Evidence of unfairness by sex",
         "The model favours Male over comparable Female",
         "95 % CI 2.06–2.36",
-        "Next: look for a fairer model as accurate:likewise improve MODEL DATA --label income",
+        "Next: look for a fairer model that is as accurate:likewise improve MODEL DATA",
         "selected, as they are: Female 11.8 %, Male 30.1 %; impact ratio 0.392",
         "Shaded: within the limits 0.8 to 1.25.",
     ):

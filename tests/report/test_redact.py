@@ -6,6 +6,7 @@ import math
 import pytest
 
 import sample_records as samples
+from helpers import run
 from likewise.record import FoldInfluence, OriginRecord, Record
 from likewise.report.export import WRITERS
 from likewise.report.html import to_html
@@ -107,7 +108,7 @@ def test_folds_of_fewer_than_ten_people_are_left_out(people, kept):
         row.model_copy(update={"folds": folds, "people": people})
         for row in record.matched_pairs.comparisons
     )
-    weights = {"weight": (people / 20,) * 20, "error": (0.1,) * 20}
+    weights = {"weight": (people / 20,) * 20, "error": (people / 100,) * 20}
     update = {"comparisons": rows, "performance_folds": weights}
     part = record.matched_pairs.model_copy(update=update)
     hidden = redact(record.model_copy(update={"matched_pairs": part})).matched_pairs
@@ -165,3 +166,44 @@ def test_shares_that_are_a_few_people_are_left_out():
     assert math.isnan(found.changed_up)
     assert math.isnan(found.events)
     assert found.changed_down == 0
+
+
+def test_levels_of_encoded_columns_are_not_named():
+    record = samples.flow()
+    data = record.data.model_copy(update={"features": ("age", "job=Spy", "job=Baker")})
+    metric = record.metric.model_copy(update={"directions": ({"job=Spy": 0.9},)})
+    hidden = redact(record.model_copy(update={"data": data, "metric": metric}))
+    assert hidden.data.features == ("age", "job")
+    assert len(hidden.metric.directions) == 1
+    assert "Spy" not in hidden.to_json()
+
+
+@pytest.mark.parametrize(("newly_wrong", "kept"), [(9, False), (104, True)])
+def test_tables_of_errors_with_a_small_cell_are_left_out(newly_wrong, kept):
+    cells = {"both": 500.0, "newly_wrong": newly_wrong, "newly_right": 61.0, "neither": 700.0}
+    test = samples.flow().tests["loss_ratio"].model_copy(update={"details": cells | {"kish": 1.2}})
+    hidden = redact(samples.flow(tests={"loss_ratio": test})).tests["loss_ratio"].details
+    rounded = {"both": 500, "newly_wrong": 100, "newly_right": 60, "neither": 700}
+    assert hidden == {"kish": 1.2} | (rounded if kept else {})
+
+
+def test_sums_of_weights_do_not_pass_for_people():
+    record = samples.evidence()
+    change = record.matched_pairs.changes[0]
+    heavy = change.model_copy(update={"counts": (50.0,) * len(change.counts)})
+    folds = {"weight": (500.0,) * 20, "error": (100.0,) * 20}
+    update = {"changes": (heavy,), "performance_folds": folds}
+    part = record.matched_pairs.model_copy(update=update)
+    data = record.data.model_copy(update={"weighted": True})
+    hidden = redact(record.model_copy(update={"matched_pairs": part, "data": data}))
+    assert hidden.matched_pairs.changes == ()
+    assert hidden.matched_pairs.performance_folds == {}
+
+
+@pytest.mark.parametrize("name", ["comparators.csv", "rows.parquet"])
+def test_files_of_single_people_are_refused(tmp_path, name):
+    result = tmp_path / "result.json"
+    result.write_text(samples.evidence().to_json())
+    ended = run("report", result, "--redact", "-o", tmp_path / name)
+    assert ended.exit_code == 2
+    assert not (tmp_path / name).exists()

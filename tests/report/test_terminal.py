@@ -45,8 +45,8 @@ EVIDENCE OF UNFAIRNESS by sex: the model favours Male over comparable Female
         Female get '>50K' 15.9 % of the time; with the marital-status and
         relationship of comparable Male, 35.1 %. Ratio 2.21 (95 % CI 2.06–2.36);
         limit 1.25.
-        Next: look for a fairer model as accurate: likewise improve (its
-        options: -v, or the report)
+        Next: look for a fairer model that is as accurate: likewise improve (the
+        whole command: -v, or the report)
 
                             own   other  ratio        95 % CI  result
 sex   Female → Male      15.9 %  35.1 %   2.21    2.06 – 2.36  evidence
@@ -54,7 +54,6 @@ sex   Female → Male      15.9 %  35.1 %   2.21    2.06 – 2.36  evidence
 race  non-White → White  22.9 %  28.0 %   1.22    1.14 – 1.31  inconclusive
       White → non-White  38.4 %  31.9 %  0.831  0.776 – 0.889  inconclusive
 control: redrawn sex                             0.970 – 1.04  ok
-control: redrawn race                            0.970 – 1.04
 
 Compared      people alike in age, education-num, hours-per-week, occupation and
               3 more

@@ -121,9 +121,10 @@ class LabelPrediction(Check):
         if gain < IMPROVEMENT:
             return Finding()
         label = method.settings.columns.label or "the label"
+        predict = "predicts" if len(remaining) == 1 else "predict"
         return Finding(
             notes=(
-                f"{listed(remaining, most=NAMED)} predict {label} beyond "
+                f"{listed(remaining, most=NAMED)} {predict} {label} beyond "
                 f"{listed(method.context.keep, most=NAMED)} and the groups. A calibrated model "
                 "would also differ here; which of these columns may matter?",
             )

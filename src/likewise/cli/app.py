@@ -13,18 +13,18 @@ from likewise.cli.exits import guarded
 from likewise.cli.help import GroupedCommand
 
 COMMANDS = {
-    "audit": ("audit", "Audit a model on a table of people."),
-    "metric": ("metric", "Learn a fair metric from data."),
-    "report": ("report", "Render a saved result again: page, JUnit, CSV, Markdown."),
-    "compare": ("compare", "Put the results of several audits side by side."),
-    "improve": ("improve", "Look for a fairer model that is as accurate."),
-    "monitor": ("monitor", "Follow outcomes as they come, and look at any time."),
-    "plan": ("plan", "Say how many people an audit needs."),
-    "init": ("init", "Write a settings file with every column listed."),
-    "demo": ("demo", "Train a small network on the Adult data, and audit it."),
-    "reproduce": ("reproduce", "Run a study of the paper again."),
+    "audit": "Audit a model on a table of people.",
+    "metric": "Learn a fair metric from data.",
+    "report": "Render a saved result again: page, JUnit, CSV, Markdown.",
+    "compare": "Put the results of several audits side by side.",
+    "improve": "Look for a fairer model that is as accurate.",
+    "monitor": "Follow outcomes as they come, and look at any time.",
+    "plan": "Say how many people an audit needs.",
+    "init": "Write a settings file with every column listed.",
+    "demo": "Train a small network on the Adult data, and audit it.",
+    "reproduce": "Run a study of the paper again.",
 }
-"""The module of each command (which holds a function of that name), and a line of help."""
+"""A line of help by command; each is a function in the module of its name."""
 
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 
@@ -34,8 +34,9 @@ class Commands(Mapping[str, Any]):
     """The commands by name, each built when it is first asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        module, _ = COMMANDS[name]
-        function = getattr(importlib.import_module(f"likewise.cli.{module}"), module)
+        if name not in COMMANDS:
+            raise KeyError(name)
+        function = getattr(importlib.import_module(f"likewise.cli.{name}"), name)
         alone = typer.Typer(add_completion=False, **PLAIN)
         alone.command(name, cls=GroupedCommand)(guarded(function))
         return typer.main.get_command(alone)
@@ -58,7 +59,7 @@ class CommandGroup(TyperGroup):
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     @override
     def get_help_option(self, ctx: Any) -> Any:

@@ -9,6 +9,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import exit_code, say, stopped
+from likewise.cli.metric import open_encoder
 from likewise.cli.progress import progress_bar
 from likewise.cli.running import RunOptions
 from likewise.errors import InvalidFile, InvalidSettings, LikewiseError
@@ -72,31 +73,32 @@ def audit(
     pool_files = options.names(pool) or tuple(files.get("pool", ())) or None
     metric = metric or (Path(files["metric"]) if "metric" in files else None)
     encoder = encoder or (Path(files["encoder"]) if "encoder" in files else None)
+    if scores is not None and model is not None:
+        raise InvalidSettings(
+            "--scores takes the place of MODEL and DATA: leave them out, or leave it out."
+        )
     if scores is not None:
-        if model is not None:
-            raise InvalidSettings(
-                "--scores takes the place of MODEL and DATA: leave them out, or leave it out."
-            )
         paths = [scores]
     elif model is None or not paths:
         raise InvalidSettings(
             "Name a model and a table: likewise audit MODEL DATA (or a scored table, --scores)."
         )
-    chosen = base.changed(**({"columns__id": identity} if identity is not None else {})).with_set(
-        assigned or ()
-    )
+    if identity is not None:
+        base = base.changed(columns__id=identity)
+    chosen = base.with_set(assigned or ())
     if metric is not None and re.fullmatch(r"[\w.]+:\w+", str(metric)) and not metric.exists():
         chosen, metric = chosen.changed(metric__name=str(metric)), None
-    written = options.outputs(output)
-    inputs = [p for p in (model, *map(str, paths), *(pool_files or ())) if p is not None]
-    check_outputs(
-        written.values(), [*inputs, *(p for p in (metric, encoder, settings) if p is not None)]
-    )
+    written = options.outputs(output, redact=redact)
+    check_outputs(written.values(), [model, *paths, *(pool_files or ()), metric, encoder, settings])
+    fair_metric = _open_metric(metric)
     arguments: dict[str, Any] = {
+        "model": _model(model, chosen),
+        "people": [str(path) for path in paths],
         "label": label,
         "protected": options.names(protected) or (),
         "may_matter": options.names(may_matter),
         "favourable": favourable,
+        "pool": None if pool_files is None else list(pool_files),
         "decision": decision,
         "score": score,
         "threshold": threshold,
@@ -105,47 +107,47 @@ def audit(
         "weights": weights,
         "clusters": clusters,
         "method": method,
+        "metric": fair_metric,
+        "encoder": open_encoder(encoder, fair_metric),
         "loss": loss,
         "paper": paper,
         "delta": delta,
-        "checks": _checks(checks),
+        "checks": checks if checks in (None, "full", "core") else options.names([checks]),
+        "settings": chosen,
+        "trust": trust,
     }
-    given = _given(model, chosen, metric, encoder, trust=trust)
-    arguments |= {"settings": chosen, "metric": given.metric, "encoder": given.encoder}
-    people = [str(path) for path in paths]
-    pool_given = None if pool_files is None else list(pool_files)
     if dry_run:
         from likewise._audit import dry_run as check_all
 
-        print(check_all(given.model, people, pool=pool_given, trust=trust, **arguments))
+        print(check_all(**arguments))
         return
-    where = RunOptions.parse(run, resume=resume).settled(people, chosen.columns.csv)
+    where = RunOptions.parse(run, resume=resume).settled(arguments["people"], chosen.columns.csv)
     folder = where.folder(list(written.values()))
     store = where.store(folder)
     store.check()
-    single = [path for kind, path in written.items() if kind in ("rows", "comparators")]
-    if redact and single:
-        raise InvalidSettings(
-            f"{str(single[0])!r} would hold single people, whom --redact leaves out. Name no such "
-            "file."
-        )
     rows = written.pop("rows", None)
-    show = _Shown(written, redact=redact, quiet=quiet, verbose=verbose)
+    record: Any = None
+
+    def finish(result: Any) -> None:
+        nonlocal record
+        from likewise.report.redact import redact as redacted
+        from likewise.report.terminal import show
+
+        record = redacted(result.record) if redact else result.record
+        show(record, quiet=quiet, verbose=verbose, written=[str(p) for p in written.values()])
+        _write(record, written)
+
     from likewise._audit import audit as run_audit
 
     try:
         with progress_bar(quiet) as progress:
             run_audit(
-                given.model,
-                people,
-                pool=pool_given,
                 executor=where.executor(),
                 store=store,
                 outcomes=rows,
-                trust=trust,
                 progress=progress,
                 command=options.typed_command(),
-                finish=show.finish,
+                finish=finish,
                 **arguments,
             )
     except KeyboardInterrupt as error:
@@ -153,39 +155,21 @@ def audit(
             raise
         more = f" What is done is in {str(folder)!r}: continue with --resume."
         raise stopped(error, more) from None
-    raise typer.Exit(exit_code(show.record, inconclusive_ok=inconclusive_ok))
+    raise typer.Exit(exit_code(record, inconclusive_ok=inconclusive_ok))
 
 
-class _Given:
-    """Model, metric and encoder as the command line names them."""
+def _open_metric(path: Path | None) -> Any:
+    if path is None:
+        return None
+    from likewise.methods.metric_file import load_metric
 
-    def __init__(self, model: Any, metric: Any, encoder: Any) -> None:
-        self.model, self.metric, self.encoder = model, metric, encoder
-
-
-def _given(
-    model: str | None, settings: Any, metric: Path | None, encoder: Path | None, *, trust: bool
-) -> _Given:
-    """Open what is named in files; a model is opened by every worker for itself."""
-    found = None
-    if metric is not None:
-        from likewise.methods.metric_file import load_metric
-
-        found = load_metric(metric)
-    coding = None
-    if encoder is not None or found is not None:
-        from likewise.cli.inputs import open_encoder
-
-        coding = open_encoder(encoder, found)
-    return _Given(_model(model, settings), found, coding)
+    return load_metric(path)
 
 
 def _model(model: str | None, settings: Any) -> Any:
     """Return the model by its name, or the endpoint with the patience that was asked for."""
-    if model is None:
-        return None
     patience = settings.model.model_dump(exclude_none=True, include={"timeout", "max_calls"})
-    if not model.startswith(("http://", "https://")):
+    if model is None or not model.startswith(("http://", "https://")):
         if patience:
             raise InvalidSettings(
                 "Settings model.timeout and model.max_calls are for models at an address."
@@ -199,39 +183,21 @@ def _model(model: str | None, settings: Any) -> Any:
     return Endpoint(model, headers=headers, **patience)
 
 
-def _checks(text: str | None) -> str | tuple[str, ...] | None:
-    if text is None or text in ("full", "core"):
-        return text
-    return options.names([text])
+def _write(record: Any, files: dict[str, Path]) -> None:
+    """Write every file; if one cannot be written, keep the result elsewhere and say where."""
+    from likewise.files import keep_elsewhere
+    from likewise.report.export import write_outputs
 
-
-class _Shown:
-    """Prints the verdict, then writes the files; what cannot be written is kept elsewhere."""
-
-    def __init__(self, files: dict[str, Path], *, redact: bool, quiet: bool, verbose: bool) -> None:
-        self.files, self.redact, self.quiet, self.verbose = files, redact, quiet, verbose
-        self.record: Any = None
-
-    def finish(self, result: Any) -> None:
-        """Show and write a finished audit."""
-        from likewise.files import keep_elsewhere
-        from likewise.report.export import write_outputs
-        from likewise.report.redact import redact
-        from likewise.report.terminal import show
-
-        self.record = redact(result.record) if self.redact else result.record
-        written = [str(path) for path in self.files.values()]
-        show(self.record, quiet=self.quiet, verbose=self.verbose, written=written)
-        failed: list[Exception] = []
-        for kind, path in self.files.items():
-            try:
-                write_outputs(self.record, {kind: path})
-            except Exception as error:  # whatever it is, the other files are still written
-                failed.append(error)
-        if failed:
-            kept = keep_elsewhere(self.record.to_json().encode(errors="replace"), "result.json")
-            where = f"The result is kept in {kept!r}: render it with `likewise report`."
-            if isinstance(failed[0], LikewiseError):
-                raise InvalidFile(f"{failed[0]} {where}") from None
-            say(where)
-            raise failed[0]
+    failed: list[Exception] = []
+    for kind, path in files.items():
+        try:
+            write_outputs(record, {kind: path})
+        except Exception as error:  # whatever it is, the other files are still written
+            failed.append(error)
+    if failed:
+        kept = keep_elsewhere(record.to_json().encode(errors="replace"), "result.json")
+        where = f"The result is kept in {kept!r}: render it with `likewise report`."
+        if isinstance(failed[0], LikewiseError):
+            raise InvalidFile(f"{failed[0]} {where}") from None
+        say(where)
+        raise failed[0]

@@ -1,5 +1,6 @@
 """``likewise init``: write a settings file that lists every column and the choices to make."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,44 +50,43 @@ def init(
                 f"There is no column {name!r}; there are {', '.join(rows.column_names)}."
             )
     read, kind = _read_by(model, rows, trust=trust)
-    pools = list(options.names(pool) or ())
-    lines = [*_head(model, kind, data, pools), *_choices(named), "", *_columns(rows, read, named)]
-    write_whole(output, ("\n".join(lines) + "\n").encode())
+    given = {
+        "kind": kind,
+        "model": json.dumps(model, ensure_ascii=False),
+        "data": json.dumps([str(path) for path in data]),
+        "pool": f"pool = {json.dumps(list(options.names(pool) or ()))}" if pool else POOL,
+        "protected": f"protected = {json.dumps(list(named))}" if named else PROTECTED,
+        "columns": "\n".join(_columns(rows, read, named)),
+    }
+    write_whole(output, TEMPLATE.format(**given).encode())
     print(f"Wrote {output}: fill in label, protected and may_matter, then run likewise audit.")
 
 
-def _head(model: str, kind: str, data: list[Path], pool: list[str]) -> Iterator[str]:
-    import json
+POOL = '# pool = ["reference.csv"]   # other people than the model was trained on'
+PROTECTED = "# protected = []          # sex, race, age group, …"
+TEMPLATE = """\
+# Choices of an audit. Fix them before you look at results: likewise audit
+# Model: {kind}
 
-    yield "# Choices of an audit. Fix them before you look at results: likewise audit"
-    yield f"# Model: {kind}"
-    yield ""
-    yield "[files]"
-    yield f"model = {json.dumps(model)}"
-    yield f"data = {json.dumps([str(path) for path in data])}"
-    if pool:
-        yield f"pool = {json.dumps(pool)}"
-    else:
-        yield '# pool = ["reference.csv"]   # other people than the model was trained on'
-    yield ""
+[files]
+model = {model}
+data = {data}
+{pool}
 
+[columns]
+# label = ""              # the true outcome; leave it out if there is none
+{protected}
+# may_matter = []         # legitimate factors: people alike in them are compared
+# weight = ""             # sampling weights
+# cluster = ""            # what groups dependent rows (a household, say)
+# bins = {{ age = [40] }}   # where to cut a continuous attribute
 
-def _choices(protected: tuple[str, ...]) -> Iterator[str]:
-    import json
+[decide]
+# favourable = ""         # the decision that people want
 
-    yield "[columns]"
-    yield '# label = ""              # the true outcome; leave it out if there is none'
-    if protected:
-        yield f"protected = {json.dumps(list(protected))}"
-    else:
-        yield "# protected = []          # sex, race, age group, …"
-    yield "# may_matter = []         # legitimate factors: people alike in them are compared"
-    yield '# weight = ""             # sampling weights'
-    yield '# cluster = ""            # what groups dependent rows (a household, say)'
-    yield "# bins = { age = [40] }   # where to cut a continuous attribute"
-    yield ""
-    yield "[decide]"
-    yield '# favourable = ""         # the decision that people want'
+# Columns of the data:
+{columns}
+"""
 
 
 def _read_by(model: str, rows: Any, *, trust: bool) -> tuple[tuple[str, ...], str]:
@@ -107,23 +107,23 @@ def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> It
     """Yield one line of comment a column: type, examples, use, association with attributes."""
     import pyarrow.compute as pc
 
-    yield "# Columns of the data:"
+    from likewise.report.escaping import for_terminal, on_one_line
+
     wide = max(len(name) for name in rows.column_names)
     for name in rows.column_names:
         column = rows[name]
         values = pc.unique(column.combine_chunks()).to_pylist()
-        shown = ", ".join(_short(value) for value in values[:EXAMPLES])
-        more = f", … ({len(values):,} values)" if len(values) > EXAMPLES else ""
-        use = "read by the model" if name in read else "" if read else "reading unknown"
-        found = [
+        facts = [str(column.type).removeprefix("large_"), ", ".join(map(_short, values[:EXAMPLES]))]
+        facts[1] += f", … ({len(values):,} values)" if len(values) > EXAMPLES else ""
+        facts += ["read by the model"] if name in read else [] if read else ["reading unknown"]
+        facts += [
             f"{attribute}: association {_association(rows, name, attribute):.2f}"
             for attribute in protected
             if attribute != name
         ]
-        facts = "; ".join(
-            part for part in (str(column.type), f"{shown}{more}", use, *found) if part
-        )
-        yield f"#   {name:{wide}}  {facts}"
+        # On one line: neither a name nor a value must end the comment.
+        said = for_terminal(on_one_line("; ".join(facts)))
+        yield f"#   {for_terminal(on_one_line(name)):{wide}}  {said}"
 
 
 def _short(value: Any) -> str:
@@ -133,18 +133,17 @@ def _short(value: Any) -> str:
 def _association(rows: Any, name: str, attribute: str) -> float:
     """Return Cramér's V of a column, numbers cut into tenths, with an attribute."""
     import numpy as np
+    import pyarrow as pa
     from scipy.stats.contingency import association, crosstab
 
     codes = []
-    for one in (name, attribute):
-        values = np.array([str(v) for v in rows[one].to_pylist()])
-        numeric = rows[one].type
-        if str(numeric).startswith(("int", "uint", "float", "double")):
-            numbers = rows[one].cast("float64").to_numpy(zero_copy_only=False)
+    for column in (rows[name], rows[attribute]):
+        values = np.array([str(v) for v in column.to_pylist()])
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            numbers = column.cast("float64").to_numpy(zero_copy_only=False)
             if len(np.unique(numbers)) > 10:
                 cuts = np.nanquantile(numbers, np.linspace(0, 1, 11)[1:-1])
-                codes.append(np.digitize(numbers, np.unique(cuts)))
-                continue
-        codes.append(np.unique(values, return_inverse=True)[1])
+                values = np.digitize(numbers, np.unique(cuts))
+        codes.append(values)
     counts = crosstab(*codes).count
     return float(association(counts, method="cramer")) if min(counts.shape) > 1 else 0.0

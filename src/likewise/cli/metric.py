@@ -8,7 +8,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import say
-from likewise.errors import InvalidSettings
+from likewise.errors import InvalidFile, InvalidSettings
 
 
 def metric(
@@ -78,15 +78,34 @@ def metric(
     from likewise.methods.metric_file import save_metric
 
     check_outputs([output], [*train, encoder, model, settings])
-    people, attached = _people(train, chosen, encoder, no_encoder, model, trust)
+    people, attached = _people(
+        [str(path) for path in train], chosen, encoder, no_encoder, model, trust
+    )
     learned = sensitive_subspace(people, **chosen.learning)
     save_metric(dataclasses.replace(learned, attached=attached), output)
     print(learned)
     say(f"Saved to {output}.")
 
 
+def open_encoder(path: Path | None, metric: Any) -> Any:
+    """Return the encoder named, or the one that the metric file carries, or none."""
+    if path is None and metric is None:
+        return None
+    from likewise.data.encoder import Encoder
+    from likewise.methods.metric_file import load_metric
+
+    if path is not None and path.suffix == ".safetensors":
+        metric = load_metric(path)
+        if "encoder" not in metric.attached:
+            raise InvalidFile(f"The metric file {str(path)!r} carries no encoder.")
+    elif path is not None:
+        return Encoder.load(path)
+    text = getattr(metric, "attached", {}).get("encoder")
+    return None if text is None else Encoder.from_json(text)
+
+
 def _people(
-    paths: list[Path],
+    paths: list[str],
     settings: Any,
     encoder_file: Path | None,
     bare: bool,
@@ -94,27 +113,26 @@ def _people(
     trust: bool,
 ) -> tuple[Any, dict[str, str]]:
     """Read the training data in the space of the audit, with the encoder that leads there."""
-    from likewise.cli import inputs
     from likewise.data.encoder import Encoder
+    from likewise.data.source import read
     from likewise.handle import adapt, as_seen
-    from likewise.models import open_model
+    from likewise.models import open_model, wants_columns
 
+    columns = settings.columns
+    reading = {"label": columns.label, **columns.reading}
     if spec is not None:
         opened = open_model(spec, trust=trust)
-        raw = inputs.reads_columns(opened, settings)
-        people = inputs.read_people(paths, settings, None, raw=raw)
-        known = adapt(
-            opened, people, traits=tuple(people.protected), columns=settings.model.columns
-        )
-        return as_seen(known[0], people), {}
+        raw = bool(settings.model.columns) or wants_columns(opened, columns.output)
+        people = read(paths, raw=raw, **reading)
+        attributes = tuple(people.protected)
+        adapted, *_ = adapt(opened, people, traits=attributes, columns=settings.model.columns)
+        return as_seen(adapted, people), {}
     if bare:
-        return inputs.read_people(paths, settings, None, raw=False), {}
-    columns = settings.columns
-    encoder = inputs.open_encoder(encoder_file, None) or Encoder.fit(
-        [str(path) for path in paths],
-        label=columns.label,
+        return read(paths, **reading), {}
+    encoder = open_encoder(encoder_file, None) or Encoder.fit(
+        paths,
         keep_missing=not columns.drop_missing,
         inputs=settings.model.columns or None,
-        **columns.reading,
+        **reading,
     )
-    return inputs.read_people(paths, settings, encoder, raw=False), {"encoder": encoder.to_json()}
+    return read(paths, encoder=encoder, **reading), {"encoder": encoder.to_json()}

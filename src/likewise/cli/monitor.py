@@ -28,10 +28,6 @@ def monitor(
         float | None,
         typer.Option(help="Gradient flow: smallest ratio that can occur.", metavar="NUMBER"),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write what is known now (.json).", metavar="FILE"),
-    ] = None,
 ) -> None:
     """Feed rows of audits to a betting test that stays valid however often you look.
 
@@ -42,14 +38,12 @@ def monitor(
     """
     from likewise.files import check_outputs
 
-    check_outputs([state, output], files)
+    check_outputs([state], files)
     first = files[0] if files[0].suffix == ".json" else None
     follower = _follower(first, state, {"delta": delta, "lo": lo})
     lines = _feed(follower, files[1:] if first is not None else files, state)
     found, rejected = _said(follower)
     print("\n".join([*lines, found]))
-    if output is not None:
-        _write(output, follower)
     raise typer.Exit(EVIDENCE if rejected else NO_EVIDENCE)
 
 
@@ -114,19 +108,3 @@ def _said(follower: Any) -> tuple[str, bool]:
             f"{look.alpha:.0%}."
         ), True
     return f"Inconclusive so far (p {look.p_value:.2g}, valid at any time).", False
-
-
-def _write(path: Path, follower: Any) -> None:
-    import dataclasses
-
-    import pydantic_core
-
-    from likewise.files import write_whole
-
-    look = follower.look()
-    if isinstance(look, tuple):
-        values: Any = [dataclasses.asdict(one) for one in look]
-    else:
-        values = {**dataclasses.asdict(look), "outcome": look.outcome}
-    found = {"settings_hash": follower.settings_hash, "looks": values}
-    write_whole(path, pydantic_core.to_json(found, indent=2, inf_nan_mode="null") + b"\n")

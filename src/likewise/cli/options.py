@@ -90,20 +90,30 @@ Resume = Annotated[bool, option(RUNNING, "Continue an interrupted audit.", None,
 Trust = Annotated[
     bool, option(RUNNING, "Open files and modules that can run code.", None, "--trust")
 ]
-DryRun = Annotated[bool, option(RUNNING, "Check everything, measure nobody.", None, "--dry-run")]
+DryRun = Annotated[bool, option(RUNNING, "Check everything, measure no one.", None, "--dry-run")]
 Verbose = Annotated[
     bool, option(RUNNING, "Show groups, checks and methods too.", None, "--verbose", "-v")
 ]
 Quiet = Annotated[bool, option(RUNNING, "Show the verdict alone.", None, "--quiet", "-q")]
 
 
-def outputs(paths: list[Path] | None, *, rows: bool = True) -> dict[str, Path]:
-    """Return the files to write by what they hold; refuse names that do not say it."""
+def outputs(
+    paths: list[Path] | None, *, rows: bool = True, redact: bool = False
+) -> dict[str, Path]:
+    """Return the files to write by what they hold; refuse names that do not say it.
+
+    With ``redact`` files of single people are refused.
+    """
     from likewise.report.export import kind_of
 
     found: dict[str, Path] = {}
     for path in paths or ():
         kind = kind_of(path, rows=rows)
+        if redact and kind in ("rows", "comparators"):
+            raise InvalidSettings(
+                f"{str(path)!r} would hold single people, whom --redact leaves out. Leave out this "
+                "file."
+            )
         if kind in found:
             raise InvalidSettings(
                 f"{str(found[kind])!r} and {str(path)!r} would hold the same. Name one of them."

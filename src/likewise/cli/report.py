@@ -31,7 +31,7 @@ def report(
     from likewise.report.redact import redact as redacted
     from likewise.report.terminal import show
 
-    outputs = options.outputs(output, rows=False)
+    outputs = options.outputs(output, rows=False, redact=redact)
     check_outputs(outputs.values(), [result])
     record = Record.read(result)
     if delta is not None:

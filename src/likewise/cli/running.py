@@ -16,8 +16,10 @@ MANY = 200_000
 LARGE = 4 * 2**20
 """Smaller text files than this (in bytes) cannot hold that many rows worth counting."""
 
-WAYS = re.compile(
-    r"(?P<way>inline|threads|processes|ray)(:(?P<what>[^,]+))?(,(?P<memory>[^,]+))?", re.ASCII
+PLACE = re.compile(
+    r"(?P<way>inline|threads|processes|ray)(?::(?P<count>[1-9]\d*))?"
+    r"(?:@(?P<address>[^,]+))?(?:,(?P<memory>[^,]+))?",
+    re.ASCII,
 )
 
 
@@ -40,43 +42,34 @@ class RunOptions:
     """
 
     way: str = ""
-    count: int = 0
+    count: int | None = None
     address: str = "local"
     memory: str | None = None
     resume: bool = False
 
     @classmethod
     def parse(cls, text: str | None, *, resume: bool = False) -> "RunOptions":
-        """Read ``threads:4``, ``processes:4,8GB``, ``ray:ADDRESS`` and the like."""
+        """Read ``threads:4``, ``processes:4,8GB``, ``ray:4@ADDRESS`` and the like."""
         if text is None:
             return cls(resume=resume)
-        found = WAYS.fullmatch(text.strip())
-        way, what = (found["way"], found["what"]) if found else ("", None)
-        counted = way in ("threads", "processes") and (what is None or what.isdecimal())
-        counted = counted and (way, what) != ("threads", "0")
-        if found is None or not (counted or way == "ray" or (way == "inline" and what is None)):
+        found = PLACE.fullmatch(text.strip())
+        if (
+            found is None
+            or (found["count"] and found["way"] == "inline")
+            or (found["address"] and found["way"] != "ray")
+        ):
             raise InvalidSettings(
                 f"--run {text!r} names no place. Write inline, threads:4, processes:4, ray:4 or "
                 "ray:4@ADDRESS, and a limit of memory after a comma: processes:4,8GB."
             )
-        if way == "ray":
-            count, sign, address = (what or "").rpartition("@")
-            if not sign and address.isdecimal():
-                count, address = address, ""
-            return cls(way, int(count or 0), address or "local", found["memory"], resume)
-        count = 1 if way == "inline" else os.cpu_count() or 1 if what is None else int(what)
-        return cls(way, count, memory=found["memory"], resume=resume)
+        count = int(found["count"]) if found["count"] else None
+        return cls(found["way"], count, found["address"] or "local", found["memory"], resume)
 
-    def settled(self, paths: Sequence[str | Path], csv: Any = None) -> "RunOptions":
+    def settled(self, paths: Sequence[str], csv: Any = None) -> "RunOptions":
         """Return how to run: as asked for, or in processes if rows are many."""
         if self.way or self.resume or _rows(paths, csv) <= MANY:
             return self
-        return dataclasses.replace(self, way="processes", count=os.cpu_count() or 1)
-
-    @property
-    def keeps_journal(self) -> bool:
-        """Whether finished blocks are kept on disk."""
-        return self.way in ("processes", "ray") or self.resume or self.memory is not None
+        return dataclasses.replace(self, way="processes")
 
     def executor(self) -> Any:
         """Return where blocks are measured."""
@@ -86,14 +79,22 @@ class RunOptions:
         if self.way == "ray":
             from likewise.run.ray_pool import Ray
 
-            return Ray(self.address, self.count or None, max_memory=memory)
-        if self.way == "processes" and self.count:
+            return Ray(self.address, self.count, max_memory=memory)
+        if self.way == "processes":
             from likewise.run.process_pool import Processes
 
-            return Processes(self.count, max_memory=memory)
+            return Processes(self.count or os.cpu_count() or 1, max_memory=memory)
         if self.way == "inline":
             return Inline(max_memory=memory)
-        return Threads(self.count or None, max_memory=memory)
+        return Threads(self.count, max_memory=memory)
+
+    def folder(self, outputs: Sequence[Path]) -> Path | None:
+        """Return where the journal is, if one is kept: beside what is written."""
+        kept = self.way in ("processes", "ray") or self.resume or self.memory is not None
+        if not kept:
+            return None
+        first = next(iter(outputs), Path("likewise"))
+        return first.with_name(first.name + ".journal")
 
     def store(self, folder: Path | None) -> Any:
         """Return the folder where finished blocks are kept, continued if that was asked for."""
@@ -106,22 +107,13 @@ class RunOptions:
             return Folder(folder)
         return Folder(folder, self.resume)
 
-    def folder(self, outputs: Sequence[Path]) -> Path | None:
-        """Return where the journal is, if one is kept: beside what is written."""
-        if not self.keeps_journal:
-            return None
-        first = next(iter(outputs), None)
-        if first is None:
-            return Path("likewise.journal")
-        return first.with_name(first.name + ".journal")
 
-
-def _rows(paths: Sequence[str | Path], csv: Any) -> int:
+def _rows(paths: Sequence[str], csv: Any) -> int:
     """Count the rows of files, unless they are too small to matter."""
     from likewise.data.rows import expand, is_parquet, open_rows, size_of
 
     found = expand(paths)
     # The footer of a Parquet file knows its rows; text must be read to count them.
     if all(is_parquet(path) for path in found) or sum(map(size_of, found)) > LARGE:
-        return open_rows([str(path) for path in paths], csv=csv).n_rows
+        return open_rows(list(paths), csv=csv).n_rows
     return 0

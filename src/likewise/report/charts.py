@@ -1,4 +1,4 @@
-"""Charts as SVG text: dots with intervals, bars, histograms and a curve.
+"""Charts as SVG text: dots with intervals, bars and histograms.
 
 Horizontal places are percentages, so that a picture is as wide as its place and its letters keep
 their size: readable on a phone, sharp in print. Every value is escaped.
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from likewise.record import StoppingTimeRecord
 from likewise.record.json_text import LARGEST
 from likewise.report.formats import limit, number
 
@@ -35,13 +34,13 @@ def element(name: str, *children: str | Markup, **attributes: object) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), named, inside)
 
 
-def picture(*children: Markup, height: int, label: str) -> Markup:
-    """Return a picture of full width that screen readers announce by ``label``."""
-    return element("svg", *children, height=height, role="img", aria_label=label)
+def picture(*children: Markup, height: int, label: str = "") -> Markup:
+    """Return a picture of full width that screen readers announce by its label.
 
-
-def decoration(*children: Markup, height: int) -> Markup:
-    """Return a picture whose numbers also stand beside it, so that screen readers skip it."""
+    Without one they skip it: its numbers stand beside it.
+    """
+    if label:
+        return element("svg", *children, height=height, role="img", aria_label=label)
     return element("svg", *children, height=height, aria_hidden="true")
 
 
@@ -54,9 +53,8 @@ def line(x1: float, y1: object, x2: float, y2: object, name: str) -> Markup:
 
 def box(x: float, y: object, width: float, height: object, name: str) -> Markup:
     """Return a rectangle; x and width in per cent."""
-    return element(
-        "rect", x=f"{x}%", y=y, width=f"{max(width, 0):.2f}%", height=height, class_=name
-    )
+    size = f"{max(width, 0):.2f}%"
+    return element("rect", x=f"{x}%", y=y, width=size, height=height, class_=name)
 
 
 def dot(x: float, y: object, radius: float, name: str) -> Markup:
@@ -68,8 +66,8 @@ def dot(x: float, y: object, radius: float, name: str) -> Markup:
 
 def text(words: str, x: float, y: object, name: str, anchor: str | None = None) -> Markup:
     """Return words at a place; near the ends they grow inwards."""
-    room = 0.9 * len(words)
-    side = anchor or ("start" if x < room else "end" if x > 100 - room else "middle")
+    half = 0.9 * len(words)
+    side = anchor or ("start" if x < half else "end" if x > 100 - half else "middle")
     return element("text", words, x=f"{x}%", y=y, class_=name, text_anchor=side)
 
 
@@ -95,7 +93,7 @@ class Axis:
     @classmethod
     def for_rows(
         cls,
-        rows: Iterable[tuple[float, float, float]],
+        rows: Sequence[tuple[float, float, float]],
         marks: Sequence[float],
         *,
         log: bool = False,
@@ -105,16 +103,13 @@ class Axis:
         One very uncertain row must not flatten the others: the axis ends where values end, and a
         little beyond; longer intervals run off it.
         """
-        rows = list(rows)
-        size = math.log if log else float
-        fits = [v for v in marks if not log or v > 0]
-        fits += [row[1] for row in rows if abs(row[1]) <= LARGEST and (row[1] > 0 or not log)]
-        low, high = min(map(size, fits)), max(map(size, fits))
-        span = max(high - low, 0.2 if log else 1e-9)
+        size, back = (math.log, math.exp) if log else (float, float)
         ends = [v for row in rows for v in row if abs(v) <= LARGEST and (v > 0 or not log)]
-        back = math.exp if log else float
-        inside = [min(max(size(v), low - span), high + span) for v in (*ends, *fits)]
-        return cls.around([back(v) for v in inside], log=log)
+        fits = [size(v) for v in (*marks, *(row[1] for row in rows)) if v in ends or v in marks]
+        low, high = min(fits), max(fits)
+        span = max(high - low, 0.2 if log else 1e-9)
+        inside = [min(max(size(v), low - span), high + span) for v in ends]
+        return cls.around([back(v) for v in (*inside, *fits)], log=log)
 
     def at(self, value: float) -> float:
         """Return where a value stands, in per cent; beyond the ends, at the end."""
@@ -128,24 +123,19 @@ class Axis:
     def ticks(self, most: int = 6) -> list[float]:
         """Return round numbers to write beside the axis."""
         if self.log:
+            decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             for steps in ((1, 1.25, 1.5, 2, 3, 5), (1, 1.5, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
-                found = self._decades(steps)
+                numbers = (s * 10.0**e for e in decades for s in steps)
+                found = [v for v in numbers if self.low <= v <= self.high]
                 if len(found) <= most:
                     break
-            else:
-                found = found[:: -(-len(found) // most)]
             if len(found) > 1:
-                return found
+                return found[:: -(-len(found) // most)]
         rough = (self.high - self.low) / most
         size = 10.0 ** math.floor(math.log10(rough))
         step = next(s * size for s in (1, 2, 2.5, 5, 10) if s * size >= rough * 0.999)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [round(k * step, 12) for k in range(first, last + 1)]
-
-    def _decades(self, steps: Sequence[float]) -> list[float]:
-        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        numbers = [s * 10.0**e for e in range(first, last + 1) for s in steps]
-        return [v for v in numbers if self.low <= v <= self.high]
 
 
 def tick(value: float) -> str:
@@ -155,12 +145,10 @@ def tick(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 
-def scale(axis: Axis, marks: Sequence[float] = (), labels: Sequence[str] = ()) -> Markup:
+def scale(axis: Axis, marks: Sequence[float] = ()) -> Markup:
     """Draw the numbers above a column of intervals: the marks in bold, ticks where they fit."""
-    named = list(labels) or [limit(mark) for mark in marks]
-    taken = [axis.at(mark) for mark in marks]
+    shown = [(axis.at(mark), limit(mark)) for mark in marks]
     # Two marks closer than a label is wide: the outer ones are kept.
-    shown = [(at, name) for at, name in zip(taken, named, strict=True) if not math.isnan(at)]
     if len(shown) == 3 and min(shown[1][0] - shown[0][0], shown[2][0] - shown[1][0]) < 9:
         shown = [shown[0], shown[2]] if shown[2][0] - shown[0][0] >= 9 else [shown[1]]
     parts = [text(name, at, 14, "mark-label") for at, name in shown]
@@ -170,13 +158,13 @@ def scale(axis: Axis, marks: Sequence[float] = (), labels: Sequence[str] = ()) -
         if all(abs(at - other) > 11 for other in taken):
             taken.append(at)
             parts.append(text(tick(value), at, 14, "tick"))
-    return decoration(*parts, height=18)
+    return picture(*parts, height=18)
 
 
 def interval(
     axis: Axis,
     value: float,
-    ends: tuple[float, float],
+    ends: tuple[float, float] = (math.nan, math.nan),
     *,
     band: tuple[float, float] | None = None,
     marks: Sequence[float] = (),
@@ -214,17 +202,14 @@ def interval(
     parts += [dot(at(d), next(places), 3, "control") for d in dots if math.isfinite(d)]
     parts.append(dot(at(before), "50%", 4.5, "before"))
     parts.append(dot(at(value), "50%", 5.5, f"dot {name}"))
-    return decoration(*parts, height=30)
+    return picture(*parts, height=30)
 
 
-def bar(share: float, ends: tuple[float, float] = (math.nan, math.nan)) -> Markup:
+def bar(share: float, ends: tuple[float, float]) -> Markup:
     """Draw a share of the width as a bar, with its interval."""
-    full = 0.0 if math.isnan(share) else 100 * min(max(share, 0.0), 1.0)
-    parts = [box(0, "25%", full, "50%", "bar")]
-    if not any(map(math.isnan, ends)):
-        low, high = (100 * min(max(end, 0.0), 1.0) for end in ends)
-        parts.append(line(low, "50%", high, "50%", "bar-whisker"))
-    return decoration(*parts, height=24)
+    full, low, high = (100 * min(max(value, 0.0), 1.0) for value in (share, *ends))
+    whisker = line(low, "50%", high, "50%", "bar-whisker")
+    return picture(box(0, "25%", full, "50%", "bar"), whisker, height=24)
 
 
 def rail(facts: Sequence[tuple[str, float, str, int]]) -> Markup:
@@ -234,7 +219,7 @@ def rail(facts: Sequence[tuple[str, float, str, int]]) -> Markup:
     parts.append(line(axis.at(0.5), "15%", axis.at(0.5), "85%", "mark"))
     parts += [dot(axis.at(p), "50%", 5.5, f"dot person-{colour}") for _, p, _, colour in facts]
     known = any(not math.isnan(p) for _, p, _, _ in facts)
-    return decoration(*parts, height=26) if known else Markup("")
+    return picture(*parts, height=26) if known else Markup("")
 
 
 HEIGHT, HEAD, FOOT = 170, 18, 146
@@ -245,8 +230,7 @@ def histogram(
     counts: Sequence[float],
     *,
     log: bool = False,
-    mark: float = math.nan,
-    unit: str = "",
+    mark: float,
     label: str,
 ) -> Markup:
     """Draw how many people have which value; with ``log`` both scales are logarithmic.
@@ -270,34 +254,7 @@ def histogram(
         if count:
             x, y = axis.at(left), high(count)
             parts.append(box(x, y, axis.at(right) - x - 0.15, FOOT - y, "bar"))
-    parts += [line(axis.at(mark), HEAD, axis.at(mark), FOOT, "mark")]
+    parts.append(line(axis.at(mark), HEAD, axis.at(mark), FOOT, "mark"))
     parts.append(line(0, FOOT, 100, FOOT, "axis"))
-    for value in axis.ticks(7):
-        parts.append(text(f"{tick(value)}{unit}", axis.at(value), FOOT + 17, "tick"))
-    return picture(*parts, height=HEIGHT, label=label)
-
-
-def curve(points: Sequence[StoppingTimeRecord], delta: float, label: str) -> Markup:
-    """Draw the loss ratio against the stopping time, with its simultaneous band."""
-    known = [p for p in points if abs(p.loss_ratio) <= LARGEST]
-    up = Axis.for_rows(
-        [(p.band_lower, p.loss_ratio, p.band_upper) for p in known], [1.0, delta], log=True
-    )
-    across = Axis.around([p.time for p in known] or [1.0], log=True)
-
-    def high(value: float) -> float:
-        return round(FOOT - (FOOT - HEAD) * up.at(value) / 100, 2)
-
-    parts = [line(0, FOOT, 100, FOOT, "axis"), line(0, high(delta), 100, high(delta), "mark")]
-    for value in up.ticks(4):
-        parts += [line(0, high(value), 100, high(value), "grid")]
-        parts.append(text(tick(value), 0, high(value) - 3, "tick", "start"))
-    for one, other in itertools.pairwise(known):
-        ends = across.at(one.time), across.at(other.time)
-        parts.append(line(ends[0], high(one.loss_ratio), ends[1], high(other.loss_ratio), "path"))
-    for p in known:
-        x = across.at(p.time)
-        if not math.isnan(p.band_lower) and not math.isnan(p.band_upper):
-            parts.append(line(x, high(p.band_lower), x, high(p.band_upper), "whisker"))
-        parts += [dot(x, high(p.loss_ratio), 5, "dot"), text(f"{p.time:g}", x, FOOT + 17, "tick")]
+    parts += [text(tick(v), axis.at(v), FOOT + 17, "tick") for v in axis.ticks(7)]
     return picture(*parts, height=HEIGHT, label=label)

@@ -39,7 +39,7 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
             rates, said = " → ".join(line.facts), result(comparison.records[name], row.verdict)
             rows.append([line.label, rates, number(line.value), interval(line.ends), said])
     head = ["", "own → other", "ratio", f"{level(comparison.alpha)} CI", "result"]
-    lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1, drop=(1,)), ""]
+    lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1), ""]
     for name, record in comparison.records.items():
         lines += wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
     return for_terminal("\n".join(lines))

@@ -22,6 +22,7 @@ from likewise.report.text import (
     Line,
     arrows,
     balance_of,
+    direction,
     estimates,
     group_measures,
     leading,
@@ -36,10 +37,10 @@ MOST_ROWS = 24
 """Comparisons and groups that the page shows; the result file holds all."""
 MOST_COLUMNS = 8
 SENSITIVITY = {
+    "as chosen": "As chosen",
     "column left out": "One column fewer that may matter",
     "column added": "One column more that may matter",
 }
-NO_INTERVAL = (math.nan, math.nan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +149,7 @@ def report_values(record: Record) -> dict[str, Any]:
         "balance": () if part is None else list(_balance(part, first[:2], names)),
         "controls": _controls(record, first, names),
         "sensitivity": _sensitivity(record, names),
+        "times": _stopping_times(record),
         "groups": group_measures(record)[:MOST_ROWS],
         "first": first[:MOST_COLUMNS],
         "level": level(record.alpha),
@@ -180,7 +182,7 @@ def ratio_plot(
                 axis, line.value, line.ends, band=band, marks=marks, name=name
             )
             facts = " → ".join(line.facts) if part is not None else ", p ".join(line.facts)
-            cells = facts, f"{number(line.value)} ({interval(line.ends)})", line.words
+            cells = facts, _estimate(line.value, line.ends), line.words
             body.append(Row(line.label, picture, cells, line.note, line.verdict))
     unit = "People, p" if part is None else "Mean prediction" if difference else "Rate"
     rates = unit if part is None else f"{unit} {first} → {second}"
@@ -190,8 +192,10 @@ def ratio_plot(
 
 def _forest(record: Record, names: Names) -> Plot:
     """Return all attributes, groups and tests on one axis."""
-    lines = estimates(record)
-    shown = _most_important(lines)
+    lines = shown = estimates(record)
+    if len(lines) > MOST_ROWS:  # whole attributes, evidence first
+        found = {line.attribute for line in lines if line.verdict == "evidence"} | {""}
+        shown = sorted(lines, key=lambda line: line.attribute not in found)[:MOST_ROWS]
     sections = [
         (
             names.column(attribute) if attribute else "Everyone",
@@ -202,14 +206,6 @@ def _forest(record: Record, names: Names) -> Plot:
     ]
     title = "Every comparison" if record.matched_pairs is not None else "Every test and group"
     return ratio_plot(record, sections, title, "Compared", len(lines) - len(shown))
-
-
-def _most_important(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return all if the page has room for them, else whole attributes, evidence first."""
-    if len(lines) <= MOST_ROWS:
-        return lines
-    found = {line.attribute for line in lines if line.verdict == "evidence"} | {""}
-    return sorted(lines, key=lambda line: line.attribute not in found)[:MOST_ROWS]
 
 
 def _selected(record: Record, names: Names, attribute: str) -> str:
@@ -227,8 +223,7 @@ def _selected(record: Record, names: Names, attribute: str) -> str:
 
 def _people_first(part: MatchedPairsRecord, lead: RateComparison) -> list[Any]:
     """Return four people, of the disadvantaged group first."""
-    first = lead.attribute, lead.group, lead.other
-    return sorted(part.people, key=lambda p: (p.attribute, p.group, p.other) != first)[:4]
+    return sorted(part.people, key=lambda p: direction(p) != direction(lead))[:4]
 
 
 def _one_each(rows: Iterable[RateComparison]) -> list[RateComparison]:
@@ -243,23 +238,22 @@ def _one_each(rows: Iterable[RateComparison]) -> list[RateComparison]:
 
 def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> Plot | None:
     """Return the negative control: redrawn or permuted values as dots, beside the estimate."""
-    found: list[tuple[str, float, tuple[float, ...], str, str, str]] = []
-    for row in first[:MOST_COLUMNS]:
-        if row.control and row.measure != "prediction":
-            span = " to ".join(map(number, row.control_range))
-            found.append((arrows(row, names), row.ratio, row.control, span, "", row.verdict))
+    found = [
+        (arrows(row, names), row.ratio, row.control, "", "", row.verdict)
+        for row in first[:MOST_COLUMNS]
+        if row.control and row.measure != "prediction"
+    ]
     for name, c in record.control.items():
-        span = f"{number(min(c.permuted))} to {number(max(c.permuted))}, p = {p_value(c.p_value)}"
-        note = f"{len(c.permuted)} permutations, {c.n:,} people"
-        label = text.test_name(name)
-        found.append((label, c.estimate, c.permuted, span, note, record.verdict))
+        p, note = f", p = {p_value(c.p_value)}", f"{len(c.permuted)} permutations, {c.n:,} people"
+        found.append((text.test_name(name), c.estimate, c.permuted, p, note, record.verdict))
     if not found:
         return None
     axis = charts.Axis.for_rows([(min(d), v, max(d)) for _, v, d, *_ in found], [1.0], log=True)
     rows = []
-    for label, value, dots, said, note, name in found:
-        picture = charts.interval(axis, value, NO_INTERVAL, marks=[1.0], dots=dots, name=name)
-        rows.append(Row(label, picture, (number(value), said), note))
+    for label, value, dots, p, note, name in found:
+        picture = charts.interval(axis, value, marks=[1.0], dots=dots, name=name)
+        span = f"{number(min(dots))} to {number(max(dots))}{p}"
+        rows.append(Row(label, picture, (number(value), span), note))
     head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
     return Plot("Negative control", head, rows, charts.scale(axis, [1.0]))
 
@@ -279,10 +273,31 @@ def _sensitivity(record: Record, names: Names) -> Plot | None:
         for s in several:
             ends = s.lower_bound, s.upper_bound
             picture = charts.interval(axis, s.estimate, ends, marks=marks, name=s.outcome)
-            cells = f"{number(s.estimate)} ({interval(ends)})", s.outcome.replace("_", " ")
+            cells = _estimate(s.estimate, ends), s.outcome.replace("_", " ")
             rows.append(Row(names.column(s.change), picture, cells, flag=s.outcome))
     head = ("Choice", "Estimate (bounds)", "Result")
     return Plot("Sensitivity to other choices", head, rows, charts.scale(axis, marks))
+
+
+def _stopping_times(record: Record) -> Plot | None:
+    """Return the loss ratio of the gradient flow at several stopping times."""
+    found = [
+        (f"T = {s.time:g}", s.loss_ratio, (s.band_lower, s.band_upper))
+        for s in record.stopping_times
+    ]
+    if not found:
+        return None
+    marks = [1.0, record.delta]
+    axis = charts.Axis.for_rows([(a, v, b) for _, v, (a, b) in found], marks, log=True)
+    rows = [
+        Row(label, charts.interval(axis, value, ends, marks=marks), (_estimate(value, ends),))
+        for label, value, ends in found
+    ]
+    return Plot("Stopping time", ("Stopping time", "Loss ratio"), rows, charts.scale(axis, marks))
+
+
+def _estimate(value: float, ends: tuple[float, float]) -> str:
+    return f"{number(value)} ({interval(ends)})"
 
 
 def _balance(
@@ -298,7 +313,7 @@ def _balance(
         body = []
         for b in found:
             before, after = abs(b.before), abs(b.after)
-            picture = charts.interval(axis, after, NO_INTERVAL, marks=[0.1], before=before)
+            picture = charts.interval(axis, after, marks=[0.1], before=before)
             body.append(Row(names.column(b.column), picture, (f"{before:.2f} → {after:.2f}",)))
         head = ("Column", "Before → after")
         yield Plot(arrows(row, names), head, body, charts.scale(axis, [0.1]))
@@ -308,10 +323,10 @@ def _changes(
     part: MatchedPairsRecord, rows: Sequence[RateComparison], names: Names
 ) -> Iterable[tuple[str, Markup, str]]:
     """Yield the histogram of each comparison, with the shares below, at and above zero."""
-    found = {(h.attribute, h.group, h.other): h for h in part.changes if sum(h.counts)}
+    found = {direction(h): h for h in part.changes if sum(h.counts)}
     units = part.measure in ("prediction", "loss")
     for row in rows:
-        h = found.get((row.attribute, row.group, row.other))
+        h = found.get(direction(row))
         if h is None:
             continue
         total = sum(h.counts)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import InvalidSample, need
 from likewise.record import Record
+from likewise.report.charts import Axis
 from likewise.report.escaping import cut
 from likewise.report.formats import Names, level, limit
 from likewise.report.text import (
-    Line,
     arrows,
     balance_of,
+    direction,
     estimates,
     headline,
     leading,
@@ -44,10 +45,33 @@ class Plots:
         """Draw every comparison (or test and group) with its interval, on one axis."""
         record, names = self.record, Names.from_record(self.record)
         part, lines = record.matched_pairs, estimates(record)[:MOST_ROWS]
-        difference = quantities(record)[2] == "difference"
-        band = (math.nan, record.delta) if part is None else limits(part)
-        ax = self._forest(lines, names, band, ax, log=not difference)
-        what = "difference of mean predictions" if difference else "ratio of rates, other / own"
+        _need(lines, "comparisons")
+        log = quantities(record)[2] != "difference"
+        ends = [record.delta] if part is None else [e for e in limits(part) if math.isfinite(e)]
+        marks = [*ends, 1.0 if log else 0.0]
+        axis = Axis.for_rows([(n.ends[0], n.value, n.ends[1]) for n in lines], marks, log=log)
+        ax = ax or _new_axes(len(lines))
+        if len(ends) == 2:
+            ax.axvspan(*ends, color=PALE, zorder=0)
+        ax.axvline(1.0 if log else 0.0, color=GREY, linewidth=1)
+        for end in ends:
+            ax.axvline(end, color=GREY, linestyle="--", linewidth=1)
+        for y, line in enumerate(lines):
+            found = line.verdict == "evidence"
+            colour = ORANGE if found else BLUE
+            if any(map(math.isfinite, line.ends)):
+                # An interval without an end runs off the axis.
+                ax.plot([min(max(end, axis.low), axis.high) for end in line.ends], [y, y], colour)
+            if math.isfinite(line.value):
+                ax.plot([line.value], [y], "o", color=colour, mfc=colour if found else "white")
+        if log:
+            ax.set_xscale("log")
+            _plain_ticks(ax)
+        titles = [f"{names.column(one.attribute)}: " * bool(one.attribute) for one in lines]
+        labels = [_literal(f"{title}{one.label}") for title, one in zip(titles, lines, strict=True)]
+        ax.set_yticks(range(len(lines)), labels)
+        ax.set_ylim(len(lines) - 0.5, -0.5)
+        what = "ratio of rates, other / own" if log else "difference of mean predictions"
         what = "loss or errors after / before" if part is None else what
         ax.set_xlabel(f"{what} ({level(record.alpha)} CI)")
         verdict, by, about = headline(record)
@@ -65,10 +89,9 @@ class Plots:
         found.sort(key=lambda b: abs(b.before))
         ax = ax or _new_axes(len(found))
         places = range(len(found))
-        ax.plot(
-            [abs(b.before) for b in found], places, "o", mfc="white", color=GREY, label="before"
-        )
-        ax.plot([abs(b.after) for b in found], places, "o", color=BLUE, label="after matching")
+        before, after = [abs(b.before) for b in found], [abs(b.after) for b in found]
+        ax.plot(before, places, "o", mfc="white", color=GREY, label="before")
+        ax.plot(after, places, "o", color=BLUE, label="after matching")
         ax.axvline(0.1, color=GREY, linestyle="--", linewidth=1)
         ax.set_yticks(places, [_literal(names.column(b.column)) for b in found])
         ax.set_xlim(left=0)
@@ -79,24 +102,22 @@ class Plots:
 
     def people(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how each person's rate (or loss, perturbed) changes."""
-        part, row, found = self.record.matched_pairs, leading(self.record), self.record.distribution
-        if part is None:
-            _need(found.get("counts", ()), "loss ratios of people")
-            ax = ax or _new_axes(6)
-            ax.stairs(found["counts"], found["edges"], fill=True, color=BLUE)
+        part, row, spread = self.record.matched_pairs, leading(self.record), None
+        counts, edges = (self.record.distribution.get(name, ()) for name in ("counts", "edges"))
+        if part is not None and row is not None:
+            spread = next((h for h in part.changes if direction(h) == direction(row)), None)
+            counts, edges = ((), ()) if spread is None else (spread.counts, spread.edges)
+        _need(counts, "changes of people")
+        ax = ax or _new_axes(6)
+        ax.stairs(counts, edges, fill=True, color=BLUE)
+        if part is None or row is None:
             ax.set_xscale("log")
             ax.set_yscale("symlog", linthresh=1)
             ax.axvline(1.0, color=GREY, linewidth=1)
             ax.set_xlabel("loss after / before")
             ax.set_title("Each person's loss ratio", loc="left")
         else:
-            assert row is not None
-            key = row.attribute, row.group, row.other
-            spread = [h for h in part.changes if (h.attribute, h.group, h.other) == key]
-            _need(spread, "changes of people")
             names = Names.from_record(self.record)
-            ax = ax or _new_axes(6)
-            ax.stairs(spread[0].counts, spread[0].edges, fill=True, color=BLUE)
             ax.axvline(0.0, color=GREY, linewidth=1)
             ax.set_xlabel("change of the rate with the other group's columns")
             ax.set_title(_literal(f"Each person's change, {arrows(row, names)}"), loc="left")
@@ -118,51 +139,6 @@ class Plots:
         ax.set_xlabel("stopping time T")
         ax.set_ylabel("mean loss ratio")
         ax.set_title("Loss ratio by stopping time", loc="left")
-        return ax
-
-    def _forest(
-        self,
-        lines: Sequence[Line],
-        names: Names,
-        band: tuple[float, float],
-        ax: "Axes | None",
-        *,
-        log: bool,
-    ) -> "Axes":
-        _need(lines, "comparisons")
-        ax = ax or _new_axes(len(lines))
-        known = [
-            one.value for one in lines if math.isfinite(one.value) and (one.value > 0 or not log)
-        ]
-        known += [end for end in band if math.isfinite(end)]
-        span = max(known) / min(known) if log else max(known) - min(known)
-        low, high = (
-            (min(known) / span, max(known) * span)
-            if log
-            else (min(known) - span, max(known) + span)
-        )
-        if all(map(math.isfinite, band)):
-            ax.axvspan(*band, color=PALE, zorder=0)
-        ax.axvline(1.0 if log else 0.0, color=GREY, linewidth=1)
-        for end in band:
-            if math.isfinite(end):
-                ax.axvline(end, color=GREY, linestyle="--", linewidth=1)
-        for y, line in enumerate(lines):
-            value, (lower, upper), found = line.value, line.ends, line.verdict == "evidence"
-            colour = ORANGE if found else BLUE
-            if math.isfinite(lower) or math.isfinite(upper):
-                # An interval without an end runs off the axis.
-                ends = max(lower, low) if lower > -math.inf else low, min(upper, high)
-                ax.plot(ends, [y, y], color=colour)
-            if math.isfinite(value):
-                ax.plot([value], [y], "o", color=colour, mfc=colour if found else "white")
-        if log:
-            ax.set_xscale("log")
-            _plain_ticks(ax)
-        titles = [f"{names.column(one.attribute)}: " * bool(one.attribute) for one in lines]
-        labels = [_literal(f"{title}{one.label}") for title, one in zip(titles, lines, strict=True)]
-        ax.set_yticks(range(len(lines)), labels)
-        ax.set_ylim(len(lines) - 0.5, -0.5)
         return ax
 
 

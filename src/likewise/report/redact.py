@@ -19,7 +19,7 @@ from likewise.record import (
     Record,
     TestRecord,
 )
-from likewise.report.text import sentence
+from likewise.report.text import direction, sentence
 
 FEWEST = 10
 """People that a cell of a table holds at least."""
@@ -31,6 +31,8 @@ COUNTS = {
     *("repeated_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
 }
 """Names of whole numbers of people, or of tables of them."""
+TABLE = ("both", "newly_wrong", "newly_right", "neither")
+"""Cells of the table of errors before and after a perturbation."""
 
 Levels = set[tuple[str, str]]
 
@@ -38,19 +40,20 @@ Levels = set[tuple[str, str]]
 def redact(record: Record) -> Record:
     """Return the record without what is known about single people or fewer than ten.
 
-    People, row numbers and notes that quote values are left out, and so is the distribution of
-    single ratios. Levels of an attribute that fewer than ten people hold are named "other", and
-    tables with a smaller cell are left out.
+    People, row numbers and notes that quote values are left out, and so are the distribution of
+    single ratios and the levels of encoded columns. Levels of an attribute that fewer than ten
+    people hold are named "other", and tables with a smaller cell are left out.
     """
+    data, part, metric = record.data, record.matched_pairs, record.metric
     small = {
         (attribute, level)
-        for attribute, levels in record.data.protected.items()
+        for attribute, levels in data.protected.items()
         for level, count in levels.items()
         if count < FEWEST
     }
-    tables = {name: _merged(levels) for name, levels in record.data.protected.items()}
-    part, data, metric = record.matched_pairs, record.data, record.metric
-    named = _naming(level for _, level in small)
+    tables = {name: _merged(levels) for name, levels in data.protected.items()}
+    words = "|".join(re.escape(level) for level in sorted(level for _, level in small) if level)
+    named = re.compile(rf"(?<!\w)(?:{words})(?!\w)" if words else r"(?!)")
     hidden = record.model_copy(
         update={
             "causes": tuple(named.sub(OTHER, cause) for cause in record.causes),
@@ -65,9 +68,10 @@ def redact(record: Record) -> Record:
                 and not {(one.attribute, one.group), (one.attribute, one.other)} & small
             ),
             "metric": None if metric is None else _metric(metric),
-            "matched_pairs": None if part is None else _pairs(part, small),
+            "matched_pairs": None if part is None else _pairs(part, small, data.weighted),
             "perturbed": (),
             "distribution": {},
+            "shifts": (),
             "notes": (),
             "rows": _without_few(record.rows),
             "groups": tuple(
@@ -81,6 +85,7 @@ def redact(record: Record) -> Record:
             "subgroups": tuple(s for s in record.subgroups if s.n >= FEWEST),
             "data": data.model_copy(
                 update={
+                    "features": tuple(dict.fromkeys(f.partition("=")[0] for f in data.features)),
                     "classes": data.classes if _large(data.classes) else {},
                     "protected": {name: table for name, table in tables.items() if _large(table)},
                     "missing": _without_few(data.missing),
@@ -97,33 +102,30 @@ def redact(record: Record) -> Record:
     return rounded.model_copy(update={"sentence": sentence(rounded)})
 
 
-def _naming(levels: Iterable[str]) -> re.Pattern[str]:
-    """Return what finds the names of levels in a sentence, as words."""
-    words = "|".join(re.escape(level) for level in sorted(levels) if level)
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w)" if words else r"(?!)")
-
-
 def _test(test: TestRecord, named: re.Pattern[str]) -> TestRecord:
     """Return a test without words on small groups, and without counts of a few."""
-    details = {k: v for k, v in test.details.items() if k != "at_cap" or v >= FEWEST}
-    notes = tuple(note for note in test.notes if not named.search(note))
+    cells = [test.details[name] for name in TABLE if name in test.details]
+    few = set(TABLE) if min(cells, default=0.0) < FEWEST else set()
+    few |= {"at_cap"} if test.details.get("at_cap", 0.0) < FEWEST else set()
+    rounded = {name: round(test.details.get(name, 0.0), -1) for name in (*TABLE, "at_cap")}
     return test.model_copy(
         update={
-            "notes": notes,
-            "details": details,
+            "notes": tuple(note for note in test.notes if not named.search(note)),
+            "details": {k: rounded.get(k, v) for k, v in test.details.items() if k not in few},
             "held_back": named.sub(OTHER, test.held_back),
         }
     )
 
 
 def _metric(metric: MetricRecord) -> MetricRecord:
-    """Return a metric without what else its origin holds: names of levels, for one."""
+    """Return a metric without what names levels: its directions, and whatever its origin holds."""
     attributes = tuple(
         AttributeRecord(**{name: getattr(one, name) for name in AttributeRecord.model_fields})
         for one in metric.origin.attributes
     )
     origin = OriginRecord(source=metric.origin.source, n=metric.origin.n, attributes=attributes)
-    return metric.model_copy(update={"origin": origin})
+    unnamed: tuple[dict[str, float], ...] = ({},) * len(metric.directions)
+    return metric.model_copy(update={"origin": origin, "directions": unnamed})
 
 
 def _rounded(value: Any, counts: bool = False) -> Any:
@@ -133,7 +135,7 @@ def _rounded(value: Any, counts: bool = False) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_rounded(inner) for inner in value)
     whole = counts and isinstance(value, int) and not isinstance(value, bool)
-    return round(value / FEWEST) * FEWEST if whole else value
+    return round(value, -1) if whole else value
 
 
 def _without_few(counts: Mapping[str, int]) -> dict[str, int]:
@@ -151,7 +153,7 @@ def _merged(levels: Mapping[str, int]) -> dict[str, int]:
     return kept | ({OTHER: kept.get(OTHER, 0) + rest} if rest else {})
 
 
-def _cells(n: int, rate: float) -> bool:
+def _cells(n: float, rate: float) -> bool:
     """Tell whether a rate leaves at least ten people on both sides."""
     return n >= FEWEST and (math.isnan(rate) or min(rate, 1 - rate) * n >= FEWEST)
 
@@ -171,21 +173,29 @@ def _measures(measures: Iterable[Measure], small: Levels) -> Iterable[Measure]:
     yield from (m for m in found if (m.attribute, m.group) not in hidden)
 
 
-def _pairs(part: MatchedPairsRecord, small: Levels) -> MatchedPairsRecord:
-    """Return matched pairs without people, and without tables that have a small cell."""
+def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPairsRecord:
+    """Return matched pairs without people, and without tables that have a small cell.
+
+    Sums of sampling weights do not tell how many people they are of, so that they go too.
+    """
     rows = [
         row
         for row in part.comparisons
         if row.people >= FEWEST
         and not {(row.attribute, row.group), (row.attribute, row.other)} & small
     ]
-    directions = {(row.attribute, row.group, row.other) for row in rows}
+    directions = {direction(row) for row in rows}
     directions |= {(attribute, other, group) for attribute, group, other in directions}
 
     def kept(found: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(one for one in found if (one.attribute, one.group, one.other) in directions)
+        return tuple(one for one in found if direction(one) in directions)
 
-    folds_are_large = all(w >= FEWEST for w in part.performance_folds.get("weight", ()))
+    folds = part.performance_folds
+    errors = folds.get("error", (math.nan,) * FOLDS)
+    tells = weighted or not all(
+        _cells(n, wrong / n if n else 0.0)
+        for n, wrong in zip(folds.get("weight", ()), errors, strict=False)
+    )
     histograms = (h for h in part.changes if not any(0 < c < FEWEST for c in h.counts))
     return part.model_copy(
         update={
@@ -195,8 +205,8 @@ def _pairs(part: MatchedPairsRecord, small: Levels) -> MatchedPairsRecord:
             "shown": kept(part.shown),
             "balance": kept(part.balance),
             "hidden_factor": kept(part.hidden_factor),
-            "changes": kept(histograms),
-            "performance_folds": part.performance_folds if folds_are_large else {},
+            "changes": () if weighted else kept(histograms),
+            "performance_folds": {} if tells else folds,
             "reads": tuple(use for use in part.reads if _cells(use.n, use.changed)),
         }
     )

@@ -117,7 +117,7 @@ def _next(step: text.Step, indent: str, width: int) -> list[str]:
     """Return a step; the options of a long command are left to ``-v`` and the report."""
     words, command = step
     if len(command) > 68:
-        command = f"{' '.join(command.split()[:2])} (its options: -v, or the report)"
+        command = f"{' '.join(command.split()[:2])} (the whole command: -v, or the report)"
     return wrap(f"Next: {text.step_words((words, command))}", indent, width)
 
 
@@ -125,32 +125,25 @@ def _fact(fact: Fact, width: int, lines: int | None = None) -> list[str]:
     """Return ``name  text``, continued below the text; cut after ``lines``."""
     found = wrap(f"{fact[0]:13} {on_one_line(fact[1])}", "", width, hanging=" " * 14)
     if lines is not None and len(found) > lines:
-        found = [*found[: lines - 1], f"{found[lines - 1][: width - 2].rstrip('.')} …"]
+        last = found[lines - 1]
+        last = last if len(last) <= width - 2 else last.rpartition(" ")[0]
+        found = [*found[: lines - 1], f"{last.rstrip('.')} …"]
     return found
 
 
 def layout(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    width: int,
-    words: int = 0,
-    drop: Sequence[int] | None = None,
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, words: int = 0
 ) -> list[str]:
     """Lay out a table: the first column is cut to fit, numbers stand on the right.
 
-    Parameters
-    ----------
-    words
-        How many of the last columns are text.
-    drop
-        Columns to leave out, in this order, where there is no room; by default from the right.
+    ``words`` of the last columns are text. Where there is no space, others are left out, from the
+    right.
     """
-    order = list(range(len(head) - 1 - words, 1, -1) if drop is None else drop)
     sizes = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    keep = list(range(1, len(head)))
-    while (room := width - sum(sizes[k] + 2 for k in keep)) < min(sizes[0], 16) and order:
-        keep.remove(order.pop(0))
-    first = max(min(sizes[0], room), 8)
+    keep, droppable = list(range(1, len(head))), list(range(2, len(head) - words))
+    while (space := width - sum(sizes[k] + 2 for k in keep)) < min(sizes[0], 16) and droppable:
+        keep.remove(droppable.pop())
+    first = max(min(sizes[0], space), 8)
     lines = []
     for row in (head, *rows):
         sides = (f"{row[k]:{'<' if k >= len(row) - words else '>'}{sizes[k]}}" for k in keep)
@@ -162,68 +155,57 @@ def _cut(label: str, most: int) -> str:
     """Shorten ``group → other`` on both sides, so that both stay readable."""
     here, arrow, there = label.partition(" → ")
     if len(label) <= most or not arrow:
-        return label if len(label) <= most else f"{label[: most - 1]}…"
+        return cut(label, most) if len(label) > most else label
     half = (most - 3) // 2
-    room = max(half, most - 3 - len(there)), max(half, most - 3 - len(here))
-    return f"{cut(here, min(room[0], most - 4))} → {cut(there, min(room[1], most - 4))}"[:most]
+    return f"{cut(here, max(half, most - 3 - len(there)))} → {cut(there, half)}"[:most]
 
 
 def _table(record: Record, width: int, most: int | None) -> list[str]:
-    """Return the table of estimates; too wide, it does without what can be left out."""
+    """Return the table of estimates; too wide, it does without units, attributes, then rates."""
     rows = estimates(record)
     if most is not None and len(rows) > most:
         rows = sorted(rows, key=lambda row: (bool(row.attribute), row.verdict != "evidence"))[:most]
-    lines: list[str] = []
-    for by, units, mirror in ((1, 1, 1), (1, 0, 1), (1, 0, 0), (0, 0, 0)):
-        head, cells = _cells(record, rows, bool(by), bool(units), bool(mirror))
-        lines = layout(head, cells, width if not by else 10**6, words=1, drop=(1, 2))
-        if max(map(len, lines)) <= width:
+    for detail in (3, 2, 1, 0):
+        head, cells = _cells(record, rows, detail)
+        first, *others = (max(map(len, column)) for column in zip(head, *cells, strict=True))
+        if width - sum(size + 2 for size in others) >= (first if detail > 1 else min(first, 24)):
             break
+    lines = layout(head, cells, width, words=1)
     if more := len(estimates(record)) - len(rows):
         lines.append(f"… and {more} more comparisons (-v, or the report)")
     return lines
 
 
-def _cells(
-    record: Record, rows: Sequence[Line], by: bool, units: bool, mirror: bool
-) -> tuple[list[str], list[list[str]]]:
-    """Return the table with or without attributes, units, and marks of mirrored comparisons."""
+def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str], list[list[str]]]:
+    """Return head and rows: without units below detail 3, attributes below 2, rates at 0."""
     names, (first, second, quantity) = Names.from_record(record), quantities(record)
     titles = [names.column(row.attribute) if row.attribute else "" for row in rows]
-    wide = max(map(len, titles)) + 2 if by and len(set(titles)) > 1 else 0
-    between, cells = " – " if units else "–", []
+    wide = max(map(len, titles)) + 2 if detail > 1 and len(set(titles)) > 1 else 0
+    between, unit = (" – ", "") if detail > 2 else ("–", " %")
+    if not any(fact.endswith("%") for row in rows for fact in row.facts):
+        unit = ""
+    cells = []
     for k, row in enumerate(rows):
         at = f"{'' if k and titles[k] == titles[k - 1] else titles[k]:{wide}}" if wide else ""
-        facts = [fact if units else fact.removesuffix(" %") for fact in row.facts]
-        said = row.words if mirror else row.words.removesuffix(" (mirror)")
-        numbers = [number(row.value), interval(row.ends, between), said]
+        facts = [fact.removesuffix(unit) for fact in row.facts]
+        numbers = [number(row.value), interval(row.ends, between), row.words]
         cells.append([f"{at}{row.label}", *facts, *numbers])
-    for shown in list(_controls(record).values())[:2]:
-        low, high = shown.control_range
-        ok = shown.verdict == "evidence" and not low <= shown.ratio <= high
+    if (shown := _control(record)) is not None:
+        outside = not shown.control_range[0] <= shown.ratio <= shown.control_range[1]
+        ok = "ok" * (shown.verdict == "evidence" and outside)
         label = f"control: redrawn {names.column(shown.attribute)}"
-        cells.append([label, "", "", "", interval((low, high), between), "ok" * ok])
-    shares = any(fact.endswith("%") for row in rows for fact in row.facts)
-    unit = " %" if shares and not units else ""
-    head = [
-        "",
-        f"{first}{unit}",
-        f"{second}{unit}",
-        quantity,
-        f"{level(record.alpha)} CI",
-        "result",
-    ]
-    return head, cells
+        cells.append([label, "", "", "", interval(shown.control_range, between), ok])
+    head = ["", f"{first}{unit}", f"{second}{unit}", quantity, f"{level(record.alpha)} CI"]
+    cells.insert(0, [*head, "result"])
+    if not detail:
+        cells = [[row[0], *row[3:]] for row in cells]
+    return cells[0], cells[1:]
 
 
-def _controls(record: Record) -> dict[str, RateComparison]:
-    """Return the comparison of each attribute whose negative control is shown."""
-    found: dict[str, RateComparison] = {}
-    for row in () if record.matched_pairs is None else record.matched_pairs.comparisons:
-        if row.control and row.measure != "prediction":
-            first = row.attribute not in found or found[row.attribute].mirror
-            found |= {row.attribute: row} if first else {}
-    return found
+def _control(record: Record) -> RateComparison | None:
+    """Return the comparison whose negative control is shown: the one that decided."""
+    row = text.leading(record)
+    return row if row is not None and row.control and row.measure != "prediction" else None
 
 
 def _facts(record: Record) -> Iterator[Fact]:
@@ -285,7 +267,7 @@ def _tables(record: Record, names: Names) -> Iterator[tuple[list[str], list[list
             gaps = (100 * v if shares else v for v in (row.raw_gap, row.explained))
             counts = f"{row.people:,}", f"{row.without_overlap:,}", number(row.effective_pairs)
             rows.append([arrows(row, names), *counts, *map(number, gaps), p_value(row.p_adjusted)])
-        gap = "raw gap, points" if shares else "raw gap"
+        gap = "gap, pts" if shares else "gap"
         head = ["Comparisons", "people", "no overlap", "eff. pairs", gap, "explained", "adj. p"]
         yield head, rows, 0
         rows = []
@@ -310,7 +292,7 @@ def _more_facts(record: Record, names: Names) -> Iterator[Fact]:
         if said := ", ".join(f"{names.column(b.column)} {abs(b.after):.2f}" for b in worst):
             yield "Balance", f"largest standardised differences left: {said}"
         for h in part.hidden_factor:
-            if (h.attribute, h.group, h.other) == (row.attribute, row.group, row.other):
+            if text.direction(h) == text.direction(row):
                 yield "Hidden factor", f"{arrows(h, names)} holds up to Γ = {number(h.gamma)}"
     for test in record.tests.values():
         bound, capped = text.upper_bound(test)

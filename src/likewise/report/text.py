@@ -5,6 +5,7 @@ Every output takes its words from here, so that a claim reads the same everywher
 
 import dataclasses
 import math
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -69,7 +70,6 @@ LIMITS = (
 LONGEST_IN_TABLES = 28
 """Characters of a group's name where two stand side by side."""
 NOT_FAIR = "This does not show that the model is fair."
-LARGER_SAMPLE = "Use a larger reference sample (--pool), or fewer columns that may matter."
 UNITS = ("prediction", "loss")
 """Measures that are no shares."""
 
@@ -86,6 +86,11 @@ def test_name(name: str) -> str:
 def result(record: Record, verdict: str) -> str:
     """Return the result of one comparison in words; nothing counts in an invalid record."""
     return (verdict if record.verdict != "invalid" else "invalid").replace("_", " ")
+
+
+def direction(row: Any) -> tuple[str, str, str]:
+    """Return attribute, group and other group of whatever has them."""
+    return row.attribute, row.group, row.other
 
 
 def arrows(row: Any, names: Names) -> str:
@@ -269,7 +274,7 @@ def claim(record: Record) -> tuple[str, str]:
         found, said = _evidence(row, part, names)
         return found, said + reads
     if record.verdict == "inconclusive":
-        return "Inconclusive", _why(row, part, names) + reads
+        return "Inconclusive", "{}. {}.".format(*_settle(row, part, names)) + reads
     _, value, ends = effect(row)
     by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
     share = row.changed_up + row.changed_down
@@ -313,56 +318,67 @@ def _evidence(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tu
     return f"Evidence of unfairness by {names.column(row.attribute)}", said
 
 
-def _why(row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
-    """Say why a comparison decides nothing, and what would settle it."""
+def _settle(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tuple[str, str]:
+    """Return why a comparison decides nothing, and what would settle it."""
     name, value, ends = effect(row)
     here, there = (names.people(row.attribute, one) for one in (row.group, row.other))
-    attribute, several = names.column(row.attribute), len(part.comparisons)
+    attribute, decision = names.column(row.attribute), names.decision(row.outcome)
     found = f"{arrows(row, names)} {number(value)}, {level(part.alpha)} CI {interval(ends, '–')}"
-    people = number(math.nan if row.people_needed is None else row.people_needed, 2)
-    of = f"of {names.group(row.attribute, row.group)} (now {row.n:,})"
-    needed = f" About {people} people {of} would settle it." * (row.people_needed is not None)
-    settle = {
-        "events": f"{found}. Fewer than 10 people with {names.decision(row.outcome)} are expected, "
-        f"too few for “within tolerance”.{needed or ' Audit more people.'}",
-        "holm": f"{found}, is not evidence after correction for {several} comparisons."
-        f"{needed or ' Audit more people.'} So would fewer attributes.",
-        "pairs": f"fewer than 20 pairs of comparable {here} and {there}. {LARGER_SAMPLE}",
-        "overlap": f"only {percent(row.n / max(row.people, 1))} of {here} have comparable {there}. "
-        + LARGER_SAMPLE,
-        "kappa": f"the columns that may matter nearly determine {attribute}. Name fewer of them.",
-        "redraws": f"fewer than 10 redraws of {attribute} could be compared. {LARGER_SAMPLE}",
-        "degrees": f"too few independent people among {here}. Audit more people.",
-        "limit": f"{found}, and no limit is given for the difference of predictions. Set the "
-        "largest acceptable difference, in the target's units.",
-        "group": f"too few rows of {here} or {there}. {LARGER_SAMPLE}",
-        "pattern": f"{attribute} follows the columns that may matter in a pattern too fine to "
-        "match, or rows are repeated. Name the column of persons (--clusters), or other columns.",
-        "matching": f"people compared still differ in {_unbalanced(row, part, names)}. "
-        + LARGER_SAMPLE,
+    larger = f"Use a larger reference sample (--pool, now {part.pool_size:,} people), or fewer"
+    larger += " columns that may matter"
+    more = "Audit more people, with a larger reference sample (--pool)"
+    if row.people_needed is not None:
+        of = f"of {names.group(row.attribute, row.group)} (now {row.n:,})"
+        more = f"About {number(row.people_needed, 2)} people {of} would settle it"
+    worst = [b.column for b in balance_of(part, row)[:1]]
+    kept = percent(row.n / max(row.people, 1))
+    reasons = {
+        "events": (
+            f"{found}. Fewer than 10 people with {decision} are expected, too few for “within "
+            "tolerance”",
+            more,
+        ),
+        "holm": (
+            f"{found}, is not evidence after correction for {len(part.comparisons)} comparisons",
+            f"{more}. So would fewer attributes",
+        ),
+        "pairs": (f"fewer than 20 pairs of comparable {here} and {there}", larger),
+        "overlap": (f"only {kept} of {here} have comparable {there}", larger),
+        "kappa": (
+            f"the columns that may matter nearly determine {attribute}",
+            "Leave a column out of --may-matter",
+        ),
+        "redraws": (f"fewer than 10 redraws of {attribute} could be compared", larger),
+        "degrees": (f"too few independent people among {here}", "Audit more people"),
+        "limit": (
+            f"{found}, and no limit is given for the difference of predictions",
+            "Set the largest acceptable difference, in the target's units: --set method.limit=500",
+        ),
+        "group": (f"too few rows of {here} or {there}", larger),
+        "pattern": (
+            f"{attribute} follows the columns that may matter in a pattern too fine to match, or "
+            "rows are repeated",
+            "Name the column of persons (--clusters), or other columns that may matter",
+        ),
+        "matching": (
+            f"people compared still differ in {names.columns(worst) or 'what may matter'}",
+            larger,
+        ),
     }
-    if row.reason in settle:
-        return settle[row.reason]
+    if row.reason in reasons:
+        return reasons[row.reason]
     if not math.isfinite(value):
-        return f"{arrows(row, names)} has no {name}, CI {interval(ends, '–')}.{needed}"
+        return f"{arrows(row, names)} has no {name}, CI {interval(ends, '–')}", more
     crossed = [limit(end) for end in limits(part) if ends[0] <= end <= ends[1]]
     includes = f" includes {listed(crossed)}" if crossed else ""
-    return f"{found.replace(f'{level(part.alpha)} ', '')}{includes}.{needed}"
+    return found.replace(f"{level(part.alpha)} ", "") + includes, more
 
 
 def balance_of(part: MatchedPairsRecord, row: RateComparison) -> list[ColumnBalance]:
     """Return the balance of the two groups of a comparison, the largest difference left first."""
-    for ends in ((row.group, row.other), (row.other, row.group)):
-        found = [
-            b for b in part.balance if (b.attribute, b.group, b.other) == (row.attribute, *ends)
-        ]
-        if found:
-            return sorted(found, key=lambda b: -abs(b.after))
-    return []
-
-
-def _unbalanced(row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
-    return names.columns([b.column for b in balance_of(part, row)[:1]]) or "what may matter"
+    either = (direction(row), (row.attribute, row.other, row.group))
+    found = [b for b in part.balance if direction(b) in either]
+    return sorted(found, key=lambda b: -abs(b.after))
 
 
 def perturbation(record: Record, names: Names) -> str:
@@ -461,7 +477,7 @@ def step_words(step: Step) -> str:
 
 
 AGAIN = "audit again when the model or the people change (likewise monitor)"
-IMPROVE = "look for a fairer model as accurate"
+IMPROVE = "look for a fairer model that is as accurate"
 
 
 def _steps_of_pairs(
@@ -487,7 +503,9 @@ def _steps_of_pairs(
         yield f"keep in mind what this covers: {covers}, people like these, and this model", ""
         return
     else:
-        yield _to_settle(record, part, row, names), ""
+        advice = _settle(row, part, names)[1]
+        advice = re.sub(r"^About (.+?) would settle it.*", r"Audit about \1", advice)
+        yield advice[:1].lower() + advice[1:], ""
         tried = [s for s in tried if s.what == "column left out" and s.outcome == "evidence"]
         then = "without it there is evidence"
     if tried:
@@ -502,24 +520,6 @@ def improve_command(record: Record, part: MatchedPairsRecord) -> str:
     words += ["--may-matter", ",".join(part.may_matter)] if part.may_matter else []
     words += ["--favourable", part.favourable] if part.favourable else []
     return shlex.join(words)
-
-
-def _to_settle(record: Record, part: MatchedPairsRecord, row: RateComparison, names: Names) -> str:
-    if row.reason == "kappa":
-        attribute = names.column(row.attribute)
-        return f"leave a column out of --may-matter: together they nearly determine {attribute}"
-    if row.reason in ("pairs", "overlap", "redraws", "group", "matching"):
-        larger = f"give --pool a larger reference sample (now {part.pool_size:,} people)"
-        return f"{larger}, or leave a column out of --may-matter (now {len(part.may_matter)})"
-    if row.reason == "pattern":
-        return "name the column of persons (--clusters), or other columns that may matter"
-    if row.reason == "limit":
-        return "set a limit for the difference of predictions, in the target's units"
-    if row.people_needed:
-        who = f"people of {names.group(row.attribute, row.group)} (now {row.n:,})"
-        people = f"audit about {number(row.people_needed, 2)} {who}"
-        return f"{people}, with a reference sample as many times larger"
-    return "audit more people, with a larger reference sample (--pool)"
 
 
 def _steps_of_perturbation(record: Record) -> Iterator[Step]:
