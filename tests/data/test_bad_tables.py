@@ -36,6 +36,8 @@ def test_a_missing_file_is_named_and_its_neighbour_suggested(tmp_path):
     message = refusal(InvalidFile, tmp_path / "poeple.csv")
     assert "There is no file" in message
     assert "Did you mean 'people.csv'?" in message
+    # Files that have nothing but their ending in common are not alike.
+    assert "Did you mean" not in refusal(InvalidFile, tmp_path / "nosuch.csv")
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -139,7 +141,9 @@ def test_a_missing_column_is_named_and_the_nearest_suggested():
     assert "no column 'yy', named as label. Did you mean 'y'?" in refusal(
         InvalidData, GOOD, label="yy"
     )
-    assert "no column 'sex', named as protected" in refusal(InvalidData, GOOD, protected="sex")
+    assert "Did you mean 'y'?" in refusal(InvalidData, GOOD, label="Y")
+    said = refusal(InvalidData, GOOD, protected="sex")
+    assert f"no column 'sex', named as protected. Its columns: {', '.join(GOOD)}." in said
     assert "named as ignored" in refusal(InvalidData, GOOD, ignore="zzz")
     assert "named as input" in refusal(InvalidData, GOOD, inputs=["b"])
 

@@ -245,6 +245,11 @@ def test_how_many_people_would_settle_it_is_about_right():
     decided = decide({"a": row}).rows["a"]
     assert decided.reason == "too_few"
     assert 100 < decided.numbers["people_needed"] < math.inf
+    # Too few people to compare are no more easily settled than more of them.
+    few = assess(compared(drawn(11, n=15, own=0.25, other=0.35, bias=0.0)), DecisionRule())
+    decided = decide({"a": few}).rows["a"]
+    assert decided.reason == "too_few"
+    assert decided.numbers["people_needed"] > 100
     biased = assess(compared(drawn(11, own=0.25, other=0.6, bias=0.3)), DecisionRule())
     assert decide({"a": biased}).rows["a"].reason == "matching"
 
