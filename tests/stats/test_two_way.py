@@ -207,6 +207,9 @@ def test_too_little_overlap_and_too_few_events_are_named():
     alike = drawn(3, n=600, own=0.4, other=0.4, bias=0.0)
     row = assess(Compared(alike, 600, 600, 200, 5.0), DecisionRule(delta=3))
     assert decide({"a": row}).rows["a"].reason == "events"
+    # Nobody gets the outcome, of either group: matching is not what it lacks.
+    constant = assess(compared(drawn(1, own=0.0, other=0.0, bias=0.0)), DecisionRule())
+    assert decide({"a": constant}).rows["a"].reason == "events"
     evidence = Compared(drawn(1, n=400, own=0.2, other=0.5), 400, 400, 200, 5.0)
     assert decide({"a": assess(evidence, DecisionRule())}).outcome == "evidence"
 

@@ -29,7 +29,7 @@ Reason = Literal[
     "redraws",  # too few with enough people and pairs
     "degrees",  # of freedom
     "limit",  # a difference in units of the target, and no limit given
-    "events",  # inside the band, but of an outcome too rare to say so
+    "events",  # of an outcome too rare to say that it is inside the band, or to have a ratio
     "matching",  # the interval would include a limit with any number of people: the allowance
     "holm",  # outside the band by itself, but not after correction
 ]
@@ -297,7 +297,8 @@ def _decided(row: Assessment, adjusted: float, rows: int) -> RowDecision:
         numbers = {"events": row.events, "needed": LEAST_EVENTS, "people_needed": people}
         return RowDecision(row, "inconclusive", adjusted, "events", numbers)
     needed = people_to_settle(row)
-    reason = "too_few" if needed < math.inf else "matching"
+    rare = row.events is not None and row.events < LEAST_EVENTS
+    reason = "too_few" if needed < math.inf else "events" if rare else "matching"
     return RowDecision(row, "inconclusive", adjusted, reason, {"people_needed": needed})
 
 
