@@ -1,6 +1,6 @@
 """How often the tests of `likewise` err: size, false certification, coverage and power.
 
-    python benchmarks/calibration.py [--quick] [--json FILE] [--markdown FILE] [--only LINE ...]
+    python benchmarks/calibration.py [--quick] [--json FILE] [--only LINE ...]
 
 Prints a table of error rates on populations whose truth is known, with Monte-Carlo errors, and
 ends with exit code 1 if a promise of the documentation is broken. A line is a function in
@@ -43,24 +43,6 @@ def text(row: Row) -> str:
     return f"{row.method:<36}{row.population:<40}{row.n:>5}{repetitions:>6}{cells}  {row.note}"
 
 
-def markdown(rows: dict[str, list[Row]]) -> str:
-    """Return the tables as they stand in the documentation, one for each line."""
-    parts = []
-    for name, part in rows.items():
-        shown = [c for c in COLUMNS if not all(math.isnan(getattr(row, c)) for row in part)]
-        titles = ["method", "population", "n", "samples", *(c.replace("_", " ") for c in shown)]
-        noted = any(row.note for row in part)
-        table = [titles + [""] * noted, ["---"] * (len(titles) + noted)]
-        for row in part:
-            samples = str(row.repetitions) if row.repetitions else "all"
-            cells = [row.method, row.population, str(row.n), samples]
-            table.append(cells + [cell(row, c) for c in shown] + [row.note] * noted)
-        words = (LINES[name].__doc__ or "").strip().splitlines()[0]
-        body = "".join("| " + " | ".join(cells) + " |\n" for cells in table)
-        parts.append(f"### {name.replace('_', ' ').capitalize()}\n\n{words}\n\n{body}")
-    return "\n".join(parts)
-
-
 def main() -> int:
     """Run the lines, print the table, and say whether every promise is kept."""
     folder = Path(__file__).parent / "calibration_lines"
@@ -69,7 +51,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here too")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table here too")
     parser.add_argument("--only", nargs="+", metavar="LINE", choices=sorted(LINES), default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -77,21 +58,17 @@ def main() -> int:
     )
     options = parser.parse_args()
     effort = Effort.quick() if options.quick else Effort().times(options.effort)
-    tables: dict[str, list[Row]] = {}
+    rows: list[Row] = []
     print(HEADER)
     for name in options.only or LINES:
         begun, worked = time.perf_counter(), time.process_time()
-        tables[name] = []
         for row in run([name], effort, options.seed):
-            tables[name].append(row)
+            rows.append(row)
             print(text(row).rstrip(), flush=True)
         wall, cpu = time.perf_counter() - begun, time.process_time() - worked
         print(f"{name}: {wall:.0f} s, {cpu:.0f} s of work", file=sys.stderr)
-    rows = [row for part in tables.values() for row in part]
     if options.json:
         options.json.write_text(json.dumps([row.to_dict() for row in rows], indent=1))
-    if options.markdown:
-        options.markdown.write_text(markdown(tables))
     broken = [f"{row.method}, {row.population}, n = {row.n}" for row in rows if row.missed()]
     print(f"\n{sum(bool(row.bars) for row in rows)} rows carry a promise; broken: {len(broken)}.")
     print("".join(f"  {words}\n" for words in broken), end="")

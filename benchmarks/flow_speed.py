@@ -1,6 +1,6 @@
 """How fast the flow is, and how exact, beside a plain loop and two other libraries.
 
-    python benchmarks/flow_speed.py [--json FILE] [--markdown FILE] [--only MODEL] [--rounds 5]
+    python benchmarks/flow_speed.py [--json FILE] [--only MODEL] [--rounds 5]
         [--without torchdiffeq]
 
 Four models of Adult, n = 9045 people, λ = 50, T = 5. All contenders do the same work in one
@@ -44,7 +44,6 @@ Row = dict[str, Any]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--markdown", type=Path)
     parser.add_argument("--only", choices=MODELS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--without", choices=["torchdiffeq"], help="it takes most of the time")
@@ -60,8 +59,6 @@ def main() -> int:
     print(table(rows))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    if options.markdown:
-        options.markdown.write_text(table(rows, markdown=True) + "\n", encoding="utf-8")
     for failure in missed:
         print(f"missed: {failure}")
     return 1 if missed else 0
@@ -168,7 +165,7 @@ def describe(case: Case, last: dict[str, Moved], std_error: float) -> None:
     )
 
 
-def table(rows: list[Row], *, markdown: bool = False) -> str:
+def table(rows: list[Row]) -> str:
     heads = ("model", "contender", "CPU s", "wall s", "× naive", "evaluations", "error in se")
     cells = [
         (
@@ -182,9 +179,6 @@ def table(rows: list[Row], *, markdown: bool = False) -> str:
         )
         for row in rows
     ]
-    if markdown:
-        lines = [heads, ("---", "---", "---:", "---:", "---:", "---:", "---:"), *cells]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
     widths = [max(len(line[i]) for line in (heads, *cells)) for i in range(len(heads))]
     return "\n".join(
         "  ".join(

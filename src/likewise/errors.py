@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import re
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 
@@ -112,9 +113,14 @@ def need(library: str, extra: str, what: str) -> Any:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return a hint naming the entry of ``names`` closest to ``name``, or an empty string."""
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    """Return a hint naming the entry of ``names`` closest to ``name``, or an empty string.
+
+    Case does not count, nor does an ending (``.csv``) that both have.
+    """
+    ending = PurePath(name).suffix.lower()
+    known = {one.lower().removesuffix(ending): one for one in names}
+    close = difflib.get_close_matches(name.lower().removesuffix(ending), known, n=1, cutoff=0.65)
+    return f" Did you mean {known[close[0]]!r}?" if close else ""
 
 
 def in_short(error: BaseException) -> str:

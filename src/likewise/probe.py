@@ -83,12 +83,12 @@ class Probe(Protocol):
     @property
     def subsample(self) -> Subsample | None:
         """Whom it measures."""
-        ...
+        return None
 
     @property
     def common(self) -> Mapping[str, Any]:
         """Objects that sums refer to and that are not written with them."""
-        ...
+        return {}
 
     def measure(self, model: Any, block: Block) -> "Measured | None":
         """Measure the people of a block; nothing if none of them is concerned."""

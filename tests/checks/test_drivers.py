@@ -12,8 +12,9 @@ from likewise.checks.drivers import PAIRS, column_shares, fold_sums, shapley_par
 from likewise.data.notes import predictive_area
 
 
-def with_interactions(x, other):
+def with_interactions(rng, n, groups):
     """Return a measure of rows, some of whose columns come from others."""
+    x, other = rng.normal(size=(2, n, groups))
 
     def ask(mask):
         z = np.where(mask, other, x)
@@ -25,8 +26,7 @@ def with_interactions(x, other):
 @pytest.mark.parametrize("groups", [1, 2, 9])
 def test_shares_of_every_row_add_up_to_the_whole_difference(groups):
     rng = np.random.default_rng(0)
-    x, other = rng.normal(size=(2, 30, groups))
-    ask = with_interactions(x, other)
+    ask = with_interactions(rng, 30, groups)
     parts = shapley_parts(ask, 30, groups, rng)
     whole = ask(np.ones((30, groups), bool)) - ask(np.zeros((30, groups), bool))
     np.testing.assert_allclose(parts[:, 0], whole, atol=1e-12)
@@ -41,8 +41,7 @@ def test_shares_of_every_row_add_up_to_the_whole_difference(groups):
 def test_random_orders_agree_with_all_of_them_on_average():
     rng = np.random.default_rng(2)
     n, groups = 4000, 4
-    x, other = rng.normal(size=(2, n, groups))
-    ask = with_interactions(x, other)
+    ask = with_interactions(rng, n, groups)
     exact = np.zeros(groups)
     for order in itertools.permutations(range(groups)):
         mask, last = np.zeros(groups, bool), ask(np.zeros((n, groups), bool)).mean()
@@ -89,9 +88,8 @@ def test_the_interval_of_a_share_covers_it():
 def test_a_column_that_works_the_other_way_has_a_negative_share_and_the_others_add_up():
     rng = np.random.default_rng(5)
     pairs = np.arange(400)
-    values = [
-        one.share for one in shares(rng.normal([0.6, 0.3, -0.2, 0.0], 0.1, size=(400, 4)), pairs)
-    ]
+    found = shares(rng.normal([0.6, 0.3, -0.2, 0.0], 0.1, size=(400, 4)), pairs)
+    values = [one.share for one in found]
     assert sum(v for v in values if v > -0.1) == pytest.approx(1)
     assert values[0] == pytest.approx(2 / 3, abs=0.05)
     assert values[2] == pytest.approx(-2 / 9, abs=0.05)
@@ -110,7 +108,7 @@ def drivers():
     return one
 
 
-def test_one_proxy_alone_has_all_of_it(drivers):
+def test_one_proxy_alone_has_all_of_it_predicts_the_attribute_and_moves_decisions(drivers):
     record, found = drivers(zone=1.0, size=0.5)
     assert record.drivers[0].column == "zone"
     assert found["zone"].share >= 0.9
@@ -121,13 +119,9 @@ def test_one_proxy_alone_has_all_of_it(drivers):
     leading = record.matched_pairs.leading
     assert found["zone"].alone == pytest.approx(leading.ratio, rel=0.1)
     assert found["zone"].without == pytest.approx(1, abs=0.15)
-
-
-def test_a_proxy_predicts_the_attribute_and_moves_decisions(drivers):
-    _, found = drivers(zone=1.0, size=0.5)
-    # Two normals 1.2 apart: Φ(1.2/√2).
-    assert found["zone"].predicts == pytest.approx(0.80, abs=0.03)
-    assert found["car"].predicts == pytest.approx(0.80, abs=0.03)
+    # A proxy predicts the attribute, two normals 1.2 apart by Φ(1.2/√2), and moves decisions.
+    for name in ("zone", "car"):
+        assert found[name].predicts == pytest.approx(0.80, abs=0.03)
     assert found["size"].predicts < 0.53
     assert found["zone"].moves > 0.2
     assert found["size"].moves > 0.05

@@ -67,6 +67,13 @@ def test_labels_are_mapped_to_classes_of_the_model_alone(world):
     assert "'no', 'yes'" in said
 
 
+@pytest.mark.parametrize("cut", ["sex=0,1", "sex=zero", "0.5"])
+def test_how_cuts_are_written_is_said(world, cut):
+    assert "--bins takes numbers, as age=40 or age=25:40:60" in sentence(
+        audited(world, "--bins", cut)
+    )
+
+
 LONG = "x" * 300
 
 

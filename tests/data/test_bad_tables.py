@@ -36,6 +36,8 @@ def test_a_missing_file_is_named_and_its_neighbour_suggested(tmp_path):
     message = refusal(InvalidFile, tmp_path / "poeple.csv")
     assert "There is no file" in message
     assert "Did you mean 'people.csv'?" in message
+    # Files that have nothing but their ending in common are not alike.
+    assert "Did you mean" not in refusal(InvalidFile, tmp_path / "nosuch.csv")
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -139,7 +141,8 @@ def test_files_with_other_types_are_refused(tmp_path):
     ("roles", "words"),
     [
         ({"label": "yy"}, "no column 'yy', named as label. Did you mean 'y'?"),
-        ({"protected": "sex"}, "no column 'sex', named as protected"),
+        ({"label": "Y"}, "Did you mean 'y'?"),
+        ({"protected": "sex"}, f"named as protected. Its columns: {', '.join(GOOD)}."),
         ({"ignore": "zzz"}, "named as ignored"),
         ({"inputs": ["b"]}, "named as input"),
         (

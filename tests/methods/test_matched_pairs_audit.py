@@ -215,6 +215,11 @@ REFUSED = {
         InvalidData,
         "protected attribute, so it cannot be among the columns that may matter",
     ),
+    "the label may matter": (
+        {"may_matter": ["income", "paid"]},
+        InvalidSettings,
+        "'paid' is named as label, so it cannot be among the columns that may matter",
+    ),
     "no such column": ({"may_matter": ["incme"]}, InvalidData, "'income'"),
     "no such decision": ({"favourable": "2"}, InvalidSettings, "'2' is not a decision"),
     "a pool that lacks a column": (

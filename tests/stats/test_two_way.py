@@ -207,6 +207,9 @@ def test_too_little_overlap_and_too_few_events_are_named():
     alike = drawn(3, n=600, own=0.4, other=0.4, bias=0.0)
     row = assess(Compared(alike, 600, 600, 200, 5.0), DecisionRule(delta=3))
     assert decide({"a": row}).rows["a"].reason == "events"
+    # Nobody gets the outcome, of either group: matching is not what it lacks.
+    constant = assess(compared(drawn(1, own=0.0, other=0.0, bias=0.0)), DecisionRule())
+    assert decide({"a": constant}).rows["a"].reason == "events"
     evidence = Compared(drawn(1, n=400, own=0.2, other=0.5), 400, 400, 200, 5.0)
     assert decide({"a": assess(evidence, DecisionRule())}).outcome == "evidence"
 
@@ -245,6 +248,11 @@ def test_how_many_people_would_settle_it_is_about_right():
     decided = decide({"a": row}).rows["a"]
     assert decided.reason == "too_few"
     assert 100 < decided.numbers["people_needed"] < math.inf
+    # Too few people to compare are no more easily settled than more of them.
+    few = assess(compared(drawn(11, n=15, own=0.25, other=0.35, bias=0.0)), DecisionRule())
+    decided = decide({"a": few}).rows["a"]
+    assert decided.reason == "too_few"
+    assert decided.numbers["people_needed"] > 100
     biased = assess(compared(drawn(11, own=0.25, other=0.6, bias=0.3)), DecisionRule())
     assert decide({"a": biased}).rows["a"].reason == "matching"
 

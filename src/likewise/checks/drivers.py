@@ -1,6 +1,8 @@
 """Drivers: which columns a difference comes from, by Shapley values, and which are proxies."""
 
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, final
@@ -11,14 +13,21 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 from typing_extensions import override
 
+from likewise.checks.overlap import KeyedSums
 from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
 from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import FOLDS, BoundMatchedPairs, PairContext, Pairing
+from likewise.methods.matched_pairs import (
+    FOLDS,
+    AskedBlock,
+    BoundMatchedPairs,
+    PairContext,
+    Pairing,
+)
 from likewise.methods.matching import seed_sequence, uniforms
 from likewise.models.base import Model
-from likewise.probe import Block, Measured, Subsample
-from likewise.record import DriverRecord, MatchedPairsRecord, RateComparison
+from likewise.probe import Block, Measured, Probe
+from likewise.record import DriverRecord, MatchedPairsRecord
 from likewise.verdict import Verdict
 
 ROWS = 200_000
@@ -123,30 +132,11 @@ def column_shares(sums: Float[np.ndarray, "2 f k"], alpha: float) -> list[Column
         share = part / total
         half = half_width((terms - base * share) / total)
     of = whole or math.nan
+    columns = share, share - half, share + half, alone / of, without / of, moves / weight
     return [
-        ColumnShare(
-            float(share[c]),
-            (float(share[c] - half[c]), float(share[c] + half[c])),
-            float(alone[c]) / of,
-            float(without[c]) / of,
-            float(moves[c]) / weight,
-        )
-        for c in range(len(part))
+        ColumnShare(value, (low, high), *rest)
+        for value, low, high, *rest in np.transpose(columns).tolist()
     ]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class DriverStats:
-    """Sums by fold (`fold_sums`) of each pair of groups, direction and measure."""
-
-    n: int
-    sums: Mapping[str, Float[np.ndarray, "2 f k"]]
-
-    def __add__(self, other: "DriverStats") -> "DriverStats":
-        both = dict(self.sums)
-        for key, value in other.sums.items():
-            both[key] = both[key] + value if key in both else value
-        return DriverStats(self.n + other.n, both)
 
 
 def _key(pairing: Pairing, direction: int, measure: int) -> str:
@@ -154,28 +144,24 @@ def _key(pairing: Pairing, direction: int, measure: int) -> str:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class DriversProbe:
+class DriversProbe(Probe):
     """Some people of every group, compared column by column through their nearest pairs.
 
-    Parameters
-    ----------
-    groups
-        The remaining columns; all levels of one category are one group.
+    ``groups`` are the remaining columns; all levels of one category are one group. Sums are by
+    pair of groups, direction and measure (`fold_sums`).
     """
 
     context: PairContext
     pairings: tuple[Pairing, ...]
     groups: Mapping[str, tuple[str, ...]]
     name: str = "drivers"
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def measure(self, model: Model, block: Block) -> Measured | None:
+    def measure(self, model: Model, block: Block) -> Measured:
         """Exchange the remaining columns one after another."""
         asked = self.context.asked(model, block)
-        measures = self.context.measures.deciding
-        found: dict[str, Float[np.ndarray, "2 f k"]] = {}
-        n = 0
+        size, measures = 2 + 4 * len(self.groups), range(self.context.measures.deciding)
+        every = itertools.product(self.pairings, (0, 1), measures)
+        found, n = {_key(*one): np.zeros((2, FOLDS, size)) for one in every}, 0
         for pairing in self.pairings:
             people = asked.located(block, pairing)
             key = (*pairing.design.key, "drivers")
@@ -188,29 +174,31 @@ class DriversProbe:
                 if not len(who):
                     continue
                 rows = (plan.start[who][:, None] + np.arange(PAIRS)).reshape(-1)
-                i, own, other = plan.person[rows], plan.own[rows], plan.other[rows]
-
-                def ask(
-                    mask: Bool[np.ndarray, "r g"],
-                    i: Int[np.ndarray, " r"] = i,
-                    own: Int[np.ndarray, " r"] = own,
-                    other: Int[np.ndarray, " r"] = other,
-                ) -> Float[np.ndarray, "r v"]:
-                    by_column = {
-                        name: np.where(mask[:, g], other, own)
-                        for g, names in enumerate(self.groups.values())
-                        for name in names
-                    }
-                    return asked.ask(i, own, by_column)[:, :measures]
-
+                i = plan.person[rows]
+                ask = functools.partial(self._ask, asked, i, plan.own[rows], plan.other[rows])
                 rng = np.random.default_rng(seed_sequence((*key, direction, block.number)))
                 parts = shapley_parts(ask, len(rows), len(self.groups), rng)
                 weight = np.repeat(plan.weight[who] / PAIRS, PAIRS)
-                for measure in range(measures):
+                for measure in measures:
                     found[_key(pairing, direction, measure)] = fold_sums(
                         parts[:, :, measure], weight, asked.fold[i], plan.pair[rows] % FOLDS
                     )
-        return Measured(DriverStats(n, found))
+        return Measured(KeyedSums(n, found))
+
+    def _ask(
+        self,
+        asked: AskedBlock,
+        i: Int[np.ndarray, " r"],
+        own: Int[np.ndarray, " r"],
+        other: Int[np.ndarray, " r"],
+        mask: Bool[np.ndarray, "r g"],
+    ) -> Float[np.ndarray, "r v"]:
+        by_column = {
+            name: np.where(mask[:, g], other, own)
+            for g, names in enumerate(self.groups.values())
+            for name in names
+        }
+        return asked.ask(i, own, by_column)[:, : self.context.measures.deciding]
 
     @property
     def _people(self) -> int:
@@ -248,7 +236,7 @@ class Drivers(Check):
 
 
 def pair_drivers(
-    method: BoundMatchedPairs, stats: DriverStats, verdict: Verdict
+    method: BoundMatchedPairs, stats: KeyedSums, verdict: Verdict
 ) -> Iterator[DriverRecord]:
     """Yield the drivers of each attribute's leading comparison, the largest share first.
 
@@ -259,10 +247,14 @@ def pair_drivers(
         if not math.isfinite(row.difference):
             continue
         pairing, direction, measure = method.located(row)
-        sums = stats.sums.get(_key(pairing, direction, measure))
-        if sums is None:
+        sums = stats.sums[_key(pairing, direction, measure)]
+        if not sums.any():
             continue
         shown = row.difference_interval[0] > 0 or row.difference_interval[1] < 0
+        # A ratio; or a difference, in units of the prediction.
+        base, unit = 1.0, row.difference / (row.own or math.nan)
+        if math.isnan(row.interval[0]):
+            base, unit = 0.0, row.difference
         codes = method.context.pool_groups[row.attribute]
         place = [method.context.groups[row.attribute].index(name) for name in pairing.groups]
         members = np.flatnonzero(np.isin(codes, place))[:PREDICTED]
@@ -271,9 +263,12 @@ def pair_drivers(
             DriverRecord(
                 attribute=row.attribute,
                 column=name,
+                share=one.share if shown else math.nan,
+                interval=one.interval if shown else (math.nan, math.nan),
+                alone=base + one.alone * unit if shown else math.nan,
+                without=base + one.without * unit if shown else math.nan,
                 predicts=predictive_area(some, columns, codes[members] == place[1]),
                 moves=one.moves,
-                **_shown(one, row) if shown else {"share": math.nan},
             )
             for (name, columns), one in zip(
                 column_groups(method.pool.table, method.remaining).items(),
@@ -282,14 +277,3 @@ def pair_drivers(
             )
         ]
         yield from sorted(found, key=lambda d: (-d.share if shown else 0.0, -d.moves))
-
-
-def _shown(one: ColumnShare, row: RateComparison) -> dict[str, Any]:
-    """Return the shares, and what the comparison would be with a part of the difference."""
-    # A ratio; or a difference, in units of the prediction.
-    difference = math.isnan(row.interval[0])
-    base, unit = (
-        (0.0, row.difference) if difference else (1.0, row.difference / (row.own or np.nan))
-    )
-    parts = {"alone": base + one.alone * unit, "without": base + one.without * unit}
-    return {"share": one.share, "interval": one.interval, **parts}

@@ -1,6 +1,7 @@
 """Sensitivity to a hidden factor: how strong one would have to be to explain the difference."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, final
@@ -40,28 +41,19 @@ class HiddenFactors(Check):
     ) -> Finding:
         decision: Decision[RowKey] = verdict.detail
         found = []
-        for pairing in method.pairings:
+        for pairing, direction in itertools.product(method.pairings, (0, 1)):
             sums = stats[PRIMARY].pairings[pairing.key].sums
-            for direction in (0, 1):
-                gammas = []
-                for measure in range(method.context.measures.deciding):
-                    row = decision.rows[pairing.key, direction, measure].assessment
-                    if row.undecided is not None or row.shown is None:
-                        continue
-                    estimate, flip = row.shown.estimate, row.shown.complement
+            gammas = []
+            for measure in range(method.context.measures.deciding):
+                row = decision.rows[pairing.key, direction, measure].assessment
+                if row.undecided is None and row.shown is not None:
+                    bias = row.shown.estimate.bias * (-1 if row.shown.complement else 1)
                     shares = sums.pair_differences(direction, measure)
-                    bias = -estimate.bias if flip else estimate.bias
                     gammas.append(largest_odds(shares, bias, method.settings.alpha))
-                if gammas:
-                    first, second = pairing.groups[direction], pairing.groups[1 - direction]
-                    found.append(
-                        HiddenFactor(
-                            attribute=pairing.attribute,
-                            group=first,
-                            other=second,
-                            gamma=max(gammas),
-                        )
-                    )
+            if gammas:
+                group, other = pairing.groups[direction], pairing.groups[1 - direction]
+                about = {"attribute": pairing.attribute, "group": group, "other": other}
+                found.append(HiddenFactor(**about, gamma=max(gammas)))
         return Finding({"matched_pairs": {"hidden_factor": tuple(found)}})
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, final
 
@@ -167,24 +168,23 @@ def cross_fitted_losses(
     Rows of one unit are in one fold.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
     features = np.column_stack([x.numeric, np.minimum(x.category, MOST_LEVELS).astype(np.float64)])
     fold = (np.random.default_rng(0).permutation(int(unit.max()) + 1) % FOLDS)[unit]
-    losses = np.zeros(len(y))
-    for k in range(FOLDS):
-        held = fold == k
-        kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-        fitted = kind(
-            max_iter=60,
-            max_leaf_nodes=8,
-            early_stopping=False,
-            categorical_features=np.arange(features.shape[1]) >= x.numeric.shape[1],
-            random_state=0,
-        ).fit(features[~held], y[~held])
-        if not classes:
-            losses[held] = (fitted.predict(features[held]) - y[held]) ** 2
-            continue
-        p = np.full((held.sum(), int(y.max()) + 1), 1e-3)
-        p[:, fitted.classes_] = fitted.predict_proba(features[held])
-        losses[held] = -np.log(np.clip(p[np.arange(len(p)), y[held]], 1e-3, 1))
-    return losses
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    learner = kind(
+        max_iter=60,
+        max_leaf_nodes=8,
+        early_stopping=False,
+        categorical_features=np.arange(features.shape[1]) >= x.numeric.shape[1],
+        random_state=0,
+    )
+    split = PredefinedSplit(fold)
+    if not classes:
+        return (cross_val_predict(learner, features, y, cv=split) - y) ** 2
+    place = np.unique(y, return_inverse=True)[1].reshape(-1)
+    with warnings.catch_warnings():  # of classes that a fold lacks: their probability is 0
+        warnings.simplefilter("ignore", RuntimeWarning)
+        p = cross_val_predict(learner, features, place, cv=split, method="predict_proba")
+    return -np.log(np.clip(p[np.arange(len(p)), place], 1e-3, 1))

@@ -13,9 +13,10 @@ from likewise.methods.matched_pairs import BoundMatchedPairs, PairContext, Pairi
 from likewise.methods.matching import Covariates
 from likewise.methods.reference_sample import CovariateCoding
 from likewise.models.base import Model
-from likewise.probe import Block, Measured, Subsample
+from likewise.probe import Block, Measured, Probe
 from likewise.record import MatchedPairsRecord
 from likewise.report.formats import number
+from likewise.stats.sums import Additive
 from likewise.verdict import Verdict
 
 NOTED = 0.05
@@ -23,30 +24,25 @@ NOTED = 0.05
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class OverlapStats:
-    """Sums of what may matter, by pair of groups.
+class KeyedSums(Additive):
+    """Arrays of sums by name."""
+
+    n: int
+    sums: Mapping[str, Float[np.ndarray, "..."]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OverlapProbe(Probe):
+    """Everyone with and without overlap, described by the columns that may matter.
 
     Of every number and every value of a category: how often it is known, its sum and its sum of
     squares, by group (first axis) and by who is compared (second axis: with overlap, without, and
     with a propensity that is clipped).
     """
 
-    n: int
-    sums: Mapping[str, Float[np.ndarray, "2 3 k 3"]]
-
-    def __add__(self, other: "OverlapStats") -> "OverlapStats":
-        return OverlapStats(self.n + other.n, {k: v + other.sums[k] for k, v in self.sums.items()})
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class OverlapProbe:
-    """Everyone with and without overlap, described by the columns that may matter."""
-
     context: PairContext
     pairings: tuple[Pairing, ...]
     name: str = "overlap"
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def measure(self, model: Model, block: Block) -> Measured:
         """Sum over the people of a block."""
@@ -62,7 +58,7 @@ class OverlapProbe:
             sums = np.zeros((2, 3, *terms.shape[1:]))
             np.add.at(sums, (people.second.astype(np.int64), place), terms[people.rows])
             found[pairing.key] = sums
-        return Measured(OverlapStats(len(asked), found))
+        return Measured(KeyedSums(len(asked), found))
 
 
 def indicators(coding: CovariateCoding, people: Covariates) -> Float[np.ndarray, "n k"]:

@@ -23,7 +23,7 @@ from likewise.methods.matching import Covariates
 from likewise.methods.pair_stats import LocatedPeople, PairProbe
 from likewise.methods.reference_sample import CovariateCoding
 from likewise.models.base import Model
-from likewise.probe import Block, Measured, Subsample
+from likewise.probe import Block, Measured, Probe
 from likewise.record import RateComparison, SubgroupRecord
 from likewise.stats.decision import assess
 from likewise.verdict import Verdict
@@ -116,14 +116,12 @@ class Changes:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FindProbe:
+class FindProbe(Probe):
     """The changes of one half of the people, through pairs of one half of the reference sample."""
 
     context: PairContext
     pairings: tuple[Pairing, ...]
     name: str = FOUND
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def measure(self, model: Model, block: Block) -> Measured:
         """Measure by how much each person's rates change."""
@@ -139,18 +137,16 @@ class FindProbe:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class JudgeProbe:
+class JudgeProbe(Probe):
     """The comparison of the other half of the people, leaf by leaf, through pairs of their own."""
 
     context: PairContext
     pairing: Pairing
     tree: SubgroupTree
-    subsample: Subsample | None = None
-    common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
+    @override
     def name(self) -> str:
-        """Its name among the sums."""
         return f"{JUDGED} {self.pairing.attribute}"
 
     def measure(self, model: Model, block: Block) -> Measured:
@@ -159,16 +155,11 @@ class JudgeProbe:
         people = asked.located(block, self.pairing)
         leaf = np.full(len(asked), -1)
         leaf[people.rows] = self.tree.leaf(asked.covariates.take(people.rows))
-        comparisons: Any = self._by_leaf(asked, people, leaf, self.pairing.comparison)
-        redraws = [self._by_leaf(asked, people, leaf, probe) for probe in self.pairing.redraws]
-        return Measured(
-            VariantStats(
-                len(asked),
-                comparisons,
-                {key: tuple(one[key] for one in redraws) for key in comparisons},
-                dict.fromkeys(comparisons, self.pairing.design.undecided),
-            )
-        )
+        comparisons = self._by_leaf(asked, people, leaf, self.pairing.comparison)
+        each = [self._by_leaf(asked, people, leaf, probe) for probe in self.pairing.redraws]
+        redraws = {key: tuple(one[key] for one in each) for key in comparisons}
+        undecided = dict.fromkeys(comparisons, self.pairing.design.undecided)
+        return Measured(VariantStats(len(asked), comparisons, redraws, undecided))
 
     def _by_leaf(
         self,
@@ -188,10 +179,9 @@ class JudgeProbe:
             some = dataclasses.replace(some, group_size=sizes[0], group_clipped=sizes[1])
             answers = own[rows == node], other[rows == node]
             if probe.redraw is None:
-                sums: Any = probe.sums(some, *answers, weighted=people.weight is not None)
+                found[str(node)] = probe.sums(some, *answers, weighted=people.weight is not None)
             else:
-                sums = probe.redraw_sums(some, *answers)
-            found[str(node)] = sums
+                found[str(node)] = probe.redraw_sums(some, *answers)
         return found
 
 
@@ -216,7 +206,7 @@ class Subgroups(Check):
         rows = leading_rows(method.judge(stats).record["matched_pairs"])
         first = FOUND not in stats
         trees = {} if first else dict(_trees(method, stats, rows))
-        wanted = {method.located(row)[0].key for row in rows if first or trees[row.attribute]}
+        wanted = {method.located(row)[0].key for row in rows if first or row.attribute in trees}
         if not wanted:
             return
         half = method.sampled(
@@ -232,9 +222,7 @@ class Subgroups(Check):
             yield FindProbe(bound.context, bound.pairings)
             return
         for pairing in bound.pairings:
-            tree = trees[pairing.attribute]
-            assert tree is not None
-            yield JudgeProbe(bound.context, pairing, tree)
+            yield JudgeProbe(bound.context, pairing, trees[pairing.attribute])
 
     @override
     def read(
@@ -245,18 +233,18 @@ class Subgroups(Check):
         found = [
             leaf
             for row in rows
-            if (tree := trees[row.attribute]) is not None
+            if (tree := trees.get(row.attribute))
             for leaf in judged_leaves(method, row, tree, stats[f"{JUDGED} {row.attribute}"])
         ]
-        few = [attribute for attribute, tree in trees.items() if tree is None]
+        few = [row.attribute for row in rows if row.attribute not in trees]
         skipped = (f"subgroups by {', '.join(few)} (too few people)",) if few else ()
         return Finding({"subgroups": tuple(found)}, skipped=skipped)
 
 
 def _trees(
     method: BoundMatchedPairs, stats: Mapping[str, Any], rows: Sequence[RateComparison]
-) -> Iterator[tuple[str, SubgroupTree | None]]:
-    """Yield the tree of each attribute's leading comparison; none if people are too few."""
+) -> Iterator[tuple[str, SubgroupTree]]:
+    """Yield the tree of each attribute's leading comparison, unless people are too few."""
     coding = method.context.coding
     ends = np.cumsum([2, len(coding.numeric), len(coding.levels)])
     for row in rows:
@@ -264,13 +252,11 @@ def _trees(
         known: Float[np.ndarray, "n k"] = stats[FOUND].rows[pairing.key]
         some = known[known[:, 0] == direction]
         if len(some) < FEWEST:
-            yield row.attribute, None
             continue
         role, numeric, category, change = np.split(some, ends, axis=1)
         people = Covariates(numeric, category.astype(np.int64))
-        seed = method.settings.seed
-        tree = SubgroupTree.grow(coding, people, change[:, measure], role[:, 1], seed)
-        yield row.attribute, tree
+        target, seed = change[:, measure], method.settings.seed
+        yield row.attribute, SubgroupTree.grow(coding, people, target, role[:, 1], seed)
 
 
 def judged_leaves(

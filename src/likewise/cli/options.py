@@ -144,14 +144,14 @@ def mapping(values: list[str] | None, option: str) -> dict[str, str] | None:
 
 def cuts(values: list[str] | None) -> dict[str, tuple[float, ...]] | None:
     """Read ``age=40`` or ``age=25:40:60``; several columns by repeating the option."""
-    given = mapping(values, "--bins")
-    if given is None:
-        return None
     try:
+        given = mapping(values, "--bins")
+        if given is None:
+            return None
         return {
             name: tuple(float(part) for part in text.split(":")) for name, text in given.items()
         }
-    except ValueError:
+    except ValueError:  # as InvalidSettings is, too
         raise InvalidSettings(
             f"--bins takes numbers, as age=40 or age=25:40:60 (got {values!r})."
         ) from None

@@ -920,6 +920,11 @@ def _bind(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
         raise InvalidSettings(
             "Matched pairs need the columns that may matter: name them (may_matter, --may-matter)."
         )
+    for role in ("label", "weight", "cluster", "id"):
+        if (name := getattr(settings.columns, role)) in keep:
+            raise InvalidSettings(
+                f"{name!r} is named as {role}, so it cannot be among the columns that may matter."
+            )
     people = survey.sample.in_columns()
     assert people.table is not None
     model, handle = setup.adapt(features=False)

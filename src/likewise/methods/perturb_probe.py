@@ -18,7 +18,7 @@ from likewise.models.base import Model, targets
 from likewise.outcomes import Outcomes
 from likewise.probe import PRIMARY, Block, Measured, Subsample
 from likewise.record import PerturbedPerson
-from likewise.stats.frame import Frame, TraitLevels
+from likewise.stats.frame import Frame
 from likewise.stats.sums import Additive, Mean
 from likewise.stats.tally import Tally
 

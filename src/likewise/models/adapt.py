@@ -932,7 +932,8 @@ def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     for name in columns:
         if name not in table.column_names:
             raise InvalidData(
-                f"The model reads a column {name!r}, which the table does not have."
+                f"The model reads a column {name!r}, which is not among the table's inputs "
+                "(columns named as label, weights, clusters or id are not)."
                 f"{nearest(name, table.column_names)}"
             )
     return table.select(list(columns))

@@ -238,11 +238,12 @@ def label_classes(
         else:
             named[index] = value
     if strangers:
-        example = ",".join(f"{v}={c}" for v, c in zip(found, reversed(classes), strict=False))
+        # No guess at which is which: a pasted one that is wrong would turn the audit round.
+        example = ",".join(f"{value}=CLASS" for value in found)
         raise InvalidData(
             f"The labels are not the model's classes: the labels are {listed(found)}, and the "
             f"classes of the {kind} are {listed(classes)}. Say which label is which class "
-            f"(label_map): --label-map {example}, or another way round."
+            f"(label_map): --label-map {example}."
         )
     return tuple(named.get(index, value) for index, value in enumerate(classes))
 

@@ -32,7 +32,7 @@ Reason = Literal[
     "redraws",  # too few with enough people and pairs
     "degrees",  # of freedom
     "limit",  # a difference in units of the target, and no limit given
-    "events",  # inside the band, but of an outcome too rare to say so
+    "events",  # of an outcome too rare to say that it is inside the band, or to have a ratio
     "matching",  # the interval would include a limit with any number of people: the allowance
     "holm",  # outside the band by itself, but not after correction
 ]

@@ -31,7 +31,7 @@ OUTSIDE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 @dataclasses.dataclass(frozen=True)
 class Registry:
-    """The classes of one kind, by name: ``module:Class`` within this package, and installed ones."""
+    """Classes of one kind, by name: ``module:Class`` of this package, and installed ones."""
 
     kind: str
     built_in: Mapping[str, str]

@@ -237,7 +237,11 @@ def decide(rows: Mapping[K, Assessment]) -> Decision[K]:
 
 def _decided(row: Assessment, adjusted: float, rows: int) -> RowDecision:
     if row.undecided is not None:
-        return RowDecision(row, "inconclusive", adjusted, *row.undecided)
+        reason, numbers = row.undecided
+        if "people_needed" in numbers and row.tested:  # enough to compare, and to settle it
+            needed = max(people_to_settle(row), numbers["people_needed"])
+            numbers = {**numbers, "people_needed": needed}
+        return RowDecision(row, "inconclusive", adjusted, reason, numbers)
     if row.outside:
         if adjusted <= row.rule.alpha:
             return RowDecision(row, "evidence", adjusted, None, {})
@@ -252,7 +256,8 @@ def _decided(row: Assessment, adjusted: float, rows: int) -> RowDecision:
         numbers = {"events": row.events, "needed": LEAST_EVENTS, "people_needed": people}
         return RowDecision(row, "inconclusive", adjusted, "events", numbers)
     needed = people_to_settle(row)
-    reason: Reason = "too_few" if needed < math.inf else "matching"
+    rare = row.events is not None and row.events < LEAST_EVENTS
+    reason = "too_few" if needed < math.inf else "events" if rare else "matching"
     return RowDecision(row, "inconclusive", adjusted, reason, {"people_needed": needed})
 
 
