@@ -90,8 +90,9 @@ METHODS_TRIED = (
 )
 
 
-def audit(model, people, name="gradient_flow", **more):
-    arguments = {"label": "paid", "protected": "group", "checks": "core", **how(name), **more}
+def audit(model, people, name=None, **more):
+    given = {} if name is None else how(name)
+    arguments = {"label": "paid", "protected": "group", "checks": "core", **given, **more}
     return likewise.audit(model, people, **arguments)
 
 
@@ -107,6 +108,12 @@ def plain(record):
         content["metric"]["origin"].pop("source")
         content["metric"].pop("sha256")  # a learned metric's names its source
     return json.dumps(content, indent=1)
+
+
+def stop(what, count, total):
+    """Interrupt an audit that has measured something."""
+    if what == "measuring" and count:
+        raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -174,10 +181,6 @@ def test_an_interrupted_audit_is_continued_where_it_stopped(
     expected = audit(fitted, files["seven"], name)
     store, done = tmp_path / "journal", []
 
-    def stop(what, count, total):
-        if what == "measuring" and count:
-            raise KeyboardInterrupt
-
     def watch(what, count, total):
         if what == "measuring":
             done.append(count)
@@ -203,10 +206,6 @@ def test_a_resumed_audit_does_not_learn_its_metric_again(files, fitted, tmp_path
     )
     how = {"metric": None, "method": likewise.GradientFlow(time=0.5, lam=5.0)}
     expected = audit(fitted, files["seven"], **how)
-
-    def stop(what, count, total):
-        if what == "measuring" and count:
-            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         audit(fitted, files["seven"], store=likewise.Folder(tmp_path / "j"), progress=stop, **how)
@@ -267,14 +266,8 @@ def test_a_method_of_another_package_has_its_name_parameters_and_hash(files, fit
         fitted, files["frame"], settings=given.settings, executor=likewise.Inline(), trust=True
     ).record
     assert plain(by_name) == plain(given)
-    other = likewise.audit(
-        fitted,
-        files["frame"],
-        label="paid",
-        protected="group",
-        method={"name": "outside:MeanScores", "limit": 9.0},
-        checks="core",
-        trust=True,
+    other = audit(
+        fitted, files["frame"], method={"name": "outside:MeanScores", "limit": 9.0}, trust=True
     )
     assert other.verdict == "inconclusive"
     assert given.verdict == "evidence"
@@ -308,59 +301,30 @@ def test_a_metric_of_another_package_has_its_name_and_hash(files, fitted):
 def test_a_check_of_another_package_runs_for_every_method(files, fitted):
     checks = {"run": ["outside:Counted"], "outside:Counted": {"times": 2.0}}
     for name in ("matched pairs, halves", "gradient_flow", "another package's"):
-        arguments = how(name)
-        settings = arguments.pop("settings", Settings()).changed(checks=checks)
-        found = likewise.audit(
-            fitted,
-            files["frame"],
-            label="paid",
-            protected="group",
-            settings=settings,
-            trust=True,
-            **arguments,
-        )
+        settings = how(name).get("settings", Settings()).changed(checks=checks)
+        found = audit(fitted, files["frame"], name, settings=settings, checks=None, trust=True)
         assert found.record.diagnostics["counted"] == 2 * N
 
 
 def test_a_model_of_another_package_is_named(files):
-    arguments = how("gradient_flow")
-    arguments["method"] = likewise.Reach(budget=20)
-    arguments["metric"] = metric().with_reach(people(500)[list(COLUMNS)].to_numpy())
-    found = likewise.audit(
-        "outside:slope",
-        files["frame"],
-        label="paid",
-        protected="group",
-        checks="core",
-        trust=True,
-        **arguments,
-    )
+    found = audit("outside:slope", files["frame"], "reach", trust=True)
     assert found.record.model.name or found.record.model.kind
     with pytest.raises(likewise.LikewiseError, match="trust"):
-        likewise.audit("outside:slope", files["frame"], label="paid", protected="group")
+        audit("outside:slope", files["frame"], "reach")
 
 
 def test_a_class_registered_by_an_entry_point_is_known_by_its_name(files, fitted, monkeypatch):
     for registry, cls in ((METHODS, MeanScores), (CHECKS, Counted)):
         point = importlib.metadata.EntryPoint(cls.name, f"outside:{cls.__name__}", registry.group)
         monkeypatch.setitem(registry.__dict__, "installed", {cls.name: point})
-    found = likewise.audit(
-        fitted,
-        files["frame"],
-        label="paid",
-        protected="group",
-        method="mean_scores",
-        checks=["counted"],
-    ).record
+    found = audit(fitted, files["frame"], method="mean_scores", checks=["counted"]).record
     assert found.settings.method.name == "mean_scores"
     assert found.diagnostics["counted"] == N
 
 
 def test_code_outside_needs_trust_and_parameters_are_those_of_the_class(files, fitted):
     def tried(trust=True, **method):
-        return likewise.audit(
-            fitted, files["frame"], label="paid", protected="group", method=method, trust=trust
-        )
+        return audit(fitted, files["frame"], method=method, trust=trust)
 
     with pytest.raises(InvalidSettings, match="trust"):
         tried(trust=False, name="outside:MeanScores")
