@@ -8,10 +8,10 @@ from likewise.fingerprints import (
     SKETCH_SIZE,
     Sketch,
     chunk_digests,
-    of_arrays,
-    of_bytes,
-    of_json,
-    of_people,
+    hash_arrays,
+    hash_bytes,
+    hash_json,
+    hash_people,
     overlap,
     row_hashes,
 )
@@ -77,8 +77,8 @@ def test_the_order_of_columns_does_not_matter_and_their_names_do(rng):
     assert chunk_digests({"a": a, "b": b}, [0, 10]) != chunk_digests({"a": b, "b": a}, [0, 10])
     np.testing.assert_array_equal(row_hashes({"a": a, "b": b}), row_hashes({"b": b, "a": a}))
     assert (row_hashes({"a": a, "b": b}) != row_hashes({"a": b, "b": a})).all()
-    assert of_people(["a", "b"], 2, [b"1"]) == of_people(["b", "a"], 2, [b"1"])
-    assert of_people(["a"], 2, [b"1"]) != of_people(["a"], 3, [b"1"])
+    assert hash_people(["a", "b"], 2, [b"1"]) == hash_people(["b", "a"], 2, [b"1"])
+    assert hash_people(["a"], 2, [b"1"]) != hash_people(["a"], 3, [b"1"])
 
 
 def test_different_rows_have_different_hashes():
@@ -91,19 +91,19 @@ def test_different_rows_have_different_hashes():
 
 def test_arrays_count_to_the_last_digit_with_their_types_and_names():
     w = np.array([[1.0, 2.0]])
-    one = of_arrays({"w": w})
-    assert one == of_arrays({"w": w.copy()})
-    assert one != of_arrays({"v": w})
-    assert one != of_arrays({"w": w.T})
-    assert one != of_arrays({"w": w.astype(np.float32)})
-    assert one != of_arrays({"w": np.nextafter(w, 3)})
-    assert one != of_arrays({"w": w}, about="relu")
+    one = hash_arrays({"w": w})
+    assert one == hash_arrays({"w": w.copy()})
+    assert one != hash_arrays({"v": w})
+    assert one != hash_arrays({"w": w.T})
+    assert one != hash_arrays({"w": w.astype(np.float32)})
+    assert one != hash_arrays({"w": np.nextafter(w, 3)})
+    assert one != hash_arrays({"w": w}, about="relu")
 
 
 def test_where_one_content_ends_matters():
-    assert of_bytes(b"ab", b"c") != of_bytes(b"a", b"bc")
-    assert of_json({"a": 1, "b": 0.1}) == of_json({"b": 0.1, "a": 1})
-    assert of_json({"a": 0.1}) != of_json({"a": np.nextafter(0.1, 1)})
+    assert hash_bytes(b"ab", b"c") != hash_bytes(b"a", b"bc")
+    assert hash_json({"a": 1, "b": 0.1}) == hash_json({"b": 0.1, "a": 1})
+    assert hash_json({"a": 0.1}) != hash_json({"a": np.nextafter(0.1, 1)})
 
 
 def test_the_same_people_in_another_order_and_without_one_are_recognised(rng):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidData, nearest, printable_name
-from likewise.fingerprints import CHUNK_ROWS, chunk_digests, of_people
+from likewise.fingerprints import CHUNK_ROWS, chunk_digests, hash_people
 
 Column = Shaped[np.ndarray, " n"]
 COLUMNS = ("x", "y", "weight", "cluster", "id", "row")
@@ -206,7 +206,7 @@ class AuditData:
         """
         places, rows = self.places
         found = digests(self, places, range(rows))
-        return of_people(person_columns(self), len(self), [found[k] for k in sorted(found)])
+        return hash_people(person_columns(self), len(self), [found[k] for k in sorted(found)])
 
 
 def joined(parts: Sequence[AuditData]) -> AuditData:

@@ -34,12 +34,12 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def of_json(value: Any) -> str:
+def hash_json(value: Any) -> str:
     """Return the fingerprint of settings, or of anything that JSON can hold."""
-    return of_bytes(canonical(value).encode())
+    return hash_bytes(canonical(value).encode())
 
 
-def of_bytes(*contents: bytes) -> str:
+def hash_bytes(*contents: bytes) -> str:
     """Return the fingerprint of some bytes; where one ends and the next begins matters."""
     digest = hashlib.sha256()
     for content in contents:
@@ -48,7 +48,7 @@ def of_bytes(*contents: bytes) -> str:
     return digest.hexdigest()
 
 
-def of_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], about: Any = None) -> str:
+def hash_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], about: Any = None) -> str:
     """Return the fingerprint of named arrays: types, shapes and every digit.
 
     ``about`` is what else belongs to the thing, as JSON: its kind, say, or names of features.
@@ -57,12 +57,12 @@ def of_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], about: Any = None
     for name, array in sorted(arrays.items()):
         contents.append(canonical([name, array.dtype.str, array.shape]).encode())
         contents.append(np.ascontiguousarray(array).tobytes())
-    return of_bytes(*contents)
+    return hash_bytes(*contents)
 
 
-def of_people(names: Iterable[str], n: int, digests: Sequence[bytes]) -> str:
+def hash_people(names: Iterable[str], n: int, digests: Sequence[bytes]) -> str:
     """Return the fingerprint of ``n`` people from those of their chunks of 2048 rows, in order."""
-    return of_bytes(canonical([sorted(names), n]).encode(), *digests)
+    return hash_bytes(canonical([sorted(names), n]).encode(), *digests)
 
 
 def chunk_digests(columns: Mapping[str, Any], cuts: Sequence[int]) -> list[bytes]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from likewise.settings import Settings
 
 
-MOST_ROWS = 200_000
+MAX_ROWS = 200_000
 """People whose rows are held in memory; more are written to a file (``outcomes=``)."""
 
 

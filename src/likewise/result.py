@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from likewise.errors import InvalidSample
 from likewise.files import replacing
-from likewise.method import MOST_ROWS
+from likewise.method import MAX_ROWS
 from likewise.outcomes import Outcomes
 from likewise.record import Record, TestRecord
 
@@ -79,7 +79,7 @@ class AuditResult:
     def _held(self) -> pa.Table:
         if self.rows is None:
             raise InvalidSample(
-                f"The rows of more than {MOST_ROWS:,} people are not held in memory: have them "
+                f"The rows of more than {MAX_ROWS:,} people are not held in memory: have them "
                 "written (outcomes=…)."
             )
         return self.rows

@@ -23,8 +23,8 @@ from likewise.data.source import Blocks, PeopleSource
 from likewise.data.survey import Survey
 from likewise.errors import LikewiseWarning, Untrustworthy
 from likewise.files import replacing
-from likewise.fingerprints import of_json
-from likewise.method import MOST_ROWS, BoundMethod, Progress
+from likewise.fingerprints import hash_json
+from likewise.method import MAX_ROWS, BoundMethod, Progress
 from likewise.packing import pack, unpack
 from likewise.probe import PRIMARY, Block, Probe, Subsample
 from likewise.run.executors import Executor, Threads
@@ -37,7 +37,7 @@ block, or a group of either size, and where it was done changes no digit."""
 TASKS = 6
 """Tasks that every process has at least, so that none waits long for the last one."""
 
-SMALL = 32
+MAX_SINGLE_TASKS = 32
 """Up to so many blocks each one is a task of its own, so that all workers have something to do."""
 
 LIBRARIES = ("likewise", "numpy")
@@ -84,7 +84,7 @@ class Session:
 
     def keep_rows(self, record: Any) -> pa.Table | None:
         """Return the rows of everyone if they are not many."""
-        if record.data.n > MOST_ROWS:
+        if record.data.n > MAX_ROWS:
             return None
         tables = list(self.rows())
         return with_provenance(pa.concat_tables(tables), record) if tables else None
@@ -129,19 +129,19 @@ class Session:
         first = any(probe.name == PRIMARY for probe in probes)
         journal = self._journal
         if not first:
-            journal = journal.section(of_json([p.name for p in probes]))
+            journal = journal.section(hash_json([p.name for p in probes]))
         source, run = method.source, self.executor
         if subsample is not None:
             source = PeopleSource.from_people(method.sample(subsample.size, subsample.stream))
             if run.processes:  # a few people are done here before other processes have started
                 run = Threads()
         blocks = source.blocks(method.block_size)
-        keeps = self.keeps_rows or method.n <= MOST_ROWS
+        keeps = self.keeps_rows or method.n <= MAX_ROWS
         starts = _starts(blocks, method.setup.survey)
         job = MeasureBlocks(method.handle, blocks, probes, starts, journal, keeps)
         common = _common(probes)
         others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
-        total = InOrder(len(blocks))
+        total = OrderedSum(len(blocks))
         finished = journal.done() if journal.resumable else []
         for part in finished:
             total.add(part, unpack(journal.read(part).tally, common, others))
@@ -207,7 +207,7 @@ class MeasureBlocks:
         common = _common(self.probes)
 
         def work(numbers: range) -> FinishedPart:
-            total = InOrder(numbers.stop, numbers.start)
+            total = OrderedSum(numbers.stop, numbers.start)
             tables: list[pa.Table] = []
             for number, people in self.blocks.read(numbers):
                 sums: Sums = {}
@@ -226,7 +226,7 @@ class MeasureBlocks:
         return work
 
 
-class InOrder:
+class OrderedSum:
     """Adds up parts in the order of their blocks, in whatever order they come.
 
     Sums are rounded, so they depend on which are added first: always the blocks of one of the
@@ -245,11 +245,11 @@ class InOrder:
         self._waiting[part.start] = part, sums
         while self._next in self._waiting:
             blocks, these = self._waiting.pop(self._next)
-            increase(self._levels[0], these)
+            _add_to(self._levels[0], these)
             self._next = blocks.stop
             for level, size in enumerate(GROUPS):
                 if self._next % size == 0 or self._next == self._stop:
-                    increase(self._levels[level + 1], self._levels[level])
+                    _add_to(self._levels[level + 1], self._levels[level])
                     self._levels[level] = {}
 
     def sums(self) -> Sums:
@@ -262,7 +262,7 @@ class InOrder:
 def _tasks(blocks: Blocks, finished: Sequence[range], run: Executor) -> Iterator[range]:
     """Yield what is not done: groups of blocks that are added up by themselves, or blocks."""
     sizes = [1]
-    if len(blocks) > SMALL and run.max_memory is None:
+    if len(blocks) > MAX_SINGLE_TASKS and run.max_memory is None:
         enough = len(blocks) // (TASKS * max(run.processes, 1))
         large = [size for size in GROUPS[1:] if run.processes and size <= enough]
         sizes = [*large, GROUPS[0], 1]
@@ -282,7 +282,7 @@ def _whole_groups(task: range, sizes: Sequence[int], end: int) -> Iterator[range
             yield from _whole_groups(part, smaller, end)
 
 
-def increase(sums: Sums, by: Mapping[str, Any]) -> None:
+def _add_to(sums: Sums, by: Mapping[str, Any]) -> None:
     """Add sums to others, name by name, in place where they are large."""
     for name, found in by.items():
         if name in sums:

@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from likewise.audit_data import AuditData
 from likewise.data.source import PeopleSource, Source, as_source
-from likewise.data.survey import SAMPLE, Survey, SurveyJob, total
+from likewise.data.survey import SAMPLE_SIZE, Survey, SurveyJob, total
 from likewise.errors import (
     ConversionWarning,
     InvalidData,
@@ -188,10 +188,10 @@ def prepare(
         model = ScoredTable(chosen.decision, chosen.score, chosen.threshold)
     model = share_calls(model, session.executor)
     opened = open_model(model, trust=trust) if isinstance(model, str) else model
-    source = _find_people(people, opened, settings, encoder)
+    source = _open_people(people, opened, settings, encoder)
     if not isinstance(session.executor, Inline | Threads):  # a folder that all workers can read
         source = source.shared(Path(session.enter(TemporaryFolder())))
-    source, survey = _look_at(source, opened, settings, session)
+    source, survey = _survey_people(source, opened, settings, session)
     if survey.n < 2:
         raise InvalidData(f"There are {survey.n} people; a test needs at least 2.")
     return Setup(
@@ -224,7 +224,7 @@ def noted_warnings() -> Iterator[Callable[[], tuple[str, ...]]]:
         told.add(str(warning.message))
 
 
-def _find_people(people: Any, model: Any, settings: Settings, encoder: Any) -> Source:
+def _open_people(people: Any, model: Any, settings: Settings, encoder: Any) -> Source:
     """Return where the people are, read as the settings say."""
     columns = settings.columns
     if isinstance(people, AuditData):
@@ -239,25 +239,25 @@ def _find_people(people: Any, model: Any, settings: Settings, encoder: Any) -> S
         **columns.reading,
     )
     filled = source.filled() if columns.drop_missing else None
-    if filled is not None and answers_gaps(model, filled.rows(0, SAMPLE)[0]):
+    if filled is not None and answers_gaps(model, filled.rows(0, SAMPLE_SIZE)[0]):
         return filled
     return source
 
 
-def _look_at(
+def _survey_people(
     source: Source, opened: Any, settings: Settings, session: Session
 ) -> tuple[Source, Survey]:
     """Look at everyone; where values are missing, as columns if the model takes them so."""
     try:
-        return source, _look(source, settings, session)
+        return source, _survey(source, settings, session)
     except MissingValues:
         raw = source.raw()
         if raw is None or not takes_gaps(opened):
             raise
-        return raw, _look(raw, settings, session)
+        return raw, _survey(raw, settings, session)
 
 
-def _look(source: Source, settings: Settings, session: Session) -> Survey:
+def _survey(source: Source, settings: Settings, session: Session) -> Survey:
     """Look at everyone once, before anybody is measured: a bad row is found now."""
     job = SurveyJob(source, settings.seed)
     tasks = list(job.tasks())

@@ -179,7 +179,7 @@ def check_columns(names: Sequence[str], where: str) -> None:
 
 
 TEXT = pa.large_string()
-MANY_DATES = 12
+MIN_DATES = 12
 """Different dates in a column of text above which they are dates, and not names of a few."""
 
 
@@ -247,7 +247,7 @@ def holds_dates(column: Any) -> bool:
         column.cast(pa.date32())
     except pa.ArrowInvalid:
         return False
-    return pc.count_distinct(column).as_py() > MANY_DATES
+    return pc.count_distinct(column).as_py() > MIN_DATES
 
 
 def values(name: str, column: Any, role: str) -> Shaped[np.ndarray, " n"]:

@@ -34,7 +34,7 @@ from likewise.files import read_whole, write_whole
 from likewise.settings import Csv
 
 Level = bool | int | float | str
-MOST_LEVELS = 1000
+MAX_LEVELS = 1000
 
 
 class Column(BaseModel):
@@ -160,7 +160,7 @@ class CategoryColumn(Column):
     def fit(cls, name: str, column: Any, one: Level | None = None) -> "CategoryColumn":
         """Learn the levels, sorted; ``one`` is that of an indicator."""
         found = [value for value in pc.unique(column).to_pylist() if value is not None]
-        if len(found) > MOST_LEVELS:
+        if len(found) > MAX_LEVELS:
             raise InvalidData(
                 f"Column {name!r} has {len(found)} different values in {len(column)} rows, too "
                 f"many for one feature each. If it is an identifier: {IGNORE}."
@@ -221,10 +221,10 @@ class CategoryColumn(Column):
         return pa.array(self.levels).take(pa.array(codes.astype(np.int64), mask=gone))
 
 
-NAMES = 50
+MAX_NAMES = 50
 """Levels above which a column may be an identifier: if half of all people have their own."""
 
-LARGEST = 100_000_000
+MAX_BYTES = 100_000_000
 """Bytes of an encoder that are read."""
 
 Coding = NumberColumn | CategoryColumn
@@ -434,7 +434,7 @@ class Encoder:
     def load(cls, path: str | Path) -> "Encoder":
         """Read a file that `save` wrote."""
         try:
-            text = read_whole(path, most=LARGEST).decode()
+            text = read_whole(path, most=MAX_BYTES).decode()
         except UnicodeDecodeError:
             raise InvalidFile(f"{str(path)!r} cannot be read as an encoder (JSON text).") from None
         return cls.from_json(text, source=repr(str(path)))
@@ -458,7 +458,7 @@ def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding
 def _check_levels(coding: Coding, n: int) -> None:
     """Refuse a column that nobody named and that tells almost everyone apart."""
     count = len(coding.features)
-    if isinstance(coding, CategoryColumn) and count > NAMES and 2 * count > n:
+    if isinstance(coding, CategoryColumn) and count > MAX_NAMES and 2 * count > n:
         raise InvalidData(
             f"Column {coding.name!r} has {count} different values in {n} rows, so it looks like an "
             f"identifier: {IGNORE}, or name the model's columns (model.columns)."

@@ -15,26 +15,26 @@ from likewise.data.columns import days, holds_dates, is_missing, kind, numbers, 
 from likewise.data.survey import Survey
 from likewise.errors import InvalidData, ScaleWarning
 
-REPEATED = 0.01
+MIN_REPEATED = 0.01
 """Share of repeated rows from which on they are noted."""
 
-PERFECT = 0.999
+PERFECT_AUC = 0.999
 """Area under the ROC curve from which on a column tells the label."""
 
-FEWEST = 10
+MIN_CLASS_ROWS = 10
 """Rows of either label without which no column is said to predict it."""
 
 BINS = 20
 """Bins of a number that predicts."""
 
-MOST_NOTES = 5
+MAX_NOTES = 5
 """Notes of one kind."""
 
-REPEATS, EXPECTED = 5, 12
+MIN_COUNT, MIN_EXPECTED = 5, 12
 """How often a value occurs, and how often one would expect it where it does not occur at all, from
 which on that is noted: names occur less often, and chance leaves out 12 with probability 6e-6."""
 
-NAMED = 5
+MAX_NAMED = 5
 """Values that a sentence names."""
 
 
@@ -50,13 +50,13 @@ def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...
             _missing_codes(people.table),
             _gaps(people.table, may_matter),
         )
-        for note in list(notes)[:MOST_NOTES]
+        for note in list(notes)[:MAX_NOTES]
     )
 
 
 def _repeated_rows(survey: Survey) -> Iterator[str]:
     count, n = survey.repeated, survey.n
-    if survey.sample.id is None and count >= max(1, REPEATED * n):
+    if survey.sample.id is None and count >= max(1, MIN_REPEATED * n):
         about = "" if len(survey.sample) == n else "About "
         yield (
             f"{about}{count:,} of {n:,} rows repeat another row in every column. If these are the "
@@ -66,7 +66,7 @@ def _repeated_rows(survey: Survey) -> Iterator[str]:
 
 def _perfect_predictors(table: pa.Table, y: Shaped[np.ndarray, " n"]) -> Iterator[str]:
     classes, codes = np.unique(y.astype(str), return_inverse=True)
-    if len(classes) != 2 or np.bincount(codes).min() < FEWEST:
+    if len(classes) != 2 or np.bincount(codes).min() < MIN_CLASS_ROWS:
         return
     for name in table.column_names:
         area = predictive_area(table, [name], codes == 1)
@@ -75,7 +75,7 @@ def _perfect_predictors(table: pa.Table, y: Shaped[np.ndarray, " n"]) -> Iterato
             score = numbers(name, table[name].filter(pa.array(known)))
             ordered = _area(score, codes[known] == 1)
             area = max(area, ordered, 1 - ordered)
-        if area >= PERFECT:
+        if area >= PERFECT_AUC:
             yield (
                 f"{name!r} predicts the label perfectly (AUC {area:.3f}). Is it known when the "
                 "decision is made?"
@@ -198,7 +198,9 @@ def _compare_groups(name: str, ours: Counter[Any], theirs: Counter[Any]) -> Iter
             "the same way, or give a pool with these groups."
         )
     if strange:
-        each = ", ".join(f"{group!r} {count:,}" for group, count in list(strange.items())[:NAMED])
+        each = ", ".join(
+            f"{group!r} {count:,}" for group, count in list(strange.items())[:MAX_NAMED]
+        )
         yield (
             f"{sum(strange.values()):,} of {ours.total():,} people are compared with nobody: the "
             f"pool has nobody of their {name!r} ({each})."
@@ -216,8 +218,8 @@ def _compare_levels(name: str, ours: Counter[Any], theirs: Counter[Any]) -> list
             value: count
             for value, count in some.items()
             if value not in others
-            and count >= REPEATS
-            and count * others.total() >= EXPECTED * some.total()
+            and count >= MIN_COUNT
+            and count * others.total() >= MIN_EXPECTED * some.total()
         }
         if strange:
             share = 100 * sum(strange.values()) / some.total()
@@ -256,8 +258,8 @@ def _counts(column: Any) -> Counter[Any]:
 def _named(values: Mapping[Any, int], last: str = "and") -> str:
     """Name a few values."""
     names = [repr(value) for value in values]
-    if len(names) > NAMED:
-        names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} others"]
+    if len(names) > MAX_NAMED:
+        names = [*names[: MAX_NAMED - 1], f"{len(names) - MAX_NAMED + 1} others"]
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 

@@ -28,15 +28,15 @@ from likewise.files import TemporaryFolder, replacing
 from likewise.settings import Csv, make_settings
 
 PARQUET = (".parquet", ".pq")
-PACKED = ("", ".gz", ".bz2", ".zst")
-TSV = tuple(".tsv" + packed for packed in PACKED)
-CSV = tuple(".csv" + packed for packed in PACKED) + TSV
+COMPRESSED = ("", ".gz", ".bz2", ".zst")
+TSV = tuple(".tsv" + packed for packed in COMPRESSED)
+CSV = tuple(".csv" + packed for packed in COMPRESSED) + TSV
 
 BATCH_ROWS = 32768
 BUFFER_BYTES = 1 << 20
 CSV_BYTES = 1 << 20
 
-MISSING = [
+MISSING_VALUES = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 ]
@@ -44,7 +44,7 @@ NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[-+]?(\d{1,3}([. '’]\d{3})+|\d*),\d+$"
 
 # What a column may still turn out to be, given what its rows so far were; text is always last.
-WIDER: dict[Any, tuple[Any, ...]] = {
+WIDER_TYPES: dict[Any, tuple[Any, ...]] = {
     None: (pa.int64(), pa.float64(), pa.bool_()),
     pa.int64(): (pa.int64(), pa.float64()),
     pa.float64(): (pa.float64(),),
@@ -99,10 +99,10 @@ def expand(source: Sequence[str | Path]) -> list[File]:
     files: list[File] = []
     for entry in source:
         if isinstance(entry, str) and "://" in entry:
-            files += _behind(entry)
+            files += _remote_files(entry)
             continue
         try:
-            files += _meant_by(Path(entry))
+            files += _local_files(Path(entry))
         except OSError as error:
             raise InvalidFile(f"{str(entry)!r} cannot be read: {error.strerror}.") from None
     if not files:
@@ -122,7 +122,7 @@ def expand(source: Sequence[str | Path]) -> list[File]:
     return files
 
 
-def _behind(address: str) -> list[File]:
+def _remote_files(address: str) -> list[File]:
     """Return the files that an address means: itself, those of a folder, or those of a pattern."""
     split = urlsplit(address)
     shown = f"{split.scheme}://{split.netloc.rpartition('@')[2]}{split.path}"
@@ -151,7 +151,7 @@ def _matches(path: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
-def _meant_by(path: Path) -> list[File]:
+def _local_files(path: Path) -> list[File]:
     if path.is_dir():
         found = [file for file in map(File.local, sorted(path.iterdir())) if _is_table(file)]
         if not found:
@@ -494,7 +494,7 @@ class CsvTypes:
         plain = pc.utf8_trim_whitespace(column)
         if self._options.decimal == ",":  # a point is no part of a number then
             plain = pc.replace_substring(pc.replace_substring(plain, ".", "?"), ",", ".")
-        found = next((t for t in WIDER[known] if _all_are(plain, t)), TEXT)
+        found = next((t for t in WIDER_TYPES[known] if _all_are(plain, t)), TEXT)
         self._types[name] = found
         if found != TEXT:
             return
@@ -537,7 +537,7 @@ def _csv(file: File, options: Csv, types: Mapping[str, Any] | None = None) -> An
         convert_options=csv.ConvertOptions(
             column_types=types,
             include_columns=None if types is None else list(types),
-            null_values=MISSING,
+            null_values=MISSING_VALUES,
             strings_can_be_null=True,
             decimal_point=options.decimal or ".",
         ),

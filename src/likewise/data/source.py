@@ -32,10 +32,10 @@ from likewise.data.columns import (
 )
 from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
-from likewise.data.survey import READ_ROWS, SAMPLE, Survey, SurveyJob, total
+from likewise.data.survey import READ_ROWS, SAMPLE_SIZE, Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.files import make_folder, write_errors
-from likewise.fingerprints import CHUNK_ROWS, of_arrays, of_json, row_hashes
+from likewise.fingerprints import CHUNK_ROWS, hash_arrays, hash_json, row_hashes
 from likewise.settings import Csv
 
 NO_ROWS: Int[np.ndarray, " r"] = np.empty(0, int)
@@ -153,7 +153,7 @@ class Source(abc.ABC):
         """Return the same people, left out only for gaps that no model fills; None if settled."""
         return None
 
-    def survey(self, seed: int = 0, size: int = SAMPLE) -> Survey:
+    def survey(self, seed: int = 0, size: int = SAMPLE_SIZE) -> Survey:
         """Read everyone once, here."""
         job = SurveyJob(self, seed, size)
         return total(map(job.begin(), job.tasks()))
@@ -304,8 +304,8 @@ class TableSource(Source):
     def identity(self) -> dict[str, str]:
         encoder = "" if self.encoder is None else self.encoder.to_json()
         cut = {name: list(limits) for name, limits in (self.roles.bins or {}).items()}
-        made = {"inputs": of_json([list(self.inputs), encoder])}
-        return made | ({"bins": of_json(cut)} if cut else {})
+        made = {"inputs": hash_json([list(self.inputs), encoder])}
+        return made | ({"bins": hash_json(cut)} if cut else {})
 
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
@@ -487,7 +487,7 @@ class PeopleSource(Source):
 
     @override
     def identity(self) -> dict[str, str]:
-        return {"inputs": of_arrays({"x": self.people.x}, list(self.people.features))}
+        return {"inputs": hash_arrays({"x": self.people.x}, list(self.people.features))}
 
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:

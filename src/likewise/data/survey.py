@@ -14,15 +14,15 @@ import pyarrow as pa
 from jaxtyping import Int
 
 from likewise.audit_data import AuditData, digests, joined, missing, person_columns
-from likewise.fingerprints import CHUNK_ROWS, SKETCH_SIZE, Sketch, of_people, row_hashes
+from likewise.fingerprints import CHUNK_ROWS, SKETCH_SIZE, Sketch, hash_people, row_hashes
 
-SAMPLE = 10_000
+SAMPLE_SIZE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
 
 READ_ROWS = 16 * CHUNK_ROWS
 """Rows read at a time."""
 
-MOST_LABELS = 10_000
+MAX_LABELS = 10_000
 """Different labels that are counted; more are measurements, not classes."""
 
 
@@ -83,7 +83,7 @@ class Survey:
             n=len(people),
             sample=dataclasses.replace(people.take(chosen), dropped={}),
             places=places[chosen],
-            labels={} if len(labels) > MOST_LABELS else labels,
+            labels={} if len(labels) > MAX_LABELS else labels,
             traits={n: _levels(column[~gone[n]]) for n, column in people.protected.items()},
             gaps={name: int(lost.sum()) for name, lost in gone.items()},
             weights=weights,
@@ -92,13 +92,13 @@ class Survey:
             chunks=digests(people, places, rows),
             sketch=Sketch(rows_seen[:SKETCH_SIZE], len(people)),
             copies=copies[:SKETCH_SIZE],
-            many_labels=len(labels) > MOST_LABELS,
+            many_labels=len(labels) > MAX_LABELS,
         )
 
     def __add__(self, other: "Survey") -> "Survey":
         places = np.concatenate([self.places, other.places])
         labels = _added(self.labels, other.labels)
-        many = self.many_labels or other.many_labels or len(labels) > MOST_LABELS
+        many = self.many_labels or other.many_labels or len(labels) > MAX_LABELS
         sketch = self.sketch + other.sketch
         # What is among the smallest hashes of both is among the smallest of each that has it.
         copies = np.zeros(len(sketch.smallest), dtype=np.int64)
@@ -140,10 +140,10 @@ class Survey:
     def fingerprint(self) -> str:
         """The fingerprint of all people, however their rows are cut into files."""
         names = person_columns(self.sample)
-        return of_people(names, self.n, [self.chunks[k] for k in sorted(self.chunks)])
+        return hash_people(names, self.n, [self.chunks[k] for k in sorted(self.chunks)])
 
 
-def drawn_rows(n: int, seed: int, size: int = SAMPLE) -> Int[np.ndarray, " m"]:
+def drawn_rows(n: int, seed: int, size: int = SAMPLE_SIZE) -> Int[np.ndarray, " m"]:
     """Return the rows, of ``n``, whose people are in the sample; all if there are few."""
     rng = np.random.default_rng([seed, 8])
     return np.sort(rng.choice(n, min(size, n), replace=False))
@@ -158,7 +158,7 @@ class SurveyJob:
 
     source: Any
     seed: int = 0
-    size: int = SAMPLE
+    size: int = SAMPLE_SIZE
 
     def begin(self) -> Callable[[range], Survey]:
         """Draw the rows of the sample, once a worker."""

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
-from likewise.fingerprints import of_arrays
+from likewise.fingerprints import hash_arrays
 from likewise.methods.metric import (
     FairMetric,
     FunctionMetric,
@@ -92,11 +92,11 @@ def metric_fingerprint(metric: FairMetric) -> str:
     """Return a sha256 of all that a metric is, without what is attached to it."""
     if isinstance(metric, FunctionMetric):  # which is what it does
         points = np.random.default_rng(0).normal(size=(2, 16, metric.free.shape[1]))
-        return of_arrays({"values": metric.squared_distance(*points)}, metric.name)
+        return hash_arrays({"values": metric.squared_distance(*points)}, metric.name)
     if not metric.quadratic:  # one's own, which is its parameters
         return digest(metric)
     arrays, about = _to_arrays(metric)
-    return of_arrays(arrays, {**about, "attached": {}})
+    return hash_arrays(arrays, {**about, "attached": {}})
 
 
 def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:

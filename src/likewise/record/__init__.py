@@ -37,7 +37,7 @@ from likewise.record.matched_pairs import ShownMeasure as ShownMeasure
 from likewise.settings import Settings
 
 SCHEMA_VERSION = 3
-LARGEST_FILE = 100_000_000
+MAX_BYTES = 100_000_000
 """Bytes of a result file that are read; one of a hundred groups has a thousandth of it."""
 
 
@@ -486,4 +486,4 @@ class Record(Part):
     @classmethod
     def read(cls, path: str | Path) -> "Record":
         """Read a result file."""
-        return cls.from_json(read_whole(path, most=LARGEST_FILE), str(path))
+        return cls.from_json(read_whole(path, most=MAX_BYTES), str(path))

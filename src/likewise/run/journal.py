@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.files import read_whole, write_errors, write_whole
-from likewise.fingerprints import of_bytes, of_json
+from likewise.fingerprints import hash_bytes, hash_json
 
 IDENTITY = "identity.json"
 LOCK = ".lock"
@@ -165,7 +165,7 @@ class FolderJournal(Journal):
 
     @override
     def section(self, name: str) -> Journal:
-        return dataclasses.replace(self, name=of_json(name)[:16])
+        return dataclasses.replace(self, name=hash_json(name)[:16])
 
     @override
     def done(self) -> list[range]:
@@ -221,7 +221,7 @@ class FolderJournal(Journal):
             "section": self.name,
             "blocks": [blocks.start, blocks.stop],
             "tally": len(tally),
-            "sha256": of_bytes(tally, rows),
+            "sha256": hash_bytes(tally, rows),
         }
 
     def _read(self, blocks: range) -> tuple[bytes, bytes] | None:
@@ -305,7 +305,7 @@ class Folder(Store):
             else:
                 about = json.dumps(dict(identity), indent=1).encode()
                 write_whole(self.path / IDENTITY, about, if_full=IF_FULL)
-            yield FolderJournal(self.path, of_json(dict(identity)))
+            yield FolderJournal(self.path, hash_json(dict(identity)))
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from likewise.errors import InvalidFile
 from likewise.files import read_whole
 from likewise.settings import Settings, make_settings
 
-LARGEST = 1_000_000
+MAX_BYTES = 1_000_000
 """Bytes of a settings file that are read."""
 
 
@@ -25,7 +25,7 @@ def read_settings(path: str | Path) -> Settings:
 
 def _read_toml(path: str | Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(read_whole(path, most=LARGEST).decode())
+        return tomllib.loads(read_whole(path, most=MAX_BYTES).decode())
     except InvalidFile:
         raise
     except (ValueError, RecursionError) as error:
