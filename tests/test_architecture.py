@@ -7,10 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
+from jaxtyping import TypeCheckError
 
+from likewise.audit_data import AuditData, missing
 from likewise.cli import app
+from likewise.loss import margin
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
@@ -45,6 +49,17 @@ def test_rooms_import_only_what_they_may() -> None:
 def test_importing_the_surface_leaves_heavy_libraries_out(module: str) -> None:
     loaded = python(f"import sys, {module}; print(*sys.modules)").split()
     assert HEAVY.isdisjoint(loaded)
+
+
+def test_the_test_run_checks_shapes_and_types_of_every_call() -> None:
+    assert margin(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)).shape == (3,)
+    for function, *arguments in (
+        (missing, np.zeros((2, 2))),
+        (margin, np.zeros((3, 2)), np.zeros(4, dtype=np.int64)),
+        (AuditData, np.zeros((2, 2), dtype=np.int64), np.array([0, 1])),
+    ):
+        with pytest.raises(TypeCheckError):
+            function(*arguments)
 
 
 def test_everything_public_says_what_it_is() -> None:

@@ -90,17 +90,7 @@ class TrainingWarning(LikewiseWarning):
 
 
 def need(library: str, extra: str, what: str) -> Any:
-    """Import a library for something, or say in one sentence how to install it.
-
-    Parameters
-    ----------
-    library
-        The name to import.
-    extra
-        The extra of likewise that installs it.
-    what
-        What needs it: the beginning of the sentence.
-    """
+    """Import a library, or say in one sentence what needs it and which extra installs it."""
     try:
         return importlib.import_module(library)
     except ImportError as error:

@@ -48,19 +48,9 @@ class Column(BaseModel):
 class NumberColumn(Column):
     r"""A column of numbers, standardised: :math:`(v - \text{mean}) / \text{scale}`.
 
-    Parameters
-    ----------
-    mean, scale
-        Mean and standard deviation (dividing by n) of the training data.
-    gaps
-        Whether values were missing. They are at the mean, and a second feature is 1.
-    integer
-        Whether it held whole numbers, so that decoded values are rounded.
-    date
-        If it held dates or times, their type (``text`` like 2020-12-31); they count in days since
-        1970.
-    constant
-        Whether it held a single value; its scale is then 1.
+    Missing values are at the mean, and a second feature is 1. Decoded values are rounded if all
+    were whole numbers (``integer``). Dates and times count in days since 1970; ``date`` is their
+    type (``text`` like 2020-12-31). The scale of a ``constant`` is 1.
     """
 
     kind: Literal["number"] = "number"

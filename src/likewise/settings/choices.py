@@ -72,13 +72,9 @@ class Registry:
     def name_of(self, cls: type) -> str:
         """Return the name of a class: the one it is registered by, or where it is."""
         place = f"{cls.__module__}:{cls.__qualname__}"
-        for name, home in self.built_in.items():
-            if place == f"likewise.{home}":
-                return name
-        for name, point in self.installed.items():
-            if place == point.value.replace(" ", ""):
-                return name
-        return place
+        names = {point.value.replace(" ", ""): name for name, point in self.installed.items()}
+        names |= {f"likewise.{home}": name for name, home in self.built_in.items()}
+        return names.get(place, place)
 
 
 def _load(place: str, kind: str, folder: str = "") -> Any:
