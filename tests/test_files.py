@@ -98,6 +98,15 @@ def test_two_outputs_that_are_one_file_are_refused(tmp_path):
         check_outputs([tmp_path / "a.json", tmp_path / "b.html"])
 
 
+def test_rows_that_cannot_be_written_are_refused_before_anybody_is_read(tmp_path):
+    given = tmp_path / "people.parquet"
+    given.touch()
+    with pytest.raises(InvalidFile, match="There is no folder"):
+        likewise.audit(None, [given], outcomes=tmp_path / "nowhere" / "rows.parquet")
+    with pytest.raises(InvalidFile, match="is the same file as the input"):
+        likewise.audit(None, given, outcomes=given)
+
+
 ROLES = ("--label", "y", "--protected", "g")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from likewise.build_record import build_record
 from likewise.errors import InvalidSettings, StatisticalWarning
+from likewise.files import check_outputs
 from likewise.method import BoundMethod, Check, Method, Progress
 from likewise.models.behaviour import Canary
 from likewise.result import AuditResult, native_kind
@@ -133,6 +134,7 @@ def audit(
     True
     """
     given, began = locals(), time.perf_counter()
+    check_outputs([outcomes], _paths(model, people, pool))
     with (
         noted_warnings() as said,
         Session(executor, store, progress, keeps_rows=outcomes is not None) as session,
@@ -160,6 +162,12 @@ def audit(
             write_rows(session.rows(), record, Path(outcomes))
         session.remove_journal()
     return result
+
+
+def _paths(*given: Any) -> list[str | Path]:
+    """Return what is read from files."""
+    several = (one if isinstance(one, list | tuple) else [one] for one in given)
+    return [path for paths in several for path in paths if isinstance(path, str | Path)]
 
 
 def dry_run(model: Any, people: Any, **choices: Any) -> str:
