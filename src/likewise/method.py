@@ -11,6 +11,7 @@ from likewise.verdict import Verdict
 if TYPE_CHECKING:
     from likewise.audit_data import AuditData
     from likewise.data.source import Source
+    from likewise.data.survey import Survey
     from likewise.settings import Settings
 
 
@@ -35,21 +36,34 @@ class BoundMethod(abc.ABC):
     """A method made ready for one model and one set of people.
 
     ``kind`` is what checks ask for: ``matched_pairs``, ``perturbation``, or another package's.
-    ``model``, ``classes``, ``performance`` (or `None`), ``survey`` and the number of ``clusters``
-    (or 0) are for the record.
+    ``model``, ``classes``, ``performance`` (or `None`) and the number of ``clusters`` (or 0) are
+    for the record.
     """
 
     kind: ClassVar[str]
     setup: Any
     settings: "Settings"
-    source: "Source"
     people: "AuditData"
     model: Any
     handle: Any
     classes: tuple[Any, ...]
     performance: Any
-    n: int
     block_size: int
+
+    @property
+    def source(self) -> "Source":
+        """Where the people are."""
+        return self.setup.source
+
+    @property
+    def survey(self) -> "Survey":
+        """What is known of all people."""
+        return self.setup.survey
+
+    @property
+    def n(self) -> int:
+        """How many people there are."""
+        return self.survey.n
 
     @property
     @abc.abstractmethod
@@ -72,8 +86,7 @@ class BoundMethod(abc.ABC):
 
     def sample(self, size: int, stream: int) -> "AuditData":
         """Return people drawn at random, as they were read."""
-        drawn: AuditData = self.setup.sample(size, stream)
-        return drawn
+        return self.setup.sample(size, stream)
 
     @abc.abstractmethod
     def judge(self, stats: Mapping[str, Any]) -> Verdict:

@@ -55,11 +55,6 @@ class Setup:
     loss: Any = None
     trust: bool = False
 
-    @property
-    def n(self) -> int:
-        """How many people there are."""
-        return self.survey.n
-
     def identity(self) -> dict[str, str | int]:
         """Return what finished work depends on, by name: other work cannot be continued."""
         card = as_model(self.opened, output=self.settings.columns.output).card
