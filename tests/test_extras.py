@@ -39,8 +39,8 @@ def test_scikit_learns_models_and_saved_networks_are_audited_without_torch():
     lines = done.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines] == [
         "Pipeline ending in LogisticRegression",
-        "network",
         "RandomForestClassifier",
+        "network",
     ]
 
 
