@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from likewise import errors
-from likewise.data.source import Blocks, PeopleSource
-from likewise.data.survey import Survey
+from likewise.data.source import Blocks, PeopleSource, Source
+from likewise.data.survey import Survey, SurveyJob, total
 from likewise.errors import LikewiseWarning, Untrustworthy
 from likewise.files import replacing
 from likewise.fingerprints import hash_json
@@ -81,6 +81,17 @@ class Session:
         versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
         known = {**identity, "versions": ", ".join(versions)}
         self._journal = self.enter(self.store.opened(known))
+
+    def survey(self, source: Source, seed: int, size: int, what: str) -> Survey:
+        """Look at all rows once, and draw a sample of so many people."""
+        job = SurveyJob(source, seed, size)
+        tasks, parts = list(job.tasks()), []
+        if len(tasks) < 2:
+            return source.survey(seed, size)
+        for _, part in self.executor.map(job, tasks):
+            parts.append(part)
+            self.tell(what, len(parts), len(tasks))
+        return total(iter(parts))
 
     def keep_rows(self, record: Any) -> pa.Table | None:
         """Return the rows of everyone if they are not many."""

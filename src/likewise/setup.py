@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from likewise.audit_data import AuditData
 from likewise.data.source import PeopleSource, Source, as_source
-from likewise.data.survey import SAMPLE_SIZE, Survey, SurveyJob, total
+from likewise.data.survey import SAMPLE_SIZE, Survey
 from likewise.errors import (
     ConversionWarning,
     InvalidData,
@@ -242,24 +242,15 @@ def _open_people(people: Any, model: Any, settings: Settings, encoder: Any) -> S
 def _survey_people(
     source: Source, opened: Any, settings: Settings, session: Session
 ) -> tuple[Source, Survey]:
-    """Look at everyone; where values are missing, as columns if the model takes them so."""
+    """Look at everyone before anybody is measured: a bad row is found now.
+
+    Where values are missing, people are read as columns if the model takes them so.
+    """
+    how = (settings.seed, SAMPLE_SIZE, "reading people")
     try:
-        return source, _survey(source, settings, session)
+        return source, session.survey(source, *how)
     except MissingValues:
         raw = source.raw()
         if raw is None or not takes_gaps(opened):
             raise
-        return raw, _survey(raw, settings, session)
-
-
-def _survey(source: Source, settings: Settings, session: Session) -> Survey:
-    """Look at everyone once, before anybody is measured: a bad row is found now."""
-    job = SurveyJob(source, settings.seed)
-    tasks = list(job.tasks())
-    if len(tasks) < 2:
-        return source.survey(settings.seed)
-    parts = []
-    for task, part in session.executor.map(job, tasks):
-        parts.append(part)
-        session.tell("reading people", task.stop, source.n_rows)
-    return total(iter(parts))
+        return raw, session.survey(raw, *how)

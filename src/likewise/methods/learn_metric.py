@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from likewise.audit_data import GAP, AuditData, missing, person_columns
 from likewise.data.source import Source
-from likewise.data.survey import Survey, SurveyJob, total
+from likewise.data.survey import Survey
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, StatisticalWarning
 from likewise.fingerprints import Sketch, overlap, row_hashes
 from likewise.handle import as_seen
@@ -570,12 +570,7 @@ def learn_metric(setup: Setup, model: Model, people: AuditData) -> ProjectionMet
         )
     read = known.sample
     if len(people) < known.n:  # the survey's sample is smaller than what is learned from
-        job = SurveyJob(setup.source, setup.settings.seed, MOST)
-        tasks, parts = list(job.tasks()), []
-        for _, part in session.executor.map(job, tasks):
-            parts.append(part)
-            session.tell("drawing people", len(parts), len(tasks))
-        read = total(iter(parts)).sample
+        read = session.survey(setup.source, setup.settings.seed, MOST, "drawing people").sample
         people = as_seen(model, read)
     return sensitive_subspace(
         people,

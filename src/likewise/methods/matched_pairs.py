@@ -21,7 +21,6 @@ from typing_extensions import override
 from likewise.audit_data import AuditData, joined
 from likewise.data.notes import pool_notes
 from likewise.data.source import PeopleSource, read_pool
-from likewise.data.survey import SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
@@ -1036,12 +1035,7 @@ def _reference_sample(setup: Setup) -> ReferenceSample:
             _everyone(setup), source=f"the other half of {setup.source.name}"
         )
         return ReferenceSample(everyone, False)
-    job = SurveyJob(setup.source, settings.seed, DRAWN)
-    tasks, parts = list(job.tasks()), []
-    for _, part in session.executor.map(job, tasks):
-        parts.append(part)
-        session.tell("drawing the reference sample", len(parts), len(tasks))
-    drawn = total(iter(parts))
+    drawn = session.survey(setup.source, settings.seed, DRAWN, "drawing the reference sample")
     sample = dataclasses.replace(
         drawn.sample.in_columns(), source=f"{len(drawn.sample):,} of the people audited"
     )
