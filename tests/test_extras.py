@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.errors import MissingExtra, need
+from likewise.errors import MissingExtra, import_optional
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,7 +68,7 @@ def test_what_needs_torch_says_how_to_get_it(code, words):
 
 def test_a_library_that_is_not_there_is_one_sentence():
     with pytest.raises(MissingExtra) as caught:
-        need("no_such_library_here.part", "plots", "A plot")
+        import_optional("no_such_library_here.part", "plots", "A plot")
     assert caught.value.name == "no_such_library_here"
     assert str(caught.value) == (
         "A plot needs no_such_library_here, which is not installed: pip install 'likewise[plots]'."

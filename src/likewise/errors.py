@@ -89,7 +89,7 @@ class TrainingWarning(LikewiseWarning):
     """A model was trained in another way than its name promises."""
 
 
-def need(library: str, extra: str, what: str) -> Any:
+def import_optional(library: str, extra: str, what: str) -> Any:
     """Import a library, or say in one sentence what needs it and which extra installs it."""
     try:
         return importlib.import_module(library)

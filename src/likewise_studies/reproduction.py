@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from likewise.errors import InvalidSettings, nearest, need
+from likewise.errors import InvalidSettings, import_optional, nearest
 from likewise.files import make_folder
 from likewise_studies import figures, simulation, summary
 from likewise_studies.jobs import FinishedJobs, Progress, run_jobs
@@ -159,7 +159,7 @@ def _each(
     """Run every model on every split, those in the folder's journal excepted."""
     models = study.methods
     if "Reductions" in models:
-        need("fairlearn.reductions", "fairlearn", "Reductions")  # now, not after an hour
+        import_optional("fairlearn.reductions", "fairlearn", "Reductions")  # now, not after an hour
     study.split(0)  # fetched once, before several processes ask for it
     jobs = {
         study.piece(name, split): (run, (study, name, split))

@@ -25,9 +25,9 @@ from likewise.errors import (
     InvalidModel,
     InvalidSettings,
     LikewiseError,
+    import_optional,
     in_short,
     nearest,
-    need,
 )
 from likewise.loss import CustomLoss, Output, as_loss
 from likewise.models import boosted, endpoint, sklearn
@@ -172,7 +172,7 @@ def is_torch(given: Any) -> bool:
 
 
 def _torch() -> Any:
-    return need("likewise.models.torch", "torch", "A function of tensors")
+    return import_optional("likewise.models.torch", "torch", "A function of tensors")
 
 
 def wants_columns(given: Any, output: Output | None = None) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from likewise.errors import InvalidFile, InvalidModel, MissingExtra, in_short, need
+from likewise.errors import InvalidFile, InvalidModel, MissingExtra, import_optional, in_short
 from likewise.models.black_box import BlackBox, from_answer
 from likewise.models.sklearn import TableAnswer, features_of, predict_method
 
@@ -121,7 +121,7 @@ class XgboostRows:
 
 def _read_xgboost(content: bytes, source: str) -> BlackBox:
     """Open what XGBoost's ``save_model`` wrote (JSON or UBJ)."""
-    xgboost = need("xgboost", "boosted", repr(source))
+    xgboost = import_optional("xgboost", "boosted", repr(source))
     booster = xgboost.Booster(model_file=bytearray(content))
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     names = tuple(booster.feature_names or ())
@@ -131,7 +131,7 @@ def _read_xgboost(content: bytes, source: str) -> BlackBox:
 
 def _read_lightgbm(content: bytes, source: str) -> BlackBox:
     """Open what LightGBM's ``save_model`` wrote (text)."""
-    lightgbm = need("lightgbm", "boosted", repr(source))
+    lightgbm = import_optional("lightgbm", "boosted", repr(source))
     text = content.decode()
     # LightGBM ends the process when it is given half a file.
     if not text.startswith("tree\n") or "\nend of parameters" not in text:
@@ -159,7 +159,7 @@ class CatboostRows:
 
 def _read_catboost(content: bytes, source: str) -> BlackBox:
     """Open what CatBoost's ``save_model`` wrote (cbm)."""
-    catboost = need("catboost", "boosted", repr(source))
+    catboost = import_optional("catboost", "boosted", repr(source))
     model = catboost.CatBoost()
     model.load_model(blob=content)
     objective = str(model.get_all_params().get("loss_function", "")).partition(":")[0]

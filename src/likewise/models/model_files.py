@@ -24,9 +24,9 @@ from likewise.errors import (
     InvalidModel,
     MissingExtra,
     TrustRequired,
+    import_optional,
     in_short,
     nearest,
-    need,
 )
 from likewise.files import read_whole, write_whole
 from likewise.loss import Output
@@ -166,7 +166,7 @@ MOST_UNPACKED = 1_000_000_000
 
 def read_skops(content: bytes, source: str, trust: bool) -> Any:
     """Open the bytes of a skops file, if its types are known or the user trusts it."""
-    skops = need("skops.io", "skops", repr(source))
+    skops = import_optional("skops.io", "skops", repr(source))
     try:
         size = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(content)).infolist())
         if size > max(MOST_UNPACKED, 100 * len(content)):
@@ -255,12 +255,12 @@ def _joblib(content: bytes) -> Any:
 
 
 def _torch(content: bytes) -> Any:
-    torch = need("torch", "torch", "A file written by torch")
+    torch = import_optional("torch", "torch", "A file written by torch")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
 
 
 def _export(content: bytes) -> Any:
-    torch = need("torch", "torch", "A file written by torch")
+    torch = import_optional("torch", "torch", "A file written by torch")
     return torch.export.load(io.BytesIO(content)).module()
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from likewise.errors import InvalidFile, in_short, need
+from likewise.errors import InvalidFile, import_optional, in_short
 from likewise.loss import Output, probabilities
 from likewise.models.black_box import BlackBox, from_answer
 from likewise.models.layers import Chain, Layer, LayeredModel, from_chain, linear, probe_rows
@@ -246,7 +246,9 @@ def _cast(found: Any, values: Any) -> Any:
 
 def read_bytes(content: bytes, source: str) -> BlackBox | LayeredModel:
     """Open the bytes of an ONNX file, here: a graph can ask for all the memory there is."""
-    onnx, _ = (need(library, "onnx", repr(source)) for library in ("onnx", "onnxruntime"))
+    onnx, _ = (
+        import_optional(library, "onnx", repr(source)) for library in ("onnx", "onnxruntime")
+    )
     try:
         proto = onnx.load_model_from_string(content)
         if any(tensor.data_location for tensor in _tensors(proto)):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from likewise.errors import InvalidSettings, in_short, need
+from likewise.errors import InvalidSettings, import_optional, in_short
 from likewise.record import Record
 from likewise.report.html import to_html
 
@@ -16,7 +16,7 @@ LONGEST = 500
 
 def log_run(record: Record, run_id: str | None = None) -> str:
     """Log a record in a run: the one named, the active one, or a new one. Return its id."""
-    mlflow = need("mlflow", "mlflow", "Logging to MLflow")
+    mlflow = import_optional("mlflow", "mlflow", "Logging to MLflow")
     try:
         run = mlflow.get_run(run_id) if run_id else mlflow.active_run()
         client = mlflow.MlflowClient()

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from likewise.errors import InvalidSample, need
+from likewise.errors import InvalidSample, import_optional
 from likewise.record import Record
 from likewise.report.charts import Axis
 from likewise.report.escaping import cut
@@ -144,14 +144,14 @@ class Plots:
 
 def _plain_ticks(ax: "Axes") -> None:
     """Write ratios as 0.5, 1, 2 and not as powers of ten."""
-    ticker = need("matplotlib.ticker", "plots", "A plot")
+    ticker = import_optional("matplotlib.ticker", "plots", "A plot")
     ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     ax.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _new_axes(rows: int) -> "Axes":
-    pyplot = need("matplotlib.pyplot", "plots", "A plot")
+    pyplot = import_optional("matplotlib.pyplot", "plots", "A plot")
     _, ax = pyplot.subplots(figsize=(7, 1.4 + 0.32 * rows), layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from likewise.errors import need
+from likewise.errors import import_optional
 
 if TYPE_CHECKING:
     from likewise.training.baselines import BaselineClassifier as BaselineClassifier
@@ -35,4 +35,4 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"{__name__}.{_WITHOUT_TORCH[name]}"), name)
     if name not in _WITH_TORCH:
         raise AttributeError(f"module 'likewise.training' has no attribute {name!r}")
-    return getattr(need(f"likewise.training.{_WITH_TORCH[name]}", "torch", name), name)
+    return getattr(import_optional(f"likewise.training.{_WITH_TORCH[name]}", "torch", name), name)

@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import override
 
 from likewise.audit_data import missing
-from likewise.errors import InvalidData, need
+from likewise.errors import InvalidData, import_optional
 from likewise.methods.metric import ignoring
 from likewise.models.torch import FixedProjection, MeanOfSigmoids
 from likewise.training.networks import BatchClassifier, NetworkClassifier, find_directions
@@ -147,7 +147,7 @@ class ReductionsClassifier(NetworkClassifier):
                     f"{name!r} is missing for {lost} people; equalized odds needs everyone's "
                     "group. Fill it in, or leave those people out of training."
                 )
-        fairlearn = need("fairlearn.reductions", "fairlearn", "ReductionsClassifier")
+        fairlearn = import_optional("fairlearn.reductions", "fairlearn", "ReductionsClassifier")
         mixture = fairlearn.ExponentiatedGradient(
             member,
             constraints=fairlearn.EqualizedOdds(difference_bound=self.difference_bound),

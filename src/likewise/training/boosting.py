@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from scipy.special import expit
 from typing_extensions import override
 
-from likewise.errors import InvalidData, need
+from likewise.errors import InvalidData, import_optional
 from likewise.training.sklearn_compat import (
     FairClassifier,
     TrainingData,
@@ -174,7 +174,7 @@ class FairBoostingClassifier(FairClassifier):
 
 
 def _xgboost() -> Any:
-    return need("xgboost", "boosted", "Fair boosting")
+    return import_optional("xgboost", "boosted", "Fair boosting")
 
 
 class Transport:
