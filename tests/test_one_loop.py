@@ -21,7 +21,7 @@ import likewise
 from likewise.data.source import Blocks, PeopleSource, Source
 from likewise.errors import InvalidSettings
 from likewise.methods import perturbation
-from likewise.session import InOrder, _tasks
+from likewise.session import OrderedSum, _tasks
 from likewise.settings import Settings
 from likewise.settings.choices import CHECKS, METHODS
 from outside import CityBlocks, Counted, MeanScores, Nudge
@@ -157,7 +157,7 @@ def test_how_blocks_are_grouped_and_what_was_done_before_changes_no_digit():
     blocks = Blocks(PeopleSource.from_people(rows), 1)
 
     def added(numbers):
-        total = InOrder(numbers.stop, numbers.start)
+        total = OrderedSum(numbers.stop, numbers.start)
         for k in numbers:
             total.add(range(k, k + 1), {"sum": values[k]})
         return total.sums()
@@ -166,7 +166,7 @@ def test_how_blocks_are_grouped_and_what_was_done_before_changes_no_digit():
     runs = [likewise.Inline(max_memory=1), likewise.Inline()]
     for run in (*runs, likewise.Processes(2), likewise.Processes(50)):
         for done in ([], [range(1), range(1, 2), range(16, 32), range(64, 128), range(992, 1000)]):
-            total, tasks = InOrder(1000), list(_tasks(blocks, done, run))
+            total, tasks = OrderedSum(1000), list(_tasks(blocks, done, run))
             for part in [*done, *tasks][::-1]:
                 total.add(part, added(part))
             assert total.sums() == expected
