@@ -238,8 +238,8 @@ def people(rng, n=2000, **extra):
 def by_name(metrics):
     """Return quantities by name, of groups by attribute, level and name."""
     return {
-        (*filter(None, (metric.attribute, metric.group)), metric.name): metric.quantity
-        for metric in metrics
+        (*filter(None, (attribute, group)), name): quantity
+        for (name, attribute, group), quantity in metrics.items()
     }
 
 

@@ -8,7 +8,7 @@ their virtues at few people and at shares of zero or one.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -16,9 +16,17 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import betaincinv
 
 from likewise.errors import InvalidSample, InvalidSettings, nearest
-from likewise.stats.estimate import ONE_MORE, check_alpha, quantile
+from likewise.stats.estimate import (
+    ONE_MORE,
+    Estimate,
+    check_alpha,
+    quantile,
+    ratio_of_sums,
+    ratio_of_totals,
+)
 from likewise.stats.frame import MISSING
 from likewise.stats.sample import effective_units
+from likewise.stats.sums import POWERS, RatioSums
 from likewise.stats.tally import COUNTS, Group, Tally, decisions_of, groups_of
 
 
@@ -85,27 +93,18 @@ class Share:
         """
         if n == 0:
             return cls(math.nan, 0, 0.0, terms=np.zeros(len(weights)))
-        found, degrees = cls._jackknifed(hits, weights, n), effective_units(weights) - 1
-        some = weights > 0
+        some, kish = weights > 0, effective_units(weights)
         usual, each = float(weights[some].mean()), hits[some] / weights[some]
         one = min(1.0, ONE_MORE * float(each.max()))
         if hits.sum() > weights.sum() / 2:
             one = 1 - min(1.0, ONE_MORE * float(1 - each.min()))
-        more = cls._jackknifed(np.append(hits, usual * one), np.append(weights, usual), n)
-        more = dataclasses.replace(more, degrees=degrees)
-        return dataclasses.replace(found, degrees=degrees, more=more)
-
-    @classmethod
-    def _jackknifed(
-        cls, hits: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"], n: int
-    ) -> "Share":
-        units, total = len(weights), float(weights.sum())
-        value, variance = float(hits.sum()) / total, math.inf
-        terms = hits - value * weights
-        if float(weights.max()) < total:
-            variance = (units - 1) / units * float(np.square(terms / (total - weights)).sum())
-        effective = _effective_n(value, n, variance, effective_units(weights))
-        return cls(value, n, effective, terms=terms)
+        more_hits, more_weights = np.append(hits, usual * one), np.append(weights, usual)
+        wider = ratio_of_totals(more_hits, more_weights, n)
+        effective = _effective_n(wider, effective_units(more_weights))
+        more = cls(wider.value, n, effective, kish - 1)
+        found = ratio_of_totals(hits, weights, n)
+        terms = hits - found.value * weights
+        return cls(found.value, n, _effective_n(found, kish), kish - 1, terms, more)
 
     @classmethod
     def of_people(
@@ -119,23 +118,18 @@ class Share:
             Number, weight, squared and cubed weight of those for whom it holds, and of all it
             could.
         """
-        n, total, squared, cubed = (float(value) for value in among)
+        n, total, squared, _ = (float(value) for value in among)
         if n == 0:
             return cls(math.nan, 0, 0.0)
         value = float(hits[1]) / total
         if not weighted:
             return cls(value, int(n), n)
-        squares, cubes = (
-            float(hits[k]) * (1 - value) ** 2 + (all_ - float(hits[k])) * value**2
-            for k, all_ in ((2, squared), (3, cubed))
-        )
-        # The jackknife's, with the share of the weight that a person holds, as it counts there.
-        leverage = cubes / (total * squares) if squares > 0 else 0.0
-        variance = (n - 1) / n * squares / total**2 / (1 - leverage) ** 2
+        others = among - hits
+        sums = RatioSums(np.array([(-1) ** i * (others if i else among)[i + j] for i, j in POWERS]))
+        found = ratio_of_sums(sums, int(n), leverage=sums.leverage())
         # Few hits say little about their own variance: never more than Kish's number.
         kish = total**2 / squared
-        effective = min(kish, _effective_n(value, int(n), variance, kish))
-        return cls(value, int(n), effective, kish - 1)
+        return cls(value, int(n), min(kish, _effective_n(found, kish)), kish - 1)
 
     def wilson(self, alpha: float) -> Quantity:
         """Return the share with Wilson's score interval."""
@@ -174,9 +168,9 @@ class Share:
         return self.effective_n * (quantile(q) / quantile(q, self.degrees)) ** 2
 
 
-def _effective_n(value: float, n: int, variance: float, kish: float) -> float:
-    if 0 < value < 1 and variance > 0:
-        return min(float(n), value * (1 - value) / variance)
+def _effective_n(share: Estimate, kish: float) -> float:
+    if 0 < share.value < 1 and share.std_error > 0:
+        return min(float(share.n), share.value * (1 - share.value) / share.std_error**2)
     # All alike: no spread to learn the design effect from, so Kish's, of whole units.
     return kish
 
@@ -244,22 +238,9 @@ def _correlation(shares: Sequence[Share]) -> Float[np.ndarray, "k k"]:
     return correlation
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupMetric:
-    """A metric of the model's decisions, of everyone or of one group.
-
-    Parameters
-    ----------
-    name
-        ``accuracy``, ``selection_rate``, …
-    attribute, group
-        The protected attribute and its level; empty for everyone.
-    """
-
-    name: str
-    attribute: str
-    group: str
-    quantity: Quantity
+Metrics = dict[tuple[str, str, str], Quantity]
+"""Quantities by name (``accuracy``, ``selection_rate``, …), protected attribute and level; the last
+two are empty for everyone."""
 
 
 def group_metrics(
@@ -268,7 +249,7 @@ def group_metrics(
     alpha: float = 0.05,
     positive: int = 1,
     privileged: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[GroupMetric, ...]:
+) -> Metrics:
     r"""Group metrics before anybody is perturbed, with intervals that hold one at a time.
 
     Of everyone accuracy and balanced accuracy, :math:`\frac{1}{|C|} \sum_c P(\hat Y = c | Y = c)`
@@ -298,15 +279,10 @@ def group_metrics(
         )
     accuracy = table.share(table.before == table.y, table.everybody).wilson(alpha)
     balanced = combination([1 / len(recalls)] * len(recalls), recalls, alpha)
-    return (
-        GroupMetric("accuracy", "", "", accuracy),
-        GroupMetric("balanced_accuracy", "", "", balanced),
-        *(
-            metric
-            for trait, members in by_trait.items()
-            for metric in _rates(members, privileged.get(trait), positive, table, alpha)
-        ),
-    )
+    found = {("accuracy", "", ""): accuracy, ("balanced_accuracy", "", ""): balanced}
+    for trait, members in by_trait.items():
+        found |= _rates(members, privileged.get(trait), positive, table, alpha)
+    return found
 
 
 def flip_rates(tally: Tally, alpha: float = 0.05) -> dict[str, Quantity]:
@@ -383,7 +359,7 @@ class _Decisions:
 
 def _rates(
     members: list[Group], wanted: str | None, positive: int, table: _Decisions, alpha: float
-) -> Iterator[GroupMetric]:
+) -> Metrics:
     known = [group for group in members if group.name != MISSING] or members
     names = [group.name for group in known]
     if wanted is not None and wanted not in names:
@@ -397,6 +373,7 @@ def _rates(
         for who in (table.everybody, deserving, ~deserving)
     )
     most = max(names, key=lambda name: chosen[name].value)
+    found: Metrics = {}
     for group in members:
         own, n = group.name, table.people(group)
         odds = [hits[own], hits[base], alarms[own], alarms[base]]
@@ -405,12 +382,12 @@ def _rates(
             impact = ratio(chosen[own], chosen[most], alpha)
         if own != base:
             difference = combination([0.5, -0.5, 0.5, -0.5], odds, alpha)
-        found = {
+        values = {
             "selection_rate": chosen[own].wilson(alpha),
             "impact_ratio": dataclasses.replace(impact, n=n),
             "true_positive_rate": hits[own].wilson(alpha),
             "false_positive_rate": alarms[own].wilson(alpha),
             "average_odds_difference": dataclasses.replace(difference, n=n),
         }
-        for name, quantity in found.items():
-            yield GroupMetric(name, group.trait, own, quantity)
+        found |= {(name, group.trait, own): quantity for name, quantity in values.items()}
+    return found
