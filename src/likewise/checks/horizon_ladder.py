@@ -78,7 +78,6 @@ def _ladder(method: BoundPerturbation, found: PerturbStats) -> Iterator[Stopping
     band = horizon_band(
         tally,
         rng=np.random.default_rng([settings.seed, 5]),
-        delta=settings.delta,
         alpha=settings.alpha,
         side="both",
         interval="paper" if settings.decide.interval == "paper" else "hall",
