@@ -343,7 +343,9 @@ class _Decisions:
     def share(self, hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
         """Return the share of those ``among`` all people for whom ``hit`` holds."""
         if self.tally.clustered:
-            hits, weights = (self.tally.by_cluster("weight", own) for own in (hit & among, among))
+            hits, weights = (
+                self.tally.clusters.totals("weight", own) for own in (hit & among, among)
+            )
             return Share.of_clusters(hits, weights, int(self.count[among].sum()))
         sums = self.tally.cells.sums[:, COUNTS]
         return Share.of_people(

@@ -90,11 +90,11 @@ class Sample:
 
     @functools.cached_property
     def _present(self) -> Bool[np.ndarray, " g"]:
-        return self.tally.by_cluster("count", self._lines) > 0
+        return self.tally.clusters.totals("count", self._lines) > 0
 
     def totals(self, column: str) -> Float[np.ndarray, " g"]:
         """Return the totals of its people in every cluster that has some."""
-        return self.tally.by_cluster(column, self._lines)[self._present]
+        return self.tally.clusters.totals(column, self._lines)[self._present]
 
     @property
     def kish(self) -> float | None:
@@ -219,7 +219,7 @@ class Sample:
 
     def terms(self, value: float) -> Float[np.ndarray, " g"]:
         """Return the linearised estimate, cluster by cluster of everyone."""
-        after, before = (self.tally.by_cluster(c, self._lines) for c in ("after", "before"))
+        after, before = (self.tally.clusters.totals(c, self._lines) for c in ("after", "before"))
         return after - value * before
 
     @functools.cached_property
