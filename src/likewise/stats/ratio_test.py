@@ -32,8 +32,6 @@ class Evidence:
 
     Parameters
     ----------
-    test, method
-        Which ratio was tested (``loss_ratio``, ``error_rate_ratio``, …), and how.
     estimate, bounds
         The ratio, and confidence bounds for it; ``None`` where the sample does not define it.
     capped_estimate, capped
@@ -42,13 +40,12 @@ class Evidence:
     spread
         Whether people differ at all, so that an upper bound means something.
     numerical_error
-        How far the estimate may be off because the flow was solved in steps. It is added to every
-        bound that decides.
+        How far the estimate may be off because the flow was solved in steps: added to every bound
+        that decides.
     held_back
-        Why there is no evidence even if the lower bound exceeds the limit, after "but"; empty if
-        nothing holds it back.
+        Why there is no evidence even if the lower bound exceeds the limit, after "but".
     largest
-        What the ratio cannot exceed, for certain. Bounds are shown up to it; no decision uses it.
+        What the ratio cannot exceed. Bounds are shown up to it; no decision uses it.
     """
 
     test: str
