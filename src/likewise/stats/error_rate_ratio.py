@@ -203,7 +203,7 @@ class ErrorRateRatioTest(RatioTest):
     def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
         self.check_sums(tally.frame)
         sample = Sample(tally)
-        table, weights, estimate = sample.errors, sample.error_weights, sample.error_ratio()
+        table, weights, estimate = sample.errors, sample.error_weights, sample.estimate("error")
         notes: tuple[str, ...] = ()
         if sample.simple:
             interval, notes = self._chosen(table, sample.tally.frame.monotone)
@@ -213,7 +213,7 @@ class ErrorRateRatioTest(RatioTest):
             interval = "paper" if self.interval == "paper" else "Hall and score"
             bounds = estimate if table.before else None
             if interval != "paper":
-                bounds = design_bounds(sample.error_sums, weights, estimate, sample.degrees)
+                bounds = design_bounds(sample.sums("error"), weights, estimate, sample.degrees)
             method = sample.named(interval)
         if not table.before:
             notes += ("Nobody is decided wrongly before the map: the ratio has no upper bound.",)

@@ -32,17 +32,7 @@ from likewise.stats.tally import COUNTS, Group, Tally, decisions_of, groups_of
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """A number with its two-sided interval.
-
-    Parameters
-    ----------
-    value
-        Not a number where there is nobody to compute it from.
-    lower, upper
-        The interval; all that is possible where nothing is known.
-    n
-        Number of people it is about.
-    """
+    """A number of n people with its two-sided interval; not a number where there is nobody."""
 
     value: float
     lower: float
@@ -52,25 +42,20 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    r"""The share of some people for whom something holds, :math:`\sum w h / \sum w`.
+    r"""The share of n people for whom something holds, :math:`\sum w h / \sum w`.
 
     Parameters
     ----------
-    value
-        The share; not a number if there are no such people.
-    n
-        How many such people there are.
     effective_n
         How many independent people of equal weight would tell as much: :math:`p(1-p)/\text{se}^2`
         with the design's own standard error, at most n (Korn and Graubard 1998).
     degrees
         Degrees of freedom of that standard error, if these people have weights or clusters.
     terms
-        The linearised share, one for each independent unit; says how shares are correlated. None
-        for independent people: shares of different people are not.
+        Of people in clusters, the linearised share of each: says how shares are correlated.
     more
-        Of people in clusters, the share with one more cluster where it holds for 1.5 times as many
-        as in any (or does not, if it holds for most): the exact interval allows for it.
+        The share with one more cluster where it holds for 1.5 times as many as in any (or does not,
+        if it holds for most): the exact interval allows for it.
     """
 
     value: float
@@ -84,13 +69,7 @@ class Share:
     def of_clusters(
         cls, hits: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"], n: int
     ) -> "Share":
-        """Return a share of n people in clusters.
-
-        Parameters
-        ----------
-        hits, weights
-            Weight of those for whom it holds, and of all of them, in each cluster of the sample.
-        """
+        """Return a share of n people from the weights of hits, and of all, in each cluster."""
         if n == 0:
             return cls(math.nan, 0, 0.0, terms=np.zeros(len(weights)))
         some, kish = weights > 0, effective_units(weights)
@@ -112,11 +91,8 @@ class Share:
     ) -> "Share":
         """Return a share of independent people.
 
-        Parameters
-        ----------
-        hits, among
-            Number, weight, squared and cubed weight of those for whom it holds, and of all it
-            could.
+        ``hits`` and ``among`` are the number, weight, squared and cubed weight of those for whom it
+        holds, and of all.
         """
         n, total, squared, _ = (float(value) for value in among)
         if n == 0:

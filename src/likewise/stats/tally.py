@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes, Status
 from likewise.stats.frame import MISSING, Frame, as_text
-from likewise.stats.sums import POWERS, Additive, QuantileSketch, RatioSums, TopK, power_products
+from likewise.stats.sums import POWERS, Additive, QuantileSketch, TopK, power_products
 
 COUNTS = slice(0, 4)
 """Columns of `CellSums`: people, and their weights, squared weights and cubed weights."""
@@ -181,10 +181,6 @@ class CellSums:
             sums[place] += part.sums
             largest[place] = np.maximum(largest[place], part.largest)
         return CellSums(kinds, sums, largest, self.top + other.top)
-
-    def ratio_sums(self, columns: slice, members: Any = slice(None)) -> RatioSums:
-        """Return the power sums of some kinds of people together: `LOSS` or `HELD`."""
-        return RatioSums(self.sums[members, columns].sum(axis=0))
 
 
 def hill_count(n: int) -> int:
