@@ -15,7 +15,6 @@ from scipy.special import betaincc, betaincinv
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Bounds, Estimate, Inversion, Unknown, Wider, fieller
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sample import Sample
@@ -200,7 +199,7 @@ class ErrorRateRatioTest(RatioTest):
     interval: str = "auto"
 
     @override
-    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+    def evidence(self, tally: Tally) -> Evidence:
         self.check_sums(tally.frame)
         sample = Sample(tally)
         table, weights, estimate = sample.errors, sample.error_weights, sample.estimate("error")

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.outcomes import Outcomes
 from likewise.stats import estimate as core
 from likewise.stats import sums
 from likewise.stats.estimate import Bounds, Estimate, Wider, fieller, hall
@@ -45,7 +44,7 @@ class CappedTest(RatioTest):
             )
 
     @override
-    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+    def evidence(self, tally: Tally) -> Evidence:
         self.check_sums(tally.frame)
         sample, paper, cap = Sample(tally), self.interval == "paper", float(self.cap)
         method = sample.named("paper" if paper else "Hall")

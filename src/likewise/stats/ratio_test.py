@@ -234,20 +234,9 @@ class RatioTest(abc.ABC):
                 f"{nearest(interval, self.intervals)}"
             )
 
-    @property
-    def needs_rows(self) -> bool:
-        """Whether sums are not enough, and every person's outcome is needed."""
-        return False
-
     @abc.abstractmethod
-    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
-        """Return what the sums of everyone say, whatever limit they are held against.
-
-        Parameters
-        ----------
-        rows
-            Everyone's outcomes, if the test `needs_rows`.
-        """
+    def evidence(self, tally: Tally) -> Evidence:
+        """Return what the sums of everyone say, whatever limit they are held against."""
 
     def check_sums(self, frame: Frame) -> None:
         """Refuse sums that were made for another task, or with another cap than the test's."""
@@ -268,7 +257,7 @@ class RatioTest(abc.ABC):
         frame = Frame.of(outcomes, getattr(self, "cap", 10.0)).bare()
         if self.task == "regression":
             frame = dataclasses.replace(frame, task=self.task)
-        return self.evidence(Tally.of(outcomes, frame), outcomes)
+        return self.evidence(Tally.of(outcomes, frame))
 
     @final
     def __call__(self, outcomes: Outcomes) -> TestRecord:
