@@ -246,7 +246,7 @@ def group_metrics(
     table = _Decisions.of(tally)
     recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
     by_trait: dict[str, list[Group]] = {}
-    for group in groups_of(table.kind, tally.frame, crossed=False):
+    for group in groups_of(tally.cells.kinds, tally.frame, crossed=False):
         by_trait.setdefault(group.trait, []).append(group)
     if unknown := [name for name in privileged if name not in by_trait]:
         raise InvalidSettings(
@@ -294,11 +294,9 @@ def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> tuple[Q
 
 @dataclasses.dataclass(frozen=True)
 class _Decisions:
-    """How many people have each combination of groups, label and decisions (in each cluster)."""
+    """Label and decisions of every kind of people, and the shares of people among them."""
 
     tally: Tally
-    kind: Int[np.ndarray, " k"]
-    count: Float[np.ndarray, " k"]
     y: Int[np.ndarray, " k"]
     before: Int[np.ndarray, " k"]
     after: Int[np.ndarray, " k"]
@@ -307,32 +305,25 @@ class _Decisions:
     def of(cls, tally: Tally) -> "_Decisions":
         if tally.frame.regression:
             raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
-        kind, count = tally.cells.kinds, tally.cells.sums[:, 0]
-        if tally.clustered:
-            kind, count = tally.clusters.table["kind"], tally.clusters.table["count"]
-        return cls(tally, kind, count, *decisions_of(kind, tally.frame))
+        return cls(tally, *decisions_of(tally.cells.kinds, tally.frame))
 
     @property
     def everybody(self) -> Bool[np.ndarray, " k"]:
-        return np.ones(len(self.kind), dtype=bool)
+        return np.ones(len(self.y), dtype=bool)
+
+    def people(self, among: Bool[np.ndarray, " k"]) -> int:
+        """Return how many people are of some kinds."""
+        return int(self.tally.cells.sums[among, 0].sum())
 
     def share(self, hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
         """Return the share of those ``among`` all people for whom ``hit`` holds."""
+        cells, clusters = self.tally.cells, self.tally.clusters
         if self.tally.clustered:
-            hits, weights = (
-                self.tally.clusters.totals("weight", own) for own in (hit & among, among)
-            )
-            return Share.of_clusters(hits, weights, int(self.count[among].sum()))
-        sums = self.tally.cells.sums[:, COUNTS]
-        return Share.of_people(
-            sums[hit & among].sum(axis=0),
-            sums[among].sum(axis=0),
-            weighted=self.tally.frame.weighted,
-        )
-
-    def people(self, group: Group) -> int:
-        """Return how many people are in a group."""
-        return int(self.count[group.members].sum())
+            lines = (np.isin(clusters.table["kind"], cells.kinds[m]) for m in (hit & among, among))
+            hits, weights = (clusters.totals("weight", own) for own in lines)
+            return Share.of_clusters(hits, weights, self.people(among))
+        hits, all_ = (cells.sums[m, COUNTS].sum(axis=0) for m in (hit & among, among))
+        return Share.of_people(hits, all_, weighted=self.tally.frame.weighted)
 
 
 def _rates(
@@ -344,7 +335,7 @@ def _rates(
         raise InvalidSettings(
             f"{members[0].trait!r} has no level {wanted!r} (it has: {', '.join(names)})."
         )
-    base = wanted or max(known, key=table.people).name
+    base = wanted or max(known, key=lambda group: table.people(group.members)).name
     selected, deserving = table.before == positive, table.y == positive
     chosen, hits, alarms = (
         {group.name: table.share(selected, group.members & who) for group in members}
@@ -353,7 +344,7 @@ def _rates(
     most = max(names, key=lambda name: chosen[name].value)
     found: Metrics = {}
     for group in members:
-        own, n = group.name, table.people(group)
+        own, n = group.name, table.people(group.members)
         odds = [hits[own], hits[base], alarms[own], alarms[base]]
         impact, difference = Quantity(1.0, 1.0, 1.0, n), Quantity(0.0, 0.0, 0.0, n)
         if own != most:
