@@ -11,9 +11,9 @@ from scipy.special import wrightomega
 from scipy.stats import binom, multivariate_normal, multivariate_t, norm
 from statsmodels.stats.multitest import multipletests
 
-from helpers import mean_of_ratios, ratio_of_means
+from helpers import mean_of_ratios, outcomes_of, ratio_of_means
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.outcomes import AtHorizon, Outcomes
+from likewise.outcomes import AtHorizon
 from likewise.stats.estimate import Hall
 from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.sample import Design
@@ -24,13 +24,9 @@ TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0)
 
 
 def with_horizons(ratios, **extra):
-    n = len(ratios)
-    zeros, ones = np.zeros(n, dtype=np.int64), np.ones(n)
-    return Outcomes(
-        np.arange(n), zeros, ones, ratios[:, -1], zeros, zeros, ones, ones, ones, zeros,
-        horizons={t: AtHorizon(ratios[:, k], zeros) for k, t in enumerate(TIMES)},
-        **extra,
-    )  # fmt: skip
+    zeros = np.zeros(len(ratios), dtype=np.int64)
+    then = {t: AtHorizon(ratios[:, k], zeros) for k, t in enumerate(TIMES)}
+    return outcomes_of(ratios[:, -1], horizons=then, **extra)
 
 
 def flowed(margins):

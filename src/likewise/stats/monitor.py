@@ -95,7 +95,7 @@ class SavedMonitor:
 
     def _feed(
         self,
-        values: Mapping[str, Float[np.ndarray, " n"]],
+        values: Mapping[str, np.ndarray],
         about: Mapping[str, Any],
         source: str | None,
     ) -> None:
