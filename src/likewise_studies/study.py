@@ -251,9 +251,9 @@ def performance(outcomes: Outcomes, privileged: Mapping[str, str]) -> dict[str, 
     """Return accuracy, balanced accuracy and average odds differences before anybody is moved."""
     metrics = group_metrics(Tally.of(outcomes), privileged=privileged)
     odds = {
-        f"aod_{metric.attribute}": metric.quantity.value
-        for metric in metrics
-        if metric.name == "average_odds_difference" and metric.group != privileged[metric.attribute]
+        f"aod_{attribute}": quantity.value
+        for (name, attribute, group), quantity in metrics.items()
+        if name == "average_odds_difference" and group != privileged[attribute]
     }
-    accuracy = {m.name: m.quantity.value for m in metrics if not m.attribute}
+    accuracy = {name: q.value for (name, attribute, _), q in metrics.items() if not attribute}
     return {**accuracy, **odds}

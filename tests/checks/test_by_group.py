@@ -8,24 +8,18 @@ import pytest
 from scipy.stats import binom, norm, t
 from statsmodels.stats.multitest import multipletests
 
-from helpers import mean_of_ratios, ratio_of_means
+from helpers import mean_of_ratios, outcomes_of, ratio_of_means
 from likewise.methods.decide import by_group
-from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Hall, restored
 from likewise.stats.sample import Design
 from likewise.stats.tally import Tally
 
 
-def audited(ratio, groups, errors=None, **extra):
+def audited(ratio, groups, errors=(None, None), **extra):
     """Outcomes with these ratios, and errors before and after if given."""
-    n = len(ratio)
-    ones, zeros = np.ones(n), np.zeros(n, dtype=np.int64)
-    before, after = (zeros, zeros) if errors is None else (e.astype(np.int64) for e in errors)
     columns = {name: np.array(values, dtype=object) for name, values in groups.items()}
-    return Outcomes(
-        np.arange(n), zeros, ones, ratio, before, after, ones, ones, ones, zeros,
-        groups=columns, **extra,
-    )  # fmt: skip
+    wrong = {"wrong_before": errors[0], "wrong_after": errors[1]}
+    return outcomes_of(ratio, **wrong, groups=columns, **extra)
 
 
 def people(rng, n=900, **extra):

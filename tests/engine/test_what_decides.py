@@ -126,7 +126,7 @@ def test_impact_ratios_are_of_the_favourable_decision_and_refusals_are_described
     assert known["refused_before", ""] == pytest.approx(np.mean(decision != 0))
     after = found.outcomes.decision_after
     assert known["refused_after", ""] == pytest.approx(np.mean(after != 0))
-    with pytest.raises(InvalidSettings, match="'2' is no decision of this model"):
+    with pytest.raises(InvalidSettings, match="'2' is not a decision of this model"):
         likewise.audit(
             world.model,
             world.people,

@@ -16,7 +16,6 @@ from likewise.methods.unfair_map import Moved, UnfairMap
 from likewise.session import Session
 from likewise.settings import Settings
 from likewise.setup import prepare
-from likewise.stats.loss_ratio import LossRatioTest
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
@@ -204,38 +203,3 @@ def test_a_method_that_ignores_the_metric_is_told_by_what_it_does(world, follows
     flagged = not follows or record.control["loss_ratio"].p_value <= 0.05
     assert record.verdict == ("evidence" if flagged else "inconclusive")
     assert any(group.rejected for group in record.groups) == flagged
-
-
-@dataclasses.dataclass(frozen=True)
-class MeanOfRows(LossRatioTest):
-    """A statistic that sums are not enough for."""
-
-    name = "mean_of_rows"
-
-    @property
-    def needs_rows(self):
-        return True
-
-    def evidence(self, tally, rows=None):
-        assert len(rows) == tally.frame.n
-        found = LossRatioTest(self.delta, self.alpha, cap=self.cap).evidence(tally)
-        return dataclasses.replace(found, test=self.name)
-
-
-def test_a_statistic_that_needs_rows_gets_them_everywhere(world):
-    model, people, _ = world
-    name = f"{__name__}:MeanOfRows"
-    settings = Settings(
-        method={"name": "gradient_flow", "time": 1.0},
-        metric={"placebos": 3},
-        tests={"run": [name]},
-        decide={"test": "mean_of_rows"},
-    )
-    record = likewise.audit(model, people, settings=settings, trust=True).record
-    plain = settings.changed(tests={"run": "auto"}, decide={"test": "loss_ratio"})
-    same = likewise.audit(model, people, settings=plain).record
-    assert record.tests["mean_of_rows"].estimate == same.tests["loss_ratio"].estimate
-    assert record.jackknife["mean_of_rows"].replicates == same.jackknife["loss_ratio"].replicates
-    assert [r.loss_ratio for r in record.stopping_times] == [
-        r.loss_ratio for r in same.stopping_times
-    ]

@@ -6,7 +6,6 @@ limit: a method exactly at its limit fails for one seed in 700, or in 30 000.
 
 import dataclasses
 import importlib
-import json
 import math
 import re
 import subprocess
@@ -85,12 +84,6 @@ def test_error_rates_keep_their_promises_in_every_table(base, n, lines):
     assert exact.coverage >= 0.95
 
 
-def test_enumerated_tables_have_all_the_probability(lines):
-    tables = lines("error_rates").tables(400, 0.05, 1.25, 0.1)
-    assert tables.chance.sum() == pytest.approx(1, abs=1e-5)
-    assert tables.chance @ tables.after == pytest.approx(400 * 0.05 * 1.25, rel=1e-4)
-
-
 def test_weights_and_clusters_are_allowed_for(lines, rng):
     module = lines("designs")
     for population, draw in module.DESIGNS.items():
@@ -146,23 +139,6 @@ def test_the_closed_form_moves_margins_as_the_equation_does(lines):
         lambda t, m: -2.5 / (1 + np.exp(m)), (0, 1), margins, rtol=1e-11, atol=1e-12
     )
     assert moved == pytest.approx(solution.y[:, -1], rel=1e-8)
-
-
-def test_the_script_prints_and_writes_its_table(root, lines, tmp_path, monkeypatch, capsys):
-    errors = lines("error_rates")
-    monkeypatch.setattr(errors, "SIZES", (100,))
-    monkeypatch.setattr(errors, "BASE_ERRORS", (0.05,))
-    script = importlib.import_module("calibration")
-    file = tmp_path / "rows.json"
-    monkeypatch.setattr(
-        sys, "argv", ["calibration.py", "--quick", "--only", "error_rates", "--json", str(file)]
-    )
-    assert script.main() == 0
-    rows = json.loads(file.read_text())
-    assert len(rows) == 6
-    keys = {"method", "population", "n", "repetitions", "size", "false_certification"}
-    assert keys | {"coverage", "power"} <= rows[0].keys()
-    assert "mid-P (default)" in capsys.readouterr().out
 
 
 def test_a_broken_promise_is_found(lines):

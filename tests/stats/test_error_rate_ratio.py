@@ -55,8 +55,8 @@ def test_a_table_says_what_its_rows_say(table):
     sums = RatioSums.of(after, before)
     for theta in (1.0, 1.25):
         expected = pytest.approx(sums.moments(theta), rel=1e-9, abs=1e-9)
-        assert sample.error_sums.moments(theta) == expected
-    assert sample.error_ratio().value == pytest.approx(table.ratio, rel=1e-14)
+        assert sample.sums("error").moments(theta) == expected
+    assert sample.estimate("error").value == pytest.approx(table.ratio, rel=1e-14)
 
 
 @given(nested, levels)

@@ -11,8 +11,8 @@ from scipy.stats import binom, t
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
+from helpers import outcomes_of
 from likewise.errors import InvalidSample, InvalidSettings
-from likewise.outcomes import Outcomes
 from likewise.stats.groups import Share, combination, flip_rates, group_metrics, ratio
 from likewise.stats.sample import Design
 from likewise.stats.tally import Tally
@@ -180,9 +180,8 @@ def test_weighted_and_clustered_shares_are_covered():
 
 
 def moved(y, before, after, **extra):
-    n = len(y)
-    ones, codes = np.ones(n), np.zeros(n, dtype=np.int64)
-    return Outcomes(np.arange(n), y, ones, ones, before, after, ones, ones, ones, codes, **extra)
+    decisions = {"decision_before": before, "decision_after": after}
+    return outcomes_of(np.ones(len(y)), y=y, **decisions, **extra)
 
 
 def test_flips_have_the_interval_of_clopper_and_pearson():
@@ -216,13 +215,8 @@ def test_among_three_classes_a_wrong_decision_may_change_and_stay_wrong():
 
 
 def decided(y, decision, groups, **extra):
-    n = len(y)
-    ones, codes = np.ones(n), np.zeros(n, dtype=np.int64)
     columns = {name: np.array(values, dtype=object) for name, values in groups.items()}
-    return Outcomes(
-        np.arange(n), y, ones, ones, decision, decision, ones, ones, ones, codes,
-        groups=columns, **extra,
-    )  # fmt: skip
+    return moved(y, decision, decision, groups=columns, **extra)
 
 
 def people(rng, n=2000, **extra):
@@ -238,8 +232,8 @@ def people(rng, n=2000, **extra):
 def by_name(metrics):
     """Return quantities by name, of groups by attribute, level and name."""
     return {
-        (*filter(None, (metric.attribute, metric.group)), metric.name): metric.quantity
-        for metric in metrics
+        (*filter(None, (attribute, group)), name): quantity
+        for (name, attribute, group), quantity in metrics.items()
     }
 
 

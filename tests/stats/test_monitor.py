@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
+from helpers import outcomes_of
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings
 from likewise.outcomes import Outcomes
 from likewise.stats.monitor import Monitor
@@ -21,16 +22,6 @@ BOUNDARY = {
     "two points": lambda rng, n: 2.5 * (rng.random(n) < 0.5),
 }
 """Populations of ratios whose mean is exactly the tolerance 1.25."""
-
-
-def outcomes(ratio, **extra):
-    n = len(ratio)
-    zeros = np.zeros(n, dtype=np.int64)
-    ones = np.ones(n)
-    return Outcomes(
-        np.arange(n), zeros, ones, np.asarray(ratio, float), zeros, zeros, ones, ones, ones, zeros,
-        **extra,
-    )  # fmt: skip
 
 
 def fed(*pieces, **settings):
@@ -110,7 +101,7 @@ def test_a_huge_wealth_is_still_a_number():
 
 def test_state_is_saved_and_resumed_to_the_bit(tmp_path, rng):
     rows = rng.lognormal(0.25, 0.5, 1000)
-    first = fed(outcomes(rows[:400], about={"map": "gradient_flow"}))
+    first = fed(outcomes_of(rows[:400], about={"map": "gradient_flow"}))
     first.update(rows[400:500], source="march")
     first.save(tmp_path / "state.json")
     second = Monitor.load(tmp_path / "state.json", delta=1.25, alpha=0.05)
@@ -175,14 +166,14 @@ def test_a_failed_save_leaves_the_old_state(tmp_path, monkeypatch, rng):
         (np.array([1.0, np.nan, np.inf]), "2 of 3 ratios are not finite.*row 1"),
         (np.array([1.0, -0.5]), "1 of 2 ratios lie below lo = 0"),
         (np.array([]), "no rows"),
-        (outcomes([1.0, 2.0], weight=np.array([1.0, 2.0])), "weights"),
-        (outcomes([1.0, 2.0], cluster=np.array([1, 1])), "clusters"),
-        (outcomes([1.0, 2.0], about={"task": "regression"}), "regression"),
-        (outcomes([1.0, 2.0], about={"map": "reach"}), "another audit: their map is 'reach'"),
+        (outcomes_of([1.0, 2.0], weight=np.array([1.0, 2.0])), "weights"),
+        (outcomes_of([1.0, 2.0], cluster=np.array([1, 1])), "clusters"),
+        (outcomes_of([1.0, 2.0], about={"task": "regression"}), "regression"),
+        (outcomes_of([1.0, 2.0], about={"map": "reach"}), "another audit: their map is 'reach'"),
     ],
 )
 def test_bad_rows_are_refused_whole(rows, says):
-    monitor = fed(outcomes([1.0, 1.5], about={"map": "gradient_flow"}))
+    monitor = fed(outcomes_of([1.0, 1.5], about={"map": "gradient_flow"}))
     before = monitor.look()
     with pytest.raises(InvalidSample, match=says):
         monitor.update(rows)
@@ -190,18 +181,18 @@ def test_bad_rows_are_refused_whole(rows, says):
 
 
 def test_a_learned_metric_gives_no_evidence_without_its_negative_control():
-    look = fed(outcomes(np.full(400, 2.0), about={"learned": True})).look()
+    look = fed(outcomes_of(np.full(400, 2.0), about={"learned": True})).look()
     assert look.rejected_at is not None
     assert not look.rejected
     assert look.outcome == "inconclusive"
     assert "negative control" in look.held_back
-    assert fed(outcomes(np.full(400, 2.0), about={"learned": False})).look().rejected
+    assert fed(outcomes_of(np.full(400, 2.0), about={"learned": False})).look().rejected
 
 
 def test_rows_of_another_model_are_refused_by_what_their_file_says(tmp_path):
     pieces = []
     for model in ("aa", "bb"):
-        table = outcomes(np.full(5, 1.5)).to_arrow()
+        table = outcomes_of(np.full(5, 1.5)).to_arrow()
         about = json.dumps({"model": model, "settings_hash": "1f"}).encode()
         pq.write_table(
             table.replace_schema_metadata({**table.schema.metadata, b"likewise.audit": about}),

@@ -11,6 +11,7 @@ import numpy as np
 import pydantic
 import pytest
 
+from helpers import outcomes_of
 from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.methods.decide import by_group
@@ -180,15 +181,10 @@ def test_a_spread_that_rounding_explains_is_no_evidence(interval, spread):
     assert MeanLossRatioTest(interval=interval)(regression).outcome == "inconclusive"
 
 
-def grouped(**groups):
-    n = len(next(iter(groups.values()), []))
-    ones, codes = np.ones(n), np.zeros(n, dtype=np.int64)
-    columns = {name: np.array(values, dtype=object) for name, values in groups.items()}
-    return Outcomes(codes, codes, ones, ones, codes, codes, ones, ones, ones, codes, groups=columns)
-
-
 def counts(**groups):
-    tally = Tally.of(grouped(**groups))
+    columns = {name: np.array(values, dtype=object) for name, values in groups.items()}
+    some = next(iter(groups.values()))
+    tally = Tally.of(outcomes_of(np.ones(len(some)), groups=columns))
     found = groups_of(tally.cells.kinds, tally.frame)
     count = tally.cells.sums[:, 0]
     return {f"{g.trait}: {g.name}": int(count[g.members].sum()) for g in found}

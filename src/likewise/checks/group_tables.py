@@ -44,10 +44,7 @@ def measures(tally: Tally, settings: Settings, classes: Sequence[Any] = ()) -> t
         return ()
     favourable, alpha = settings.decide.favourable, settings.alpha
     place = 1 if favourable is None else [str(name) for name in classes].index(favourable)
-    found = {
-        (metric.name, metric.attribute, metric.group): metric.quantity
-        for metric in group_metrics(tally, alpha=alpha, positive=place)
-    }
+    found = group_metrics(tally, alpha=alpha, positive=place)
     if favourable is not None:
         before, after = refusal_rates(tally, place, alpha)
         found |= {("refused_before", "", ""): before, ("refused_after", "", ""): after}

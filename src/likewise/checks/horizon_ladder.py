@@ -15,7 +15,6 @@ from likewise.methods.metric import ProjectionMetric
 from likewise.methods.numerical_error import choose_steps
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
-from likewise.outcomes import Outcomes
 from likewise.probe import PRIMARY
 from likewise.record import StoppingTimeRecord
 from likewise.stats.simultaneous import horizon_band
@@ -58,7 +57,7 @@ class Horizons(Check):
     def read(
         self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
     ) -> Finding:
-        horizons = list(_ladder(method, stats[PRIMARY]))
+        horizons = list(_ladder(method, stats[PRIMARY].tally))
         diagnostics: dict[str, float] = {}
         if isinstance(method.map, GradientFlow):
             horizons.append(_rung(method, stats[DOUBLED], 2 * method.map.time))
@@ -69,24 +68,20 @@ class Horizons(Check):
         return Finding({"stopping_times": tuple(horizons), "diagnostics": diagnostics})
 
 
-def _ladder(method: BoundPerturbation, found: PerturbStats) -> Iterator[StoppingTimeRecord]:
+def _ladder(method: BoundPerturbation, tally: Tally) -> Iterator[StoppingTimeRecord]:
     """Yield the statistics at every horizon, with a band that holds for all of them at once."""
-    tally = found.tally
     if not tally.frame.horizons:
         return
     settings = method.settings
     band = horizon_band(
         tally,
         rng=np.random.default_rng([settings.seed, 5]),
-        delta=settings.delta,
         alpha=settings.alpha,
         side="both",
         interval="paper" if settings.decide.interval == "paper" else "hall",
     )
-    rows = found.outcomes if found.rows else None
     for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
-        then = None if rows is None else rows.at(time)
-        yield _rung(method, tally.at(time), time, low, high, then)
+        yield _rung(method, tally.at(time), time, low, high)
 
 
 def _rung(
@@ -95,9 +90,8 @@ def _rung(
     time: float,
     low: float = math.nan,
     high: float = math.nan,
-    rows: Outcomes | None = None,
 ) -> StoppingTimeRecord:
-    verdicts = judge(method.tests, method.decider, method.map.name, found, rows).records
+    verdicts = judge(method.tests, method.decider, method.map.name, found).records
     first = next(iter(verdicts.values()))
     errors = verdicts.get("error_rate_ratio")
     return StoppingTimeRecord(

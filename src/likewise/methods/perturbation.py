@@ -70,9 +70,6 @@ from likewise.verdict import Verdict
 MANY_FREE = 4
 """Free directions from which on they are compared with their number of all."""
 
-MOST_ROWS = 200_000
-"""People whose outcomes are held in memory together; above it, resampling adds nothing to sums."""
-
 TRIED = 20
 """People on whom it is seen whether a method goes by the metric."""
 
@@ -193,7 +190,6 @@ class BoundPerturbation(BoundMethod):
         **details: Any,
     ) -> PerturbProbe:
         """Return people moved by a map under a metric (by default the one that decides)."""
-        keeps_rows |= any(test.needs_rows for test in self.tests.values())
         some = None if subsample is None else Subsample(*subsample)
         n = self.n if some is None else min(some.size, len(self.people))
         metric = self.metric if metric is None else metric
@@ -358,11 +354,6 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     same_sample = same_people(metric, survey)
     tests = choose_tests(settings, wrapped.card, trust=trust)
     settings = note_tests(settings, tests, wrapped.card.task)
-    if survey.n > MOST_ROWS and any(test.needs_rows for test in tests.values()):
-        raise InvalidSettings(
-            f"A test needs every person's outcome, which is meant for up to {MOST_ROWS} people "
-            f"(here {survey.n})."
-        )
     if map is None:
         map = make(METHODS, deciding_map(settings.method, wrapped.card, metric), trust=trust)
     if map.asks_answers:

@@ -15,7 +15,6 @@ from scipy.special import betaincc, betaincinv
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Bounds, Estimate, Inversion, Unknown, Wider, fieller
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sample import Sample
@@ -200,10 +199,10 @@ class ErrorRateRatioTest(RatioTest):
     interval: str = "auto"
 
     @override
-    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+    def evidence(self, tally: Tally) -> Evidence:
         self.check_sums(tally.frame)
         sample = Sample(tally)
-        table, weights, estimate = sample.errors, sample.error_weights, sample.error_ratio()
+        table, weights, estimate = sample.errors, sample.error_weights, sample.estimate("error")
         notes: tuple[str, ...] = ()
         if sample.simple:
             interval, notes = self._chosen(table, sample.tally.frame.monotone)
@@ -213,7 +212,7 @@ class ErrorRateRatioTest(RatioTest):
             interval = "paper" if self.interval == "paper" else "Hall and score"
             bounds = estimate if table.before else None
             if interval != "paper":
-                bounds = design_bounds(sample.error_sums, weights, estimate, sample.degrees)
+                bounds = design_bounds(sample.sums("error"), weights, estimate, sample.degrees)
             method = sample.named(interval)
         if not table.before:
             notes += ("Nobody is decided wrongly before the map: the ratio has no upper bound.",)

@@ -79,24 +79,17 @@ class Estimate(Bounds):
 
     Parameters
     ----------
-    value, std_error
-        :math:`S_n` and :math:`V_n / \sqrt n`, or their counterparts for error rates, weights
-        and clusters.
-    n
-        Number of people.
     skewness
-        Skewness of the estimate itself, :math:`\gamma / \sqrt n` with :math:`\gamma` that of one
-        person; the paper does not use it, `Hall` does.
+        Of the estimate itself, :math:`\gamma / \sqrt n` with :math:`\gamma` that of one person; the
+        paper does not use it, `Hall` does.
     degrees
         Degrees of freedom of the standard error: infinite, unless there are few units.
     effective_n
         Kish's number: how many independent people of equal weight would tell as much.
-    linear_error
-        With weights or clusters, where ``std_error`` is the jackknife's, the one of the linearised
-        estimate, which the skewness belongs to.
-    more
-        With weights or clusters, the estimate with one more unit that is harmed more than any seen:
-        upper ends stay above it.
+    linear_error, more
+        With weights or clusters, where ``std_error`` is the jackknife's: the one of the linearised
+        estimate, which the skewness belongs to; and the estimate with one more unit that is harmed
+        more than any seen, which upper ends stay above.
 
     Examples
     --------
@@ -185,8 +178,6 @@ def ratio_of_sums(
     sums
         Of people, or of whole clusters. With zero before, the ratio is infinite, or not defined,
         and has no standard error.
-    n
-        Number of people.
     printed
         Whether to divide by n, as (22) does, where a variance would divide by n - 1.
     leverage

@@ -31,16 +31,9 @@ EXACT = 1e15
 class TraitLevels:
     """How the values of one trait are called, and in which group they count.
 
-    Parameters
-    ----------
-    names
-        Names of the levels; people whose trait is missing have code -1.
-    code
-        The level of every value that occurs.
-    counts
-        People by level.
-    groups
-        The group of every level (rare levels are pooled), and last the group of the missing.
+    ``code`` is the level of every value that occurs (-1 is missing), and ``counts`` the people of
+    each level; ``groups`` are the groups of all levels (rare ones are pooled), and last that of the
+    missing.
     """
 
     names: tuple[str, ...]
@@ -116,10 +109,6 @@ class Frame:
 
     Parameters
     ----------
-    n
-        Number of people, over all blocks.
-    task, classes
-        ``classification`` with so many classes, or ``regression``.
     monotone
         Whether wrong cannot turn right, by construction of the map.
     weighted, clustered
@@ -127,8 +116,6 @@ class Frame:
     cap, limit
         What ratios are held down to for a finding within tolerance; for a regression the limit of
         losses after the map, :math:`\text{cap} \times` mean loss before.
-    traits
-        Levels and groups of every protected trait.
     horizons
         Other times of the flow at which outcomes are known.
     """

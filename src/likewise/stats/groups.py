@@ -8,7 +8,7 @@ their virtues at few people and at shares of zero or one.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -16,25 +16,23 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import betaincinv
 
 from likewise.errors import InvalidSample, InvalidSettings, nearest
-from likewise.stats.estimate import ONE_MORE, check_alpha, quantile
+from likewise.stats.estimate import (
+    ONE_MORE,
+    Estimate,
+    check_alpha,
+    quantile,
+    ratio_of_sums,
+    ratio_of_totals,
+)
 from likewise.stats.frame import MISSING
 from likewise.stats.sample import effective_units
+from likewise.stats.sums import POWERS, RatioSums
 from likewise.stats.tally import COUNTS, Group, Tally, decisions_of, groups_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """A number with its two-sided interval.
-
-    Parameters
-    ----------
-    value
-        Not a number where there is nobody to compute it from.
-    lower, upper
-        The interval; all that is possible where nothing is known.
-    n
-        Number of people it is about.
-    """
+    """A number of n people with its two-sided interval; not a number where there is nobody."""
 
     value: float
     lower: float
@@ -44,25 +42,20 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    r"""The share of some people for whom something holds, :math:`\sum w h / \sum w`.
+    r"""The share of n people for whom something holds, :math:`\sum w h / \sum w`.
 
     Parameters
     ----------
-    value
-        The share; not a number if there are no such people.
-    n
-        How many such people there are.
     effective_n
         How many independent people of equal weight would tell as much: :math:`p(1-p)/\text{se}^2`
         with the design's own standard error, at most n (Korn and Graubard 1998).
     degrees
         Degrees of freedom of that standard error, if these people have weights or clusters.
     terms
-        The linearised share, one for each independent unit; says how shares are correlated. None
-        for independent people: shares of different people are not.
+        Of people in clusters, the linearised share of each: says how shares are correlated.
     more
-        Of people in clusters, the share with one more cluster where it holds for 1.5 times as many
-        as in any (or does not, if it holds for most): the exact interval allows for it.
+        The share with one more cluster where it holds for 1.5 times as many as in any (or does not,
+        if it holds for most): the exact interval allows for it.
     """
 
     value: float
@@ -76,36 +69,21 @@ class Share:
     def of_clusters(
         cls, hits: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"], n: int
     ) -> "Share":
-        """Return a share of n people in clusters.
-
-        Parameters
-        ----------
-        hits, weights
-            Weight of those for whom it holds, and of all of them, in each cluster of the sample.
-        """
+        """Return a share of n people from the weights of hits, and of all, in each cluster."""
         if n == 0:
             return cls(math.nan, 0, 0.0, terms=np.zeros(len(weights)))
-        found, degrees = cls._jackknifed(hits, weights, n), effective_units(weights) - 1
-        some = weights > 0
+        some, kish = weights > 0, effective_units(weights)
         usual, each = float(weights[some].mean()), hits[some] / weights[some]
         one = min(1.0, ONE_MORE * float(each.max()))
         if hits.sum() > weights.sum() / 2:
             one = 1 - min(1.0, ONE_MORE * float(1 - each.min()))
-        more = cls._jackknifed(np.append(hits, usual * one), np.append(weights, usual), n)
-        more = dataclasses.replace(more, degrees=degrees)
-        return dataclasses.replace(found, degrees=degrees, more=more)
-
-    @classmethod
-    def _jackknifed(
-        cls, hits: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"], n: int
-    ) -> "Share":
-        units, total = len(weights), float(weights.sum())
-        value, variance = float(hits.sum()) / total, math.inf
-        terms = hits - value * weights
-        if float(weights.max()) < total:
-            variance = (units - 1) / units * float(np.square(terms / (total - weights)).sum())
-        effective = _effective_n(value, n, variance, effective_units(weights))
-        return cls(value, n, effective, terms=terms)
+        more_hits, more_weights = np.append(hits, usual * one), np.append(weights, usual)
+        wider = ratio_of_totals(more_hits, more_weights, n)
+        effective = _effective_n(wider, effective_units(more_weights))
+        more = cls(wider.value, n, effective, kish - 1)
+        found = ratio_of_totals(hits, weights, n)
+        terms = hits - found.value * weights
+        return cls(found.value, n, _effective_n(found, kish), kish - 1, terms, more)
 
     @classmethod
     def of_people(
@@ -113,29 +91,21 @@ class Share:
     ) -> "Share":
         """Return a share of independent people.
 
-        Parameters
-        ----------
-        hits, among
-            Number, weight, squared and cubed weight of those for whom it holds, and of all it
-            could.
+        ``hits`` and ``among`` are the number, weight, squared and cubed weight of those for whom it
+        holds, and of all.
         """
-        n, total, squared, cubed = (float(value) for value in among)
+        n, total, squared, _ = (float(value) for value in among)
         if n == 0:
             return cls(math.nan, 0, 0.0)
         value = float(hits[1]) / total
         if not weighted:
             return cls(value, int(n), n)
-        squares, cubes = (
-            float(hits[k]) * (1 - value) ** 2 + (all_ - float(hits[k])) * value**2
-            for k, all_ in ((2, squared), (3, cubed))
-        )
-        # The jackknife's, with the share of the weight that a person holds, as it counts there.
-        leverage = cubes / (total * squares) if squares > 0 else 0.0
-        variance = (n - 1) / n * squares / total**2 / (1 - leverage) ** 2
+        others = among - hits
+        sums = RatioSums(np.array([(-1) ** i * (others if i else among)[i + j] for i, j in POWERS]))
+        found = ratio_of_sums(sums, int(n), leverage=sums.leverage())
         # Few hits say little about their own variance: never more than Kish's number.
         kish = total**2 / squared
-        effective = min(kish, _effective_n(value, int(n), variance, kish))
-        return cls(value, int(n), effective, kish - 1)
+        return cls(value, int(n), min(kish, _effective_n(found, kish)), kish - 1)
 
     def wilson(self, alpha: float) -> Quantity:
         """Return the share with Wilson's score interval."""
@@ -174,9 +144,9 @@ class Share:
         return self.effective_n * (quantile(q) / quantile(q, self.degrees)) ** 2
 
 
-def _effective_n(value: float, n: int, variance: float, kish: float) -> float:
-    if 0 < value < 1 and variance > 0:
-        return min(float(n), value * (1 - value) / variance)
+def _effective_n(share: Estimate, kish: float) -> float:
+    if 0 < share.value < 1 and share.std_error > 0:
+        return min(float(share.n), share.value * (1 - share.value) / share.std_error**2)
     # All alike: no spread to learn the design effect from, so Kish's, of whole units.
     return kish
 
@@ -244,22 +214,9 @@ def _correlation(shares: Sequence[Share]) -> Float[np.ndarray, "k k"]:
     return correlation
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupMetric:
-    """A metric of the model's decisions, of everyone or of one group.
-
-    Parameters
-    ----------
-    name
-        ``accuracy``, ``selection_rate``, …
-    attribute, group
-        The protected attribute and its level; empty for everyone.
-    """
-
-    name: str
-    attribute: str
-    group: str
-    quantity: Quantity
+Metrics = dict[tuple[str, str, str], Quantity]
+"""Quantities by name (``accuracy``, ``selection_rate``, …), protected attribute and level; the last
+two are empty for everyone."""
 
 
 def group_metrics(
@@ -268,7 +225,7 @@ def group_metrics(
     alpha: float = 0.05,
     positive: int = 1,
     privileged: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[GroupMetric, ...]:
+) -> Metrics:
     r"""Group metrics before anybody is perturbed, with intervals that hold one at a time.
 
     Of everyone accuracy and balanced accuracy, :math:`\frac{1}{|C|} \sum_c P(\hat Y = c | Y = c)`
@@ -289,7 +246,7 @@ def group_metrics(
     table = _Decisions.of(tally)
     recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
     by_trait: dict[str, list[Group]] = {}
-    for group in groups_of(table.kind, tally.frame, crossed=False):
+    for group in groups_of(tally.cells.kinds, tally.frame, crossed=False):
         by_trait.setdefault(group.trait, []).append(group)
     if unknown := [name for name in privileged if name not in by_trait]:
         raise InvalidSettings(
@@ -298,15 +255,10 @@ def group_metrics(
         )
     accuracy = table.share(table.before == table.y, table.everybody).wilson(alpha)
     balanced = combination([1 / len(recalls)] * len(recalls), recalls, alpha)
-    return (
-        GroupMetric("accuracy", "", "", accuracy),
-        GroupMetric("balanced_accuracy", "", "", balanced),
-        *(
-            metric
-            for trait, members in by_trait.items()
-            for metric in _rates(members, privileged.get(trait), positive, table, alpha)
-        ),
-    )
+    found = {("accuracy", "", ""): accuracy, ("balanced_accuracy", "", ""): balanced}
+    for trait, members in by_trait.items():
+        found |= _rates(members, privileged.get(trait), positive, table, alpha)
+    return found
 
 
 def flip_rates(tally: Tally, alpha: float = 0.05) -> dict[str, Quantity]:
@@ -342,11 +294,9 @@ def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> tuple[Q
 
 @dataclasses.dataclass(frozen=True)
 class _Decisions:
-    """How many people have each combination of groups, label and decisions (in each cluster)."""
+    """Label and decisions of every kind of people, and the shares of people among them."""
 
     tally: Tally
-    kind: Int[np.ndarray, " k"]
-    count: Float[np.ndarray, " k"]
     y: Int[np.ndarray, " k"]
     before: Int[np.ndarray, " k"]
     after: Int[np.ndarray, " k"]
@@ -355,62 +305,58 @@ class _Decisions:
     def of(cls, tally: Tally) -> "_Decisions":
         if tally.frame.regression:
             raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
-        kind, count = tally.cells.kinds, tally.cells.sums[:, 0]
-        if tally.clustered:
-            kind, count = tally.clusters.table["kind"], tally.clusters.table["count"]
-        return cls(tally, kind, count, *decisions_of(kind, tally.frame))
+        return cls(tally, *decisions_of(tally.cells.kinds, tally.frame))
 
     @property
     def everybody(self) -> Bool[np.ndarray, " k"]:
-        return np.ones(len(self.kind), dtype=bool)
+        return np.ones(len(self.y), dtype=bool)
+
+    def people(self, among: Bool[np.ndarray, " k"]) -> int:
+        """Return how many people are of some kinds."""
+        return int(self.tally.cells.sums[among, 0].sum())
 
     def share(self, hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
         """Return the share of those ``among`` all people for whom ``hit`` holds."""
+        cells, clusters = self.tally.cells, self.tally.clusters
         if self.tally.clustered:
-            hits, weights = (self.tally.by_cluster("weight", own) for own in (hit & among, among))
-            return Share.of_clusters(hits, weights, int(self.count[among].sum()))
-        sums = self.tally.cells.sums[:, COUNTS]
-        return Share.of_people(
-            sums[hit & among].sum(axis=0),
-            sums[among].sum(axis=0),
-            weighted=self.tally.frame.weighted,
-        )
-
-    def people(self, group: Group) -> int:
-        """Return how many people are in a group."""
-        return int(self.count[group.members].sum())
+            lines = (np.isin(clusters.table["kind"], cells.kinds[m]) for m in (hit & among, among))
+            hits, weights = (clusters.totals("weight", own) for own in lines)
+            return Share.of_clusters(hits, weights, self.people(among))
+        hits, all_ = (cells.sums[m, COUNTS].sum(axis=0) for m in (hit & among, among))
+        return Share.of_people(hits, all_, weighted=self.tally.frame.weighted)
 
 
 def _rates(
     members: list[Group], wanted: str | None, positive: int, table: _Decisions, alpha: float
-) -> Iterator[GroupMetric]:
+) -> Metrics:
     known = [group for group in members if group.name != MISSING] or members
     names = [group.name for group in known]
     if wanted is not None and wanted not in names:
         raise InvalidSettings(
             f"{members[0].trait!r} has no level {wanted!r} (it has: {', '.join(names)})."
         )
-    base = wanted or max(known, key=table.people).name
+    base = wanted or max(known, key=lambda group: table.people(group.members)).name
     selected, deserving = table.before == positive, table.y == positive
     chosen, hits, alarms = (
         {group.name: table.share(selected, group.members & who) for group in members}
         for who in (table.everybody, deserving, ~deserving)
     )
     most = max(names, key=lambda name: chosen[name].value)
+    found: Metrics = {}
     for group in members:
-        own, n = group.name, table.people(group)
+        own, n = group.name, table.people(group.members)
         odds = [hits[own], hits[base], alarms[own], alarms[base]]
         impact, difference = Quantity(1.0, 1.0, 1.0, n), Quantity(0.0, 0.0, 0.0, n)
         if own != most:
             impact = ratio(chosen[own], chosen[most], alpha)
         if own != base:
             difference = combination([0.5, -0.5, 0.5, -0.5], odds, alpha)
-        found = {
+        values = {
             "selection_rate": chosen[own].wilson(alpha),
             "impact_ratio": dataclasses.replace(impact, n=n),
             "true_positive_rate": hits[own].wilson(alpha),
             "false_positive_rate": alarms[own].wilson(alpha),
             "average_odds_difference": dataclasses.replace(difference, n=n),
         }
-        for name, quantity in found.items():
-            yield GroupMetric(name, group.trait, own, quantity)
+        found |= {(name, group.trait, own): quantity for name, quantity in values.items()}
+    return found

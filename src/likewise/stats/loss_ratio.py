@@ -9,12 +9,11 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.outcomes import Outcomes
 from likewise.stats import estimate as core
 from likewise.stats import sums
 from likewise.stats.estimate import Bounds, Estimate, Wider, fieller, hall
 from likewise.stats.ratio_test import Evidence, RatioTest
-from likewise.stats.sample import Sample
+from likewise.stats.sample import Sample, What
 from likewise.stats.tally import AT_CAP, PLAIN, Tally, hill_count, top_count
 
 
@@ -45,7 +44,7 @@ class CappedTest(RatioTest):
             )
 
     @override
-    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
+    def evidence(self, tally: Tally) -> Evidence:
         self.check_sums(tally.frame)
         sample, paper, cap = Sample(tally), self.interval == "paper", float(self.cap)
         method = sample.named("paper" if paper else "Hall")
@@ -59,7 +58,7 @@ class CappedTest(RatioTest):
             )
             nothing = Estimate(math.nan, math.nan, sample.n)
             return Evidence(self.name, method, nothing, None, cap=cap, spread=False, notes=(note,))
-        estimate, capped = sample.estimate(), sample.estimate(held=True)
+        estimate, capped = sample.estimate(), sample.estimate("held")
         if not sample.simple:
             estimate = dataclasses.replace(estimate, more=sample.with_one_more())
         notes, details = ((), {}) if tally.frame.regression else _diagnosed(sample, estimate)
@@ -67,9 +66,9 @@ class CappedTest(RatioTest):
             test=self.name,
             method=method,
             estimate=estimate,
-            bounds=estimate if paper else _bounds(sample, estimate, held=False),
+            bounds=estimate if paper else _bounds(sample, estimate, "loss"),
             capped_estimate=capped,
-            capped=capped if paper else _bounds(sample, capped, held=True),
+            capped=capped if paper else _bounds(sample, capped, "held"),
             cap=cap,
             spread=capped.std_error > 0,
             notes=notes + sample.notes,
@@ -102,11 +101,11 @@ class MeanLossRatioTest(CappedTest):
     task: ClassVar[str] = "regression"
 
 
-def _bounds(sample: Sample, estimate: Estimate, *, held: bool) -> Bounds:
-    """Return bounds that are corrected for skewness; ``held``: of capped outcomes."""
+def _bounds(sample: Sample, estimate: Estimate, what: What) -> Bounds:
+    """Return bounds that are corrected for skewness."""
     if not sample.tally.frame.regression:
         return hall(estimate)
-    return Wider((fieller(sample.loss_sums(held=held), sample.degrees), estimate))
+    return Wider((fieller(sample.sums(what), sample.degrees), estimate))
 
 
 def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dict[str, float]]:

@@ -36,15 +36,7 @@ Direction = Literal["up", "down"]
 
 
 class SavedMonitor:
-    """What monitors have in common: bets, pieces that are fed once, and a state in JSON.
-
-    Parameters
-    ----------
-    delta, alpha
-        The limit, and how often a model at the limit may ever be flagged.
-    tests
-        The betting tests, by name.
-    """
+    """What monitors have in common: bets by name, pieces that are fed once, and a state in JSON."""
 
     kind: str
 
@@ -103,7 +95,7 @@ class SavedMonitor:
 
     def _feed(
         self,
-        values: Mapping[str, Float[np.ndarray, " n"]],
+        values: Mapping[str, np.ndarray],
         about: Mapping[str, Any],
         source: str | None,
     ) -> None:

@@ -32,8 +32,6 @@ class Evidence:
 
     Parameters
     ----------
-    test, method
-        Which ratio was tested (``loss_ratio``, ``error_rate_ratio``, …), and how.
     estimate, bounds
         The ratio, and confidence bounds for it; ``None`` where the sample does not define it.
     capped_estimate, capped
@@ -42,13 +40,12 @@ class Evidence:
     spread
         Whether people differ at all, so that an upper bound means something.
     numerical_error
-        How far the estimate may be off because the flow was solved in steps. It is added to every
-        bound that decides.
+        How far the estimate may be off because the flow was solved in steps: added to every bound
+        that decides.
     held_back
-        Why there is no evidence even if the lower bound exceeds the limit, after "but"; empty if
-        nothing holds it back.
+        Why there is no evidence even if the lower bound exceeds the limit, after "but".
     largest
-        What the ratio cannot exceed, for certain. Bounds are shown up to it; no decision uses it.
+        What the ratio cannot exceed. Bounds are shown up to it; no decision uses it.
     """
 
     test: str
@@ -237,20 +234,9 @@ class RatioTest(abc.ABC):
                 f"{nearest(interval, self.intervals)}"
             )
 
-    @property
-    def needs_rows(self) -> bool:
-        """Whether sums are not enough, and every person's outcome is needed."""
-        return False
-
     @abc.abstractmethod
-    def evidence(self, tally: Tally, rows: Outcomes | None = None) -> Evidence:
-        """Return what the sums of everyone say, whatever limit they are held against.
-
-        Parameters
-        ----------
-        rows
-            Everyone's outcomes, if the test `needs_rows`.
-        """
+    def evidence(self, tally: Tally) -> Evidence:
+        """Return what the sums of everyone say, whatever limit they are held against."""
 
     def check_sums(self, frame: Frame) -> None:
         """Refuse sums that were made for another task, or with another cap than the test's."""
@@ -271,7 +257,7 @@ class RatioTest(abc.ABC):
         frame = Frame.of(outcomes, getattr(self, "cap", 10.0)).bare()
         if self.task == "regression":
             frame = dataclasses.replace(frame, task=self.task)
-        return self.evidence(Tally.of(outcomes, frame), outcomes)
+        return self.evidence(Tally.of(outcomes, frame))
 
     @final
     def __call__(self, outcomes: Outcomes) -> TestRecord:

@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -32,13 +32,21 @@ VERY_FEW = 12
 """With fewer degrees of freedom than this intervals may hold a little less often than they say:
 .928 instead of .95 was seen with 10 clusters."""
 
+What = Literal["loss", "held", "error"]
+COLUMNS: Mapping[What, tuple[str, str]] = {
+    "loss": ("after", "before"),
+    "held": ("held", "before"),
+    "error": ("wrong_after", "wrong_before"),
+}
+"""What is summed up by cluster for each ratio."""
+
 DOMINATING = 0.1
 """A cluster with a larger share of the weight is named."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    r"""Some people of a tally (everyone, or one group): their sums, and how they were sampled."""
+    """Some people of a tally (everyone, or one group): their sums, and how they were sampled."""
 
     tally: Tally
     group: Group | None = None
@@ -90,11 +98,11 @@ class Sample:
 
     @functools.cached_property
     def _present(self) -> Bool[np.ndarray, " g"]:
-        return self.tally.by_cluster("count", self._lines) > 0
+        return self.tally.clusters.totals("count", self._lines) > 0
 
     def totals(self, column: str) -> Float[np.ndarray, " g"]:
         """Return the totals of its people in every cluster that has some."""
-        return self.tally.by_cluster(column, self._lines)[self._present]
+        return self.tally.clusters.totals(column, self._lines)[self._present]
 
     @property
     def kish(self) -> float | None:
@@ -159,39 +167,45 @@ class Sample:
             )
         return notes
 
-    def estimate(self, *, held: bool = False) -> Estimate:
-        """Return the audit value: the mean loss ratio, or a regression's ratio of mean losses.
-
-        Parameters
-        ----------
-        held
-            Whether ratios (or losses after) are capped.
-        """
-        if self.undefined:
-            return Estimate(math.nan, math.nan, self.n)
-        if self.units < 2:
-            return Estimate(self.loss_sums().ratio, math.nan, self.n)
+    def sums(self, what: What = "loss") -> RatioSums:
+        """Return power sums after and before over independent units: people, or clusters."""
         if self.clusters is not None:
-            totals = self.totals("held" if held else "after"), self.totals("before")
-            return ratio_of_totals(*totals, self.n, self.effective_n)
-        sums = self.loss_sums(held=held)
-        if not self.tally.frame.regression:
+            return RatioSums.of(*map(self.totals, COLUMNS[what]))
+        if what != "error":
+            columns = LOSS if what == "loss" else HELD
+            return RatioSums(self._kinds[1][:, columns].sum(axis=0))
+        base, powers = self._wrong[0].astype(np.float64), self._kinds[1][:, COUNTS]
+        change = self._wrong[1] - base
+        products = (powers[:, i + j] * change**i * base**j for i, j in POWERS)
+        return RatioSums(np.array([product.sum() for product in products]))
+
+    def estimate(self, what: What = "loss") -> Estimate:
+        """Return the mean loss ratio (a regression's ratio of mean losses), or that of error rates.
+
+        ``held``: of ratios, or losses after, that are capped.
+        """
+        losses, n = what != "error", self.n
+        if losses and self.undefined:
+            return Estimate(math.nan, math.nan, n)
+        sums = self.sums(what)
+        if self.units < 2:
+            return Estimate(sums.ratio, math.nan, n)
+        if self.clusters is not None:
+            after, before = map(self.totals, COLUMNS[what])
+            return ratio_of_totals(after, before, n, self.effective_n)
+        if losses and not self.tally.frame.regression:
             return self._mean(sums)
-        return self._ratio(sums) if self.group is None else ratio_of_sums(sums, self.n)
+        if self.simple or self.group is not None:
+            return ratio_of_sums(sums, n, printed=self.group is None)
+        _, total, squared, cubed = self._counts
+        leverage = cubed / (total * squared)
+        return ratio_of_sums(sums, n, effective_n=self.effective_n, leverage=leverage)
 
     def _mean(self, sums: RatioSums) -> Estimate:
         """Return the mean loss ratio of independent people."""
         leverage = sums.leverage() if self.tally.frame.weighted else None
         effective = sums.before**2 / sums.power(0, 2)
         return ratio_of_sums(sums, sums.units, effective_n=effective, leverage=leverage)
-
-    def _ratio(self, sums: RatioSums) -> Estimate:
-        """Return a ratio of totals over independent people: (22), or the jackknife's."""
-        if self.simple:
-            return ratio_of_sums(sums, self.n, printed=True)
-        _, total, squared, cubed = self._counts
-        leverage = cubed / (total * squared)
-        return ratio_of_sums(sums, self.n, effective_n=self.effective_n, leverage=leverage)
 
     def with_one_more(self) -> Estimate | None:
         r"""Return the mean loss ratio with one more unit that is harmed more than any seen.
@@ -209,17 +223,11 @@ class Sample:
             return ratio_of_totals(*totals, self.n, self.effective_n)
         weight = np.array([self._counts[1] / self.n])
         largest = float(self.tally.cells.largest[self._members].max())
-        return self._mean(self.loss_sums() + RatioSums.of(_one_more(largest) * weight, weight))
-
-    def loss_sums(self, *, held: bool = False) -> RatioSums:
-        """Return power sums of losses after (capped or not) and before, over independent units."""
-        if self.clusters is not None:
-            return RatioSums.of(self.totals("held" if held else "after"), self.totals("before"))
-        return self.tally.cells.ratio_sums(HELD if held else LOSS, self._members)
+        return self._mean(self.sums() + RatioSums.of(_one_more(largest) * weight, weight))
 
     def terms(self, value: float) -> Float[np.ndarray, " g"]:
         """Return the linearised estimate, cluster by cluster of everyone."""
-        after, before = (self.tally.by_cluster(c, self._lines) for c in ("after", "before"))
+        after, before = (self.tally.clusters.totals(c, self._lines) for c in ("after", "before"))
         return after - value * before
 
     @functools.cached_property
@@ -242,23 +250,6 @@ class Sample:
     def error_weights(self) -> Float[np.ndarray, "4"]:
         """Weights of the same."""
         return np.array(self._by_error(1))
-
-    @property
-    def error_sums(self) -> RatioSums:
-        """Power sums of weighted errors after and before, over independent units."""
-        if self.clusters is not None:
-            return RatioSums.of(self.totals("wrong_after"), self.totals("wrong_before"))
-        base, powers = self._wrong[0].astype(np.float64), self._kinds[1][:, COUNTS]
-        change = self._wrong[1] - base
-        products = (powers[:, i + j] * change**i * base**j for i, j in POWERS)
-        return RatioSums(np.array([product.sum() for product in products]))
-
-    def error_ratio(self) -> Estimate:
-        """Return the ratio of error rates with the standard error of (22), or the jackknife's."""
-        if self.clusters is not None:
-            totals = self.totals("wrong_after"), self.totals("wrong_before")
-            return ratio_of_totals(*totals, self.n, self.effective_n)
-        return self._ratio(self.error_sums)
 
 
 def _one_more(largest: float) -> float:
@@ -287,14 +278,8 @@ def crossed_terms(
 class Design:
     """The independent units of people in memory, for methods that need every row.
 
-    Parameters
-    ----------
-    n
-        Number of people.
-    weight
-        Sampling weight of each person; ``None`` if all count alike.
-    unit
-        Number of the cluster each person is in, 0, 1, …; ``None`` if people are independent.
+    ``weight`` is None if all count alike; ``unit`` is everyone's cluster, 0, 1, …, or None if
+    people are independent.
     """
 
     n: int

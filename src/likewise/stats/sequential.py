@@ -22,15 +22,7 @@ BLOCK = 65_536
 
 @dataclasses.dataclass(frozen=True)
 class BettingTest:
-    """The rules, fixed before the first row.
-
-    Parameters
-    ----------
-    delta, alpha
-        The limit on the mean, and how often a model at the limit may ever be flagged.
-    lo
-        The smallest value that can occur.
-    """
+    """The rules, fixed beforehand: limit on the mean, error rate, and the smallest value."""
 
     delta: float
     alpha: float

@@ -8,13 +8,13 @@ are so alike that a band of their own costs much less.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from likewise.errors import InvalidSample
-from likewise.stats.estimate import Estimate, check_alpha, restored, transformed
+from likewise.stats.estimate import Estimate, check_alpha, restored
 from likewise.stats.sample import Sample
 from likewise.stats.tally import Tally
 
@@ -79,15 +79,12 @@ class Band:
         was not asked for, or people do not differ: nothing is known there.
     critical
         How many standard errors the band is wide, before the correction for skewness.
-    p_values
-        Of "at most ``delta``", adjusted for the number of estimates.
     """
 
     estimates: tuple[Estimate, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     critical: float
-    p_values: tuple[float, ...]
 
 
 def band(
@@ -95,7 +92,6 @@ def band(
     products: Float[np.ndarray, "m m"],
     *,
     rng: np.random.Generator,
-    delta: float = 1.25,
     alpha: float = 0.05,
     side: Side = "lower",
     interval: Literal["hall", "paper"] = "hall",
@@ -128,33 +124,19 @@ def band(
             for e, skew in skewed
         )
 
-    def p_value(e: Estimate, skew: float) -> float:
-        reached = draws - int(np.searchsorted(law, transformed(e.studentised(delta), skew)))
-        return (1 + reached) / (1 + draws)
-
     return Band(
         estimates=tuple(estimates),
         lower=bounds(critical, 0.0),
         upper=bounds(-critical, math.inf) if side == "both" else (math.inf,) * len(estimates),
         critical=critical,
-        p_values=tuple(p_value(e, skew) if e.std_error > 0 else 1.0 for e, skew in skewed),
     )
 
 
-def horizon_band(
-    tally: Tally,
-    *,
-    rng: np.random.Generator,
-    delta: float = 1.25,
-    alpha: float = 0.05,
-    side: Side = "lower",
-    interval: Literal["hall", "paper"] = "hall",
-    draws: int = 50_000,
-) -> Band:
+def horizon_band(tally: Tally, **options: Any) -> Band:
     """Band of the audit value over all stopping times of one flow, in the order of the frame's.
 
     The mean loss ratio at every time that the outcomes hold; the ratio of mean losses for a
-    regression. Whatever time is chosen after looking, its bound holds.
+    regression. Whatever time is chosen after looking, its bound holds. Options are those of `band`.
     """
     times = tally.frame.horizons
     if not times:
@@ -163,13 +145,4 @@ def horizon_band(
     values = np.array([estimate.value for estimate in estimates])
     known = np.isfinite(values)
     products = tally.crossed_terms(np.where(known, values, 0.0)) * np.outer(known, known)
-    return band(
-        estimates,
-        products,
-        rng=rng,
-        delta=delta,
-        alpha=alpha,
-        side=side,
-        interval=interval,
-        draws=draws,
-    )
+    return band(estimates, products, **options)

@@ -65,14 +65,9 @@ class RatioSums(Additive):
     r"""A ratio of totals, :math:`\sum a_g / \sum b_g`, in power sums up to the third order.
 
     Every ratio here is one: of mean losses, of error rates, and the (weighted) mean of loss ratios,
-    with weights for b. Units g are independent: people, or whole clusters. Any
-    :math:`D_g = a_g - \delta b_g = (a_g - b_g) - (\delta - 1) b_g`, the influence of a unit on the
-    ratio, has its first three moments in these sums, whatever :math:`\delta`.
-
-    Parameters
-    ----------
-    sums
-        Of :math:`(a - b)^i b^j`, in the order of `POWERS`; the first is the number of units.
+    with weights for b. Units g are independent: people, or whole clusters. The influence of a unit,
+    :math:`D_g = a_g - \delta b_g = (a_g - b_g) - (\delta - 1) b_g`, has its first three moments in
+    the sums of :math:`(a - b)^i b^j` (in the order of `POWERS`), whatever :math:`\delta`.
     """
 
     sums: Float[np.ndarray, "10"]
@@ -125,13 +120,7 @@ class RatioSums(Additive):
 
 @dataclasses.dataclass(frozen=True)
 class ErrorTable:
-    """Counts of people by whether they are decided wrongly before and after the perturbation.
-
-    Parameters
-    ----------
-    both, newly_wrong, newly_right, neither
-        Wrong both times (n11), only after (n10), only before (n01), and never (n00).
-    """
+    """People wrong both times (n11), only after (n10), only before (n01), and never (n00)."""
 
     both: int = 0
     newly_wrong: int = 0
@@ -158,15 +147,7 @@ class ErrorTable:
 
 @dataclasses.dataclass(frozen=True)
 class TopK:
-    """Order statistics: the largest of many numbers.
-
-    Parameters
-    ----------
-    wanted
-        How many are to be kept.
-    kept
-        The largest so far, and perhaps some more (at most as many again), in no order.
-    """
+    """Order statistics: the largest of many numbers, and perhaps some more, in no order."""
 
     wanted: int
     kept: Float[np.ndarray, " m"]
@@ -201,17 +182,8 @@ class QuantileSketch:
     r"""Quantile sketch: counts of positive numbers in bins of fixed ratio, which add up exactly.
 
     A quantile is the geometric middle of the bin that holds it, so its relative error is at most
-    :math:`\sqrt{1.02} - 1 < 1\,\%`; the smallest and the largest number are exact.
-
-    Parameters
-    ----------
-    first
-        Number of the first bin: bin k holds what lies between :math:`1.02^k` and
-        :math:`1.02^{k+1}`.
-    counts
-        Numbers in it and in the bins after it.
-    least, greatest
-        The smallest and the largest number.
+    :math:`\sqrt{1.02} - 1 < 1\,\%`; the smallest and the largest number are exact. The
+    first of ``counts`` is of what lies between :math:`1.02^{first}` and the next power.
     """
 
     first: int

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes, Status
 from likewise.stats.frame import MISSING, Frame, as_text
-from likewise.stats.sums import POWERS, Additive, QuantileSketch, RatioSums, TopK, power_products
+from likewise.stats.sums import POWERS, Additive, QuantileSketch, TopK, power_products
 
 COUNTS = slice(0, 4)
 """Columns of `CellSums`: people, and their weights, squared weights and cubed weights."""
@@ -31,15 +31,7 @@ HELD = slice(LOSS.stop, LOSS.stop + len(POWERS))
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A group of people.
-
-    Parameters
-    ----------
-    trait, name
-        The protected attribute (``sex``, or ``sex × race``) and its level.
-    members
-        Which kinds of people belong to it.
-    """
+    """A level of a protected attribute (or of ``sex × race``), and which kinds belong to it."""
 
     trait: str
     name: str
@@ -49,18 +41,10 @@ class Group:
 def groups_of(
     kinds: Int[np.ndarray, " k"], frame: Frame, *, crossed: bool = True
 ) -> tuple[Group, ...]:
-    """Return the groups of every protected attribute, then those of all pairs of attributes.
+    """Return the groups of every protected attribute, then (``crossed``) of all pairs of them.
 
-    Every person is in exactly one group of each: those whose attribute is missing have one of
-    their own. Numbers with many levels are cut into quarters, and of many names the rarest are
-    pooled; neither depends on how anybody was treated.
-
-    Parameters
-    ----------
-    kinds
-        Kinds of people, as `kinds_of` numbers them.
-    crossed
-        Whether pairs of attributes are crossed, too.
+    Everyone is in exactly one group of each: those whose attribute is missing have one of their
+    own.
     """
     if not frame.traits:
         return ()
@@ -95,11 +79,8 @@ def kinds_of(
 ) -> Int[np.ndarray, " n"]:
     """Return everyone's kind: protected groups and, in a classification, label and decisions.
 
-    Parameters
-    ----------
-    levels
-        Codes of everyone's level by attribute, -1 if missing; from the names in ``block`` unless
-        given.
+    ``levels`` are codes of everyone's level by attribute, -1 if missing; from the names in
+    ``block`` unless given.
     """
     code = np.zeros(len(block), dtype=np.int64)
     for trait, known in frame.traits.items():
@@ -130,12 +111,11 @@ def decisions_of(
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What tests of losses compare, one row a person; without weights.
+    """What tests of losses compare, by person: ones and loss ratios, or a regression's losses.
 
-    ``before`` and ``after`` are ones and loss ratios in a classification, and losses in a
-    regression. Those of people without finite ones are ones, or zeros. ``held`` is what is capped:
-    nobody's ratio counts for more than the cap, and no loss after for more than its limit (or the
-    person's own loss before, if that is more).
+    People without finite ones have ones, or zeros. ``held`` is what is capped: no ratio counts for
+    more than the cap, and no loss after for more than its limit (or the own loss before, if that is
+    more).
     """
 
     before: Float[np.ndarray, " n"]
@@ -145,7 +125,7 @@ class Measured:
 
     @classmethod
     def of(cls, block: Outcomes, frame: Frame) -> "Measured":
-        """Return what is compared of a block of people."""
+        """Return those of a block."""
         before, after, unknown = np.ones(len(block)), block.ratio, 1.0
         if frame.regression:
             before, after, unknown = block.loss_before, block.loss_after, 0.0
@@ -159,17 +139,17 @@ class Measured:
 class CellSums:
     """Sums for every kind of people: combinations of protected groups, label and decisions.
 
-    Everything that tests and tables show of independent people follows from them, for everyone and
-    for any group. Memory grows with the number of combinations that occur, not of people.
+    Everything that is said of independent people follows from them, for everyone and for any group.
+    Memory grows with the number of kinds that occur, not of people.
 
     Parameters
     ----------
     kinds
-        The kinds that occur, as `kinds_of` numbers them, in increasing order.
+        The kinds that occur, in increasing order.
     sums
         For each of them, in columns: `COUNTS`, `UNDEFINED`, `AT_CAP`, `PLAIN`, `LOSS` and `HELD`.
     largest, top
-        The largest loss ratio of every kind, and the largest of all, for tail diagnostics.
+        The largest loss ratio of every kind, and the largest of all.
     """
 
     kinds: Int[np.ndarray, " k"]
@@ -202,10 +182,6 @@ class CellSums:
             largest[place] = np.maximum(largest[place], part.largest)
         return CellSums(kinds, sums, largest, self.top + other.top)
 
-    def ratio_sums(self, columns: slice, members: Any = slice(None)) -> RatioSums:
-        """Return the power sums of some kinds of people together: `LOSS` or `HELD`."""
-        return RatioSums(self.sums[members, columns].sum(axis=0))
-
 
 def hill_count(n: int) -> int:
     """Return how many of the largest ratios give Hill's index: √n, but 10 to a tenth of all."""
@@ -236,16 +212,10 @@ Columns = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class ClusterTotals:
-    r"""Weighted totals over the people of each cluster, by kind of people.
+    """Weighted totals by cluster and kind of people: all that cluster-robust errors need.
 
-    All that cluster-robust inference needs, for everyone and for groups; its size grows with the
-    number of clusters, not of people.
-
-    Parameters
-    ----------
-    parts
-        Tables with a line for every ``cluster`` and ``kind`` of people in it: their ``count``,
-        ``weight``, and weighted totals. Joining takes time, so it waits until it is worth it.
+    Each part has a line for every ``cluster`` and ``kind`` of people in it: their ``count``,
+    ``weight``, and weighted totals. Joining takes time, so it waits until it is worth it.
     """
 
     parts: tuple[Columns, ...] = ()
@@ -257,13 +227,11 @@ class ClusterTotals:
             return cls()
         each = frame.weights(block)
         columns = {"cluster": block.cluster, "kind": kind}
-        columns |= {"count": np.ones(len(block)), "weight": each}
-        for time in (None, *frame.horizons):
-            then = block if time is None else block.at(time)
-            seen = Measured.of(then, frame)
-            found = {"before": seen.before, "after": seen.after, "held": seen.held}
-            found |= {"wrong_before": then.error_before, "wrong_after": then.error_after}
-            columns |= {column_at(name, time): v * each for name, v in found.items()}
+        seen = Measured.of(block, frame)
+        totals = {"weight": np.ones(len(block)), "before": seen.before, "after": seen.after}
+        totals |= {"held": seen.held, "wrong_before": block.error_before}
+        totals |= {"wrong_after": block.error_after}
+        columns |= {"count": np.ones(len(block)), **{k: v * each for k, v in totals.items()}}
         return cls((_joined([columns]),))
 
     def __add__(self, other: "ClusterTotals") -> "ClusterTotals":
@@ -284,7 +252,11 @@ class ClusterTotals:
 
     @functools.cached_property
     def _numbered(self) -> tuple[Any, Int[np.ndarray, " m"]]:
-        return numbered(self.table["cluster"]) if self.parts else (np.zeros(0), np.zeros(0, int))
+        if not self.parts:
+            return np.zeros(0), np.zeros(0, dtype=np.int64)
+        names, unit = numbered(self.table["cluster"])
+        order = np.argsort(names)  # the same at every time of a flow
+        return names[order], np.argsort(order)[unit]
 
     def totals(
         self, column: str, among: Bool[np.ndarray, " m"] | None = None
@@ -306,45 +278,32 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     }
 
 
-def column_at(name: str, time: float | None) -> str:
-    """Return the name of a column of totals at a stopping time; None is the end of the flow."""
-    return name if time is None else f"{name}@{time!r}"
-
-
 @dataclasses.dataclass(frozen=True)
 class Tally(Additive):
-    """The sums of everyone, or of some people, by what they are needed for.
-
-    In memory, in pieces, on a cluster: the tally of all is the sum of those of blocks, whichever
-    blocks they are and in whatever order and grouping they are added.
+    """The sums of some people: those of blocks add up, in whatever order and grouping.
 
     Parameters
     ----------
-    frame
-        What all blocks have in common.
     cells, clusters
         Sums of independent people, by kind; and totals by cluster.
     horizons, joint
-        The same as ``cells`` at other stopping times of the flow, without protected groups; and
-        sums of products of weighted changes at all times, and last of what they are measured by.
+        The same people at other stopping times of the flow, without protected groups; and sums of
+        products of weighted changes at all times, and last of what they are measured by.
     status, fair_distance, spread
         Numbers of people by `Status`, how far they were perturbed in all, and the distribution of
         loss ratios.
-    time
-        The stopping time that ``cells`` is about; ``None`` is the end of the flow.
     """
 
-    kept_as_is: ClassVar[tuple[str, ...]] = ("frame", "time")
+    kept_as_is: ClassVar[tuple[str, ...]] = ("frame",)
 
     frame: Frame
     cells: CellSums
     clusters: ClusterTotals
-    horizons: tuple[CellSums, ...]
+    horizons: tuple["Tally", ...]
     joint: Float[np.ndarray, "t t"]
     status: Int[np.ndarray, " s"]
     fair_distance: float
     spread: QuantileSketch
-    time: float | None = None
 
     @classmethod
     def of(
@@ -353,18 +312,9 @@ class Tally(Additive):
         frame: Frame | None = None,
         levels: Mapping[str, Int[np.ndarray, " n"]] | None = None,
     ) -> "Tally":
-        """Summarise a block of people.
-
-        Parameters
-        ----------
-        frame
-            What all blocks have in common; if this is all there is, it says so itself.
-        levels
-            Codes of everyone's level by attribute, -1 if missing; by default from the names of
-            levels in the block.
-        """
+        """Summarise a block of people; one that says nothing about a frame is all there is."""
         frame = frame or Frame.of(block)
-        kind, ratio, bare = kinds_of(block, frame, levels), block.ratio, frame.bare()
+        kind, ratio = kinds_of(block, frame, levels), block.ratio
         later = [block.at(time) for time in frame.horizons]
         seen = [Measured.of(then, frame) for then in later]
         base = Measured.of(block, frame).before
@@ -373,7 +323,7 @@ class Tally(Additive):
             frame=frame,
             cells=CellSums.of(block, frame, kind),
             clusters=ClusterTotals.of(block, frame, kind),
-            horizons=tuple(CellSums.of(then, bare, kinds_of(then, bare)) for then in later),
+            horizons=tuple(cls.of(then, frame.bare()) for then in later),
             joint=columns @ columns.T,
             status=np.array([int((block.status == s).sum()) for s in Status]),
             fair_distance=float(block.fair_distance.sum()),
@@ -386,8 +336,7 @@ class Tally(Additive):
         if time not in times:
             known = ", ".join(f"{t:g}" for t in times) or "none"
             raise InvalidSample(f"There are no outcomes at time {time:g} (there are: {known}).")
-        then = self.horizons[times.index(time)]
-        return dataclasses.replace(self, frame=self.frame.bare(), cells=then, time=time)
+        return self.horizons[times.index(time)]
 
     @property
     def n(self) -> int:
@@ -407,18 +356,11 @@ class Tally(Additive):
             raise InvalidSample("All people are in one cluster; a standard error needs two.")
         return 0 < units < self.n
 
-    def by_cluster(
-        self, column: str, among: Bool[np.ndarray, " m"] | None = None
-    ) -> Float[np.ndarray, " g"]:
-        """Return the total of a column in every cluster, at this tally's time."""
-        fixed = column in ("count", "weight")
-        return self.clusters.totals(column if fixed else column_at(column, self.time), among)
-
     def crossed_terms(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
         """Return the products of the linearised estimates at all times, summed over units."""
         if self.clustered:
-            at = [self.at(time).by_cluster("after") for time in self.frame.horizons]
-            terms = np.stack(at) - values[:, None] * self.by_cluster("before")
+            after = np.stack([then.clusters.totals("after") for then in self.horizons])
+            terms = after - values[:, None] * self.clusters.totals("before")
             return terms @ terms.T
         coefficients = np.vstack([np.eye(len(values)), 1 - values])
         return coefficients.T @ self.joint @ coefficients
