@@ -299,7 +299,7 @@ class BoundPerturbation(BoundMethod):
             "numerical_error": self.numerical_error,
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
-            "perturbed": perturbed_people(found.worst, self.people, SHOWN),
+            "perturbed": perturbed_people(found.worst, self.people) if found.worst else (),
             "shifts": shifts(found, self.people.features),
             "metric": metric_record(self),
             "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
