@@ -420,7 +420,6 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         bound.y[rows],
         n=bound.n,
         weight=None if people.weight is None else people.weight[rows],
-        seed=settings.seed,
         threads=bound.threads,
     )
     return dataclasses.replace(bound, map=flow, numerical_error=error)
