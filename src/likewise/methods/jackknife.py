@@ -227,6 +227,7 @@ def with_jackknife(
     if len(replicates) < 2:
         raise InvalidSample(f"{len(replicates)} refits of the metric are too few; 2 at least.")
     method = f"{evidence.method}; jackknife of {len(replicates)} metric refits"
+    details = {**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error}
     undefined = sum(not math.isfinite(r.estimate.value) for r in replicates)
     if undefined or evidence.bounds is None:
         note = f"{undefined} of {len(replicates)} refits of the metric leave the ratio undefined."
@@ -237,6 +238,7 @@ def with_jackknife(
             bounds=None,
             capped=None,
             notes=(*evidence.notes, note),
+            details=details,
         )
 
     def refitted(
@@ -261,7 +263,7 @@ def with_jackknife(
         ),
         bounds=_known(total, evidence.estimate),
         capped=held and _known(held, evidence.estimate),
-        details={**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error},
+        details=details,
     )
 
 
