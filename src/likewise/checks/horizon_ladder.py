@@ -15,11 +15,9 @@ from likewise.methods.metric import ProjectionMetric
 from likewise.methods.numerical_error import choose_steps
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
-from likewise.outcomes import Outcomes
 from likewise.probe import PRIMARY
 from likewise.record import StoppingTimeRecord
 from likewise.stats.simultaneous import horizon_band
-from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
 SAMPLE = (1000, 3)
@@ -83,21 +81,18 @@ def _ladder(method: BoundPerturbation, found: PerturbStats) -> Iterator[Stopping
         side="both",
         interval="paper" if settings.decide.interval == "paper" else "hall",
     )
-    rows = found.outcomes if found.rows else None
     for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
-        then = None if rows is None else rows.at(time)
-        yield _rung(method, tally.at(time), time, low, high, then)
+        yield _rung(method, found.at(time), time, low, high)
 
 
 def _rung(
     method: BoundPerturbation,
-    found: PerturbStats | Tally,
+    found: PerturbStats,
     time: float,
     low: float = math.nan,
     high: float = math.nan,
-    rows: Outcomes | None = None,
 ) -> StoppingTimeRecord:
-    verdicts = judge(method.tests, method.decider, method.map.name, found, rows).records
+    verdicts = judge(method.tests, method.decider, method.map.name, found).records
     first = next(iter(verdicts.values()))
     errors = verdicts.get("error_rate_ratio")
     return StoppingTimeRecord(

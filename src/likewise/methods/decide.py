@@ -12,7 +12,6 @@ from likewise.errors import InvalidSettings, nearest
 from likewise.methods.metric import FairMetric
 from likewise.methods.perturb_probe import PerturbStats
 from likewise.models.base import ModelCard
-from likewise.outcomes import Outcomes
 from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, TESTS, make, note, parameters
@@ -73,8 +72,7 @@ def judge(
     tests: Mapping[str, RatioTest],
     decider: str,
     map: str,
-    found: PerturbStats | Tally,
-    rows: Outcomes | None = None,
+    found: PerturbStats,
     numerical_error: float = 0.0,
 ) -> Judgement:
     """Run tests on sums; those that need the rows too get those that were kept.
@@ -85,22 +83,16 @@ def judge(
         How far a mean loss ratio may be off because people were moved in steps: added to the bounds
         that decide. The paper's interval stays as printed; decisions have none to speak of.
     """
-    evidence = {name: evidence_of(test, found, rows) for name, test in tests.items()}
+    evidence = {name: evidence_of(test, found) for name, test in tests.items()}
     for name in {"loss_ratio", "mean_loss_ratio"} & set(tests):
         if getattr(tests[name], "interval", "") != "paper":
             evidence[name] = evidence[name].allowing(numerical_error)
     return Judgement(tests, evidence, decider, map)
 
 
-def evidence_of(
-    test: RatioTest, found: PerturbStats | Tally, rows: Outcomes | None = None
-) -> Evidence:
+def evidence_of(test: RatioTest, found: PerturbStats) -> Evidence:
     """Return what sums say to a test; one that cannot do without rows gets those that were kept."""
-    if isinstance(found, Tally):
-        return test.evidence(found, rows)
-    if rows is None and found.rows and test.needs_rows:
-        rows = found.outcomes
-    return test.evidence(found.tally, rows)
+    return test.evidence(found.tally, found.outcomes if test.needs_rows else None)
 
 
 def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:

@@ -45,14 +45,8 @@ class PerturbProbe:
 
     Parameters
     ----------
-    name
-        By which its sums are found.
-    map, metric
-        How people are moved.
     n
         How many people there are in all.
-    subsample
-        Whom it measures; everyone without one.
     groups, left_out
         Everyone's group of a jackknife, by position, and the group that is not measured.
     detailed
@@ -218,18 +212,8 @@ class Shifts(Additive):
 class PerturbStats:
     """All that is known of one probe's people, of any number of blocks.
 
-    Parameters
-    ----------
-    tally
-        What tests and tables need.
-    below_one
-        People whose loss fell, before any rule that keeps them where they were.
-    outside
-        People moved to where a feature is beyond all that were observed.
-    worst, shifts
-        For detailed probes, as is ``outside``.
-    rows
-        Outcomes, where a probe keeps its rows; in the order of blocks.
+    ``below_one`` counts people whose loss fell, before any rule that keeps them where they were;
+    ``outside`` those moved to where a feature is beyond all that were observed.
     """
 
     tally: Tally
@@ -277,6 +261,11 @@ class PerturbStats:
     def n(self) -> int:
         """How many people were moved."""
         return self.tally.n
+
+    def at(self, time: float) -> "PerturbStats":
+        """Return what was known at an earlier time."""
+        rows = tuple(outcomes.at(time) for outcomes in self.rows)
+        return dataclasses.replace(self, tally=self.tally.at(time), rows=rows)
 
     @property
     def outcomes(self) -> Outcomes:

@@ -316,7 +316,7 @@ class BoundPerturbation(BoundMethod):
                 "again."
             )
         off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
-        judgement = judge(self.tests, self.decider, self.map.name, found, numerical_error=off)
+        judgement = judge(self.tests, self.decider, self.map.name, found, off)
         against: tuple[str, ...] = ()
         if not self.settings.decide.certify:
             against = ("The settings said that nothing is to be found within tolerance.",)
