@@ -54,18 +54,6 @@ class BoundMeanScores(BoundMethod):
     handle: object
     people: object
 
-    @property
-    def source(self):
-        return self.setup.source
-
-    @property
-    def survey(self):
-        return self.setup.survey
-
-    @property
-    def n(self):
-        return self.setup.n
-
     @functools.cached_property
     def classes(self):
         return self.setup.classes(self.model)

@@ -11,6 +11,7 @@ from likewise.verdict import Verdict
 if TYPE_CHECKING:
     from likewise.audit_data import AuditData
     from likewise.data.source import Source
+    from likewise.data.survey import Survey
     from likewise.settings import Settings
 
 
@@ -42,14 +43,29 @@ class BoundMethod(abc.ABC):
     kind: ClassVar[str]
     setup: Any
     settings: "Settings"
-    source: "Source"
     people: "AuditData"
     model: Any
     handle: Any
     classes: tuple[Any, ...]
     performance: Any
-    n: int
     block_size: int
+
+    @property
+    def source(self) -> "Source":
+        """Where the people are."""
+        source: Source = self.setup.source
+        return source
+
+    @property
+    def survey(self) -> "Survey":
+        """What is known of all people."""
+        survey: Survey = self.setup.survey
+        return survey
+
+    @property
+    def n(self) -> int:
+        """How many people there are."""
+        return self.survey.n
 
     @property
     @abc.abstractmethod

@@ -20,8 +20,8 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData, joined
 from likewise.data.notes import pool_notes
-from likewise.data.source import PeopleSource, Source, read_pool
-from likewise.data.survey import Survey, SurveyJob, total
+from likewise.data.source import PeopleSource, read_pool
+from likewise.data.survey import SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
@@ -728,21 +728,6 @@ class BoundMatchedPairs(BoundMethod):
     @override
     def name(self) -> str:
         return "matched_pairs"
-
-    @property
-    def source(self) -> Source:  # type: ignore[override]
-        """Where the people are."""
-        return self.setup.source
-
-    @property
-    def survey(self) -> Survey:
-        """What is known of all people."""
-        return self.setup.survey
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        """How many people there are."""
-        return self.survey.n
 
     @property
     def clusters(self) -> int:

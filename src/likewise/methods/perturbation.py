@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from likewise.audit_data import AuditData
 from likewise.data.notes import warn_about_scales
-from likewise.data.source import Source
 from likewise.data.survey import Survey, drawn_rows
 from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.handle import ModelHandle, as_seen
@@ -125,21 +124,6 @@ class BoundPerturbation(BoundMethod):
     @override
     def name(self) -> str:
         return self.map.name
-
-    @property
-    def source(self) -> Source:  # type: ignore[override]
-        """Where the people are."""
-        return self.setup.source
-
-    @property
-    def survey(self) -> Survey:
-        """What is known of all people."""
-        return self.setup.survey
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        """How many people there are."""
-        return self.survey.n
 
     @property
     def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
