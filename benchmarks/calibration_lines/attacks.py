@@ -7,11 +7,11 @@ import numpy as np
 
 from calibration_lines import ALPHA, CAP, DELTA, Bar, Effort, Row, line
 from calibration_lines.designs import outcomes_of
+from likewise.checks.robust import robust_fairness
 from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
 from likewise.stats.groups import flip_rates
 from likewise.stats.loss_ratio import LossRatioTest
-from likewise.stats.robust_fairness import robust_fairness
 from likewise.stats.tally import Tally
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]

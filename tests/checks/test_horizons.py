@@ -68,19 +68,16 @@ def test_given_steps_keep_the_nearest_times(metric):
     np.testing.assert_allclose(shares, [0.25, 0.5, 0.75, 1.0], atol=0.02)
 
 
-@pytest.mark.parametrize("flow", [GradientFlow(steps=16), GradientFlow.paper(n_steps=100)])
+@pytest.mark.parametrize(
+    "flow",
+    [GradientFlow(steps=16), GradientFlow.paper(n_steps=100), GradientFlow.paper_simulation()],
+)
 def test_twice_the_time_is_twice_the_time(record, flow):
     found = record(flow)
     rung = found.stopping_times[-1]
     assert rung.time == pytest.approx(2 * flow.time)
     assert rung.n == 1000
     assert rung.loss_ratio > found.tests["loss_ratio"].estimate
-
-
-def test_the_simulation_s_schedule_can_be_doubled(record):
-    flow = GradientFlow.paper_simulation()
-    assert flow.doubled().time == pytest.approx(2 * flow.time)
-    assert record(flow).stopping_times[-1].time == pytest.approx(2 * flow.time)
 
 
 def test_free_directions_only_are_the_limit_of_a_dear_price(record):

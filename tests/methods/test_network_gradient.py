@@ -7,12 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from likewise.methods.flow_field import Coordinates
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import ProjectionMetric, QuadraticMetric, ignoring
-from likewise.methods.network_gradient import InplaceBackprop, NetworkField, PlainNetwork
+from likewise.methods.network_gradient import InplaceBackprop, PlainNetwork
 from likewise.methods.plausible_region import Ellipsoid
-from likewise.methods.solvers import Exponential
 from likewise.models import as_model
 from likewise.models.torch import FixedProjection
 
@@ -138,15 +136,6 @@ def test_the_flow_of_a_network_is_the_general_flow(name, metric, free_only, peop
         assert np.abs(ours - theirs).max() < 1e-12
 
 
-@pytest.mark.parametrize("solver", ["euler", "rk4", "exponential_rk2"])
-def test_every_solver_takes_both_ways(solver, people):
-    model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
-    flow = GradientFlow(lam=20, time=1, solver=solver, steps=40)
-    fast = flow.bind(model, metric)
-    gap = fast(*people).x - dataclasses.replace(fast, first=None)(*people).x
-    assert np.abs(gap).max() < 1e-12
-
-
 def test_a_reach_bounds_both_ways_alike(people):
     x, _ = people
     model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
@@ -165,21 +154,6 @@ def test_narrow_networks_are_solved_in_their_first_layer_and_wide_ones_are_not()
     assert len(narrow.rates) == 8 + 2
     assert wide.rows is None
     assert len(wide.rates) == 6 + 2
-
-
-def test_coordinates_are_a_displacement_and_its_transpose(people):
-    free = METRICS["two free"].free
-    rates = np.zeros(8)
-    split = Coordinates(rates, free, slice(6, None), thin=True)
-    v = people[0]
-    assert np.allclose(split.lift(split.lower(v)), v, rtol=1e-5, atol=1e-14)
-
-
-def test_states_are_laid_out_people_last(people):
-    first = GradientFlow().bind(as_model(NETWORKS["relu"]()), METRICS["two free"]).first
-    field = NetworkField(first, *people)
-    state = np.zeros((len(field.rates), len(people[0]))).T
-    assert Exponential().stepper(field, state, 0.1)(state).T.flags.c_contiguous
 
 
 FOLLOWED = GradientFlow(lam=50.0, time=2.0, solver="exponential", steps=16)

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import torch
 from scipy.special import softmax
 
@@ -8,7 +7,7 @@ from likewise.methods.metric import ignoring
 from likewise.methods.observe import observe
 from likewise.methods.unfair_map import Moved
 from likewise.models import as_model
-from likewise.outcomes import Outcomes, Status
+from likewise.outcomes import Status
 
 
 def stay(status=None, **more):
@@ -37,18 +36,6 @@ def test_outcomes_are_the_model_s_losses_decisions_and_probabilities(smooth, met
     half = seen.at(2.5)
     assert (half.loss_after <= seen.loss_after).all()
     assert (half.loss_after >= seen.loss_before).all()
-
-
-def test_joined_blocks_are_the_whole(smooth, metric, people):
-    x, y = people
-    bound = GradientFlow(steps=8, horizons=(2.5,)).bind(smooth, metric)
-    whole = observe(smooth, bound, metric, x, y).outcomes
-    parts = [
-        observe(smooth, bound, metric, x[s], y[s]).outcomes for s in (slice(0, 25), slice(25, 60))
-    ]
-    joined = Outcomes.concat(parts)
-    np.testing.assert_allclose(joined.ratio, whole.ratio, rtol=1e-9)
-    np.testing.assert_allclose(joined.at(2.5).loss_after, whole.at(2.5).loss_after, rtol=1e-9)
 
 
 def test_a_zero_loss_before_is_undefined_and_not_dropped():
@@ -110,13 +97,3 @@ def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, m
 
     assert observe(smooth, downhill, metric, x, y).below_one == 60
     assert observe(smooth, stay(fell=np.arange(60) < 3), metric, x, y).below_one == 3
-
-
-@pytest.mark.parametrize("classes", [3, 4])
-def test_several_classes_work(classes, metric, people):
-    x, _ = people
-    y = np.arange(60) % classes
-    model = as_model(torch.nn.Linear(6, classes, dtype=torch.float64))
-    seen = observe(model, GradientFlow(steps=8).bind(model, metric), metric, x, y).outcomes
-    assert (seen.ratio > 1).all()
-    assert set(np.unique(seen.decision_after)) <= set(range(classes))

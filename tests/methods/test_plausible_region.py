@@ -45,10 +45,6 @@ def test_it_does_not_depend_on_the_basis(seed):
     np.testing.assert_allclose(there.project(points @ turn), here.project(points) @ turn)
 
 
-def test_whitening_is_undone(people, reach):
-    np.testing.assert_allclose(reach.mean + reach.whiten(people) @ reach.axes, people)
-
-
 def test_those_within_reach_stay_and_others_come_to_the_rim(people, reach):
     c = 2 * people
     outside = reach.distance(c) > 1

@@ -11,7 +11,6 @@ from scipy.integrate import solve_ivp
 
 from likewise.errors import InvalidSettings
 from likewise.methods.solvers import (
-    FEW_RUNS,
     RK4,
     Diagonal,
     Euler,
@@ -144,13 +143,6 @@ def test_the_end_is_that_of_scipy_s_solve_ivp(solver):
     assert np.abs(end(solver, field, 4000) - exact).max() < 5e-4
 
 
-def test_one_step_by_hand_is_one_step_of_the_drive():
-    field = Pull(1.0, 5.0)
-    for solver in SOLVERS:
-        by_hand = solver.stepper(field, START, 0.1)(START)
-        assert np.array_equal(by_hand, integrate(field, START, (0.1,), solver).x)
-
-
 @pytest.mark.parametrize("solver", SOLVERS, ids=name_of)
 def test_a_step_changes_neither_its_start_nor_the_step_before(solver):
     field = Pull(1.0, 5.0)
@@ -195,21 +187,6 @@ def test_a_flagged_row_does_not_start_again():
     assert solution.x[:, 0].tolist() == [10.0, 4.0]
 
 
-def test_confined_rows_stay_within_bounds():
-    solution = integrate(
-        Plain(np.ones_like),
-        column(0.0, 3.0),
-        constant(0.1, 50),
-        RK4(),
-        confine=lambda x: np.minimum(x, 4),
-    )
-    assert solution.x[:, 0].tolist() == [4.0, 4.0]
-
-
-def test_no_steps_are_no_move():
-    assert np.array_equal(integrate(Plain(np.cos), column(1.0), (), Exponential()).x, column(1.0))
-
-
 FACTORS = {
     "two runs": np.array([3.0, 3.0, 3.0, -0.5, -0.5]),
     "one run": np.full(5, 0.25),
@@ -236,11 +213,6 @@ def test_products_are_those_of_the_diagonal_matrix_however_states_lie_in_memory(
     np.testing.assert_array_equal(x, kept)
 
 
-def test_the_cases_above_take_both_ways():
-    runs = {name: len(Diagonal(factors).runs) for name, factors in FACTORS.items()}
-    assert runs["two runs"] <= FEW_RUNS < runs["many runs"]
-
-
 def exact_phi(k: int, z: Fraction) -> float:
     """Sum the Taylor series in exact arithmetic."""
     return float(sum(z**j / math.factorial(j + k) for j in range(120)))
@@ -256,12 +228,6 @@ def test_phi_is_right_to_the_last_digits(k, z):
     assert value == pytest.approx(exact_phi(k, Fraction(z)), rel=1e-14)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_phi_tends_to_its_limit_for_a_very_stiff_part(k):
-    z = np.array([-1e6])
-    assert phi(k, z).item() == pytest.approx(1e-6 / math.factorial(k - 1), rel=1e-5)
-
-
 @given(
     st.floats(0.1, 100),
     st.integers(1, 60),
@@ -274,10 +240,6 @@ def test_every_stop_of_a_partition_falls_between_two_steps(time, n, shares):
     assert max(steps) <= time / n * (1 + 1e-6)
     assert n <= len(steps) <= n + len(stops) + 1
     assert sorted(steps_until(steps, stops).values()) == sorted(stops)
-
-
-def test_a_partition_that_fits_needs_no_extra_step():
-    assert partition(5.0, 8, (2.5, 5.0)) == (0.625,) * 8
 
 
 def test_a_time_between_steps_is_refused():

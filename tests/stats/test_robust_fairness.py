@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from likewise.checks.robust import robust_fairness
 from likewise.errors import InvalidSettings
-from likewise.stats.robust_fairness import robust_fairness
 from likewise.stats.sample import Design
 
 

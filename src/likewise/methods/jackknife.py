@@ -121,10 +121,8 @@ class JackknifeBounds(Bounds):
 
     Parameters
     ----------
-    value
-        The estimate with everybody.
-    replicates
-        The estimate without each group.
+    value, replicates
+        The estimate with everybody, and without each group.
     fixed
         Bounds with the metric taken as given, if there are: no bound is narrower than these.
     separate
@@ -212,21 +210,13 @@ def with_jackknife(
 ) -> Evidence:
     """Return the evidence for the population's metric, of which the one used is an estimate.
 
-    Parameters
-    ----------
-    evidence
-        The evidence under the metric as it is.
-    replicates
-        The evidence of the same test without each group.
-    separate
-        Whether the metric was learned from other people than the audited ones, so that replicates
-        differ by the metric alone.
-    directions, root
-        Number of free directions of the metric, and whether people flow along them.
+    Replicates are the evidence of the same test without each group. If the metric was learned from
+    other people than the audited ones (``separate``), they differ by the metric alone.
     """
     if len(replicates) < 2:
         raise InvalidSample(f"{len(replicates)} refits of the metric are too few; 2 at least.")
     method = f"{evidence.method}; jackknife of {len(replicates)} metric refits"
+    details = {**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error}
     undefined = sum(not math.isfinite(r.estimate.value) for r in replicates)
     if undefined or evidence.bounds is None:
         note = f"{undefined} of {len(replicates)} refits of the metric leave the ratio undefined."
@@ -237,6 +227,7 @@ def with_jackknife(
             bounds=None,
             capped=None,
             notes=(*evidence.notes, note),
+            details=details,
         )
 
     def refitted(
@@ -261,7 +252,7 @@ def with_jackknife(
         ),
         bounds=_known(total, evidence.estimate),
         capped=held and _known(held, evidence.estimate),
-        details={**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error},
+        details=details,
     )
 
 

@@ -35,16 +35,9 @@ REAL = "control: attributes as they are"
 @final
 @dataclasses.dataclass(frozen=True)
 class ControlComparison:
-    """An estimate among those of permuted attributes.
+    """An estimate among those with the attributes permuted, as far as they are known.
 
-    Parameters
-    ----------
-    estimate
-        With the attributes as they are.
-    drawn
-        With the attributes permuted, in fixed order, as far as they are known.
-    planned
-        How many permutations there are to be.
+    ``drawn`` are these in fixed order, of ``planned`` that there are to be.
     """
 
     estimate: float

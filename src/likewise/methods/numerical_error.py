@@ -88,7 +88,6 @@ def choose_steps(
     *,
     weight: Float[np.ndarray, " n"] | None = None,
     n: int | None = None,
-    seed: int = 0,
     target: float = TARGET,
     most: int = MOST,
     threads: int = 1,
@@ -115,14 +114,14 @@ def choose_steps(
     total = n or len(x)
     rows, wanted = np.arange(len(x)), min(max(total // SHARE, FEWEST), MOST_PEOPLE)
     if len(x) > wanted:
-        rows = np.sort(np.random.default_rng([seed, 4]).choice(len(x), wanted, replace=False))
+        rows = np.sort(np.random.default_rng([0, 4]).choice(len(x), wanted, replace=False))
     own = None if weight is None else weight[rows]
     some = FlowSample.from_people(model, metric, x[rows], y[rows], own, total, threads)
     tried = list(_candidates(flow, metric, most))
     first, rough = some.after(tried[0]), some.after(_beside(tried[0], metric, ROUGH))
     value, std_error = some.value(first)
     count = min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
-    drawn, places = some.drawn(rough, first, count, np.random.default_rng([seed, 5]))
+    drawn, places = some.drawn(rough, first, count, np.random.default_rng([0, 5]))
     limit = FINER * max(target * std_error, NEGLIGIBLE * abs(value - 1))
     beside = drawn.after(_beside(tried[0], metric, BESIDE))
     true, halved, jump = _fine_losses(flow, drawn, limit, beside)

@@ -1,7 +1,7 @@
 """Perturbation probes: people moved by a map under a metric, and what becomes of them, summed."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ from likewise.stats.tally import Tally
 FEWEST = 64
 """Blocks are filled up to a power of two, at least this many rows."""
 
-KEPT = 100
-"""People kept with their place before and after: enough for any list of worst cases."""
+KEPT = 10
+"""People who are shown with their place before and after."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,14 +45,8 @@ class PerturbProbe:
 
     Parameters
     ----------
-    name
-        By which its sums are found.
-    map, metric
-        How people are moved.
     n
         How many people there are in all.
-    subsample
-        Whom it measures; everyone without one.
     groups, left_out
         Everyone's group of a jackknife, by position, and the group that is not measured.
     detailed
@@ -218,18 +212,8 @@ class Shifts(Additive):
 class PerturbStats:
     """All that is known of one probe's people, of any number of blocks.
 
-    Parameters
-    ----------
-    tally
-        What tests and tables need.
-    below_one
-        People whose loss fell, before any rule that keeps them where they were.
-    outside
-        People moved to where a feature is beyond all that were observed.
-    worst, shifts
-        For detailed probes, as is ``outside``.
-    rows
-        Outcomes, where a probe keeps its rows; in the order of blocks.
+    ``below_one`` counts people whose loss fell, before any rule that keeps them where they were;
+    ``outside`` those moved to where a feature is beyond all that were observed.
     """
 
     tally: Tally
@@ -345,36 +329,29 @@ def beyond(
     return ((after < low - slack) | (after > high + slack)) & (after != before)
 
 
-def perturbed_people(
-    worst: MostAffected | None, people: AuditData, n: int
-) -> tuple[PerturbedPerson, ...]:
+def perturbed_people(worst: MostAffected, people: AuditData) -> tuple[PerturbedPerson, ...]:
     """Return the people whose loss grows most, before and after the move, with a real neighbour."""
-    if worst is None or not len(worst.harm):
-        return ()
-    outcomes, row_numbers = worst.outcomes, worst.outcomes.row[:n].tolist()
-    before, after = (_columns(people, x[:n]) for x in (worst.before, worst.after))
+    outcomes, rows = worst.outcomes, worst.outcomes.row.tolist()
+    before, after = (_columns(people, x) for x in (worst.before, worst.after))
     places = {int(row): i for i, row in enumerate(people.row)}
     classes = outcomes.about.get("classes") or []
-    left = beyond(worst.after[:n], worst.before[:n], observed_ranges(people.x))
+    left = beyond(worst.after, worst.before, observed_ranges(people.x))
     originals = [name.partition("=")[0] for name in people.features]
-    real = nearest_people(people, worst.after[:n], row_numbers)
     values = ("ratio", "loss_before", "loss_after", "probability_before", "probability_after")
 
     def words(decision: Any) -> str:
         return classes[int(decision)] if classes else f"{float(decision):.6g}"
 
     found = []
-    for i, row in enumerate(row_numbers):
-        own = {}
-        if people.originals is not None and row in places:
-            own = _in_table(people, places[row])
-        if own:  # what steps do not keep of a person is in the table
+    for i, (row, real) in enumerate(zip(rows, nearest_people(people, worst), strict=True)):
+        if people.originals is not None and row in places and people.table is not None:
+            own = _in_table(people, places[row])  # what steps do not keep of a person is there
             same = {k: _alike(before[i][k], after[i][k]) for k in after[i]}
             after[i] = {k: own.get(k) if same[k] else v for k, v in after[i].items()}
             before[i] = {k: own[k] for k in before[i]}
-        neighbour = _in_table(people, real[i])
+        neighbour = _in_table(people, real)
         if not all(name in neighbour for name in after[i]):
-            neighbour = _columns(people, people.x[real[i] : real[i] + 1])[0]
+            neighbour = _columns(people, people.x[real : real + 1])[0]
         found.append(
             PerturbedPerson.model_validate(
                 {
@@ -386,7 +363,7 @@ def perturbed_people(
                     "groups": {name: group[i] for name, group in outcomes.groups.items()},
                     "before": before[i],
                     "after": after[i],
-                    "nearest_row": int(people.row[real[i]]),
+                    "nearest_row": int(people.row[real]),
                     "nearest": {name: neighbour[name] for name in after[i]},
                     "outside": tuple(dict.fromkeys(originals[j] for j in np.flatnonzero(left[i]))),
                     **{name: float(getattr(outcomes, name)[i]) for name in values},
@@ -402,14 +379,12 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def nearest_people(
-    people: AuditData, after: Float[np.ndarray, "n d"], rows: Sequence[int]
-) -> list[int]:
+def nearest_people(people: AuditData, worst: MostAffected) -> list[int]:
     """Return who else is nearest to each place, in spreads of the features, by place among them."""
     spread = people.x.std(axis=0)
-    scaled = people.x / np.where(spread > 0, spread, 1)
-    found = []
-    for place, row in zip(after / np.where(spread > 0, spread, 1), rows, strict=True):
+    scale = np.where(spread > 0, spread, 1)
+    found, scaled = [], people.x / scale
+    for place, row in zip(worst.after / scale, worst.outcomes.row, strict=True):
         far = np.square(np.nan_to_num(scaled - place)).sum(axis=1)
         far[people.row == row] = np.inf
         found.append(int(far.argmin()))

@@ -279,7 +279,7 @@ class BoundPerturbation(BoundMethod):
             "numerical_error": self.numerical_error,
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
-            "perturbed": perturbed_people(found.worst, self.people, SHOWN),
+            "perturbed": perturbed_people(found.worst, self.people) if found.worst else (),
             "shifts": shifts(found, self.people.features),
             "metric": metric_record(self),
             "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
@@ -296,7 +296,7 @@ class BoundPerturbation(BoundMethod):
                 "again."
             )
         off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
-        judgement = judge(self.tests, self.decider, self.map.name, found, numerical_error=off)
+        judgement = judge(self.tests, self.decider, self.map.name, found, off)
         against: tuple[str, ...] = ()
         if not self.settings.decide.certify:
             against = ("The settings said that nothing is to be found within tolerance.",)
@@ -395,7 +395,6 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         bound.y[rows],
         n=bound.n,
         weight=None if people.weight is None else people.weight[rows],
-        seed=settings.seed,
         threads=bound.threads,
     )
     return dataclasses.replace(bound, map=flow, numerical_error=error)

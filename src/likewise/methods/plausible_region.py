@@ -21,18 +21,10 @@ DEGENERATE = 1e-12
 class Ellipsoid:
     r"""Confidence ellipsoid in the k coordinates :math:`c = Qx` along the free directions.
 
-    The points with :math:`(c - \mu)^\top S^{-1} (c - \mu) \le r^2`. Unlike a box, it does not
-    depend on the basis chosen for the free directions. Where the sample does not vary, nobody can
-    move: coordinates there are left as they are.
-
-    Parameters
-    ----------
-    mean, covariance
-        Of the metric's own sample in the free coordinates.
-    radius
-        Chosen so that the ellipsoid holds the share ``coverage`` of that sample.
-    coverage
-        That share.
+    The points with :math:`(c - \mu)^\top S^{-1} (c - \mu) \le r^2`, for the mean and covariance
+    of the metric's own sample, and a radius such that the share ``coverage`` of that sample is
+    inside. Unlike a box, it does not depend on the basis chosen for the free directions. Where the
+    sample does not vary, nobody can move: coordinates there are left as they are.
     """
 
     mean: Float[np.ndarray, " k"]

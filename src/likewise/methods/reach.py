@@ -1,7 +1,6 @@
 """Reach: an adversarial example in the plausible region, searched for without gradients."""
 
 import dataclasses
-import itertools
 import math
 from typing import ClassVar, cast, final
 
@@ -21,9 +20,6 @@ GAIN = 1e-9
 NUMBERS = 4_000_000
 """Numbers in one array of candidates (32 MB): large enough for any model to be at its fastest."""
 
-EXACT = 5
-"""Dimensions up to which a design fills the ball; beyond, directions are sampled."""
-
 ROUGH, FEWEST = 5, 12
 """Where many metrics are compared, one in so many of the places is looked at; at least twelve."""
 
@@ -35,13 +31,9 @@ class Reach(UnfairMap):
 
     The free coordinates stay inside the metric's plausible region; a person's own place always
     counts as within it. A fixed design in the region is followed by a local search around the
-    worst point.
-
-    *Validity.* The theorems ask one thing of a map: that it is fixed before the audited people are
-    seen. This one is: the design, the budget and the rules of the search are constants, and metric
-    and region come from their own sample. A search need not find the very worst person: what it
-    misses lowers the ratio, so that a rejection stands. (A metric learned from the audited people
-    themselves makes this approximate, as for any map.)
+    worst point. Design, budget and rules are constants, so the map is fixed before the audited
+    people are seen, which is all that the theorems ask for; what a search misses lowers the ratio,
+    so that a rejection stands.
 
     Parameters
     ----------
@@ -129,7 +121,7 @@ class BoundReach:
         starts = min(r, 1) if r < 3 else 2
         for number in range(starts):
             calls = 1 + (self.budget - 1) // starts
-            places = _first_places(r, self.budget, calls)[number::starts][: calls - 1]
+            places = first_places(r, self.budget, calls)[number::starts][: calls - 1]
             search = LocalSearch(self.model, x0, y, axes, u0, own)
             search.consider(np.broadcast_to(places, (len(x0), *places.shape)))
             search.look_closer(calls)
@@ -194,11 +186,30 @@ class LocalSearch:
             turn += 1
 
 
-def _first_places(r: int, budget: int, calls: int) -> Float[np.ndarray, "m r"]:
-    """Return where to look first: more calls look at more places and closer, in proportion."""
-    if r > EXACT:
-        return directions(r, 2 * (calls - 1) // 3)
-    return ball_design(r, budget - 1 if budget < 60 else (33 if r < 3 else 20) * budget // 60)
+def first_places(r: int, budget: int, calls: int) -> Float[np.ndarray, "m r"]:
+    """Return where in the unit ball to look first: more places the more calls there are.
+
+    A line is cut evenly, and a disc has points on its rim, half way to it, and its centre; with
+    more dimensions directions are spread evenly over the sphere, each beside its opposite.
+    """
+    most = budget - 1 if budget < 60 else 33 * budget // 60
+    if r == 1:
+        return np.linspace(1, -1, min(most, 17 + max(most - 33, 0)))[:, None]
+    if r == 2:
+        fine = max(most // 33, 1)
+        rim, inner = (np.arange(m * fine) * (2 * math.pi / (m * fine)) for m in (24, 8))
+        points = [np.stack([np.cos(a), np.sin(a)], axis=1) for a in (rim, inner)]
+        disc = np.concatenate([points[0], points[1] / 2, np.zeros((1, 2))])
+        if len(disc) <= most:
+            return disc
+        return disc[np.linspace(0, len(disc) - 1, most).astype(int)]
+    from scipy.stats import qmc  # late: it takes long to import
+
+    sequence = qmc.MultivariateNormalQMC(np.zeros(r), seed=np.random.default_rng(0))
+    most = (calls - 1) // 2
+    drawn = sequence.random(2 ** max(most, 1).bit_length())  # balanced at powers of two
+    units = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return np.stack([units, -units], axis=1).reshape(-1, r)[:most]
 
 
 def candidate_losses(
@@ -228,62 +239,6 @@ def worst_candidate(
     top = candidates.max(axis=1)
     below = candidates < (top - GAIN * np.abs(top))[:, None]
     return np.argmin(below, axis=1), top > now * (1 + GAIN)
-
-
-def ball_design(r: int, most: int = 33) -> Float[np.ndarray, "m r"]:
-    """Return points of the unit ball for a first look around: rim, half way to it, and centre.
-
-    In two dimensions 24 points on the rim, 8 at half radius and the centre. In more, the axes and
-    the corners (in three, the edges too) of a cube, brought to the rim, and the axes at half
-    radius.
-
-    Parameters
-    ----------
-    most
-        How many points to use; more than 33 make a finer design of the same kind.
-    """
-    if r == 1:
-        return np.linspace(1, -1, min(most, 17 + max(most - 33, 0)))[:, None]
-    if r == 2:
-        fine = max(most // 33, 1)
-        return thinned(
-            np.concatenate([circle(24 * fine), circle(8 * fine) / 2, np.zeros((1, 2))]), most
-        )
-    axes = np.concatenate([np.eye(r), -np.eye(r)])
-    corners = np.array(list(itertools.product([1.0, -1.0], repeat=r)))
-    if r == 3:
-        edges = [p for p in itertools.product([1.0, 0.0, -1.0], repeat=3) if p.count(0.0) == 1]
-        corners = np.concatenate([corners, edges])
-    if r == 5:  # every second corner; all 32 would leave no calls to look closer
-        corners = corners[corners.prod(axis=1) > 0]
-    rim = corners / np.linalg.norm(corners, axis=1, keepdims=True)
-    inner = axes[: 0 if r == 5 else None] / 2
-    points = np.concatenate([axes, rim, inner, np.zeros((1, r))])
-    return np.concatenate([thinned(points, most), directions(r, most - len(points))])
-
-
-def circle(m: int) -> Float[np.ndarray, "m 2"]:
-    """Equally spaced points of the unit circle, the first on the first axis."""
-    angle = np.arange(m) * (2 * math.pi / m)
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-
-
-def directions(r: int, m: int) -> Float[np.ndarray, "m r"]:
-    """Return m unit vectors spread evenly over all directions, each beside its opposite."""
-    from scipy.stats import qmc  # late: it takes long to import
-
-    sequence = qmc.MultivariateNormalQMC(np.zeros(r), seed=np.random.default_rng(0))
-    # Such sequences are balanced at powers of two.
-    drawn = sequence.random(2 ** max(m, 1).bit_length())
-    units = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-    return np.stack([units, -units], axis=1).reshape(-1, r)[: max(m, 0)]
-
-
-def thinned(points: Float[np.ndarray, "m r"], most: int) -> Float[np.ndarray, "q r"]:
-    """Return at most ``most`` of the points, evenly taken."""
-    if len(points) <= most:
-        return points
-    return points[np.linspace(0, len(points) - 1, max(most, 0)).astype(int)]
 
 
 def both_ways(
