@@ -260,6 +260,8 @@ def test_a_regression_is_held_against_a_limit_in_the_targets_units():
         row = result.record.matched_pairs.leading
         assert abs(row.difference) == pytest.approx(1, abs=0.25)
     assert audit(model, frame, pool=pool, **choices).record.reason == "limit"
+    with pytest.raises(InvalidSettings, match="all positive, and the smallest is -"):
+        audit(model, frame, FAST.changed(method__ratio=True), pool=pool, **choices)
 
 
 def test_a_record_is_read_at_another_limit(found, tmp_path):

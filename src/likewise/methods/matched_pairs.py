@@ -35,7 +35,6 @@ from likewise.methods.pair_stats import (
     PairProbe,
     PairSums,
     PeopleBlock,
-    RedrawSums,
     random_halves,
 )
 from likewise.methods.redraws import REDRAWS
@@ -309,6 +308,8 @@ class AskedBlock:
         self.table = plain(people.table)
         self.asked, self.pool = context.prepared_pool(model)
         self.rows = self.asked.prepare(self.table)
+        groups = context.groups.items()
+        self.codes = {name: group_codes(some, people.protected[name]) for name, some in groups}
         labelled = "loss" in context.measures.names
         self.y = targets(people.y, context.measures.classes) if labelled else None
         self.cluster = None
@@ -360,7 +361,7 @@ class AskedBlock:
 
     def group(self, attribute: str) -> Int[np.ndarray, " n"]:
         """Return the code of everyone's group; −1 for those who are not compared."""
-        codes = group_codes(self.context.groups[attribute], self.people.protected[attribute])
+        codes = self.codes[attribute]
         if self.context.sampled is None:
             return codes
         units = self.positions if self.cluster is None else self.cluster
@@ -461,11 +462,11 @@ class PairStats(Additive):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RedrawStats(Additive):
-    """Sums of one redraw, by pair of groups."""
+class SumsByPairing(Additive):
+    """Sums of one redraw, or of clusters, by pair of groups."""
 
     n: int
-    pairings: Mapping[str, RedrawSums]
+    pairings: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -618,13 +619,11 @@ class RedrawProbe(PairsProbe):
         asked = self.context.asked(model, block)
         if not len(asked):
             return None
-        sums: dict[str, Any] = {
-            pairing.key: pairing.redraws[self.number].measure(
-                asked.ask, asked.located(block, pairing)
-            )
-            for pairing in self.pairings
-        }
-        return Measured(RedrawStats(len(asked), sums))
+        found = {}
+        for pairing in self.pairings:
+            people = asked.located(block, pairing)
+            found[pairing.key] = pairing.redraws[self.number].measure(asked.ask, people)
+        return Measured(SumsByPairing(len(asked), found))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -653,14 +652,6 @@ class ClusterProbe:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ClusterStats(Additive):
-    """Propensities by cluster of people, by pair of groups."""
-
-    n: int
-    pairings: Mapping[str, ClusterPropensity]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class ClusterPropensityProbe(PairsProbe):
     """Mean propensities of clusters, for attributes that are constant within them."""
 
@@ -678,7 +669,7 @@ class ClusterPropensityProbe(PairsProbe):
             pairing.key: ClusterPropensity.from_people(asked.located(block, pairing))
             for pairing in self.pairings
         }
-        return Measured(ClusterStats(len(asked), found))
+        return Measured(SumsByPairing(len(asked), found))
 
 
 def _summed(
@@ -861,7 +852,7 @@ class BoundMatchedPairs(BoundMethod):
         return DecisionRule(settings.delta, settings.alpha, "rate", binary=name == "decision")
 
     def assessed(
-        self, stats: PairStats, redraws: Sequence[RedrawStats], measures: Iterable[int]
+        self, stats: PairStats, redraws: Sequence[SumsByPairing], measures: Iterable[int]
     ) -> dict[RowKey, Assessment]:
         """Return every comparison, tested by itself."""
         found = {}
@@ -942,6 +933,13 @@ def _bind(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
     if model.front is None:
         check(model, people.x, features=people.features, classes=classes)
     asked.check(people.table, classes)
+    if method.ratio and model.card.task == "regression":
+        least = float(asked(plain(people.table))[:, 0].min())
+        if not least > 0:
+            raise InvalidSettings(
+                f"A ratio is for predictions that are all positive, and the smallest is {least:g}: "
+                "leave method.ratio out, and give the largest difference (method.limit)."
+            )
     if isinstance(model.loss, CustomLoss) and not setup.unlabelled:
         model.loss.check(asked(people.table.slice(0, 10)), targets(people.y[:10], classes))
     coding = CovariateCoding.fit(keep, pool.table, plain(people.table))
@@ -1179,7 +1177,7 @@ def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
 def build_pairs_record(
     bound: BoundMatchedPairs,
     stats: PairStats,
-    redraws: Sequence[RedrawStats],
+    redraws: Sequence[SumsByPairing],
     decision: Decision[RowKey],
 ) -> MatchedPairsRecord:
     """Put the comparisons into the record."""

@@ -696,8 +696,8 @@ class PairProbe:
         units[self.members] = np.arange(count)
         return units
 
-    def plan(self, people: LocatedPeople) -> Comparisons:
-        """Find who is compared, and through which pairs."""
+    def plan(self, people: LocatedPeople, direction: int | None = None) -> Comparisons:
+        """Find who is compared, of both groups or of one, and through which pairs."""
         design, redraw = self.design, self.redraw
         second, selected = people.second, np.arange(len(people.second))
         if redraw is not None:
@@ -708,6 +708,8 @@ class PairProbe:
             if not self.everyone:
                 draws = uniforms((*design.key, "sample", redraw), people.positions)
                 selected = np.flatnonzero(draws < self._shares[second.astype(np.int64)])
+        if direction is not None:
+            selected = selected[second[selected] == direction]
         pair = np.zeros((len(selected), self.count), dtype=np.int64)
         distance = np.full(pair.shape, np.inf)
         offset = 0
@@ -763,14 +765,19 @@ class PairProbe:
         """Ask the model about all comparisons of a block at once, and sum."""
         plan = self.plan(people)
         own, other = plan.answers(ask, self.measures)
-        if self.redraw is not None:
-            return self.redraw_sums(plan, own, other)
-        return self.sums(plan, own, other, weighted=people.weight is not None)
+        return self.summed(plan, own, other, weighted=people.weight is not None)
 
-    def redraw_sums(
-        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-    ) -> RedrawSums:
-        """Sum what the model answered with a redrawn attribute."""
+    def summed(
+        self,
+        plan: Comparisons,
+        own: Float[np.ndarray, "q k"],
+        other: Float[np.ndarray, "q k"],
+        *,
+        weighted: bool,
+    ) -> "PairSums | RedrawSums":
+        """Sum what the model answered about the comparisons of a block."""
+        if self.redraw is None:
+            return self.sums(plan, own, other, weighted=weighted)
         kept = np.bincount(plan.part, minlength=PARTS)
         return RedrawSums(kept, self.pairs, plan.by_part(plan.weighted(own, other)))
 
@@ -782,7 +789,7 @@ class PairProbe:
         *,
         weighted: bool = False,
     ) -> PairSums:
-        """Sum what the model answered about the comparisons of a block."""
+        """Sum what the model answered with the real attribute."""
         values = plan.weighted(own, other)
         measures = own.shape[1]
         second = np.zeros((PARTS, measures, 3, 3))
