@@ -53,7 +53,7 @@ from likewise.models.adapt import NO_COLUMNS, TableModel, table_model
 from likewise.models.base import Model, targets
 from likewise.models.performance import Performance
 from likewise.models.scored import ScoredTable
-from likewise.probe import PRIMARY, Block, Measured, Probe, Subsample
+from likewise.probe import PRIMARY, Block, Measured, Probe
 from likewise.record import (
     AttributeUse,
     ChangeHistogram,
@@ -470,13 +470,11 @@ class SumsByPairing(Additive):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PairsProbe:
+class PairsProbe(Probe):
     """A probe of everyone, through the pairs of some pairs of groups."""
 
     context: PairContext
     pairings: tuple[Pairing, ...]
-    subsample: ClassVar[Subsample | None] = None
-    common: ClassVar[Mapping[str, Any]] = {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -484,7 +482,7 @@ class ComparisonProbe(PairsProbe):
     """The comparison of everyone through their nearest pairs."""
 
     reads: tuple[str, ...] = ()
-    name: ClassVar[str] = PRIMARY
+    name: str = PRIMARY
 
     def measure(self, model: Model, block: Block) -> Measured | None:
         """Ask about everyone of a block, as they are and through their pairs."""
@@ -638,12 +636,10 @@ class Values:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ClusterProbe:
+class ClusterProbe(Probe):
     """Which clusters the people are in."""
 
-    name: ClassVar[str] = "clusters"
-    subsample: ClassVar[Subsample | None] = None
-    common: ClassVar[Mapping[str, Any]] = {}
+    name: str = "clusters"
 
     def measure(self, model: Model, block: Block) -> Measured:
         """Return the clusters of a block."""
