@@ -891,7 +891,7 @@ class BoundMatchedPairs(BoundMethod):
         return [
             f"Model: {self.model.card.kind}, reads {len(self.columns)} columns",
             f"People: {self.n:,} from {self.source.name}",
-            f"Reference sample: {len(self.pool):,} from {self.pool.name}",
+            f"Reference sample: {len(self.pool):,} from {self.pool.people.source}",
             f"May matter: {', '.join(self.context.keep)}",
             f"Remaining: {', '.join(self.remaining) or 'nothing'}",
             f"Pairs: {pairs}",
@@ -1203,7 +1203,7 @@ def build_pairs_record(
         neighbours=max(p.comparison.count for p in bound.pairings),
         redraws=bound.redraws,
         seed=settings.seed,
-        pool=bound.pool.name,
+        pool=bound.pool.people.source,
         pool_size=len(bound.pool),
         pool_given=bound.pool.given,
         pool_sha256=bound.pool.people.fingerprint() if bound.pool.given else "",
@@ -1468,7 +1468,10 @@ def _people(
 
 def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> ComparedPerson:
     """Return a person beside the closest pair, each with the model's answers."""
-    people = _at_position(bound, int(found.position), int(found.row))
+    if isinstance(bound.source, PeopleSource):
+        people = bound.source.people.take(np.array([int(found.position)]))
+    else:
+        people, _ = bound.source.rows(int(found.row), int(found.row) + 1)
     keep, table = bound.context.keep, plain(people.in_columns().table)
     asked, pool = bound.context.prepared_pool(bound.model)
     rows, members = asked.prepare(table), [int(found.own_member), int(found.other_member)]
@@ -1514,15 +1517,6 @@ def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> Com
     )
 
 
-def _at_position(bound: BoundMatchedPairs, position: int, row: int) -> AuditData:
-    """Return one person again, by row number in the source."""
-    source = bound.source
-    if isinstance(source, PeopleSource):
-        return source.people.take(np.array([position]))
-    people, _ = source.rows(row, row + 1)
-    return people
-
-
 def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure, ...]:
     """Raw group table: selection rates, impact ratios and error rates, with intervals."""
     if bound.model.card.task == "regression":
@@ -1533,10 +1527,8 @@ def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure,
 
     def add(name: str, attribute: str, group: str, q: Quantity, n: int) -> None:
         if not math.isnan(q.value):
-            ends = {"lower": q.lower, "upper": q.upper}
-            found.append(
-                Measure(name=name, attribute=attribute, group=group, value=q.value, n=n, **ends)
-            )
+            about = {"name": name, "attribute": attribute, "group": group, "n": n}
+            found.append(Measure(**about, value=q.value, lower=q.lower, upper=q.upper))
 
     for attribute, table in stats.groups.items():
         selected = []
