@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 import torch
 from scipy.stats import binom
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from likewise.audit_data import AuditData
@@ -94,20 +94,10 @@ def test_original_columns_of_a_pipeline_are_swapped_and_encoded_again(rng):
     table = table_of(rng)
     frame = table.to_pandas()
     y = (frame["age"] + 10 * (frame["sex"] == "M") + rng.normal(size=300) > 42).astype(int)
-    pipeline = Pipeline(
-        [
-            (
-                "encode",
-                ColumnTransformer(
-                    [
-                        ("num", StandardScaler(), ["age"]),
-                        ("cat", OneHotEncoder(drop="first"), ["sex", "race"]),
-                    ]
-                ),
-            ),
-            ("model", LogisticRegression()),
-        ]
-    ).fit(frame, y)
+    encode = make_column_transformer(
+        (StandardScaler(), ["age"]), (OneHotEncoder(drop="first"), ["sex", "race"])
+    )
+    pipeline = make_pipeline(encode, LogisticRegression()).fit(frame, y)
     model = as_model(pipeline)
     x, _ = model.front(table)
     target = y.to_numpy()

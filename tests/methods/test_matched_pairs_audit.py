@@ -1,13 +1,12 @@
 """Audits by matched pairs from end to end: what is planted is found, the rest is refused."""
 
 import json
-import math
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 
 import likewise
 from helpers import run
@@ -260,6 +259,8 @@ def test_a_regression_is_held_against_a_limit_in_the_targets_units():
         row = result.record.matched_pairs.leading
         assert abs(row.difference) == pytest.approx(1, abs=0.25)
     assert audit(model, frame, pool=pool, **choices).record.reason == "limit"
+    with pytest.raises(InvalidSettings, match="all positive, and the smallest is -"):
+        audit(model, frame, FAST.changed(method__ratio=True), pool=pool, **choices)
 
 
 def test_a_record_is_read_at_another_limit(found, tmp_path):
@@ -270,19 +271,6 @@ def test_a_record_is_read_at_another_limit(found, tmp_path):
         again = json.loads((tmp_path / "at.json").read_text())
         assert again["delta"] == float(delta)
     assert again["verdict"] != "evidence"
-
-
-def test_models_are_compared_on_the_same_people(found):
-    pool = people(1, 1500)
-    fair = audit(FAIR, pool=pool)
-    compared = likewise.compare({"by town": found, "by hours": fair})
-    (pair,) = compared.pairs
-    assert pair.less_unfair
-    assert "by hours" in str(compared)
-    same = likewise.compare({"one": found, "two": audit(TOWN, pool=pool)})
-    assert all(d.value == 0 for d in same.pairs[0].deviations)
-    with pytest.raises(InvalidSample):
-        likewise.compare({"one": found, "other": audit(TOWN, people(8), pool=pool)})
 
 
 def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
@@ -310,18 +298,3 @@ def test_a_plan_says_how_many_people_are_needed():
     assert few < many
     with pytest.raises(InvalidSettings, match="rate and ratio"):
         likewise.plan(rate=0.25)
-
-
-def test_the_papers_test_is_the_papers_audit():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(400, 2))
-    y = (x[:, 1] + rng.normal(size=400) > 0).astype(int)
-    model = LogisticRegression().fit(x, y)
-    metric = likewise.ignoring([[1.0, 0.0]])
-    found = likewise.paper_test(model, x, y, metric=metric)
-    data = likewise.AuditData.from_arrays(x, y)
-    result = likewise.audit(model, data, metric=metric, paper=True, checks="core")
-    test = result.record.test("loss_ratio")
-    assert test.estimate == pytest.approx(found.S_n, rel=1e-12)
-    assert test.std_error == pytest.approx(found.V_n / math.sqrt(400), rel=1e-12)
-    assert result.record.test("error_rate_ratio").estimate == pytest.approx(found.error_S_n)

@@ -1,6 +1,8 @@
 """Sums of matched pairs: they add up, travel as bytes, and do not depend on blocks."""
 
 import dataclasses
+import functools
+import operator
 import pickle
 
 import numpy as np
@@ -64,14 +66,14 @@ class Audit:
 
         return answer
 
+    def located(self, rows):
+        return self.design.locate(self.block(rows))
+
+    def parts(self, probe, blocks):
+        return [probe.measure(self.ask(rows), self.located(rows)) for rows in blocks]
+
     def measure(self, probe, blocks):
-        parts = [
-            probe.measure(self.ask(rows), self.design.locate(self.block(rows))) for rows in blocks
-        ]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total
+        return functools.reduce(operator.add, self.parts(probe, blocks))
 
     def everything(self, blocks, count=3):
         probes = [self.design.comparison(2), *self.design.redraws(2, count)]
@@ -94,19 +96,11 @@ def test_sums_travel_as_bytes_and_add_up_to_the_same_digits(options):
     audit = Audit(**options)
     blocks = np.array_split(np.arange(300), [7, 8, 150, 150])
     for probe in (audit.design.comparison(2), *audit.design.redraws(2, 1)):
-        parts = [
-            probe.measure(audit.ask(rows), audit.design.locate(audit.block(rows)))
-            for rows in blocks
-        ]
-        total, again = parts[0], None
-        for part in parts[1:]:
-            total = total + part
+        parts = audit.parts(probe, blocks)
+        total = functools.reduce(operator.add, parts)
         # Measured in another order elsewhere, written to a file, and added in the order of blocks.
-        stored = {}
-        for number in (3, 0, 4, 2, 1):
-            stored[number] = unpack(pack(parts[number], {}), {})
-        for number in range(5):
-            again = stored[number] if again is None else again + stored[number]
+        stored = {number: unpack(pack(parts[number], {}), {}) for number in (3, 0, 4, 2, 1)}
+        again = functools.reduce(operator.iadd, (stored[number] for number in range(5)))
         assert_same(total, again)
         assert total.n == again.n
 
@@ -138,8 +132,7 @@ def test_a_probe_travels_to_another_process_with_or_without_its_pairs():
     after = pickle.loads(pickle.dumps(probe))
     want = audit.measure(probe, [rows])
     for copy in (before, after):
-        located = copy.design.locate(audit.block(rows))
-        assert_same(copy.measure(audit.ask(rows), located), want)
+        assert_same(audit.measure(copy, [rows]), want)
 
 
 def test_a_block_without_anyone_of_the_groups_adds_nothing():
@@ -157,7 +150,7 @@ def test_a_block_without_anyone_of_the_groups_adds_nothing():
 def test_shares_of_pairs_are_those_of_the_comparisons():
     audit, rows = Audit(), np.arange(300)
     probe = audit.design.comparison(2)
-    plan = probe.plan(audit.design.locate(audit.block(rows)))
+    plan = probe.plan(audit.located(rows))
     own, other = (audit.ask(rows)(plan.person, j) for j in (plan.own, plan.other))
     sums = probe.sums(plan, own, other)
     for direction in (0, 1):
@@ -176,7 +169,7 @@ def test_shares_of_pairs_are_those_of_the_comparisons():
 def test_in_halves_people_meet_pairs_of_the_other_half_and_share_units_with_their_pair():
     audit, rows = Audit(halves=True), np.arange(300)
     probe = audit.design.comparison(2)
-    plan = probe.plan(audit.design.locate(audit.block(rows)))
+    plan = probe.plan(audit.located(rows))
     halves = audit.design.halves
     assert (halves[plan.person] != halves[plan.own]).all()
     assert (halves[plan.own] == halves[plan.other]).all()
@@ -214,14 +207,14 @@ def test_people_with_clipped_propensities_leave_if_they_are_many():
 def test_redraws_compare_about_two_thousand_people_of_a_group_and_always_the_same():
     audit = Audit(n=400, people=(20_000, 4_000))
     rows = np.arange(400)
-    located = audit.design.locate(audit.block(rows))
+    located = audit.located(rows)
     plans = [probe.plan(located) for probe in audit.design.redraws(2, 6)]
     counts = np.array([np.bincount(plan.part // 2, minlength=2) for plan in plans])
     assert counts[:, 0].mean() == pytest.approx(0.1 * 200, abs=8)
     assert counts[:, 1].mean() == pytest.approx(0.5 * 200, abs=25)
     assert plans[0].people.tolist() != plans[1].people.tolist()
     probe = audit.design.redraws(2, 1)[0]
-    halves = [probe.plan(audit.design.locate(audit.block(part))) for part in np.split(rows, 2)]
+    halves = [probe.plan(audit.located(part)) for part in np.split(rows, 2)]
     together = [*halves[0].people, *(200 + halves[1].people)]
     assert together == plans[0].people.tolist()
     assert not probe.everyone
@@ -307,11 +300,11 @@ def test_rows_that_are_repeated_without_saying_so_are_named():
     covariates, _, _ = people(0, 250)
     rows = np.repeat(np.arange(250), 8)
     group = np.random.default_rng(1).integers(0, 2, 250)[rows]
-    key = (0, "a", "b", "c")
-    hidden = PairDesign.from_pool(covariates.take(rows), group, (0, 1), key)
-    assert hidden.undecided[0] == "pattern"
-    declared = PairDesign.from_pool(covariates.take(rows), group, (0, 1), key, clusters=rows)
-    assert declared.undecided is None
+    for clusters, reason in ((None, "pattern"), (rows, None)):
+        design = PairDesign.from_pool(
+            covariates.take(rows), group, (0, 1), (0, "a", "b", "c"), clusters=clusters
+        )
+        assert (design.undecided or (None,))[0] == reason
 
 
 def test_sparse_sums_add_like_dense_ones_in_place_or_not():

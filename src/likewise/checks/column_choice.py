@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, final
 
+import numpy as np
 from typing_extensions import override
 
 from likewise.data.columns import column_groups
@@ -68,7 +69,12 @@ class VariantStats(Additive):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChoiceProbe(PairsProbe):
-    """The comparison of some people with another choice of columns that may matter."""
+    """The comparison of some people with another choice of columns that may matter.
+
+    ``directions`` say which group's people are asked about, by pair of groups.
+    """
+
+    directions: Mapping[str, int]
 
     @property
     def name(self) -> str:
@@ -81,9 +87,22 @@ class ChoiceProbe(PairsProbe):
         comparisons: dict[str, Any] = {}
         redraws: dict[str, Any] = {}
         for pairing in self.pairings:
-            people = asked.located(block, pairing)
-            comparisons[pairing.key] = pairing.comparison.measure(asked.ask, people)
-            redraws[pairing.key] = tuple(p.measure(asked.ask, people) for p in pairing.redraws)
+            key, people = pairing.key, asked.located(block, pairing)
+            probes = (pairing.comparison, *pairing.redraws)
+            plans = [probe.plan(people, self.directions[key]) for probe in probes]
+            # All at once: a call takes longer than the few rows of one redraw.
+            names = ("person", "pair", "own", "other")
+            rows = {name: np.concatenate([getattr(p, name) for p in plans]) for name in names}
+            together = dataclasses.replace(plans[0], **rows)
+            answers = together.answers(asked.ask, len(self.context.measures.names))
+            ends = np.cumsum([len(plan) for plan in plans])[:-1]
+            own, other = (np.split(values, ends) for values in answers)
+            weighted = people.weight is not None
+            first, *others = (
+                probe.summed(plan, a, b, weighted=weighted)
+                for probe, plan, a, b in zip(probes, plans, own, other, strict=True)
+            )
+            comparisons[key], redraws[key] = first, tuple(others)
         undecided = {pairing.key: pairing.design.undecided for pairing in self.pairings}
         return Measured(VariantStats(len(asked), comparisons, redraws, undecided))
 
@@ -108,7 +127,8 @@ class ColumnChoice(Check):
         if not choices or any(_name(*choice) in stats for choice, _ in choices):
             return
         record = method.judge(stats).record["matched_pairs"]
-        wanted = {method.located(row)[0].key for row in leading_rows(record)}
+        found = [method.located(row) for row in leading_rows(record)]
+        wanted = {pairing.key: direction for pairing, direction, _ in found}
         part = FULL / max(FULL, len(choices) * len(wanted))
         bounds = [
             method.sampled(
@@ -122,7 +142,7 @@ class ColumnChoice(Check):
             for choice, keep in choices
         ]
         for bound in find_pairs(bounds, wanted):
-            yield ChoiceProbe(bound.context, bound.pairings)
+            yield ChoiceProbe(bound.context, bound.pairings, wanted)
 
     @override
     def read(

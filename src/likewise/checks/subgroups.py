@@ -175,13 +175,10 @@ class JudgeProbe(Probe):
         for node in self.tree.leaves():
             some = plan.take(leaf[plan.people] == node)
             here = people.take(leaf[people.rows] == node)
-            sizes = [np.bincount(here.second[who], minlength=2) for who in (..., here.clipped)]
+            sizes = here.sizes()
             some = dataclasses.replace(some, group_size=sizes[0], group_clipped=sizes[1])
             answers = own[rows == node], other[rows == node]
-            if probe.redraw is None:
-                found[str(node)] = probe.sums(some, *answers, weighted=people.weight is not None)
-            else:
-                found[str(node)] = probe.redraw_sums(some, *answers)
+            found[str(node)] = probe.summed(some, *answers, weighted=people.weight is not None)
         return found
 
 

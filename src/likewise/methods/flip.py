@@ -49,8 +49,7 @@ class Flip(UnfairMap):
     traits
         The traits that are swapped; by default all protected ones that the model reads.
     values
-        The values that are tried, which an audit finds among its people (`learned`): for each
-        trait its features and rows of their values, or its original column and its values.
+        The values that are tried, which an audit finds among its people (`learned`).
     """
 
     name: ClassVar[str] = "flip"

@@ -34,7 +34,6 @@ from likewise.methods.pair_stats import (
     PairProbe,
     PairSums,
     PeopleBlock,
-    RedrawSums,
     random_halves,
 )
 from likewise.methods.redraws import REDRAWS
@@ -53,7 +52,7 @@ from likewise.models.adapt import NO_COLUMNS, TableModel, table_model
 from likewise.models.base import Model, targets
 from likewise.models.performance import Performance
 from likewise.models.scored import ScoredTable
-from likewise.probe import PRIMARY, Block, Measured, Probe, Subsample
+from likewise.probe import PRIMARY, Block, Measured, Probe
 from likewise.record import (
     AttributeUse,
     ChangeHistogram,
@@ -308,6 +307,8 @@ class AskedBlock:
         self.table = plain(people.table)
         self.asked, self.pool = context.prepared_pool(model)
         self.rows = self.asked.prepare(self.table)
+        groups = context.groups.items()
+        self.codes = {name: group_codes(some, people.protected[name]) for name, some in groups}
         labelled = "loss" in context.measures.names
         self.y = targets(people.y, context.measures.classes) if labelled else None
         self.cluster = None
@@ -359,7 +360,7 @@ class AskedBlock:
 
     def group(self, attribute: str) -> Int[np.ndarray, " n"]:
         """Return the code of everyone's group; −1 for those who are not compared."""
-        codes = group_codes(self.context.groups[attribute], self.people.protected[attribute])
+        codes = self.codes[attribute]
         if self.context.sampled is None:
             return codes
         units = self.positions if self.cluster is None else self.cluster
@@ -460,21 +461,19 @@ class PairStats(Additive):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RedrawStats(Additive):
-    """Sums of one redraw, by pair of groups."""
+class SumsByPairing(Additive):
+    """Sums of one redraw, or of clusters, by pair of groups."""
 
     n: int
-    pairings: Mapping[str, RedrawSums]
+    pairings: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PairsProbe:
+class PairsProbe(Probe):
     """A probe of everyone, through the pairs of some pairs of groups."""
 
     context: PairContext
     pairings: tuple[Pairing, ...]
-    subsample: ClassVar[Subsample | None] = None
-    common: ClassVar[Mapping[str, Any]] = {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -482,7 +481,7 @@ class ComparisonProbe(PairsProbe):
     """The comparison of everyone through their nearest pairs."""
 
     reads: tuple[str, ...] = ()
-    name: ClassVar[str] = PRIMARY
+    name: str = PRIMARY
 
     def measure(self, model: Model, block: Block) -> Measured | None:
         """Ask about everyone of a block, as they are and through their pairs."""
@@ -617,13 +616,11 @@ class RedrawProbe(PairsProbe):
         asked = self.context.asked(model, block)
         if not len(asked):
             return None
-        sums: dict[str, Any] = {
-            pairing.key: pairing.redraws[self.number].measure(
-                asked.ask, asked.located(block, pairing)
-            )
-            for pairing in self.pairings
-        }
-        return Measured(RedrawStats(len(asked), sums))
+        found = {}
+        for pairing in self.pairings:
+            people = asked.located(block, pairing)
+            found[pairing.key] = pairing.redraws[self.number].measure(asked.ask, people)
+        return Measured(SumsByPairing(len(asked), found))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -638,25 +635,15 @@ class Values:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ClusterProbe:
+class ClusterProbe(Probe):
     """Which clusters the people are in."""
 
-    name: ClassVar[str] = "clusters"
-    subsample: ClassVar[Subsample | None] = None
-    common: ClassVar[Mapping[str, Any]] = {}
+    name: str = "clusters"
 
     def measure(self, model: Model, block: Block) -> Measured:
         """Return the clusters of a block."""
         assert block.people.cluster is not None
         return Measured(Values(len(block.people), np.unique(block.people.cluster)))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ClusterStats(Additive):
-    """Propensities by cluster of people, by pair of groups."""
-
-    n: int
-    pairings: Mapping[str, ClusterPropensity]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -677,7 +664,7 @@ class ClusterPropensityProbe(PairsProbe):
             pairing.key: ClusterPropensity.from_people(asked.located(block, pairing))
             for pairing in self.pairings
         }
-        return Measured(ClusterStats(len(asked), found))
+        return Measured(SumsByPairing(len(asked), found))
 
 
 def _summed(
@@ -845,7 +832,7 @@ class BoundMatchedPairs(BoundMethod):
         return DecisionRule(settings.delta, settings.alpha, "rate", binary=name == "decision")
 
     def assessed(
-        self, stats: PairStats, redraws: Sequence[RedrawStats], measures: Iterable[int]
+        self, stats: PairStats, redraws: Sequence[SumsByPairing], measures: Iterable[int]
     ) -> dict[RowKey, Assessment]:
         """Return every comparison, tested by itself."""
         found = {}
@@ -888,7 +875,7 @@ class BoundMatchedPairs(BoundMethod):
         return [
             f"Model: {self.model.card.kind}, reads {len(self.columns)} columns",
             f"People: {self.n:,} from {self.source.name}",
-            f"Reference sample: {len(self.pool):,} from {self.pool.name}",
+            f"Reference sample: {len(self.pool):,} from {self.pool.people.source}",
             f"May matter: {', '.join(self.context.keep)}",
             f"Remaining: {', '.join(self.remaining) or 'nothing'}",
             f"Pairs: {pairs}",
@@ -926,6 +913,13 @@ def _bind(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
     if model.front is None:
         check(model, people.x, features=people.features, classes=classes)
     asked.check(people.table, classes)
+    if method.ratio and model.card.task == "regression":
+        least = float(asked(plain(people.table))[:, 0].min())
+        if not least > 0:
+            raise InvalidSettings(
+                f"A ratio is for predictions that are all positive, and the smallest is {least:g}: "
+                "leave method.ratio out, and give the largest difference (method.limit)."
+            )
     if isinstance(model.loss, CustomLoss) and not setup.unlabelled:
         model.loss.check(asked(people.table.slice(0, 10)), targets(people.y[:10], classes))
     coding = CovariateCoding.fit(keep, pool.table, plain(people.table))
@@ -1158,7 +1152,7 @@ def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
 def build_pairs_record(
     bound: BoundMatchedPairs,
     stats: PairStats,
-    redraws: Sequence[RedrawStats],
+    redraws: Sequence[SumsByPairing],
     decision: Decision[RowKey],
 ) -> MatchedPairsRecord:
     """Put the comparisons into the record."""
@@ -1188,7 +1182,7 @@ def build_pairs_record(
         neighbours=max(p.comparison.count for p in bound.pairings),
         redraws=bound.redraws,
         seed=settings.seed,
-        pool=bound.pool.name,
+        pool=bound.pool.people.source,
         pool_size=len(bound.pool),
         pool_given=bound.pool.given,
         pool_sha256=bound.pool.people.fingerprint() if bound.pool.given else "",
@@ -1453,7 +1447,10 @@ def _people(
 
 def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> ComparedPerson:
     """Return a person beside the closest pair, each with the model's answers."""
-    people = _at_position(bound, int(found.position), int(found.row))
+    if isinstance(bound.source, PeopleSource):
+        people = bound.source.people.take(np.array([int(found.position)]))
+    else:
+        people, _ = bound.source.rows(int(found.row), int(found.row) + 1)
     keep, table = bound.context.keep, plain(people.in_columns().table)
     asked, pool = bound.context.prepared_pool(bound.model)
     rows, members = asked.prepare(table), [int(found.own_member), int(found.other_member)]
@@ -1499,15 +1496,6 @@ def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> Com
     )
 
 
-def _at_position(bound: BoundMatchedPairs, position: int, row: int) -> AuditData:
-    """Return one person again, by row number in the source."""
-    source = bound.source
-    if isinstance(source, PeopleSource):
-        return source.people.take(np.array([position]))
-    people, _ = source.rows(row, row + 1)
-    return people
-
-
 def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure, ...]:
     """Raw group table: selection rates, impact ratios and error rates, with intervals."""
     if bound.model.card.task == "regression":
@@ -1518,10 +1506,8 @@ def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure,
 
     def add(name: str, attribute: str, group: str, q: Quantity, n: int) -> None:
         if not math.isnan(q.value):
-            ends = {"lower": q.lower, "upper": q.upper}
-            found.append(
-                Measure(name=name, attribute=attribute, group=group, value=q.value, n=n, **ends)
-            )
+            about = {"name": name, "attribute": attribute, "group": group, "n": n}
+            found.append(Measure(**about, value=q.value, lower=q.lower, upper=q.upper))
 
     for attribute, table in stats.groups.items():
         selected = []

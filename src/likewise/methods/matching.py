@@ -161,25 +161,15 @@ def _nearest(
     return np.asarray(distance), np.asarray(number, dtype=np.int64)
 
 
-@dataclasses.dataclass(frozen=True)
-class Pairs:
-    """1:1 pairs across two groups, the closest first: the rows of their members."""
-
-    first: Int[np.ndarray, " q"]
-    second: Int[np.ndarray, " q"]
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-
 def greedy_pairs(
     points: Float[np.ndarray, "n d"],
     cells: Int[np.ndarray, " n"],
     second: Bool[np.ndarray, " n"],
     caliper: float = CALIPER,
-) -> Pairs:
+) -> Int[np.ndarray, "2 q"]:
     """Pair two groups 1:1 without replacement, always the closest two that are left.
 
+    Returns the rows of their members, of the first and of the second group, the closest pair first.
     Exact over all candidates of one cell within the caliper. Two rows that are each other's nearest
     are a pair whatever comes before, so that all such pairs are taken at once, again and again.
     """
@@ -191,7 +181,7 @@ def greedy_pairs(
     distance = np.linalg.norm(places[small[i]] - places[large[j]], axis=1)
     order = np.argsort(distance, kind="stable")
     rows = small[i[order]], large[j[order]]
-    return Pairs(rows[smaller], rows[1 - smaller])
+    return np.stack([rows[smaller], rows[1 - smaller]])
 
 
 def _quick_tree(places: Float[np.ndarray, "n e"]) -> cKDTree:
@@ -236,11 +226,12 @@ def neighbour_count(pairs: int) -> int:
 
 
 def midpoint_tree(
-    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], pairs: Pairs
+    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], pairs: Int[np.ndarray, "2 q"]
 ) -> cKDTree:
     """Return where the midpoints of pairs are, to find the pairs nearest to people."""
-    middle = (points[pairs.first] + points[pairs.second]) / 2
-    return cKDTree(_with_cells(middle, cells[pairs.first]), leafsize=LEAF)
+    first, second = pairs
+    middle = (points[first] + points[second]) / 2
+    return cKDTree(_with_cells(middle, cells[first]), leafsize=LEAF)
 
 
 def nearest_pairs(

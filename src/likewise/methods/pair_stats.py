@@ -18,7 +18,6 @@ from likewise.methods.matching import (
     MOST_NEIGHBOURS,
     Covariates,
     Key,
-    Pairs,
     RankScale,
     greedy_pairs,
     has_overlap,
@@ -116,32 +115,12 @@ def random_halves(
 class PairDesign:
     """Two groups of a pool, ready for pairing.
 
-    Parameters
-    ----------
-    key
-        Seed, attribute and names of the two groups: all random numbers follow from it.
-    groups
-        Codes of the first and the second group.
-    people
-        Number of people of either group, from which follow the samples of redraws.
-    rows
-        Rows of the pool that are of either group; everything else is in this order.
-    second
-        Which are of the second group.
-    scale, points, cells
-        Coordinates and cells of categories.
-    fitted
-        The propensities of the second group.
-    clusters
-        Numbers of the pool's clusters, from 0 without gaps.
-    clusters_redrawn
-        Whether the pool's clusters have one attribute, and get one draw.
-    people_clusters
-        Propensities of the clusters of people, if these have one attribute each.
-    halves
-        Without a pool: who is in the second half. Each half is the other's pool.
-    most_neighbours
-        Pairs that a person is compared through, at most.
+    All random numbers follow from ``key``: seed, attribute and names of the two groups. ``rows``
+    are those of the pool that are of either group, and everything else is in this order; ``people``
+    the numbers of people of either group, from which follow the samples of redraws. ``clusters``
+    number the pool's clusters without gaps, ``clusters_redrawn`` says whether these have one
+    attribute and get one draw; ``people_clusters`` are the propensities of people's clusters if
+    they have. Without a pool, ``halves`` says who is in the second half: each is the other's pool.
     """
 
     key: Key
@@ -652,7 +631,7 @@ class PairProbe:
         return self.design.redrawn_pool(self.redraw)
 
     @functools.cached_property
-    def pairing(self) -> tuple[Pairs, ...]:
+    def pairing(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
         """The pairs, found once; they travel with the probe if they are known."""
         return self.find_pairs()
 
@@ -660,7 +639,7 @@ class PairProbe:
         known = {field.name for field in dataclasses.fields(self)} | {"pairing"}
         return {name: value for name, value in self.__dict__.items() if name in known}
 
-    def find_pairs(self) -> tuple[Pairs, ...]:
+    def find_pairs(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
         """Find the pairs of the pool, or of either half."""
         design, halves = self.design, self.design.halves
         everyone = np.zeros(len(self._second), dtype=bool) if halves is None else halves
@@ -668,13 +647,13 @@ class PairProbe:
         for half in (False, True)[: 1 if halves is None else 2]:
             part = np.flatnonzero(everyone == half).astype(np.int32)
             pairs = greedy_pairs(design.points[part], design.cells[part], self._second[part])
-            found.append(Pairs(part[pairs.first], part[pairs.second]))
+            found.append(part[pairs])
         return tuple(found)
 
     @property
     def pairs(self) -> int:
         """Number of pairs; of the smaller half, if there are halves."""
-        return min(map(len, self.pairing))
+        return min(pairs.shape[1] for pairs in self.pairing)
 
     @functools.cached_property
     def _trees(self) -> list[Any]:
@@ -683,8 +662,7 @@ class PairProbe:
     @functools.cached_property
     def members(self) -> Int[np.ndarray, "2 q"]:
         """Members of all pairs in the design, those of the second half after those of the first."""
-        first = np.concatenate([pairs.first for pairs in self.pairing])
-        return np.stack([first, np.concatenate([pairs.second for pairs in self.pairing])])
+        return np.concatenate(self.pairing, axis=1)
 
     @functools.cached_property
     def _units(self) -> Int[np.ndarray, " r"]:
@@ -696,8 +674,8 @@ class PairProbe:
         units[self.members] = np.arange(count)
         return units
 
-    def plan(self, people: LocatedPeople) -> Comparisons:
-        """Find who is compared, and through which pairs."""
+    def plan(self, people: LocatedPeople, direction: int | None = None) -> Comparisons:
+        """Find who is compared, of both groups or of one, and through which pairs."""
         design, redraw = self.design, self.redraw
         second, selected = people.second, np.arange(len(people.second))
         if redraw is not None:
@@ -708,6 +686,8 @@ class PairProbe:
             if not self.everyone:
                 draws = uniforms((*design.key, "sample", redraw), people.positions)
                 selected = np.flatnonzero(draws < self._shares[second.astype(np.int64)])
+        if direction is not None:
+            selected = selected[second[selected] == direction]
         pair = np.zeros((len(selected), self.count), dtype=np.int64)
         distance = np.full(pair.shape, np.inf)
         offset = 0
@@ -719,7 +699,7 @@ class PairProbe:
             at = selected[asking]
             found = nearest_pairs(tree, people.points[at], people.cells[at], self.count)
             distance[asking], pair[asking] = found[0], found[1] + offset
-            offset += len(pairs)
+            offset += pairs.shape[1]
         kept = has_overlap(distance)
         selected, near = selected[kept], np.isfinite(distance[kept])
         counts, pair, second = near.sum(axis=1), pair[kept][near], second[selected]
@@ -763,14 +743,19 @@ class PairProbe:
         """Ask the model about all comparisons of a block at once, and sum."""
         plan = self.plan(people)
         own, other = plan.answers(ask, self.measures)
-        if self.redraw is not None:
-            return self.redraw_sums(plan, own, other)
-        return self.sums(plan, own, other, weighted=people.weight is not None)
+        return self.summed(plan, own, other, weighted=people.weight is not None)
 
-    def redraw_sums(
-        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-    ) -> RedrawSums:
-        """Sum what the model answered with a redrawn attribute."""
+    def summed(
+        self,
+        plan: Comparisons,
+        own: Float[np.ndarray, "q k"],
+        other: Float[np.ndarray, "q k"],
+        *,
+        weighted: bool,
+    ) -> "PairSums | RedrawSums":
+        """Sum what the model answered about the comparisons of a block."""
+        if self.redraw is None:
+            return self.sums(plan, own, other, weighted=weighted)
         kept = np.bincount(plan.part, minlength=PARTS)
         return RedrawSums(kept, self.pairs, plan.by_part(plan.weighted(own, other)))
 
@@ -782,7 +767,7 @@ class PairProbe:
         *,
         weighted: bool = False,
     ) -> PairSums:
-        """Sum what the model answered about the comparisons of a block."""
+        """Sum what the model answered with the real attribute."""
         values = plan.weighted(own, other)
         measures = own.shape[1]
         second = np.zeros((PARTS, measures, 3, 3))

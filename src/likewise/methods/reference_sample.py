@@ -43,11 +43,6 @@ class ReferenceSample:
         assert self.people.table is not None
         return plain(self.people.table)
 
-    @property
-    def name(self) -> str:
-        """Where they come from, in words."""
-        return self.people.source
-
 
 def plain(table: pa.Table) -> pa.Table:
     """Return a table whose categories are written out, so that equal values are equal."""

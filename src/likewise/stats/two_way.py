@@ -99,10 +99,8 @@ class TwoWay:
         Share of the true effect that the redrawn attributes hold as well.
     redrawn
         Differences :math:`D_b` with redrawn attributes.
-    n
-        Number of people; Kish's effective number where they are weighted.
-    total
-        :math:`\sum w`, the scale of the sums.
+    n, total
+        Number of people (Kish's where they are weighted), and :math:`\sum w`.
     people
         Powers of :math:`(w, w\,other, w\,own)`, summed over each person or cluster.
     pairs
@@ -110,13 +108,11 @@ class TwoWay:
         in two halves, where the units of ``people`` hold the U of their pairs.
     exact_degrees
         Whether people are neither weighted nor clustered: :math:`V_{people}` has n − 1 degrees.
-    origin
-        Number that was taken off ``other`` and ``own`` before their powers were summed.
     unit_interval
         Whether values lie between 0 and 1, so that one pseudo-person can stand for what rates of
         exactly 0 or 1 leave open.
-    sign
-        −1 if powers were summed of the complement's values.
+    origin, sign
+        1 and −1 for the complement of what powers were summed of.
     """
 
     own: float
