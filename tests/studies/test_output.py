@@ -82,7 +82,7 @@ def test_a_table_is_aligned_although_a_tilde_takes_no_room():
     "table",
     [
         summary.paper_table("adult", "Adult", made_up_rows()),
-        summary.honest_table("Adult", made_up_rows()),
+        summary.inference_table("Adult", made_up_rows()),
         summary.shuffled_table("COMPAS", made_up_rows()),
         summary.paired_table("COMPAS", made_up_rows()),
         times_table(made_up_paths()),

@@ -131,8 +131,8 @@ def _to_arrays(metric: FairMetric) -> tuple[dict[str, np.ndarray], dict[str, Any
     if not isinstance(metric, ProjectionMetric):
         name = getattr(metric, "name", type(metric).__name__)
         raise InvalidMetric(
-            f"The metric {name!r} is not quadratic, so no file can hold it. Name it where it is "
-            "needed instead (metric.name)."
+            f"The metric {name!r} cannot be saved: files hold matrices and directions only. "
+            "Name it where it is needed instead (metric.name)."
         )
     arrays: dict[str, np.ndarray] = {}
 
