@@ -210,7 +210,6 @@ def test_a_metric_of_other_features_is_refused_in_a_sentence():
     check_belongs(ignoring([[1.0, 0.0]]), ["anything", "goes"])
     with pytest.raises(InvalidMetric, match="made for 2 features, but there are 3"):
         check_belongs(metric, ["age", "hours", "gain"])
-    with pytest.raises(InvalidMetric, match="does not know 'gain'"):
-        check_belongs(metric, ["age", "gain"])
-    with pytest.raises(InvalidMetric, match="another order: feature 1 is 'age' there and 'hours'"):
-        check_belongs(metric, ["hours", "age"])
+    for features in (["age", "gain"], ["hours", "age"]):
+        with pytest.raises(InvalidMetric, match=r"or for another order.*'(age|hours)' there and"):
+            check_belongs(metric, features)
