@@ -3,18 +3,16 @@
 Finished pieces are kept on disk, so that an interrupted run continues where it stopped.
 """
 
-import concurrent.futures as futures
 import contextlib
 import dataclasses
 import json
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import InvalidFile, Untrustworthy
-from likewise.run.executors import child_environment
+from likewise.errors import InvalidFile
+from likewise.executors import Inline, Processes
 
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
@@ -78,48 +76,31 @@ def run_jobs(
     jobs
         Functions and arguments that a new process can import, with results that JSON can hold.
     workers
-        Number of processes; with one, this process does the work.
+        Processes to run in, each on one thread; with 1 everything runs here.
+    words
+        What the progress is called.
     """
     finished = {name: result for name, result in journal.read().items() if name in jobs}
     waiting = {name: job for name, job in jobs.items() if name not in finished}
     tell = progress or (lambda *_: None)
     tell(words, len(finished), len(jobs))
-    run = _in_processes if workers > 1 and len(waiting) > 1 else _in_turn
-    for name, result in run(waiting, workers, lambda: tell(words, len(finished), len(jobs))):
+    executor = Processes(workers) if workers > 1 and len(waiting) > 1 else Inline()
+    for name, result in executor.map(_Named(waiting), waiting):
         journal.add(name, result)
         finished[name] = result
         tell(words, len(finished), len(jobs))
     return {name: finished[name] for name in jobs}
 
 
-def _in_turn(
-    jobs: Mapping[str, Job], _workers: int, _tick: Callable[[], None]
-) -> Iterator[tuple[str, Any]]:
-    for name, (function, arguments) in jobs.items():
-        yield name, function(*arguments)
+@dataclasses.dataclass(frozen=True)
+class _Named:
+    """Jobs that are asked for by their names."""
 
+    jobs: Mapping[str, Job]
 
-def _in_processes(
-    jobs: Mapping[str, Job], workers: int, tick: Callable[[], None]
-) -> Iterator[tuple[str, Any]]:
-    before = set(multiprocessing.active_children())
-    # Two processes with two threads each on two cores are many times slower than with one.
-    with child_environment():
-        # Spawned, not forked: a fork would inherit torch's threads in a broken state.
-        pool = futures.ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-        pending = {pool.submit(function, *args): name for name, (function, args) in jobs.items()}
-        try:
-            while pending:
-                done, _ = futures.wait(pending, timeout=1, return_when=futures.FIRST_COMPLETED)
-                tick()
-                for future in done:
-                    yield pending.pop(future), future.result()
-        except futures.process.BrokenProcessPool:
-            raise Untrustworthy(
-                "A worker process ended before its time (out of memory, perhaps). Run the same "
-                "command again to continue, with fewer --workers if it happens again."
-            ) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in set(multiprocessing.active_children()) - before:
-                process.terminate()
+    def begin(self) -> Callable[[str], Any]:
+        return self.run
+
+    def run(self, name: str) -> Any:
+        function, arguments = self.jobs[name]
+        return function(*arguments)

@@ -119,7 +119,7 @@ def reproduce_study(
         title=study.title,
         tables=(
             summary.paper_table(study.name, study.title, rows),
-            summary.honest_table(study.title, rows),
+            summary.inference_table(study.title, rows),
             summary.shuffled_table(study.title, rows),
             summary.paired_table(study.title, rows),
         ),

@@ -91,7 +91,7 @@ def _cells(column: Column) -> list[str]:
     return cells
 
 
-def honest_table(title: str, rows: Sequence[Row]) -> Table:
+def inference_table(title: str, rows: Sequence[Row]) -> Table:
     """Return what our default inference concludes, the metric's own uncertainty included."""
     lines: list[tuple[str, ...]] = []
     for method in dict.fromkeys(row.method for row in rows):

@@ -419,7 +419,7 @@ def test_a_placebo_is_the_metric_learned_from_permuted_attributes(rng, missing, 
     weight = rng.exponential(size=300) + 0.1 if weighted else None
     data = attributes_of(rng, missing=missing, weight=weight)
     metric = sensitive_subspace(data, groups=0, placebos=3, seed=4, **how)
-    sample = Sample.of(data, how.get("protected"), (), lambda total: 1.0)
+    sample = Sample(data, how.get("protected"), (), lambda total: 1.0)
     for b, placebo in enumerate(metric.placebos):
         order = permutation(sample, np.random.default_rng([4, 2, b]))
         assert sorted(order) == list(range(300))
@@ -444,7 +444,7 @@ def test_attributes_of_whole_clusters_are_exchanged_between_clusters_and_others_
     cluster = np.repeat(np.arange(100), 3)
     sex = (np.arange(100) % 2)[cluster] if whole else rng.integers(0, 2, size=300)
     data = AuditData.from_arrays(rng.normal(size=(300, 2)), sex, {"sex": sex}, cluster=cluster)
-    order = permutation(Sample.of(data, None, (), lambda total: 1.0), rng)
+    order = permutation(Sample(data, None, (), lambda total: 1.0), rng)
     assert (order != np.arange(300)).any()
     if whole:
         moved = sex[order].reshape(100, 3)

@@ -179,12 +179,12 @@ def test_only_quadratic_metrics_can_be_saved(path):
         def squared_distance(self, x, x0):
             return np.abs(x - x0).sum(axis=1)
 
-    with pytest.raises(InvalidMetric, match=r"'Odd' is not quadratic.*metric.name"):
+    with pytest.raises(InvalidMetric, match=r"'Odd' cannot be saved.*metric.name"):
         save_metric(Odd(), path)
     check_belongs(Odd(), ["a"])
     x = np.random.default_rng(0).normal(size=(20, 2))
     blocks = as_metric(lambda x, x0: np.abs(x - x0).sum(axis=1) ** 2, x)
-    with pytest.raises(InvalidMetric, match=r"lambda>' is not quadratic, so no file can hold"):
+    with pytest.raises(InvalidMetric, match=r"lambda>' cannot be saved: files hold matrices"):
         save_metric(blocks, path)
     # One that is a quadratic form is a matrix, and that is saved.
     save_metric(as_metric(lambda x, x0: ((x - x0) ** 2).sum(axis=1), x), path)
@@ -210,7 +210,6 @@ def test_a_metric_of_other_features_is_refused_in_a_sentence():
     check_belongs(ignoring([[1.0, 0.0]]), ["anything", "goes"])
     with pytest.raises(InvalidMetric, match="made for 2 features, but there are 3"):
         check_belongs(metric, ["age", "hours", "gain"])
-    with pytest.raises(InvalidMetric, match="does not know 'gain'"):
-        check_belongs(metric, ["age", "gain"])
-    with pytest.raises(InvalidMetric, match="another order: feature 1 is 'age' there and 'hours'"):
-        check_belongs(metric, ["hours", "age"])
+    for features in (["age", "gain"], ["hours", "age"]):
+        with pytest.raises(InvalidMetric, match=r"or for another order.*'(age|hours)' there and"):
+            check_belongs(metric, features)

@@ -42,59 +42,36 @@ def test_finished_jobs_are_not_run_again(tmp_path):
     assert run_jobs(jobs, journal, workers=1, words="") == EXPECTED
 
 
-def test_a_failing_job_keeps_what_was_finished_before(tmp_path):
+@pytest.mark.parametrize(
+    ("workers", "breaks"),
+    [(1, (operator.truediv, (1, 0))), pytest.param(2, (os._exit, (9,)), marks=pytest.mark.slow)],
+    ids=["fails", "its process dies"],
+)
+def test_a_job_that_cannot_be_done_is_one_sentence_and_costs_no_finished_job(
+    tmp_path, workers, breaks
+):
     journal = FinishedJobs(tmp_path / "j", "k")
-    with pytest.raises(ZeroDivisionError):
-        run_jobs(
-            {"a": (math.factorial, (3,)), "b": (operator.truediv, (1, 0))},
-            journal,
-            workers=1,
-            words="",
-        )
-
-    assert journal.read() == {"a": 6}
+    jobs = {"before": (math.factorial, (3,)), "breaks": breaks, "after": (math.factorial, (7,))}
+    with pytest.raises(Untrustworthy, match=r"'breaks' failed 3 times .*what is done so far is ke"):
+        run_jobs(jobs, journal, workers=workers, words="")
+    assert journal.read()["before"] == 6
 
 
 @pytest.mark.slow
 def test_processes_give_the_same_and_leave_the_environment_alone(tmp_path):
     before = dict(os.environ)
-
     found = run_jobs(JOBS, FinishedJobs(tmp_path / "j", "k"), workers=2, words="")
-
     assert found == EXPECTED
     assert dict(os.environ) == before
 
 
-@pytest.mark.slow
-def test_a_worker_that_dies_is_one_sentence_and_costs_no_finished_job(tmp_path):
-    journal = FinishedJobs(tmp_path / "j", "k")
-    jobs = {**JOBS, "dies": (os._exit, (9,)), "after": (math.factorial, (7,))}
-
-    with pytest.raises(Untrustworthy, match="Run the same command again"):
-        run_jobs(jobs, journal, workers=2, words="")
-
-    assert set(journal.read()) <= {*EXPECTED, "after"}
-
-
-def test_what_was_added_is_read_again(tmp_path):
-    journal = FinishedJobs(tmp_path / "journal.jsonl", "key")
-    journal.add("a", {"value": 1.5})
-    journal.add("b", [1, 2])
-
-    assert FinishedJobs(journal.path, "key").read() == {"a": {"value": 1.5}, "b": [1, 2]}
-
-
-def test_no_journal_is_an_empty_one(tmp_path):
-    assert FinishedJobs(tmp_path / "none", "key").read() == {}
-
-
-def test_pieces_of_other_choices_are_left_alone(tmp_path):
+def test_what_was_added_is_read_again_and_pieces_of_other_choices_are_left_alone(tmp_path):
     path = tmp_path / "journal.jsonl"
-    FinishedJobs(path, "old").add("a", 1)
-    FinishedJobs(path, "new").add("a", 2)
-
-    assert FinishedJobs(path, "old").read() == {"a": 1}
-    assert FinishedJobs(path, "new").read() == {"a": 2}
+    assert FinishedJobs(path, "old").read() == {}
+    FinishedJobs(path, "old").add("a", {"value": 1.5})
+    FinishedJobs(path, "new").add("a", [1, 2])
+    assert FinishedJobs(path, "old").read() == {"a": {"value": 1.5}}
+    assert FinishedJobs(path, "new").read() == {"a": [1, 2]}
 
 
 @pytest.mark.parametrize("length", range(0, 60, 7))

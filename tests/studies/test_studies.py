@@ -155,41 +155,27 @@ def test_studies_that_are_not_installed_are_one_sentence(found, sentence, monkey
     assert not (tmp_path / "new").exists()
 
 
-def test_an_unknown_study_is_one_sentence_with_a_hint(tmp_path):
+def test_what_cannot_be_run_is_one_sentence_before_any_training(tmp_path, monkeypatch):
     result = run("adlut", "--out", str(tmp_path / "new"))
-
     assert result.exit_code == 2
     assert "There is no study 'adlut'" in result.stderr
     assert "Did you mean 'adult'?" in result.stderr
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("name", ["splits", "workers"])
-def test_a_number_below_one_is_refused(name, tmp_path):
-    with pytest.raises(InvalidSettings, match=f"--{name} is 0"):
-        reproduce("adult", tmp_path, **{"splits": 1, "workers": 1, name: 0})
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    for name in ("splits", "workers"):
+        with pytest.raises(InvalidSettings, match=f"--{name} is 0"):
+            reproduce("adult", tmp_path, **{"splits": 1, "workers": 1, name: 0})
     (tmp_path / "file").write_text("")
-
     with pytest.raises(InvalidFile, match="cannot be made"):
         reproduce("simulation", tmp_path / "file" / "below")
 
-
-def test_a_missing_extra_is_said_before_any_training(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fairlearn.reductions", None)
-
-    with pytest.raises(MissingExtra, match=r"likewise\[fairlearn\]"):
-        reproduce("adult", tmp_path)
-
-
-def test_data_that_cannot_be_fetched_are_one_sentence(tmp_path):
     def nowhere(seed: int) -> Split:
         raise InvalidFile("The Adult data cannot be fetched; point to a local file.")
 
     with pytest.raises(InvalidFile, match="cannot be fetched"):
         reproduce_study(dataclasses.replace(ADULT, split=nowhere), tmp_path, splits=1)
+    monkeypatch.setitem(sys.modules, "fairlearn.reductions", None)
+    with pytest.raises(MissingExtra, match=r"likewise\[fairlearn\]"):
+        reproduce("adult", tmp_path)
 
 
 @pytest.mark.slow

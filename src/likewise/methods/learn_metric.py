@@ -150,7 +150,7 @@ def sensitive_subspace(
             StatisticalWarning,
             stacklevel=2,
         )
-    sample = Sample.of(data, protected, may_matter, _strength(penalty, C))
+    sample = Sample(data, protected, may_matter, _strength(penalty, C))
     units = unit_hashes([read])
     cuts = cut_points(units, groups) if groups else np.zeros(0, np.uint64)
     dealt, count = groups_between(units, cuts), len(cuts) + 1
@@ -382,7 +382,6 @@ def regress(
 
 
 @final
-@dataclasses.dataclass(frozen=True, eq=False)
 class Sample:
     """People whose attributes are regressed on their features, some of them or all.
 
@@ -392,23 +391,13 @@ class Sample:
     people with a total weight.
     """
 
-    data: AuditData
-    attributes: tuple[Attribute, ...]
-    inputs: Mapping[str, list[int]]
-    kept: list[int]
-    others: list[int]
-    weight: Float[np.ndarray, " n"]
-    strength: Callable[[float], float]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         data: AuditData,
         names: Sequence[str] | None,
         may_matter: Sequence[str],
         strength: Callable[[float], float],
-    ) -> "Sample":
-        """Read the attributes, and tell apart what each feature is for."""
+    ) -> None:
         if data.x.shape[1] == 0:
             raise InvalidMetric(
                 "There are no feature columns to learn a metric from. Encode the table, or learn "
@@ -419,20 +408,21 @@ class Sample:
             raise InvalidMetric(
                 "There is no protected attribute to learn a metric from. Name one (--protected)."
             )
-        attributes = tuple(read_attribute(name, data.trait(name)) for name in names)
-        inputs = {
+        self.data, self.strength = data, strength
+        self.attributes = tuple(read_attribute(name, data.trait(name)) for name in names)
+        self.inputs = {
             a.name: columns_of(data.features, a.name, a.classes) or a.features_of(data.x)
-            for a in attributes
+            for a in self.attributes
         }
-        kept = places_of(data.features, may_matter, "that may matter", data.table)
-        for attribute, places in inputs.items():
-            if set(places) & set(kept):
+        self.kept = places_of(data.features, may_matter, "that may matter", data.table)
+        for attribute, places in self.inputs.items():
+            if set(places) & set(self.kept):
                 raise InvalidMetric(f"{attribute!r} is protected, so it cannot be what may matter.")
         gaps = [j for j, name in enumerate(data.features) if name.endswith(GAP)]
-        taken = {*kept, *gaps, *(j for places in inputs.values() for j in places)}
-        others = [j for j in range(data.x.shape[1]) if j not in taken]
-        weight = np.ones(len(data)) if data.weight is None else data.weight / data.weight.mean()
-        return cls(data, attributes, inputs, kept, others, weight, strength)
+        taken = {*self.kept, *gaps, *(j for places in self.inputs.values() for j in places)}
+        self.others = [j for j in range(data.x.shape[1]) if j not in taken]
+        weight = np.ones(len(data)) if data.weight is None else data.weight
+        self.weight: Float[np.ndarray, " n"] = weight / weight.mean()
 
     @functools.cached_property
     def columns(self) -> Float[np.ndarray, "n e"]:

@@ -495,14 +495,8 @@ Function = Callable[[Any, Any], Any]
 class FunctionMetric(FairMetric):
     r"""A metric given by any function :math:`d_x^2(x, x_0)`; `likewise.metric` makes it.
 
-    Parameters
-    ----------
-    function
-        Returns the squared distance of each row of ``x`` from the same row of ``x0``. It is
-        called with NumPy arrays, or with torch tensors if it cannot do with arrays.
-    slope
-        Returns its gradient with respect to ``x``, for a function of arrays. Without it the
-        gradient is found by torch, or by central differences.
+    The function is called with NumPy arrays, or with torch tensors if it cannot do with arrays;
+    ``slope`` is its gradient with respect to ``x``, for a function of arrays.
     """
 
     function: Function

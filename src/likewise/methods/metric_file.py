@@ -108,19 +108,12 @@ def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
         raise InvalidMetric(
             f"The fair metric was made for {d} features, but there are {len(features)} here."
         )
-    if not metric.features or tuple(metric.features) == tuple(features):
-        return
-    strangers = [name for name in features if name not in metric.features]
-    if strangers:
-        more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
-        raise InvalidMetric(
-            f"The fair metric was made for other features: it does not know {strangers[0]!r}{more}."
-        )
-    place = next(j for j, name in enumerate(features) if name != metric.features[j])
-    raise InvalidMetric(
-        f"The fair metric knows the same features in another order: feature {place + 1} is "
-        f"{metric.features[place]!r} there and {features[place]!r} here."
-    )
+    for place, (there, here) in enumerate(zip(metric.features, features, strict=False), 1):
+        if there != here:
+            raise InvalidMetric(
+                f"The fair metric was made for other features, or for another order of them: "
+                f"feature {place} is {there!r} there and {here!r} here."
+            )
 
 
 def _to_arrays(metric: FairMetric) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -131,8 +124,8 @@ def _to_arrays(metric: FairMetric) -> tuple[dict[str, np.ndarray], dict[str, Any
     if not isinstance(metric, ProjectionMetric):
         name = getattr(metric, "name", type(metric).__name__)
         raise InvalidMetric(
-            f"The metric {name!r} is not quadratic, so no file can hold it. Name it where it is "
-            "needed instead (metric.name)."
+            f"The metric {name!r} cannot be saved: files hold matrices and directions only. "
+            "Name it where it is needed instead (metric.name)."
         )
     arrays: dict[str, np.ndarray] = {}
 

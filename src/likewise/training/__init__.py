@@ -1,6 +1,5 @@
 """Fair training, as scikit-learn estimators that can be audited as they are."""
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from likewise.errors import import_optional
@@ -14,25 +13,21 @@ if TYPE_CHECKING:
     from likewise.training.sensei import SenSeIClassifier as SenSeIClassifier
     from likewise.training.sensr import SenSRClassifier as SenSRClassifier
 
-_WITH_TORCH = {
+_MODULES = {
+    "AveragedClassifier": "remedies",
     "BaselineClassifier": "baselines",
+    "FairBoostingClassifier": "boosting",
     "ProjectClassifier": "baselines",
     "ReductionsClassifier": "baselines",
     "SenSRClassifier": "sensr",
     "SenSeIClassifier": "sensei",
 }
-_WITHOUT_TORCH = {
-    "FairBoostingClassifier": "boosting",
-    "AveragedClassifier": "remedies",
-}
 
-__all__ = [*_WITH_TORCH, *_WITHOUT_TORCH]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
     """Import torch only when a method is asked for that needs it."""
-    if name in _WITHOUT_TORCH:
-        return getattr(importlib.import_module(f"{__name__}.{_WITHOUT_TORCH[name]}"), name)
-    if name not in _WITH_TORCH:
+    if name not in _MODULES:
         raise AttributeError(f"module 'likewise.training' has no attribute {name!r}")
-    return getattr(import_optional(f"likewise.training.{_WITH_TORCH[name]}", "torch", name), name)
+    return getattr(import_optional(f"likewise.training.{_MODULES[name]}", "torch", name), name)

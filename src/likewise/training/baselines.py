@@ -30,7 +30,7 @@ class BaselineClassifier(BatchClassifier):
     Parameters
     ----------
     protected
-        Names (or numbers) of columns of ``X`` that are left out of the features.
+        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
     hidden
         Units of the hidden layer.
     learning_rate, max_iter, batch_size
@@ -59,9 +59,7 @@ class ProjectClassifier(BatchClassifier):
     ----------
     directions
         Rows that span the subspace to be removed. None learns them from protected attributes.
-    protected
-        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
-    hidden, learning_rate, max_iter, batch_size, balanced, random_state
+    protected, hidden, learning_rate, max_iter, batch_size, balanced, random_state
         As in `BaselineClassifier`.
     """
 

@@ -177,19 +177,16 @@ def _xgboost() -> Any:
     return import_optional("xgboost", "boosted", "Fair boosting")
 
 
+@dataclasses.dataclass(eq=False)
 class Transport:
     """The worst plan among near people, as the weights of both labels at every person."""
 
-    def __init__(
-        self,
-        near: Int[np.ndarray, "n k"],
-        squared: Float[np.ndarray, "n k"],
-        y: Float[np.ndarray, " n"],
-        budget: float,
-        smooth: float,
-    ) -> None:
-        self.near, self.squared, self.y = near, squared, y
-        self.budget, self.smooth, self.price = budget, smooth, 1.0
+    near: Int[np.ndarray, "n k"]
+    squared: Float[np.ndarray, "n k"]
+    y: Float[np.ndarray, " n"]
+    budget: float
+    smooth: float
+    price: float = 1.0
 
     def __call__(
         self, score: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
@@ -207,10 +204,10 @@ class Transport:
         self, loss: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
         """Find the price at which the budget is just spent; nothing costs more than 1e4."""
-        low, high = 0.0, 1e4
-        if self._spent(loss, 0.0, weight)[0] <= self.budget:
-            return self._spent(loss, 0.0, weight)[1]
-        price = self.price
+        spent, plan = self._spent(loss, 0.0, weight)
+        if spent <= self.budget:
+            return plan
+        low, high, price = 0.0, 1e4, self.price
         for _ in range(12):
             spent, plan = self._spent(loss, price, weight)
             if abs(spent / self.budget - 1) < 0.05:

@@ -1,9 +1,9 @@
 """The remedy for any model: its predictions averaged over comparable people."""
 
-import contextlib
+import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -34,6 +34,7 @@ FEW = 20
 
 
 @final
+@dataclasses.dataclass(eq=False, repr=False)
 class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Averages a model's predictions over the remaining columns of comparable people.
 
@@ -71,22 +72,16 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The rows of the reference people: they are part of the fitted model.
     """
 
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        protected: Sequence[str] = (),
-        may_matter: Sequence[str] = (),
-        weight: float = 1.0,
-        m: int = 10,
-        trust: bool = False,
-    ) -> None:
-        self.model = model
-        self.protected = protected
-        self.may_matter = may_matter
-        self.weight = weight
-        self.m = m
-        self.trust = trust
+    # Run-time type checks stay off constructors: scikit-learn wants `fit` to complain.
+    __no_type_check__: ClassVar[bool] = True
+
+    model: Any = None
+    _: dataclasses.KW_ONLY
+    protected: Sequence[str] = ()
+    may_matter: Sequence[str] = ()
+    weight: float = 1.0
+    m: int = 10
+    trust: bool = False
 
     def fit(self, X: Any, y: Any = None) -> "AveragedClassifier":
         """Keep the reference people: a data frame with features and protected attributes."""
@@ -95,13 +90,10 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.m >= 1:
             raise InvalidSettings(f"m is {self.m}; it must be at least 1.")
         table = plain(nw.from_native(X, eager_only=True).to_arrow())
-        choices: dict[str, Any] = {
-            "protected": list(self.protected),
-            "may_matter": list(self.may_matter),
-        }
-        with contextlib.ExitStack() as stack:
-            session = stack.enter_context(Session(Inline(), Memory()))
-            setup = prepare(session, self.model, table, trust=self.trust, **choices)
+        roles: dict[str, Any] = {"protected": list(self.protected)}
+        roles["may_matter"] = list(self.may_matter)
+        with Session(Inline(), Memory()) as session:
+            setup = prepare(session, self.model, table, trust=self.trust, **roles)
             wrapped, self.handle_ = setup.adapt(features=False)
             if wrapped.card.task == "regression" or wrapped.card.decisions:
                 raise InvalidModel(
@@ -120,7 +112,9 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             columns_of(table, self.may_matter), joint_groups(groups, len(table))
         )
         if len(self.classes_) == 2 and self.weight > 0:
-            positives = int((self._decisions(self.reference_) == 1).sum())
+            card = self._asked.card
+            decided = decide(self._asked(self.reference_), card.output, card.threshold)
+            positives = int((decided == 1).sum())
             self.shift_ = rate_shift(self.predict_proba(self.reference_)[:, 1], positives)
         return self
 
@@ -163,11 +157,6 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the likeliest class of each person."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
-
-    def _decisions(self, table: pa.Table) -> Int[np.ndarray, " n"]:
-        """Return what the model itself decides, by its own threshold."""
-        card = self._asked.card
-        return decide(self._asked(table), card.output, card.threshold).astype(np.int64)
 
     @functools.cached_property
     def _asked(self) -> TableModel:

@@ -32,8 +32,6 @@ class SenSeIClassifier(BatchClassifier):
     ----------
     directions
         Rows spanning the sensitive subspace; None learns them from protected attributes.
-    protected
-        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
     rho
         :math:`\rho`: what alike outputs are worth. The larger, the fairer. ``auto`` takes the
         largest of .01, .03, .1, .3, 1 and 5 that loses at most two points on a held-out fifth
@@ -45,7 +43,7 @@ class SenSeIClassifier(BatchClassifier):
         ``directions``, steps are ``subspace_rate`` long.
     lam, lam_rate
         :math:`\lambda` at the start, and the step s of its ascent.
-    hidden, learning_rate, max_iter, batch_size, balanced, random_state
+    protected, hidden, learning_rate, max_iter, batch_size, balanced, random_state
         As in `BaselineClassifier`.
 
     References

@@ -42,9 +42,7 @@ class SenSRClassifier(BatchClassifier):
     directions
         Rows spanning the sensitive subspace. Their lengths matter: the first attack moves in
         units of them. None learns them from protected attributes.
-    protected
-        Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
-    hidden, learning_rate, max_iter, batch_size, balanced, random_state
+    protected, hidden, learning_rate, max_iter, batch_size, balanced, random_state
         As in `BaselineClassifier`. The length of training, too, trades accuracy for fairness.
     subspace_steps
         Adam steps of the first attack.
