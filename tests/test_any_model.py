@@ -1,11 +1,7 @@
 """Any model on the command line: whatever it is saved as, whatever it reads and predicts."""
 
-import contextlib
-import json
 import os
 import pickle
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import joblib
 import numpy as np
@@ -20,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
-from helpers import run
+from helpers import run, serving
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
@@ -266,39 +262,9 @@ def test_absolute_errors_judge_a_regression_on_request(parts):
 # At an address
 
 
-@contextlib.contextmanager
-def serving(behave):
-    """Run a real server on this machine; ``behave(rows)`` returns a status and an answer."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            size = int(self.headers["Content-Length"])
-            status, answer = behave(json.loads(self.rfile.read(size))["instances"])
-            content = json.dumps(answer).encode()
-            with contextlib.suppress(OSError):  # a client that lost patience is gone
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/predict"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 @pytest.mark.slow
 def test_a_model_at_an_address_gets_the_same_numbers(folder, estimators, in_memory, tmp_path):
-    def behave(rows):
-        return 200, {"predictions": estimators["network"].predict_proba(np.array(rows)).tolist()}
-
-    with serving(behave) as url:
+    with serving(estimators["network"].predict_proba) as url:
         record = audited(
             tmp_path, url, folder / "people.csv", *ROLES, *PAIRS, "--pool", folder / "pool.csv"
         )
@@ -309,11 +275,14 @@ def test_a_model_at_an_address_gets_the_same_numbers(folder, estimators, in_memo
 def test_a_model_at_an_address_is_given_text_as_objects(folder, tmp_path):
     pipeline = joblib.load(folder / "pipeline.joblib")
 
-    def behave(rows):
-        return 200, pipeline.predict_proba(pd.DataFrame(rows)).tolist()
+    names = ["a", "b", "job"]
+
+    def answer(rows):
+        frame = pd.DataFrame(rows, columns=names).astype({"a": float, "b": float})
+        return pipeline.predict_proba(frame)
 
     tables = [folder / "people_jobs.csv", *ROLES, *PAIRS, "--pool", folder / "pool_jobs.csv"]
-    with serving(behave) as url:
+    with serving(answer, names) as url:
         record = audited(tmp_path, url, *tables)
     expected = audited(tmp_path, folder / "pipeline.joblib", *tables, "--trust")
     assert rates(record) == rates(expected)

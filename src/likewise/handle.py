@@ -12,7 +12,7 @@ from likewise.data.columns import numbers
 from likewise.data.encoder import Encoder, NumberColumn
 from likewise.errors import InvalidSettings
 from likewise.models import Endpoint, as_model, open_model
-from likewise.models.adapt import FEW, Reading, TableFront, is_number
+from likewise.models.adapt import TRIAL_ROWS, Reading, TableFront, is_number
 from likewise.models.base import Model
 from likewise.run.executors import Executor
 
@@ -55,7 +55,7 @@ def adapt(
     """
     table, encoder = people.table, people.encoder
     if table is None:
-        about["rows"] = people.x[:FEW]
+        about["rows"] = people.x[:TRIAL_ROWS]
     elif not columns and people.named_inputs:
         columns = people.features
     model = as_model(

@@ -137,7 +137,7 @@ def test_rows_that_are_asked_in_parts_are_the_same(monkeypatch):
     ask = table_model(as_model(estimator, table=data.table), data)
     rows, i = ask.prepare(_table(one)), np.arange(40)
     whole = ask.substitute(rows, i, rows, i[::-1], ("age",))
-    monkeypatch.setattr("likewise.models.adapt.NUMBERS", 28)
+    monkeypatch.setattr("likewise.models.adapt.VALUES_PER_CALL", 28)
     assert ask.substitute(rows, i, rows, i[::-1], ("age",)) == pytest.approx(whole, abs=1e-12)
     assert len(ask.substitute(rows, i[:0], rows, i[:0], ())) == 0
 

@@ -33,8 +33,9 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
+from likewise.errors import InvalidModel
 from likewise.loss import decide, probabilities
-from likewise.models import as_model, check, open_model, save_model
+from likewise.models import as_model, check, check_conversion, open_model, save_model
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 COLUMNS = ["a", "b", "c"]
@@ -213,3 +214,50 @@ def test_its_gradient_is_the_slope_of_its_outputs(kind, rng):
         for layer in model.network.layers[1:]:
             h = layer.weight @ act[layer.activation](h) + layer.bias
         np.testing.assert_allclose(h.T, out, rtol=1e-9, atol=1e-12)
+
+
+def test_a_two_class_softmax_is_converted_too(rng):
+    x = rng.normal(size=(200, 3))
+    fitted = LogisticRegression().fit(x, x[:, 0] > 0)
+    fitted.multi_class = "multinomial"
+    twice = 1 / (1 + np.exp(-2 * fitted.decision_function(x)))
+    ours = probabilities(as_model(fitted)(x), "logits")
+    assert np.allclose(ours[:, 1], twice, atol=1e-12)
+
+
+def test_a_conversion_that_differs_anywhere_is_refused(rng):
+    class Tampered(LogisticRegression):
+        def predict_proba(self, X):
+            p = super().predict_proba(X)
+            p[X[:, 0] > 3] += [2e-6, -2e-6]
+            return p
+
+    x = rng.normal(size=(9000, 3))
+    x[:, 0] = np.clip(x[:, 0], -2, 2)
+    model = as_model(Tampered().fit(x, x[:, 0] > 0))
+    check_conversion(model, x)
+    x[8123, 0] = 4
+    with pytest.raises(InvalidModel, match="not converted exactly: row 8123 differs by 2e-06"):
+        check(model, x)
+
+
+def test_an_estimator_that_knows_its_module_is_checked_against_its_own_probabilities(rng):
+    class Trained:
+        classes_ = np.array(["no", "yes"])
+
+        def __init__(self, factor):
+            self.module, self.factor = torch.nn.Linear(3, 2).double(), factor
+
+        def to_torch(self):
+            return self.module
+
+        def predict_proba(self, X):
+            with torch.no_grad():
+                return torch.softmax(self.factor * self.module(torch.from_numpy(X)), 1).numpy()
+
+    x = rng.normal(size=(60, 3))
+    model = as_model(Trained(1.0))
+    check(model, x)
+    assert (model.card.kind, model.card.classes) == ("Trained", ("no", "yes"))
+    with pytest.raises(InvalidModel, match="The Trained was not converted exactly"):
+        check(as_model(Trained(1.1)), x)

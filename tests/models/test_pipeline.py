@@ -1,19 +1,27 @@
 import importlib.util
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 import xgboost
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
+import likewise
+from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidModel
+from likewise.handle import adapt
 from likewise.loss import probabilities
 from likewise.models import TableModel, as_model, check, save_model
 
@@ -52,16 +60,30 @@ def labels(table):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-@pytest.mark.parametrize("last", [LogisticRegression(), MLPClassifier((4,), max_iter=400)])
+@pytest.mark.parametrize(
+    "last",
+    [
+        LogisticRegression(),
+        MLPClassifier((4,), max_iter=400),
+        RandomForestClassifier(8, random_state=0),
+        CalibratedClassifierCV(GaussianNB()),
+        make_pipeline(StandardScaler(with_mean=False), LogisticRegression()),
+    ],
+    ids=lambda last: type(last).__name__,
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_pipeline_is_cut_in_front_of_its_last_step(last, sparse, people):
     frame = people.to_pandas()
+    if isinstance(last, CalibratedClassifierCV) and sparse:
+        pytest.skip("it takes no sparse matrices")
     pipeline = make_pipeline(preparation(sparse), last).fit(frame, labels(people))
     model = as_model(pipeline, table=people)
     x, features = model.front(people)
     check(model, x, features=features)
-    ours = probabilities(model(x), "logits")
+    ours = probabilities(model(x), model.card.output)
     assert np.abs(ours - pipeline.predict_proba(frame)).max() < 1e-12
+    last = last[-1] if isinstance(last, Pipeline) else last
+    assert model.card.differentiable == isinstance(last, LogisticRegression | MLPClassifier)
     assert features == model.card.features
     assert features[:2] == ("text__job_clerk", "text__job_cook")
     assert model.card.kind == f"Pipeline ending in {type(last).__name__}"
@@ -187,3 +209,51 @@ def test_text_where_a_pipeline_takes_numbers_is_named_with_its_column(people):
     table = people.set_column(people.column_names.index("age"), "age", ages)
     with pytest.raises(InvalidData, match=r"in 'age', which it takes for numbers.*'\$[0-9]+'\.$"):
         as_model(whole, table=table).front(table)
+
+
+def categories(frame):
+    """What a step may hand on that is not a matrix of numbers."""
+    return frame.assign(job=frame["job"].astype("category"))
+
+
+def uncuttable(people):
+    """Pipelines whose last step is given categories, and models that read text themselves."""
+    tree = lightgbm.LGBMClassifier(n_estimators=8, n_jobs=1, verbose=-1)
+    yield make_pipeline(FunctionTransformer(categories), tree)
+    steps = ColumnTransformer([("text", OrdinalEncoder(), ["job"])], remainder="passthrough")
+    inner = make_pipeline(steps, DecisionTreeClassifier(max_depth=4))
+    yield CalibratedClassifierCV(inner, cv=2)
+    yield VotingClassifier([("inner", inner)], voting="soft")
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_what_cannot_be_cut_is_read_through_decoded_rows(index, people):
+    people = people.select(["age", "job", "hours"]).drop_null()
+    whole = list(uncuttable(people))[index].fit(people.to_pandas(), labels(people))
+    encoder = Encoder.fit(people)
+    # Without an encoder, features are made of the people themselves.
+    own, _ = adapt(
+        whole, likewise.read(people.append_column("y", [labels(people)]), label="y", raw=True)
+    )
+    assert own.front.columns == ("age", "job", "hours")
+    expected = whole.predict_proba(people.to_pandas())
+    assert np.allclose(own(own.front(people)[0]), expected, atol=1e-12)
+    model = as_model(whole, table=people, encoder=encoder)
+    x = encoder.encode(people)
+    check(model, x, features=encoder.features)
+    assert model.front.reading.form == "frame"
+    # Decoding gives back the rows themselves, so the answers are those of the whole model.
+    assert np.allclose(model(x), expected, atol=1e-12)
+
+
+def test_codes_mistaken_for_numbers_are_noticed(people):
+    # LightGBM takes a matrix in place of categories, and answers wrongly without a word.
+    codes = people.set_column(1, "job", pa.array(np.arange(200) % 7 * 10)).drop_columns(["sex"])
+    frame = codes.to_pandas()
+    tree = lightgbm.LGBMClassifier(n_estimators=8, n_jobs=1, verbose=-1)
+    whole = make_pipeline(FunctionTransformer(categories), tree)
+    whole.fit(frame, (frame["job"] > 30).astype(int))
+    model = as_model(whole, table=codes)
+    assert model.front.reading.form == "frame"  # so it is audited whole
+    answers = TableModel(model, model.front)(codes)
+    assert np.array_equal(answers, whole.predict_proba(frame))

@@ -1,21 +1,14 @@
 """Models of any kind, as functions of rows."""
 
 from likewise.models.adapt import TableModel, answers_gaps, as_model, takes_gaps, wants_columns
-from likewise.models.base import Front, Model, ModelCard, Opened
 from likewise.models.behaviour import check, check_conversion
-from likewise.models.black_box import BlackBox
 from likewise.models.endpoint import Endpoint
 from likewise.models.layers import LayeredModel
 from likewise.models.model_files import open_model, save_model
 
 __all__ = [
-    "BlackBox",
     "Endpoint",
-    "Front",
     "LayeredModel",
-    "Model",
-    "ModelCard",
-    "Opened",
     "TableModel",
     "answers_gaps",
     "as_model",

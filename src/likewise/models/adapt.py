@@ -47,18 +47,18 @@ from likewise.models.behaviour import check_answers, compare, spread
 from likewise.models.black_box import (
     BlackBox,
     ColumnAnswer,
-    asked,
-    checked_outputs,
+    call_model,
     from_callable,
     from_predictor,
+    output_matrix,
     scores_by_class,
 )
 from likewise.models.scored import REFUSAL, ScoredRows, ScoredTable
 
-FEW = 8
+TRIAL_ROWS = 8
 """Rows that a function is tried with."""
 
-NUMBERS = 2**22
+VALUES_PER_CALL = 2**22
 """Values in the rows that a model is asked about at a time (32 MB as float64)."""
 
 NOT_ARRAYS = (
@@ -97,7 +97,7 @@ def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Re
     """Tell what somebody's model is; the object itself is never changed."""
     file = given if isinstance(given, Opened) else Opened(given)
     try:
-        inner, threshold = sklearn.looked_through(file.content)
+        inner, threshold = sklearn.unwrap(file.content)
         found = _recognised(inner, output, classes)
     except LikewiseError:
         raise
@@ -154,7 +154,7 @@ def _estimator(estimator: Any) -> Recognised:
     last = sklearn.cut(estimator)[1] if sklearn.is_pipeline(estimator) else None
     box, frames = from_predictor(estimator), sklearn.TableAnswer.from_estimator(estimator)
     if last is not None:
-        model = box.with_card(threshold=sklearn.looked_through(last)[1])
+        model = box.with_card(threshold=sklearn.unwrap(last)[1])
         return Recognised(model, frames, pipeline=estimator)
     model = (sklearn.convert(estimator) if sklearn.is_scikit(estimator) else None) or box
     answer = boosted.table_answer(estimator)
@@ -203,7 +203,7 @@ def answers_gaps(given: Any, people: AuditData) -> bool:
     if table is None or known.pipeline is None:
         return False
     try:
-        reading = settle(known, table, None, (), tuple(people.protected))
+        reading = resolve_reading(known, table, None, (), tuple(people.protected))
         columns = table.select(list(reading.columns))
         rows = _few(columns.filter(_gaps(columns)))
         return len(rows) > 0 and len(_answers(known, reading, rows)) > 0
@@ -261,14 +261,14 @@ def as_model(
     """
     known = recognise(model, output, tuple(classes or ()))
     if reading is None and (table is not None or encoder is not None):
-        reading = settle(known, table, encoder, columns, protected, output)
+        reading = resolve_reading(known, table, encoder, columns, protected, output)
     if known.function is not None and reading is None and rows is not None and len(rows):
         known_rows = pa.table({f"x{j}": column for j, column in enumerate(rows.T)})
-        found = _built(known, _tried(known, known_rows, (), (), output), output)
+        found = _build(known, _try_forms(known, known_rows, (), (), output), output)
         found = found.with_front(None).with_card(features=())
     else:
-        found = _built(known, reading, output)
-    found = _checked(found, output, tuple(classes or ()))
+        found = _build(known, reading, output)
+    found = _with_declared(found, output, tuple(classes or ()))
     if bounded:
         found = found.with_card(bounded=True)
     if threshold is not None and found.card.task == "classification":
@@ -282,7 +282,7 @@ def as_model(
     return found.with_card(loss=chosen)
 
 
-def _checked(found: Model, output: Output | None, classes: tuple[Any, ...]) -> Model:
+def _with_declared(found: Model, output: Output | None, classes: tuple[Any, ...]) -> Model:
     """Give a model the classes and the meaning of outputs that someone named, if they fit."""
     known = found.card.classes
     if classes and known != classes:
@@ -291,7 +291,7 @@ def _checked(found: Model, output: Output | None, classes: tuple[Any, ...]) -> M
                 f"The model's classes are {listed(known)}; others cannot be given to it."
             )
         found = found.with_card(classes=classes)
-    returned = getattr(found, "says", None) or found.card.output
+    returned = getattr(found, "returns", None) or found.card.output
     if output is None or returned == output:
         return found
     if found.declared:
@@ -355,7 +355,7 @@ class Reading:
         return cls(form, tuple(columns), types=types, levels=levels, **more)
 
 
-def settle(
+def resolve_reading(
     known: Recognised,
     table: pa.Table | None,
     encoder: Encoder | None,
@@ -373,7 +373,7 @@ def settle(
     assert table is not None
     _selected(table, names)
     if known.function is not None:
-        return _tried(known, table, names, protected, output)
+        return _try_forms(known, table, names, protected, output)
     names = names or _by_position(known, table, protected)
     if known.pipeline is not None:
         return _of_pipeline(known, table, names)
@@ -448,7 +448,7 @@ def _of_frame(
         levels = {n: sorted(pc.unique(table[n].drop_null()).to_pylist()) for n in texts}
         for reading in (plain, dataclasses.replace(plain, levels=levels)):
             with contextlib.suppress(LikewiseError):
-                _answers(known, reading, table.slice(0, FEW).select(list(names)))
+                _answers(known, reading, table.slice(0, TRIAL_ROWS).select(list(names)))
                 return reading
     return plain
 
@@ -463,7 +463,7 @@ def _of_pipeline(known: Recognised, table: pa.Table, names: tuple[str, ...]) -> 
     whole = _of_frame(known, table, names)
     columns = table.select(list(names))
     some = pa.concat_tables([_few(columns), _few(columns.filter(_gaps(columns)))])
-    model: Any = _built(known, cut)
+    model: Any = _build(known, cut)
     with contextlib.suppress(LikewiseError):
         x = model.front(some)[0]
         finite = np.isfinite(x).all(axis=1)
@@ -481,7 +481,9 @@ def _answers(known: Recognised, reading: Reading, rows: pa.Table) -> Float[np.nd
     answer = _typed_answer(known, reading)
     with warnings.catch_warnings():  # this is a trial
         warnings.simplefilter("ignore")
-        return asked(lambda table: answer.ask(answer.prepare(table)), rows, len(rows), known.card)
+        return call_model(
+            lambda table: answer.ask(answer.prepare(table)), rows, len(rows), known.card
+        )
 
 
 def _gaps(table: pa.Table) -> Any:
@@ -493,7 +495,7 @@ def _few(table: pa.Table) -> pa.Table:
     return table.take(pa.array(spread(len(table)))) if len(table) else table
 
 
-def _tried(
+def _try_forms(
     known: Recognised,
     table: pa.Table,
     names: tuple[str, ...],
@@ -517,7 +519,7 @@ def _tried(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found.append(_asked_once(known, reading, table.slice(0, FEW)))
+                found.append(_asked_once(known, reading, table.slice(0, TRIAL_ROWS)))
         except Exception as error:  # it is someone else's code
             problems.append(in_short(error))
     if len(found) == 1:
@@ -553,7 +555,7 @@ def _asked_once(
     else:
         raw = known.function(_matrix(table, reading.columns))
     scores = scores_by_class(raw)
-    out = checked_outputs(raw, len(table), dataclasses.replace(known.card, classes=scores))
+    out = output_matrix(raw, len(table), dataclasses.replace(known.card, classes=scores))
     return dataclasses.replace(reading, scores=scores), out
 
 
@@ -575,7 +577,7 @@ def _typed_answer(known: Recognised, reading: Reading) -> ColumnAnswer:
     return answer
 
 
-def _built(known: Recognised, reading: Reading | None, output: Output | None = None) -> Model:
+def _build(known: Recognised, reading: Reading | None, output: Output | None = None) -> Model:
     """Return a model that reads tables as was settled, or arrays."""
     inner, names = known.model, known.card.features
     if reading is None:
@@ -869,7 +871,7 @@ class TableModel:
 
     def outputs(self, rows: PreparedRows) -> Float[np.ndarray, "n k"]:
         """Return outputs for prepared rows."""
-        return asked(self.front.answer.ask, rows.columns, len(rows), self.card)
+        return call_model(self.front.answer.ask, rows.columns, len(rows), self.card)
 
     def check(self, table: pa.Table, classes: tuple[Any, ...] = ()) -> None:
         """Refuse a model that cannot be audited on such rows, and say why."""
@@ -900,7 +902,7 @@ class TableModel:
         """
         if not len(i):  # how many outputs there are, the model says
             return self.outputs(people[:1])[:0]
-        size = max(1, NUMBERS // max(1, people.width))
+        size = max(1, VALUES_PER_CALL // max(1, people.width))
         parts = []
         for start in range(0, len(i), size):
             at = slice(start, start + size)

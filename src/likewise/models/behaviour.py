@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from likewise.errors import InvalidData, InvalidModel, NoAnswer
 from likewise.loss import probabilities
 from likewise.models.base import Model, ModelCard
-from likewise.models.black_box import asked
+from likewise.models.black_box import call_model
 
 SAMPLE = 64
 BLOCK = 4096
@@ -51,7 +51,7 @@ def check(
     _check_width(model.card, x.shape[1], features)
     few = x[spread(len(x))]
     check_answers(
-        lambda rows: asked(model, few[rows], len(rows), model.card), len(few), model, classes
+        lambda rows: call_model(model, few[rows], len(rows), model.card), len(few), model, classes
     )
     if model.card.differentiable:
         _check_gradient(model, few)
@@ -117,7 +117,7 @@ def check_conversion(model: Model, x: Float[np.ndarray, "n d"]) -> None:
     """Refuse a model that does not answer as the one it was converted from, on any row."""
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
-        out = asked(model, block, len(block), model.card)
+        out = call_model(model, block, len(block), model.card)
         if model.reference is not None:
             compare(model, out, model.reference(block), "converted exactly", start)
 
@@ -205,7 +205,7 @@ def spread(n: int) -> Int[np.ndarray, " m"]:
 def answers_about_some(model: Model, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m k"]:
     """Return what a model says about a few of the people, evenly spread over all."""
     few = x[spread(len(x))]
-    return asked(model, few, len(few), model.card)
+    return call_model(model, few, len(few), model.card)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ class BlackBox(Model):
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         rows = np.ascontiguousarray(x, dtype=np.float64)
-        return asked(self.function, rows, len(rows), self.card)
+        return call_model(self.function, rows, len(rows), self.card)
 
 
 @runtime_checkable
@@ -63,7 +63,7 @@ class ColumnAnswer(Protocol):
         ...
 
 
-def asked(
+def call_model(
     function: Callable[[Any], Any], rows: Any, n: int, card: ModelCard
 ) -> Float[np.ndarray, "n k"]:
     """Ask somebody's code about rows; return its outputs as a matrix, or say what is wrong."""
@@ -78,10 +78,10 @@ def asked(
         raise InvalidModel(
             f"The {card.kind} cannot be run on rows of {width} {what}: {in_short(error)}."
         ) from None
-    return checked_outputs(answer, n, card)
+    return output_matrix(answer, n, card)
 
 
-def checked_outputs(answer: Any, n: int, card: ModelCard) -> Float[np.ndarray, "n k"]:
+def output_matrix(answer: Any, n: int, card: ModelCard) -> Float[np.ndarray, "n k"]:
     """Return a model's outputs as a matrix; refuse what is not one finite row a person."""
     if scores_by_class(answer):
         answer = score_matrix(answer, card.classes)

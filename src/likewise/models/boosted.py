@@ -5,7 +5,7 @@ code, but the libraries do not check all that they read: a forged file can bring
 Unless it is trusted, it is opened in a process of its own (`likewise.models.isolated_model`).
 """
 
-import dataclasses
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -105,18 +105,10 @@ def _model(answer: TableAnswer, objective: str, width: int, classes: Any = ()) -
     )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class XgboostRows:
-    """An XGBoost model as a function of rows or data frames."""
+def _xgboost_answer(booster: Any, x: Any) -> Any:
+    import xgboost
 
-    booster: Any
-
-    def __call__(self, x: Any) -> Any:
-        """Return probabilities or values."""
-        import xgboost
-
-        rows = xgboost.DMatrix(x, enable_categorical=True)
-        return self.booster.predict(rows, validate_features=False)
+    return booster.predict(xgboost.DMatrix(x, enable_categorical=True), validate_features=False)
 
 
 def _read_xgboost(content: bytes, source: str) -> BlackBox:
@@ -125,7 +117,9 @@ def _read_xgboost(content: bytes, source: str) -> BlackBox:
     booster = xgboost.Booster(model_file=bytearray(content))
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
     names = tuple(booster.feature_names or ())
-    answer = _trees(XgboostRows(booster), names, _xgboost_categories(booster))
+    answer = _trees(
+        functools.partial(_xgboost_answer, booster), names, _xgboost_categories(booster)
+    )
     return _model(answer, objective, booster.num_features())
 
 
@@ -145,18 +139,6 @@ def _read_lightgbm(content: bytes, source: str) -> BlackBox:
     return _model(answer, objective, booster.num_feature())
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class CatboostRows:
-    """A CatBoost model as a function of rows or data frames."""
-
-    model: Any
-    prediction: str
-
-    def __call__(self, x: Any) -> Any:
-        """Return probabilities or values."""
-        return self.model.predict(x, prediction_type=self.prediction)
-
-
 def _read_catboost(content: bytes, source: str) -> BlackBox:
     """Open what CatBoost's ``save_model`` wrote (cbm)."""
     catboost = import_optional("catboost", "boosted", repr(source))
@@ -169,7 +151,8 @@ def _read_catboost(content: bytes, source: str) -> BlackBox:
     if numbered and places:
         raise InvalidFile("it reads categories and does not know its columns by name")
     decides = objective in _PROBABILITIES
-    ask = CatboostRows(model, "Probability" if decides else "RawFormulaVal")
+    kind = "Probability" if decides else "RawFormulaVal"
+    ask = functools.partial(model.predict, prediction_type=kind)
     categories = {names[j]: None for j in places}
     answer = _trees(ask, () if numbered else names, categories, text=True)
     return _model(answer, objective, len(names), model.classes_.tolist() if decides else ())

@@ -59,7 +59,7 @@ def _network(about: About, arrays: list[np.ndarray]) -> LayeredModel:
     chain, _ = chain_from(about["layers"], dict(zip(about["names"], arrays, strict=True)))
     known = {"output": about["output"], "classes": tuple(about["classes"]), "kind": about["kind"]}
     found = from_chain(chain, **known)
-    return dataclasses.replace(found, declared=about["declared"], says=about["says"])
+    return dataclasses.replace(found, declared=about["declared"], returns=about["returns"])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callab
     }
     if isinstance(model, LayeredModel):
         layers, tensors = describe(model.chain.layers)
-        about |= {"says": model.says, "layers": layers, "names": list(tensors)}
+        about |= {"returns": model.returns, "layers": layers, "names": list(tensors)}
         return (about, list(tensors.values())), lambda _, given: model(*given)
     answer: TableAnswer = model.answer
     about |= {

@@ -108,7 +108,7 @@ def _check_layer(name: str, arrays: Mapping[str, np.ndarray]) -> None:
         check_orthonormal(arrays["basis"])
 
 
-def unsaved(name: str) -> InvalidModel:
+def unsavable(name: str) -> InvalidModel:
     """Say that no file may hold a layer."""
     return InvalidModel(
         f"A {name} layer cannot be saved: a saved model is a Sequential of {', '.join(_ARRAYS)}. "
@@ -205,8 +205,7 @@ class Chain:
 class LayeredModel(Model):
     """A network of known layers, run in float64.
 
-    ``says`` is what a file says it returns, if its last softmax or sigmoid was left out to read
-    logits.
+    ``returns`` is what its file gives, if the last softmax or sigmoid was left out to read logits.
     """
 
     card: ModelCard
@@ -214,7 +213,7 @@ class LayeredModel(Model):
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
-    says: Output | None = None
+    returns: Output | None = None
 
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:

@@ -279,8 +279,8 @@ def _network(proto: Any, graph: Graph, answers: Answers) -> LayeredModel | None:
         return None
     output: Output = "logits" if link else answers.output
     model = from_chain(chain, output=output, classes=answers.classes, kind="ONNX network")
-    says = answers.output if link else None
-    return dataclasses.replace(model, declared=answers.declared, says=says)
+    returns = answers.output if link else None
+    return dataclasses.replace(model, declared=answers.declared, returns=returns)
 
 
 def _model(graph: Graph, answers: Answers) -> BlackBox:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
@@ -65,7 +66,8 @@ def predict_method(estimator: Any) -> Any:
             "regressor, or a function that returns probabilities."
         )
     if method is None:
-        method = Decisions(estimator) if hasattr(estimator, "classes_") else estimator.predict
+        values = not hasattr(estimator, "classes_")
+        method = estimator.predict if values else functools.partial(decisions, estimator)
     return method
 
 
@@ -191,25 +193,19 @@ def installed(library: str) -> bool:
     return False
 
 
-@dataclasses.dataclass(frozen=True)
-class Decisions:
-    """The decisions of a classifier without probabilities, as probabilities of 0 and 1.
+def decisions(estimator: Any, x: Any) -> Float[np.ndarray, "n k"]:
+    """Return the decisions of a classifier without probabilities, as probabilities of 0 and 1.
 
     Of two classes the score is kept, as if it were log odds: a search sees where it leads.
     """
-
-    estimator: Any
-
-    def __call__(self, x: Any) -> Float[np.ndarray, "n k"]:
-        """Return one row a person, one column a class."""
-        classes = self.estimator.classes_
-        if len(classes) == 2 and hasattr(self.estimator, "decision_function"):
-            score = np.asarray(self.estimator.decision_function(x), dtype=np.float64)
-            return np.column_stack([expit(-score), expit(score)])
-        return (np.asarray(self.estimator.predict(x))[:, None] == classes).astype(np.float64)
+    classes = estimator.classes_
+    if len(classes) == 2 and hasattr(estimator, "decision_function"):
+        score = np.asarray(estimator.decision_function(x), dtype=np.float64)
+        return np.column_stack([expit(-score), expit(score)])
+    return (np.asarray(estimator.predict(x))[:, None] == classes).astype(np.float64)
 
 
-def looked_through(estimator: Any) -> tuple[Any, float | None]:
+def unwrap(estimator: Any) -> tuple[Any, float | None]:
     """Return the estimator that a finished search or a threshold was put around, and the latter.
 
     It is the probability of class 1 above which that is decided; None where it is one half.

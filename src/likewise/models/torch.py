@@ -28,7 +28,7 @@ from likewise.models.layers import (
     linear,
     plain_network,
     probe_rows,
-    unsaved,
+    unsavable,
 )
 
 Function = Callable[[Tensor], Any]
@@ -60,8 +60,8 @@ class AnyPrecision:
 class TorchModel(Model):
     """A torch function with gradients, run in float64 where it can be.
 
-    ``says`` is what the user's module returns, if its last softmax or sigmoid was left out to read
-    logits.
+    ``returns`` is what the user's module gives, if its last softmax or sigmoid was left out to
+    read logits.
     """
 
     card: ModelCard
@@ -69,7 +69,7 @@ class TorchModel(Model):
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
-    says: Output | None = None
+    returns: Output | None = None
 
     @property
     @override
@@ -180,10 +180,10 @@ def from_module(
     dtype written into it is run in its own, and cast.
     """
     module = _unwrapped(module)
-    says: Output | None = None
+    returns: Output | None = None
     known = fingerprint(module)
     if output in (None, "probabilities") and (inner := without_link(module)) is not None:
-        module, output, says = inner, "logits", "probabilities"
+        module, output, returns = inner, "logits", "probabilities"
     tensors = [*module.parameters(), *module.buffers()]
     own = next((t.dtype for t in tensors if t.is_floating_point()), torch.get_default_dtype())
     double = private_copy(module, torch.float64)
@@ -199,7 +199,7 @@ def from_module(
         with torch.random.fork_rng(devices=[]), contextlib.suppress(InvalidModel):
             out = columns(function(x), 2)
             card = dataclasses.replace(card, differentiable=out.requires_grad)
-    return TorchModel(card, function, declared=output is not None, says=says)
+    return TorchModel(card, function, declared=output is not None, returns=returns)
 
 
 def from_function(
@@ -416,7 +416,7 @@ def _described(layer: nn.Module) -> tuple[Layer, ...]:
             return (Layer("MeanOfSigmoids", {"log_weight": _array(layer.log_weight)}),)
         case _ if isinstance(layer, _SILENT):
             return ()
-    raise unsaved(type(layer).__name__)
+    raise unsavable(type(layer).__name__)
 
 
 def _array(tensor: Tensor) -> np.ndarray:

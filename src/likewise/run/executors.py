@@ -56,9 +56,6 @@ class Reply:
     memory: int = 0
 
 
-LOST = Reply(failure="its process was lost")
-
-
 class Worker:
     """A job in one worker, begun with its first task.
 
@@ -129,33 +126,26 @@ class Executor(abc.ABC):
     def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         """Yield every task with the job's answer, as they are done.
 
-        What fails is tried again, alone; at the third failure of a task the run ends, since a
-        smaller sample in silence would be worse.
+        What fails is tried again; at the third failure of a task the run ends, since a smaller
+        sample in silence would be worse.
         """
         waiting = iter(tasks)
         following = next(waiting, None)
         if following is None:
             return
         failures: collections.Counter[Any] = collections.Counter()
-        suspects: collections.deque[Any] = collections.deque()
         under_way: dict[Any, Any] = {}
         with self.pool(job) as pool:
-            while following is not None or suspects or under_way:
-                alone = bool(suspects) and not under_way
-                if alone:
-                    task = suspects.popleft()
-                    under_way[pool.submit(task)] = task
-                while following is not None and not (suspects or alone):
-                    if len(under_way) >= pool.room:
-                        break
+            while following is not None or under_way:
+                while following is not None and len(under_way) < pool.room:
                     under_way[pool.submit(following)] = following
                     following = next(waiting, None)
                 for future in pool.first_done(under_way):
                     task, reply = under_way.pop(future), pool.reply(future)
-                    if (reply is LOST and not alone) or not self._accept(task, reply, failures):
-                        suspects.append(task)
-                    else:
+                    if self._accept(task, reply, failures):
                         yield task, reply.answer
+                    else:
+                        under_way[pool.submit(task)] = task
 
     def _accept(self, task: Any, reply: Reply, failures: collections.Counter[Any]) -> bool:
         """Tell whether a task is answered; raise what must end the run."""

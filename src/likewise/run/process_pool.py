@@ -1,26 +1,23 @@
 """Workers as processes of this machine, replaced when they die."""
 
-import concurrent.futures
 import contextlib
 import dataclasses
-import mmap
 import multiprocessing
 import multiprocessing.connection
-import multiprocessing.reduction
 import os
 import pickle
 import signal
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, final
 
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings, in_short
+from likewise.files import TemporaryFolder
 from likewise.run.executors import (
-    LOST,
     Executor,
     Job,
     Pool,
@@ -32,18 +29,13 @@ from likewise.run.executors import (
     processors,
 )
 
-PATIENCE = 10.0
-"""Seconds without any reply after which it is looked whether processes are alive."""
-
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Processes(Executor):
     """Processes of this machine, one thread each; the job begins once in each.
 
-    When a process dies, all of them are replaced. Nobody can tell whose task killed it, so the
-    tasks under way are tried again one at a time; a task during which processes die three times
-    while it is alone (at start-up, for one) ends the run.
+    A process that dies is replaced, and its task tried again.
 
     Parameters
     ----------
@@ -64,123 +56,98 @@ class Processes(Executor):
     @override
     @contextlib.contextmanager
     def pool(self, job: Job) -> Iterator[Pool]:
-        pool = ProcessPool(job, self.processes)
         try:
-            yield pool
-        finally:
-            pool.end()
+            content = pickle.dumps(job)
+        except Exception as error:
+            raise InvalidSettings(
+                f"The work cannot be sent to other processes ({in_short(error)}). Save the model "
+                "to a file and name that, or run in threads."
+            ) from None
+        # In a file: through a pipe it would have to wait until each process has started.
+        with TemporaryFolder() as folder:
+            path = Path(folder) / "job"
+            path.write_bytes(content)
+            pool = _ProcessPool(path, self.processes)
+            try:
+                yield pool
+            finally:
+                pool.end()
 
 
-class _JobFile:
-    """A job in a file without a name, which every worker reads for itself.
+class _ProcessPool(Pool):
+    """Processes with a pipe each: if one closes, it is known whose task was lost."""
 
-    Among the arguments of a process it would go through a pipe, which nobody empties if that
-    process is killed as it starts: this one would wait for ever.
-    """
-
-    def __init__(self, content: bytes) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the pool
-        self._file.write(content)
-        self._file.flush()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _read_job, (multiprocessing.reduction.DupFd(self._file.fileno()),)
-
-
-def _read_job(file: Any) -> bytes:
-    with (
-        open(file.detach(), "rb") as opened,
-        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content,
-    ):
-        return content[:]
-
-
-class ProcessPool(Pool):
-    """Processes that are started as they are needed, and all anew after one was lost."""
-
-    def __init__(self, job: Job, size: int) -> None:
-        self.room = 2 * size
-        self._job, self._size = _JobFile(_packed(job)), size
-        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
-
-    def end(self) -> None:
-        """End all processes, whatever they are doing."""
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        for process in self._running(pool):
-            process.kill()
-        # One that was killed while it wrote leaves half a reply, and whoever reads it would wait
-        # for the rest: with this last writer gone, there is none to wait for.
-        if (replies := getattr(pool, "_result_queue", None)) is not None:
-            replies._writer.close()
-        pool.shutdown(wait=True, cancel_futures=True)
-
-    @override
-    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
-        first = concurrent.futures.FIRST_COMPLETED
-        while not (done := concurrent.futures.wait(futures, PATIENCE, first).done):
-            # A lost process is noticed at once, unless it left half a reply.
-            if any(process.exitcode is not None for process in self._running(self._pool)):
-                self.end()
-        return done
-
-    @staticmethod
-    def _running(pool: concurrent.futures.ProcessPoolExecutor | None) -> list[Any]:
-        return list((getattr(pool, "_processes", None) or {}).values())
+    def __init__(self, job: Path, size: int) -> None:
+        self.room = size
+        self._job = job
+        self._idle: list[tuple[Connection, Any]] = []
+        self._busy: dict[Connection, Any] = {}
 
     @override
     def submit(self, task: Any) -> Any:
+        end, process = self._idle.pop() if self._idle else self._start()
+        with contextlib.suppress(OSError):  # it is gone, as will be seen when it is to reply
+            end.send(task)
+        self._busy[end] = process
+        return end
+
+    def _start(self) -> tuple[Connection, Any]:
         # Spawned, never forked: a fork would copy the threads of libraries half-dead.
-        with _starting():
-            if self._pool is None:
-                context = multiprocessing.get_context("spawn")
-                self._pool = concurrent.futures.ProcessPoolExecutor(
-                    self._size, context, initializer=_begin, initargs=(self._job,)
-                )
-            try:
-                return self._pool.submit(_answer, task)
-            except BrokenProcessPool as error:  # it broke since the last reply
-                future: concurrent.futures.Future[Reply] = concurrent.futures.Future()
-                future.set_exception(error)
-                return future
+        context = multiprocessing.get_context("spawn")
+        own, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs, self._job), daemon=True)
+        with _starting(), theirs:
+            process.start()
+        return own, process
+
+    @override
+    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
+        return multiprocessing.connection.wait(list(futures))
 
     @override
     def reply(self, future: Any) -> Reply:
+        process = self._busy.pop(future)
         try:
-            return super().reply(future)
-        except (BrokenProcessPool, concurrent.futures.CancelledError):
-            self.end()
-            return LOST
+            reply: Reply = future.recv()
+        except (EOFError, OSError):
+            _end(future, process)
+            return Reply(failure="its process was lost")
+        self._idle.append((future, process))
+        return reply
+
+    def end(self) -> None:
+        """End all processes, whatever they are doing."""
+        for end, process in (*self._idle, *self._busy.items()):
+            _end(end, process)
+
+
+def _end(end: Connection, process: Any) -> None:
+    process.kill()
+    process.join()
+    end.close()
 
 
 @dataclasses.dataclass(frozen=True)
-class _PackedJob:
+class _SavedJob:
     """A job that is unpacked in its worker: what goes wrong is said when the first task comes."""
 
-    content: bytes
+    path: Path
 
     def begin(self) -> Work:
         """Begin the job."""
-        job: Job = pickle.loads(self.content)
+        job: Job = pickle.loads(self.path.read_bytes())
         return job.begin()
 
 
-_worker: Worker
-
-
-def _begin(content: Any) -> None:
-    """Prepare a process."""
-    global _worker
+def _work(end: Connection, job: Path) -> None:
+    """Answer tasks, in a process of its own."""
     if os.name == "posix":
         # Ctrl-C reaches the whole process group; the parent decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker = Worker(_PackedJob(content), whole=True)
-
-
-def _answer(task: Any) -> Reply:
-    return _worker.answer(task)
+    worker = Worker(_SavedJob(job), whole=True)
+    while True:
+        end.send(worker.answer(end.recv()))
 
 
 def _end_with_parent() -> None:
@@ -189,16 +156,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])
         os._exit(1)
-
-
-def _packed(job: Job) -> bytes:
-    try:
-        return pickle.dumps(job)
-    except Exception as error:
-        raise InvalidSettings(
-            f"The work cannot be sent to other processes ({in_short(error)}). Save the model to a "
-            "file and name that, or run in threads."
-        ) from None
 
 
 @contextlib.contextmanager
