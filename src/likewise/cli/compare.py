@@ -9,9 +9,11 @@ from likewise.errors import InvalidSettings
 
 
 def compare(
-    results: Annotated[list[Path], typer.Argument(help="Results saved by audits (JSON).")],
+    results: Annotated[
+        list[Path], typer.Argument(help="Results saved by audits (JSON).", metavar="RESULTS")
+    ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write a web page here.")
+        Path | None, typer.Option("-o", "--output", help="Write a web page here.", metavar="FILE")
     ] = None,
     margin: Annotated[
         float, typer.Option(help="Factor of the ratio that a difference must exceed.")

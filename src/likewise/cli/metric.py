@@ -18,9 +18,7 @@ def metric(
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "-o", "--output", help="Where to save the metric.", rich_help_panel=options.OUTPUT
-        ),
+        options.option(options.OUTPUT, "Where to save the metric.", "FILE", "-o", "--output"),
     ],
     label: options.Label = None,
     protected: options.Protected = None,
@@ -31,17 +29,12 @@ def metric(
     encoder: options.EncoderFile = None,
     no_encoder: Annotated[
         bool,
-        typer.Option(
-            "--no-encoder",
-            help="Take the numeric columns as they are.",
-            rich_help_panel=options.DATA,
-        ),
+        options.option(options.DATA, "Take the numeric columns as they are.", None, "--no-encoder"),
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="Learn in the space where this pipeline would be audited.",
-            rich_help_panel=options.METHOD,
+        options.option(
+            options.METHOD, "Learn in the space where this pipeline is audited.", "MODEL"
         ),
     ] = None,
     settings: options.SettingsFile = None,

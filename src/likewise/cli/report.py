@@ -10,7 +10,9 @@ from likewise.cli.exits import exit_code
 
 
 def report(
-    result: Annotated[Path, typer.Argument(help="Result saved by an audit (JSON).")],
+    result: Annotated[
+        Path, typer.Argument(help="Result saved by an audit (JSON).", metavar="RESULT")
+    ],
     output: options.Output = None,
     delta: Annotated[
         float | None,

@@ -11,14 +11,16 @@ from likewise.cli.progress import progress_bar
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="simulation, adult, compas or stopping-time.")],
+    study: Annotated[
+        str, typer.Argument(help="simulation, adult, compas, stopping-time.", metavar="STUDY")
+    ],
     splits: Annotated[
-        int | None, typer.Option(help="Random splits of the data; by default the paper's ten.")
+        int | None, typer.Option(help="Splits of the data (default: the paper's).", metavar="COUNT")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; by default reproduction/STUDY.")
+        Path | None, typer.Option(help="Results (default: reproduction/STUDY).", metavar="FOLDER")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes to work in, one thread each.")] = 2,
+    workers: Annotated[int, typer.Option(help="Processes to work in.", metavar="COUNT")] = 2,
     quiet: options.Quiet = False,
 ) -> None:
     """Run a STUDY of the paper again, and show its numbers beside ours.
