@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from likewise.errors import InvalidSettings
 from likewise.files import write_whole
-from likewise.record import Record
+from likewise.record import GroupRecord, Record
 from likewise.report.comparators import to_comparators
 from likewise.report.escaping import for_csv, for_markdown, for_xml
 from likewise.report.formats import Names, interval, level, limit, number, p_value
@@ -88,39 +88,24 @@ def to_csv(record: Record) -> str:
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(COLUMNS)
     for row in _rows(record):
-        known = {**row, "settings_hash": record.settings_hash}
-        writer.writerow([for_csv(known.get(name, "")) for name in COLUMNS])
+        writer.writerow([for_csv(row.get(name, "")) for name in COLUMNS])
     return text.getvalue()
 
 
 def _rows(record: Record) -> Iterator[dict[str, Any]]:
     raw = {(m.attribute, m.group, m.name): m.value for m in record.measures}
-
-    def measures(attribute: str, group: str) -> dict[str, float]:
-        names = ("selection_rate", "impact_ratio", "error_rate")
-        found = ((name, raw.get((attribute, group, name))) for name in names)
-        return {name: value for name, value in found if value is not None}
-
-    if record.matched_pairs is None:
-        for g in record.groups:
-            yield {
-                **g.model_dump(include={"attribute", "group", "lower", "upper", "p_adjusted"}),
-                "measure": record.decided_by.test if record.decided_by is not None else "",
-                "people": g.n,
-                "ratio": g.estimate,
-                "result": "evidence" if g.rejected else "",
-                **measures(g.attribute, g.group),
-            }
-        return
-    for row in record.matched_pairs.comparisons:
-        _, _, (lower, upper) = effect(row)
-        yield {
-            **{name: getattr(row, name) for name in COLUMNS if hasattr(row, name)},
-            "lower": lower,
-            "upper": upper,
-            "result": result(record, row.verdict),
-            **measures(row.attribute, row.group),
-        }
+    part, decided = record.matched_pairs, record.decided_by
+    for row in record.groups if part is None else part.comparisons:
+        if isinstance(row, GroupRecord):
+            found = {"people": row.n, "ratio": row.estimate, "result": "evidence" * row.rejected}
+            found["measure"] = decided.test if decided is not None else ""
+        else:
+            _, _, (lower, upper) = effect(row)
+            found = {"lower": lower, "upper": upper, "result": result(record, row.verdict)}
+        known = row.model_dump() | found
+        shown = ("selection_rate", "impact_ratio", "error_rate")
+        known |= {name: raw.get((row.attribute, row.group, name), "") for name in shown}
+        yield known | {"settings_hash": record.settings_hash}
 
 
 def to_markdown(record: Record) -> str:
