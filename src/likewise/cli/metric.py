@@ -1,6 +1,7 @@
 """``likewise metric``: learn a fair metric from training data and save it."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import say
+from likewise.cli.progress import progress_bar
 from likewise.errors import InvalidFile, InvalidSettings
 
 
@@ -74,7 +76,9 @@ def metric(
     people, attached = _people(
         [str(path) for path in train], chosen, encoder, no_encoder, model, trust
     )
-    learned = sensitive_subspace(people, **chosen.learning)
+    with progress_bar() as tell:
+        progress = None if tell is None else functools.partial(tell, "learning the metric")
+        learned = sensitive_subspace(people, progress=progress, **chosen.learning)
     save_metric(dataclasses.replace(learned, attached=attached), output)
     print(learned)
     say(f"Saved to {output}.")

@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from likewise.errors import printable
 from likewise.record import RateComparison
-from likewise.report.escaping import cut, for_terminal
+from likewise.report.escaping import cut
 from likewise.report.formats import (
     Names,
     interval,
@@ -42,7 +43,7 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
     lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1), ""]
     for name, record in comparison.records.items():
         lines += wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
-    return for_terminal("\n".join(lines))
+    return printable("\n".join(lines))
 
 
 def claims(comparison: Any) -> Iterator[str]:
