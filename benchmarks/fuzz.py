@@ -155,8 +155,8 @@ def read_table(path: str) -> object:
 
 def everything(record: Record, folder: Path) -> None:
     """Write a result in every form, and look for what must not be in any."""
+    from likewise.errors import printable
     from likewise.report.comparison import comparison_page, comparison_text
-    from likewise.report.escaping import for_terminal
     from likewise.report.export import write_outputs
     from likewise.report.redact import redact
     from likewise.report.terminal import summary
@@ -165,11 +165,11 @@ def everything(record: Record, folder: Path) -> None:
     write_outputs(record, {kind: folder / name for kind, name in names.items()})
     write_outputs(redact(record), {"html": folder / "h.html"})
     shown = (folder / "r.html").read_text(encoding="utf-8")
-    said = for_terminal(summary(record, verbose=True))
+    said = printable(summary(record, verbose=True))
     with contextlib.suppress(LikewiseError):
         comparison = likewise.compare({"one": record, mutations.MARK: record})
         shown += comparison_page(comparison)
-        said += for_terminal(comparison_text(comparison))
+        said += printable(comparison_text(comparison))
     assert mutations.MARK not in shown
     assert not UNPRINTABLE.search(shown + said + (folder / "r.md").read_text(encoding="utf-8"))
     assert Record.read(folder / "r.js")

@@ -9,7 +9,7 @@ import typer
 
 from helpers import run
 from likewise.cli import app
-from likewise.cli.app import COMMANDS
+from likewise.cli.app import COMMANDS, Commands
 
 
 def options(text):
@@ -59,6 +59,20 @@ def test_help_imports_none_of_the_libraries_that_take_long(command):
         "likewise.cli.demo",
     }
     assert loaded.isdisjoint(slow)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_with_a_value_says_what_kind_in_the_same_words(command):
+    kinds = {param.metavar for param in Commands()[command].params if not is_flag(param)}
+    assert kinds <= {
+        *("MODEL", "DATA", "RESULT", "RESULTS", "STUDY", "[RESULT] ROWS..."),
+        *("COLUMN", "COLUMNS", "COLUMN=CUTS", "PAIRS", "NAME", "NAMES", "NAME=VALUE", "VALUE"),
+        *("FILE", "FILES", "FOLDER", "WHERE", "NUMBER", "SHARE", "COUNT"),
+    }
+
+
+def is_flag(param):
+    return getattr(param, "is_flag", False)
 
 
 def test_the_line_of_each_command_is_shown_without_importing_it():

@@ -4,7 +4,7 @@ import csv
 import io
 
 from checks.planted import audited, linear, population
-from likewise.report.comparators import HEAD, to_comparators
+from likewise.report.export import COMPARATORS, to_comparators
 
 
 def cases(text):
@@ -51,5 +51,5 @@ def test_cells_are_neutralised_and_nobody_is_an_empty_table():
     assert '"@SUM' not in text
     nobody = record.matched_pairs.model_copy(update={"people": ()})
     empty = to_comparators(record.model_copy(update={"matched_pairs": nobody}))
-    assert next(csv.reader(io.StringIO(empty))) == list(HEAD)
+    assert next(csv.reader(io.StringIO(empty))) == list(COMPARATORS)
     assert len(empty.splitlines()) == 1

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, cast, final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
 from likewise.cli.exits import guarded
-from likewise.cli.help import GroupedCommand
 
 COMMANDS = {
     "audit": "Audit a model on a table of people.",
@@ -24,9 +23,34 @@ COMMANDS = {
     "demo": "Train a small network on the Adult data, and audit it.",
     "reproduce": "Run a study of the paper again.",
 }
-"""A line of help by command; each is a function in the module of its name."""
+"""A line of help by command; each is a function of that name."""
+MODULES = dict.fromkeys(("report", "compare", "plan", "reproduce"), "commands")
+"""Where a command is, if it has no module of its own."""
 
 PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+
+@final
+class GroupedCommand(TyperCommand):
+    """A command whose help shows its options under the headings that they name."""
+
+    @override
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        options = [param for param in self.params if param.param_type_name == "option"]
+        headings = {option.name: getattr(option, "rich_help_panel", None) for option in options}
+        # Among many options, the one that was just typed (--help) is not worth a line.
+        in_groups = all(headings.values())
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.params if in_groups else self.get_params(ctx):
+            usual = "Options" if param.param_type_name == "option" else "Arguments"
+            line = param.get_help_record(ctx)
+            if line is not None:
+                line = line[0].partition(" <")[0], line[1]  # without the type of an argument
+                heading = in_groups and headings.get(param.name)
+                groups.setdefault(heading or usual, []).append(line)
+        for heading, lines in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
 
 
 @final
@@ -36,9 +60,9 @@ class Commands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
             raise KeyError(name)
-        function = getattr(importlib.import_module(f"likewise.cli.{name}"), name)
+        module = importlib.import_module(f"likewise.cli.{MODULES.get(name, name)}")
         alone = typer.Typer(add_completion=False, **PLAIN)
-        alone.command(name, cls=GroupedCommand)(guarded(function))
+        alone.command(name, cls=GroupedCommand)(guarded(getattr(module, name)))
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for data, model, metric and result.")] = Path(
-        "demo"
-    ),
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
+    out: Annotated[
+        Path, typer.Option(help="Folder for data, model and results.", metavar="FOLDER")
+    ] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of split and training.", metavar="NUMBER")] = 0,
 ) -> None:
     """Train a small network on the Adult census data, and audit it.
 

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TextIO, TypeVar, cast
 
 import typer
 
-from likewise.errors import LikewiseError, LikewiseWarning
+from likewise.errors import LikewiseError, LikewiseWarning, printable
 
 NO_EVIDENCE = 0
 EVIDENCE = 1
@@ -71,9 +71,7 @@ R = TypeVar("R")
 
 def say(text: str) -> None:
     """Print a line for the person at the terminal, away from the result."""
-    from likewise.report.escaping import for_terminal
-
-    print(for_terminal(text), file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:

@@ -37,12 +37,14 @@ def improve(
     clusters: options.Clusters = None,
     delta: options.Delta = None,
     margin: Annotated[
-        float, typer.Option(help="Accuracy that may be lost; .02 is two points.")
+        float, typer.Option(help="Accuracy that may be lost; .02 is two points.", metavar="SHARE")
     ] = 0.02,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the model and results.")
+        Path, typer.Option("-o", "--output", help="Folder for model and results.", metavar="FOLDER")
     ] = Path("improved"),
-    seed: Annotated[int, typer.Option(help="Seed of the division of people.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the division of people.", metavar="NUMBER")
+    ] = 0,
     trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli import options
-from likewise.errors import InvalidFile
+from likewise.errors import InvalidFile, printable
 
 EXAMPLES = 4
 """Values of a column that are shown."""
@@ -107,7 +107,7 @@ def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> It
     """Yield one line of comment a column: type, examples, use, association with attributes."""
     import pyarrow.compute as pc
 
-    from likewise.report.escaping import for_terminal, on_one_line
+    from likewise.report.escaping import on_one_line
 
     wide = max(len(name) for name in rows.column_names)
     for name in rows.column_names:
@@ -122,8 +122,8 @@ def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> It
             if attribute != name
         ]
         # On one line: neither a name nor a value must end the comment.
-        said = for_terminal(on_one_line("; ".join(facts)))
-        yield f"#   {for_terminal(on_one_line(name)):{wide}}  {said}"
+        said = printable(on_one_line("; ".join(facts)))
+        yield f"#   {printable(on_one_line(name)):{wide}}  {said}"
 
 
 def _short(value: Any) -> str:

@@ -1,6 +1,7 @@
 """``likewise metric``: learn a fair metric from training data and save it."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import say
+from likewise.cli.progress import progress_bar
 from likewise.errors import InvalidFile, InvalidSettings
 
 
@@ -18,9 +20,7 @@ def metric(
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "-o", "--output", help="Where to save the metric.", rich_help_panel=options.OUTPUT
-        ),
+        options.option(options.OUTPUT, "Where to save the metric.", "FILE", "-o", "--output"),
     ],
     label: options.Label = None,
     protected: options.Protected = None,
@@ -31,17 +31,12 @@ def metric(
     encoder: options.EncoderFile = None,
     no_encoder: Annotated[
         bool,
-        typer.Option(
-            "--no-encoder",
-            help="Take the numeric columns as they are.",
-            rich_help_panel=options.DATA,
-        ),
+        options.option(options.DATA, "Take the numeric columns as they are.", None, "--no-encoder"),
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="Learn in the space where this pipeline would be audited.",
-            rich_help_panel=options.METHOD,
+        options.option(
+            options.METHOD, "Learn in the space where this pipeline is audited.", "MODEL"
         ),
     ] = None,
     settings: options.SettingsFile = None,
@@ -81,7 +76,9 @@ def metric(
     people, attached = _people(
         [str(path) for path in train], chosen, encoder, no_encoder, model, trust
     )
-    learned = sensitive_subspace(people, **chosen.learning)
+    with progress_bar() as tell:
+        progress = None if tell is None else functools.partial(tell, "learning the metric")
+        learned = sensitive_subspace(people, progress=progress, **chosen.learning)
     save_metric(dataclasses.replace(learned, attached=attached), output)
     print(learned)
     say(f"Saved to {output}.")

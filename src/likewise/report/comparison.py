@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from likewise.errors import printable
 from likewise.record import RateComparison
-from likewise.report.escaping import cut, for_terminal
+from likewise.report.escaping import cut
 from likewise.report.formats import (
     Names,
     interval,
@@ -42,7 +43,7 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
     lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1), ""]
     for name, record in comparison.records.items():
         lines += wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
-    return for_terminal("\n".join(lines))
+    return printable("\n".join(lines))
 
 
 def claims(comparison: Any) -> Iterator[str]:
@@ -88,22 +89,19 @@ def _by_comparison(comparison: Any) -> list[tuple[str, list[tuple[str, RateCompa
 
 def comparison_page(comparison: Any) -> str:
     """Return a comparison of models as the text of one HTML file."""
-    values = _values(comparison)
+    values = {"claims": list(claims(comparison)), **_forest(comparison)}
     return render("compare.html.j2", comparison=comparison, sentence=sentence, **values)
 
 
 def comparison_card(comparison: Any) -> str:
     """Return what a notebook shows of a comparison."""
-    values = _values(comparison)
-    said = " ".join(values.pop("claims"))
-    title = "Models compared"
-    return render_part(
-        "card.html.j2", verdict="", title=title, about="", said=said, controls=None, **values
-    )
+    values = {"verdict": "", "title": "Models compared", "about": "", "controls": None, "steps": ()}
+    values["said"] = " ".join(claims(comparison))
+    return render_part("card.html.j2", **values, **_forest(comparison))
 
 
-def _values(comparison: Any) -> dict[str, Any]:
-    """Return what the templates are filled with: the claims, and every ratio on one axis."""
+def _forest(comparison: Any) -> dict[str, Any]:
+    """Return every ratio on one axis, and the limits."""
     records = comparison.records
     sections = [
         (what, "", [comparison_line(records[name], row, cut(name, 40)) for name, row in several])
@@ -111,5 +109,4 @@ def _values(comparison: Any) -> dict[str, Any]:
     ]
     first = next(iter(records.values()))
     plot = ratio_plot(first, sections, "Every comparison by model", "Model")
-    band = " to ".join(map(limit, limits(first.matched_pairs)))
-    return {"claims": list(claims(comparison)), "forest": plot, "band": band, "steps": ()}
+    return {"forest": plot, "band": " to ".join(map(limit, limits(first.matched_pairs)))}

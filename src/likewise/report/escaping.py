@@ -18,11 +18,6 @@ LONGEST = 600
 """Characters of a text that are shown in Markdown."""
 
 
-def for_terminal(text: str) -> str:
-    """Return text that a terminal shows and does not obey; lines stay lines."""
-    return printable(text)
-
-
 def on_one_line(text: str) -> str:
     """Return a name that cannot pretend to be lines of its own in a table at a terminal."""
     return " ".join(text.split())

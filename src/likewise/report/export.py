@@ -3,20 +3,20 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from likewise.errors import InvalidSettings
 from likewise.files import write_whole
-from likewise.record import Record
-from likewise.report.comparators import to_comparators
+from likewise.record import ComparedPerson, GroupRecord, Record
 from likewise.report.escaping import for_csv, for_markdown, for_xml
 from likewise.report.formats import Names, interval, level, limit, number, p_value
 from likewise.report.html import to_html
 from likewise.report.terminal import summary
 from likewise.report.text import (
+    direction,
     effect,
     estimates,
     exploratory,
@@ -34,6 +34,10 @@ COLUMNS = (
     *("attribute", "group", "other", "measure", "outcome", "people", "own", "swapped"),
     *("difference", "ratio", "lower", "upper", "p_adjusted", "result"),
     *("selection_rate", "impact_ratio", "error_rate", "settings_hash"),
+)
+COMPARATORS = (
+    *("case", "attribute", "group", "other"),
+    *("item", "kind", "person", "own_group", "other_group"),
 )
 
 
@@ -83,44 +87,68 @@ def to_csv(record: Record) -> str:
     Numbers stand in full, unknown ones are empty. The last column names the settings, so that a
     table on its own can be traced to its audit.
     """
-    text = io.StringIO()
-    # Quoted text keeps its commas; numbers stay numbers.
-    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(COLUMNS)
-    for row in _rows(record):
-        known = {**row, "settings_hash": record.settings_hash}
-        writer.writerow([for_csv(known.get(name, "")) for name in COLUMNS])
-    return text.getvalue()
+    return _csv(COLUMNS, ([row.get(name) for name in COLUMNS] for row in _rows(record)))
 
 
 def _rows(record: Record) -> Iterator[dict[str, Any]]:
     raw = {(m.attribute, m.group, m.name): m.value for m in record.measures}
+    part, decided = record.matched_pairs, record.decided_by
+    for row in record.groups if part is None else part.comparisons:
+        if isinstance(row, GroupRecord):
+            found = {"people": row.n, "ratio": row.estimate, "result": "evidence" * row.rejected}
+            found["measure"] = decided.test if decided is not None else ""
+        else:
+            _, _, (lower, upper) = effect(row)
+            found = {"lower": lower, "upper": upper, "result": result(record, row.verdict)}
+        known = row.model_dump() | found
+        shown = ("selection_rate", "impact_ratio", "error_rate")
+        known |= {name: raw.get((row.attribute, row.group, name)) for name in shown}
+        yield known | {"settings_hash": record.settings_hash}
 
-    def measures(attribute: str, group: str) -> dict[str, float]:
-        names = ("selection_rate", "impact_ratio", "error_rate")
-        found = ((name, raw.get((attribute, group, name))) for name in names)
-        return {name: value for name, value in found if value is not None}
 
-    if record.matched_pairs is None:
-        for g in record.groups:
-            yield {
-                **g.model_dump(include={"attribute", "group", "lower", "upper", "p_adjusted"}),
-                "measure": record.decided_by.test if record.decided_by is not None else "",
-                "people": g.n,
-                "ratio": g.estimate,
-                "result": "evidence" if g.rejected else "",
-                **measures(g.attribute, g.group),
-            }
-        return
-    for row in record.matched_pairs.comparisons:
-        _, _, (lower, upper) = effect(row)
-        yield {
-            **{name: getattr(row, name) for name in COLUMNS if hasattr(row, name)},
-            "lower": lower,
-            "upper": upper,
-            "result": result(record, row.verdict),
-            **measures(row.attribute, row.group),
-        }
+def to_comparators(record: Record) -> str:
+    """Return the most affected people beside their closest comparable pair, one line an item.
+
+    ``person`` is the audited person, ``own_group`` and ``other_group`` are the members of the
+    pair: real people of the reference sample. Items are row numbers, decisions and probabilities,
+    and every column: ``may matter`` (people are alike in it), ``remaining``, or ``protected``.
+    Decisions are the person's: as they are, and with the remaining columns of either member.
+    """
+    part = record.matched_pairs
+    cases = enumerate(() if part is None else part.people, start=1)
+    return _csv(
+        COMPARATORS, ((k, *direction(one), *line) for k, one in cases for line in _lines(one))
+    )
+
+
+def _lines(one: ComparedPerson) -> Iterator[tuple[str, str, Any, Any, Any]]:
+    yield "row", "identity", one.row, one.own_row, one.other_row
+    if one.label:
+        yield "label", "identity", one.label, None, None
+    yield "decision", "decision", one.decision, one.decision_own, one.decision_swapped
+    yield (
+        f"probability of {one.outcome}",
+        "decision",
+        one.probability,
+        one.probability_own,
+        one.probability_swapped,
+    )
+    yield f"mean rate of {one.outcome} over all pairs", "decision", None, one.own, one.swapped
+    for name, value in one.kept.items():
+        yield name, "may matter", value, one.own_member.get(name), one.other_member.get(name)
+    for name, value in one.person.items():
+        kind = "protected" if name == one.attribute else "remaining"
+        yield name, kind, value, one.own_member.get(name), one.other_member.get(name)
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    # Quoted text keeps its commas; numbers stay numbers.
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(head)
+    for row in rows:
+        writer.writerow(["" if value is None else for_csv(value) for value in row])
+    return text.getvalue()
 
 
 def to_markdown(record: Record) -> str:

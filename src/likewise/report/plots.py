@@ -76,7 +76,8 @@ class Plots:
         ax.set_xlabel(f"{what} ({level(record.alpha)} CI)")
         verdict, by, about = headline(record)
         title = f"{verdict} {by}".strip() + (f":\n{about}" if about else "")
-        ax.set_title("\n".join(map(_literal, title.split("\n"))), loc="left", fontsize="medium")
+        title = "\n".join(_literal(line, 72) for line in title.split("\n"))
+        ax.set_title(title, loc="left", fontsize="medium")
         return ax
 
     def balance(self, ax: "Axes | None" = None) -> "Axes":
@@ -112,6 +113,7 @@ class Plots:
         ax.stairs(counts, edges, fill=True, color=BLUE)
         if part is None or row is None:
             ax.set_xscale("log")
+            _plain_ticks(ax)
             ax.set_yscale("symlog", linthresh=1)
             ax.axvline(1.0, color=GREY, linewidth=1)
             ax.set_xlabel("loss after / before")
@@ -162,6 +164,6 @@ def _need(values: Sequence[Any], what: str) -> None:
         raise InvalidSample(f"This result holds no {what} to plot.")
 
 
-def _literal(text: str) -> str:
+def _literal(text: str, most: int = 44) -> str:
     """Return a short text that matplotlib does not read as mathematics."""
-    return cut(text, 44).replace("$", r"\$")
+    return cut(text, most).replace("$", r"\$")

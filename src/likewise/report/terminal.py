@@ -5,9 +5,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from likewise.errors import printable
 from likewise.record import RateComparison, Record
 from likewise.report import text
-from likewise.report.escaping import cut, for_terminal, on_one_line
+from likewise.report.escaping import cut, on_one_line
 from likewise.report.formats import (
     Names,
     capital,
@@ -46,7 +47,7 @@ def show(
 ) -> None:
     """Print the summary, or with ``quiet`` the sentence alone; plain when piped."""
     if quiet:
-        print(for_terminal(text.sentence(record)))
+        print(printable(text.sentence(record)))
         return
     said = summary(record, width=terminal_width(), verbose=verbose, written=written)
     if not sys.stdout.isatty():
@@ -93,7 +94,7 @@ def summary(
     lines += _details(record, width) if verbose else ()
     if len(lines) > most:
         lines = [*lines[: most - 1], "… more in the report (-o report.html)"]
-    return for_terminal("\n".join([*lines, *ending]).rstrip())
+    return printable("\n".join([*lines, *ending]).rstrip())
 
 
 def _head(record: Record, width: int) -> list[str]:

@@ -1,0 +1,175 @@
+"""Short commands: report, compare, plan and reproduce."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli import options
+from likewise.cli.exits import exit_code
+from likewise.cli.progress import progress_bar
+from likewise.errors import InvalidSettings, MissingExtra
+
+
+def report(
+    result: Annotated[
+        Path, typer.Argument(help="Result saved by an audit (JSON).", metavar="RESULT")
+    ],
+    output: options.Output = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Read the verdict at another limit on the ratio.", metavar="NUMBER"),
+    ] = None,
+    redact: options.Redact = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Render a saved RESULT again, without model or data; --delta asks at another limit.
+
+    Without options, the summary is printed. With --delta the exit code is that of its verdict.
+
+    Example: likewise report result.json -o report.html
+    """
+    from likewise.files import check_outputs
+    from likewise.record import Record
+    from likewise.report.export import write_outputs
+    from likewise.report.redact import redact as redacted
+    from likewise.report.terminal import show
+
+    outputs = options.outputs(output, rows=False, redact=redact)
+    check_outputs(outputs.values(), [result])
+    record = Record.read(result)
+    if delta is not None:
+        from likewise.redecide import at_limit
+
+        record = at_limit(record, delta)
+    record = redacted(record) if redact else record
+    write_outputs(record, outputs)
+    if not outputs or delta is not None:
+        show(record, verbose=verbose)
+    if delta is not None:
+        raise typer.Exit(exit_code(record))
+
+
+def compare(
+    results: Annotated[
+        list[Path], typer.Argument(help="Results saved by audits (JSON).", metavar="RESULTS")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write a web page here.", metavar="FILE")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(help="Factor that a difference must exceed.", metavar="NUMBER")
+    ] = 1.1,
+) -> None:
+    """Compare models audited on the same people; the first with each of the others.
+
+    Example: likewise compare old.json new.json -o comparison.html
+    """
+    from likewise._compare import compare as compare_audits
+    from likewise.files import check_outputs, write_whole
+    from likewise.report.comparison import comparison_page, comparison_text
+    from likewise.report.terminal import terminal_width
+
+    check_outputs([output], results)
+    stems = [path.stem for path in results]
+    names = stems if len(set(stems)) == len(stems) else [str(path) for path in results]
+    if len(set(names)) < len(names):
+        raise InvalidSettings("The same result is named twice.")
+    comparison = compare_audits(dict(zip(names, results, strict=True)), margin=margin)
+    print(comparison_text(comparison, terminal_width()))
+    if output is not None:
+        write_whole(output, comparison_page(comparison).encode("utf-8", errors="replace"))
+
+
+def plan(
+    rate: Annotated[
+        float | None, typer.Option(help="Rate of the rarer outcome, as 0.2.", metavar="SHARE")
+    ] = None,
+    ratio: Annotated[
+        float | None, typer.Option(help="Ratio that matched pairs should find.", metavar="NUMBER")
+    ] = None,
+    comparisons: Annotated[
+        int, typer.Option(help="Comparisons that share the error rate.", metavar="COUNT")
+    ] = 2,
+    pairs: Annotated[
+        float, typer.Option(help="Pairs of the reference sample a person.", metavar="NUMBER")
+    ] = 1.0,
+    effect: Annotated[
+        float | None, typer.Option(help="Ratio that the flow should find.", metavar="NUMBER")
+    ] = None,
+    sd: Annotated[
+        float | None,
+        typer.Option(help="Standard deviation of a person's loss ratio.", metavar="NUMBER"),
+    ] = None,
+    base_error: Annotated[
+        float | None, typer.Option(help="Share of wrong decisions before.", metavar="SHARE")
+    ] = None,
+    delta: options.Delta = None,
+    power: Annotated[
+        float, typer.Option(help="How often it should be found.", metavar="SHARE")
+    ] = 0.8,
+) -> None:
+    """Say how many people, and how large a reference sample, an audit needs.
+
+    For matched pairs give --rate and --ratio; for the gradient flow --effect with --sd or
+    --base-error.
+
+    Example: likewise plan --rate 0.2 --ratio 1.5
+    """
+    from likewise._plan import plan as make_plan
+
+    print(
+        make_plan(
+            rate=rate,
+            ratio=ratio,
+            comparisons=comparisons,
+            pairs_per_person=pairs,
+            effect=effect,
+            sd=sd,
+            base_error=base_error,
+            delta=1.25 if delta is None else delta,
+            power=power,
+        )
+    )
+
+
+def reproduce(
+    study: Annotated[
+        str, typer.Argument(help="simulation, adult, compas, stopping-time.", metavar="STUDY")
+    ],
+    splits: Annotated[
+        int | None, typer.Option(help="Splits of the data (default: the paper's).", metavar="COUNT")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Results (default: reproduction/STUDY).", metavar="FOLDER")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes to work in.", metavar="COUNT")] = 2,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run a STUDY of the paper again, and show its numbers beside ours.
+
+    Writes table.csv, results.json, figures (PNG and SVG) and page.md. A run that was interrupted
+    continues where it stopped when the same command is given again.
+
+    Example: likewise reproduce adult --splits 10 --out adult
+    """
+    run = paper_studies()
+    folder = out or Path("reproduction") / study
+    with progress_bar(quiet) as progress:
+        text = run(study, folder, splits=splits, workers=workers, progress=progress)
+    print(text)
+
+
+def paper_studies() -> Callable[..., str]:
+    """Return what runs the studies: another package, found by its entry point."""
+    from importlib.metadata import entry_points
+
+    install = "Install them with: pip install 'likewise[studies]'."
+    entry = next(iter(entry_points(group="likewise.studies", name="paper")), None)
+    if entry is None:
+        raise MissingExtra(f"The paper's studies are not installed here. {install}")
+    try:
+        return entry.load()
+    except ImportError as error:
+        raise MissingExtra(f"The paper's studies need {error.name}. {install}") from None
