@@ -20,7 +20,12 @@ def test_people_who_are_of_one_group_by_their_factors_are_described():
     row = next(row for row in record.matched_pairs.comparisons if row.group == "a")
     note = next(note for note in record.notes if "left out" in note)
     left_out = row.clipped + row.without_overlap
-    assert f"{left_out:,} of {row.people:,} people with group = a have no comparable" in note
+    assert row.clipped > row.without_overlap
+    assert note.startswith(
+        f"{left_out:,} of {row.people:,} people with group = a are left out: {row.without_overlap} "
+        "have no comparable people of group = b, and of people like "
+        f"{row.clipped} others 99 % are of one group."
+    )
     assert left_out > 0.5 * row.people
     assert re.search(r"Most of all they differ in skill \([78]\.\d+ on average against", note)
 

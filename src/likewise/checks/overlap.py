@@ -125,8 +125,10 @@ class Overlap(Check):
                 kept, left = compared, without + clipped
             most = largest_difference(method.context.coding, kept, left)
             differ = f" Most of all they differ in {most}." if most else ""
-            notes.append(
-                f"{left_out:,} of {row.people:,} people with {row.attribute} = {row.group} have no "
-                f"comparable people of {row.attribute} = {row.other}, and are left out.{differ}"
-            )
+            group, other = (f"{row.attribute} = {name}" for name in (row.group, row.other))
+            why = f"{row.without_overlap:,} have no comparable people of {other}"
+            if row.clipped:
+                why += f", and of people like {row.clipped:,} others 99 % are of one group"
+            about = f"{left_out:,} of {row.people:,} people with {group} are left out"
+            notes.append(f"{about}: {why}.{differ}")
         return Finding(notes=tuple(notes))
