@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 
 from checks.planted import audited, linear, population
 
@@ -39,6 +40,11 @@ def test_people_whose_category_nobody_has_cannot_be_compared():
     assert "differ in job (clerk 0 % against 100 %)" in note
 
 
-def test_nothing_is_said_where_everyone_is_comparable():
-    record = audited(linear(zone=1.0), population(800, 3), population(3000, 4), "overlap").record
+@pytest.mark.parametrize("missing", [0, 20])
+def test_only_people_without_a_group_are_not_compared_where_everyone_is_comparable(missing):
+    people = population(800, 3)
+    people.loc[: missing - 1, "group"] = None
+    record = audited(linear(zone=1.0), people, population(3000, 4), "overlap").record
     assert not [note for note in record.notes if "left out" in note]
+    said = f"{missing} of 800 people have no value of 'group', and are not compared."
+    assert (said in record.notes) == bool(missing)
