@@ -1,5 +1,6 @@
 """What the documentation says must be so: examples run, links lead somewhere, files exist."""
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -10,10 +11,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import likewise
+from likewise.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "likewise"
@@ -97,6 +101,19 @@ for language, code in json.loads(pathlib.Path("snippets.json").read_text("utf-8"
 
 A block of text after a command of the same section is part of what the command prints.
 """
+
+
+def test_options_that_messages_name_exist() -> None:
+    def options(command: Any) -> set[str]:
+        found = {name for parameter in command.params for name in parameter.opts}
+        return found.union(*map(options, getattr(command, "commands", {}).values()))
+
+    known = options(typer.main.get_command(app)) | {"--help"}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", node.value))
+                assert named <= known, f"{path}: {node.value}"
 
 
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -151,3 +151,9 @@ def test_names_may_come_in_anything_that_holds_names(kind):
     found, _ = resolve_settings(None, protected=kind(["a", "b"]), may_matter=kind(["c"]))
     assert (found.columns.protected, found.columns.may_matter) == (("a", "b"), ("c",))
     assert resolve_settings(None, protected=kind([]))[0] == Settings()
+
+
+def test_arguments_are_taken_as_they_are_written_in_python():
+    chosen, _ = resolve_settings(None, label_map={"no": False, "yes": True}, may_matter="income")
+    assert chosen.columns.label_map == {"no": "False", "yes": "True"}
+    assert chosen.columns.may_matter == ("income",)

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 
 from checks.planted import audited, linear, population
 
@@ -20,7 +21,12 @@ def test_people_who_are_of_one_group_by_their_factors_are_described():
     row = next(row for row in record.matched_pairs.comparisons if row.group == "a")
     note = next(note for note in record.notes if "left out" in note)
     left_out = row.clipped + row.without_overlap
-    assert f"{left_out:,} of {row.people:,} people with group = a have no comparable" in note
+    assert row.clipped > row.without_overlap
+    assert note.startswith(
+        f"{left_out:,} of {row.people:,} people with group = a are left out: {row.without_overlap} "
+        "have no comparable people of group = b, and of people like "
+        f"{row.clipped} others 99 % are of one group."
+    )
     assert left_out > 0.5 * row.people
     assert re.search(r"Most of all they differ in skill \([78]\.\d+ on average against", note)
 
@@ -34,6 +40,11 @@ def test_people_whose_category_nobody_has_cannot_be_compared():
     assert "differ in job (clerk 0 % against 100 %)" in note
 
 
-def test_nothing_is_said_where_everyone_is_comparable():
-    record = audited(linear(zone=1.0), population(800, 3), population(3000, 4), "overlap").record
+@pytest.mark.parametrize("missing", [0, 20])
+def test_only_people_without_a_group_are_not_compared_where_everyone_is_comparable(missing):
+    people = population(800, 3)
+    people.loc[: missing - 1, "group"] = None
+    record = audited(linear(zone=1.0), people, population(3000, 4), "overlap").record
     assert not [note for note in record.notes if "left out" in note]
+    said = f"{missing} of 800 people have no value of 'group', and are not compared."
+    assert (said in record.notes) == bool(missing)

@@ -64,6 +64,21 @@ Report        report.html"""
     )
 
 
+def test_groups_that_do_not_fit_side_by_side_can_be_told_apart():
+    both = [("no", "yes"), ("yes", "no")]
+    about = {"verdict": "within_tolerance", "outcome": "yes"}
+    rows = [
+        samples.comparison("a_long_attribute", *one, own, 0.0, **about)
+        for one, own in zip(both, (0.1, 0.2), strict=True)
+    ]
+    rows = [rows[0].model_copy(update={"ratio": -0.03}), rows[1]]
+    values = {"verdict": "within_tolerance", "matched_pairs": samples.pairs_part(rows)}
+    said = summary(samples.finished(samples.common(**values)))
+    assert "a_long_attribute = no → yes   10.0        0   0.00 " in said  # no ratio is below 0
+    assert "a_long_attribute = yes → no   20.0        0   0.00 " in said
+    assert "Compared      rates of 'income = yes', of people alike in age" in said
+
+
 def test_the_flow_shows_its_statistics_and_its_control():
     said = summary(samples.flow())
     assert "S_n 1.62, V_n 4.61, T_n 1.55; 9,045 people" in said

@@ -190,6 +190,8 @@ def test_numbers_have_three_digits_separators_and_minus_signs():
         *("0.035", "<0.0001", "1.0", "—")
     ]
     assert interval((1.0, math.inf)) == "1.00 – ∞"
+    assert interval((1.0, 2.0), "–") == "1.00–2.00"
+    assert interval((-1.0, 2.0), "–") == "−1.00 to 2.00"
     assert listed(["a", "b", "c"], most=2) == "a, b and 1 more"
     assert all(len(line) <= 60 for line in wrap("word 15.9 % " * 40, "  ", 60))
 

@@ -99,7 +99,7 @@ def largest_difference(
 @final
 @dataclasses.dataclass(frozen=True)
 class Overlap(Check):
-    """Describes who is left out of the leading comparisons, for want of comparable people."""
+    """Describes who is left out of the leading comparisons, and who is of no known group."""
 
     name: ClassVar[str] = "overlap"
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
@@ -113,7 +113,11 @@ class Overlap(Check):
         self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
     ) -> Finding:
         record: MatchedPairsRecord = verdict.record["matched_pairs"]
-        notes = []
+        notes = [
+            f"{missing:,} of {method.n:,} people have no value of {name!r}, and are not compared."
+            for name, missing in method.survey.gaps.items()
+            if missing
+        ]
         for row in record.leading_by_attribute:
             left_out = row.without_overlap + row.clipped
             if left_out < max(1, NOTED * row.people):
@@ -125,8 +129,10 @@ class Overlap(Check):
                 kept, left = compared, without + clipped
             most = largest_difference(method.context.coding, kept, left)
             differ = f" Most of all they differ in {most}." if most else ""
-            notes.append(
-                f"{left_out:,} of {row.people:,} people with {row.attribute} = {row.group} have no "
-                f"comparable people of {row.attribute} = {row.other}, and are left out.{differ}"
-            )
+            group, other = (f"{row.attribute} = {name}" for name in (row.group, row.other))
+            why = f"{row.without_overlap:,} have no comparable people of {other}"
+            if row.clipped:
+                why += f", and of people like {row.clipped:,} others 99 % are of one group"
+            about = f"{left_out:,} of {row.people:,} people with {group} are left out"
+            notes.append(f"{about}: {why}.{differ}")
         return Finding(notes=tuple(notes))

@@ -69,7 +69,8 @@ def p_value(value: float) -> str:
 
 
 def interval(ends: tuple[float, float], between: str = " – ") -> str:
-    """Return the two ends of an interval."""
+    """Return the two ends of an interval; a dash alone does not stand beside a minus."""
+    between = " to " if between == "–" and ends[0] < 0 else between
     return f"{number(ends[0])}{between}{number(ends[1])}"
 
 

@@ -157,6 +157,7 @@ def _cut(label: str, most: int) -> str:
     here, arrow, there = label.partition(" → ")
     if len(label) <= most or not arrow:
         return cut(label, most) if len(label) > most else label
+    there = there.removeprefix(f"{here.partition(' = ')[0]} = ")  # sex = f → m
     half = (most - 3) // 2
     return f"{cut(here, max(half, most - 3 - len(there)))} → {cut(there, half)}"[:most]
 
@@ -223,7 +224,11 @@ def _facts(record: Record) -> Iterator[Fact]:
             yield "Control", text.control_words(control)
     if part is not None:
         alike = names.columns(part.may_matter, most=4) or "no column: whole groups are compared"
-        yield "Compared", f"people alike in {alike}"
+        about, outcomes = f"people alike in {alike}", {row.outcome for row in part.comparisons}
+        if record.verdict != "evidence" and part.measure == "decision" and len(outcomes) == 1:
+            # Evidence names it in its sentence.
+            about = f"rates of {names.decision(*outcomes)}, of {about}"
+        yield "Compared", about
     row = text.leading(record)
     drivers = [d for d in record.drivers if row is None or d.attribute in ("", row.attribute)]
     if drivers := [d for d in drivers if d.share > 0][:3]:

@@ -117,7 +117,7 @@ def effect(row: RateComparison) -> tuple[str, float, Ends]:
     """Return what the verdict is read from: the ratio of rates, or the difference of means."""
     if row.measure == "prediction":
         return "difference", row.difference, row.difference_interval
-    return "ratio", row.ratio, row.interval
+    return "ratio", max(row.ratio, 0.0), row.interval  # as rates are shown, from 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)

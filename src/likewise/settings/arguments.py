@@ -43,11 +43,12 @@ def resolve_settings(
     base, made = settings or Settings(), None
     for name in ("protected", "may_matter"):
         names = arguments.get(name)
-        if names is not None and not isinstance(names, str):  # a list, an index, an array
-            arguments[name] = tuple(map(str, names))
+        if names is not None:  # one name, or a list, an index, an array
+            one = isinstance(names, str) and names
+            arguments[name] = tuple(map(str, [names] if one else names))
     given = {name: v for name, v in arguments.items() if v is not None and not _is_empty(v)}
-    if isinstance(given.get("protected"), str):
-        given["protected"] = (given["protected"],)
+    if isinstance(given.get("label_map"), Mapping):
+        given["label_map"] = {str(k): str(v) for k, v in given["label_map"].items()}
     if "favourable" in given:
         given["favourable"] = str(given["favourable"])
     if not isinstance(given.get("loss", ""), str):
