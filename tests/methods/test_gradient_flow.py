@@ -80,8 +80,8 @@ def test_people_stay_put_where_a_coarse_solver_would_lower_their_loss(precision,
     torch.manual_seed(1)
     model = network(6, 32, 2)
     with torch.no_grad():
-        model.module[0].weight.mul_(8)
-        model.module[2].weight.mul_(8)
+        model.function.double[0].weight.mul_(8)
+        model.function.double[2].weight.mul_(8)
     x, y = people
     bold = GradientFlow(
         solver="euler", steps=5, free_only=True, time=5, keeps_start=False, precision=precision

@@ -42,8 +42,8 @@ def test_a_zero_loss_before_is_undefined_and_not_dropped():
     model = as_model(torch.nn.Linear(1, 1, dtype=torch.float64))
     metric = ignoring([[1.0]])
     with torch.no_grad():
-        model.module.weight.fill_(1.0)
-        model.module.bias.fill_(0.0)
+        model.function.double.weight.fill_(1.0)
+        model.function.double.bias.fill_(0.0)
     x, y = np.array([[800.0], [0.0]]), np.array([1, 1])
 
     def push(x0, y):
