@@ -95,7 +95,7 @@ def evidence_of(test: RatioTest, found: PerturbStats | Tally) -> Evidence:
     return test.evidence(found if isinstance(found, Tally) else found.tally)
 
 
-def deciding_map(choice: Choice, card: ModelCard, metric: FairMetric) -> Choice:
+def deciding_map(choice: Choice, card: ModelCard) -> Choice:
     """Return the method that decides: the gradient flow, or the search for want of gradients."""
     if choice.name != "auto":
         return choice

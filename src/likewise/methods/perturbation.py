@@ -112,7 +112,7 @@ class BoundPerturbation(BoundMethod):
     same_sample: bool
     settings: Settings
     performance: Performance
-    limit: float
+    limit: float = math.inf
     numerical_error: NumericalErrorRecord | None = None
 
     kind: ClassVar[str] = "perturbation"
@@ -355,7 +355,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     tests = choose_tests(settings, wrapped.card, trust=trust)
     settings = note_tests(settings, tests, wrapped.card.task)
     if map is None:
-        map = make(METHODS, deciding_map(settings.method, wrapped.card, metric), trust=trust)
+        map = make(METHODS, deciding_map(settings.method, wrapped.card), trust=trust)
     if map.asks_answers:
         wrapped, handle = handle.bounded()
     decider = deciding_test(settings, wrapped.card, tests, map.name)
@@ -377,7 +377,6 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         same_sample=same_sample,
         settings=settings,
         performance=performance,
-        limit=math.inf,
     )
     if wrapped.card.task == "regression":
         probe = LossProbe(classes)
