@@ -146,8 +146,9 @@ def _work(end: Connection, job: Path) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     worker = Worker(_SavedJob(job), whole=True)
-    while True:
-        end.send(worker.answer(end.recv()))
+    with contextlib.suppress(EOFError, OSError):  # the parent is gone
+        while True:
+            end.send(worker.answer(end.recv()))
 
 
 def _end_with_parent() -> None:
