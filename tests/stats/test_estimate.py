@@ -17,7 +17,6 @@ from likewise.errors import InvalidSample
 from likewise.stats.estimate import (
     Estimate,
     Hall,
-    Wider,
     crossing,
     ratio_of_sums,
     restored,
@@ -265,12 +264,3 @@ def test_a_crossing_is_found_wherever_it_is(place, z):
 def test_where_nothing_crosses_the_bound_is_zero_or_infinite():
     assert crossing(lambda theta: 1.0, 0.0, 2.0) == math.inf
     assert crossing(lambda theta: -1.0, 0.0, math.nan) == 0
-
-
-def test_the_wider_bounds_are_the_wider_on_either_side():
-    wider = Wider((Estimate(1.0, 0.1, 50), Estimate(1.2, 0.3, 50)))
-    assert wider.lower_bound(0.05) == Estimate(1.2, 0.3, 50).lower_bound(0.05)
-    assert wider.upper_bound(0.05) == Estimate(1.2, 0.3, 50).upper_bound(0.05)
-    assert wider.p_value(0.9) == max(
-        e.p_value(0.9) for e in (Estimate(1.0, 0.1, 50), Estimate(1.2, 0.3, 50))
-    )

@@ -369,30 +369,18 @@ def test_a_tail_is_not_hidden_by_the_ones_that_ratios_start_from(rng):
     assert sum(noticed) >= 85
 
 
-@pytest.fixture
-def evidences(rng, outcomes_of):
-    ratio = 1 + rng.exponential(0.3, size=400)
-    wrong = rng.random(400) < 0.2
+def test_the_turning_points_are_where_the_verdict_turns(rng, outcomes_of):
+    ratio, wrong = 1 + rng.exponential(0.3, size=400), rng.random(400) < 0.2
     outcomes = outcomes_of(
         ratio, wrong_before=wrong, wrong_after=wrong | (rng.random(400) < 0.05), monotone=True
     )
-    few = outcomes_of(ratio[:120])
-    return [
+    for evidence in (
         LossRatioTest().evidence_of(outcomes),
-        LossRatioTest(interval="paper").evidence_of(few),
+        LossRatioTest(interval="paper").evidence_of(outcomes_of(ratio[:120])),
         ErrorRateRatioTest().evidence_of(outcomes),
-    ]
-
-
-def test_the_turning_points_are_where_the_verdict_turns(evidences):
-    for evidence in evidences:
+    ):
         below, above = evidence.turning_points(0.05)
         assert 1 < below < above < math.inf
         around = [below * (1 - 1e-9), below * (1 + 1e-9), above * (1 - 1e-9), above * (1 + 1e-9)]
-        outcomes = [evidence.result(delta, 0.05).outcome for delta in around]
-        assert outcomes == [
-            "evidence",
-            "inconclusive",
-            "inconclusive",
-            "within_tolerance",
-        ]
+        verdicts = [evidence.result(delta, 0.05).outcome for delta in around]
+        assert verdicts == ["evidence", "inconclusive", "inconclusive", "within_tolerance"]

@@ -56,8 +56,9 @@ def power_products(
 ) -> list[Float[np.ndarray, " n"]]:
     """Return what `RatioSums` adds up, for every unit."""
     base = before.astype(np.float64)
-    change = after - base
-    return [change**i * base**j for i, j in POWERS]
+    ones, change = np.ones(len(base)), after - base
+    by_change, by_base = ((ones, x, x * x, x * x * x) for x in (change, base))
+    return [by_change[i] * by_base[j] for i, j in POWERS]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -163,7 +163,7 @@ class CellSums:
         kinds, place = np.unique(kind, return_inverse=True)
         seen, weight = Measured.of(block, frame), frame.weights(block)
         change = seen.after - seen.before
-        columns = [np.ones(len(block)), weight, weight**2, weight**3]
+        columns = [np.ones(len(block)), weight, weight**2, weight**2 * weight]
         columns += [seen.undefined, seen.after >= frame.ceiling, change, change**2]
         for then in (seen.after, seen.held):
             columns += power_products(then * weight, seen.before * weight)
