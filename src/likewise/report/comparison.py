@@ -38,7 +38,7 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
         for name, row in several:
             line = comparison_line(comparison.records[name], row, f"  {cut(name, 24)}")
             rates, said = " → ".join(line.facts), result(comparison.records[name], row.verdict)
-            rows.append([line.label, rates, number(line.value), interval(line.ends), said])
+            rows.append([line.label, rates, number(line.value), interval(line.ends, "–"), said])
     head = ["", "own → other", "ratio", f"{level(comparison.alpha)} CI", "result"]
     lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1), ""]
     for name, record in comparison.records.items():

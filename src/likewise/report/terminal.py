@@ -140,15 +140,17 @@ def layout(
     ``words`` of the last columns are text. Where there is no space, others are left out, from the
     right.
     """
-    sizes = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    full = [row for row in rows if any(row[1:])]  # others are headings, and are not cut
+    sizes = [max(map(len, column)) for column in zip(head, *full, strict=True)]
     keep, droppable = list(range(1, len(head))), list(range(2, len(head) - words))
     while (space := width - sum(sizes[k] + 2 for k in keep)) < min(sizes[0], 16) and droppable:
         keep.remove(droppable.pop())
-    first = max(min(sizes[0], space), 8)
+    first = min(sizes[0], max(space, 8))
     lines = []
     for row in (head, *rows):
         sides = (f"{row[k]:{'<' if k >= len(row) - words else '>'}{sizes[k]}}" for k in keep)
-        lines.append("  ".join([f"{_cut(row[0], first):{first}}", *sides]).rstrip())
+        label = _cut(row[0], first if row is head or any(row[1:]) else width)
+        lines.append("  ".join([f"{label:{first}}", *sides]).rstrip())
     return lines
 
 
