@@ -181,6 +181,11 @@ def prepare(
     if model is None:
         chosen = settings.decide
         model = ScoredTable(chosen.decision, chosen.score, chosen.threshold)
+        if settings.method.name == "auto" and not settings.columns.may_matter:
+            raise InvalidSettings(
+                "A scored table is compared by matched pairs: name the columns that may matter "
+                "(may_matter, --may-matter)."
+            )
     model = share_calls(model, session.executor)
     opened = open_model(model, trust=trust) if isinstance(model, str) else model
     source = _open_people(people, opened, settings, encoder)

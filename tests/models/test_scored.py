@@ -87,6 +87,8 @@ def test_a_score_that_is_no_probability_is_cut_or_predicted(scored):
 
 def test_methods_that_perturb_people_refuse_a_scored_table(scored):
     _, frame, _ = scored
+    with pytest.raises(InvalidSettings, match="name the columns that may matter"):
+        likewise.audit(None, frame, protected="group", decision="approved")
     for method in ("gradient_flow", "reach"):
         with pytest.raises(InvalidModel, match=r"nobody can be perturbed.*--may-matter"):
             likewise.audit(
