@@ -45,25 +45,41 @@ SENSITIVITY = {
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of a plot: a label, a picture, cells, and the verdict that colours the last one."""
+    """A row of a plot: a dot with its interval, in the colour of ``tone``, and cells beside it.
+
+    ``before`` is a hollow dot, ``dots`` are small ones; ``flag`` is the verdict in the last cell.
+    """
 
     label: str
-    chart: Markup | str = ""
+    value: float = math.nan
+    ends: tuple[float, float] = (math.nan, math.nan)
     cells: tuple[str, ...] = ()
     note: str = ""
+    tone: str = ""
     flag: str = ""
+    before: float = math.nan
+    dots: tuple[float, ...] = ()
     heading: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """Rows of pictures on one axis, with their numbers beside them."""
+    """Rows on one axis with lines at its marks; the template draws them."""
 
     title: str
     head: tuple[str, ...]
     rows: Sequence[Row]
-    axis: Markup
+    marks: Sequence[float]
+    axis: charts.Axis
+    band: tuple[float, float] | None = None
     left_out: int = 0
+
+
+def _axis(rows: Sequence[Row], marks: Sequence[float], *, log: bool = True) -> charts.Axis:
+    """Return the axis on which all rows fit."""
+    spans = [(row.dots or row.ends, row.value) for row in rows if not row.heading]
+    found = [(min(span), value, max(span)) for span, value in spans]
+    return charts.Axis.for_rows(found, marks, log=log)
 
 
 def to_html(record: Record) -> str:
@@ -169,25 +185,19 @@ def ratio_plot(
     difference = quantity == "difference"
     low, high = (math.nan, record.delta) if part is None else limits(part)
     marks = [mark for mark in (low, 0.0 if difference else 1.0, high) if not math.isnan(mark)]
-    lines = [line for _, _, several in sections for line in several]
-    found = [(line.ends[0], line.value, line.ends[1]) for line in lines]
-    axis = charts.Axis.for_rows(found, marks, log=not difference)
     band = None if math.isnan(low) else (low, high)
     body: list[Row] = []
     for heading, note, several in sections:
         body.append(Row(heading, note=note, heading=True))
-        for line in several:
-            name = line.verdict or "inconclusive"
-            picture = charts.interval(
-                axis, line.value, line.ends, band=band, marks=marks, name=name
-            )
-            facts = " → ".join(line.facts) if part is not None else ", p ".join(line.facts)
-            cells = facts, _estimate(line.value, line.ends), line.words
-            body.append(Row(line.label, picture, cells, line.note, line.verdict))
-    unit = "People, p" if part is None else "Mean prediction" if difference else "Rate"
-    rates = unit if part is None else f"{unit} {first} → {second}"
+        for one in several:
+            facts = (" → " if part is not None else ", p ").join(one.facts)
+            cells, tone = (facts, _estimate(one.value, one.ends), one.words), one.verdict
+            tone = tone or "inconclusive"
+            body.append(Row(one.label, one.value, one.ends, cells, one.note, tone, one.verdict))
+    unit = "Mean prediction" if difference else "Rate"
+    rates = "People, p" if part is None else f"{unit} {first} → {second}"
     head = of, rates, f"{quantity.capitalize()} ({level(record.alpha)} CI)", "Result"
-    return Plot(title, head, body, charts.scale(axis, marks), left_out)
+    return Plot(title, head, body, marks, _axis(body, marks, log=not difference), band, left_out)
 
 
 def _forest(record: Record, names: Names) -> Plot:
@@ -238,62 +248,44 @@ def _one_each(rows: Iterable[RateComparison]) -> list[RateComparison]:
 
 def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> Plot | None:
     """Return the negative control: redrawn or permuted values as dots, beside the estimate."""
-    found = [
-        (arrows(row, names), row.ratio, row.control, "", "", row.verdict)
-        for row in first[:MOST_COLUMNS]
-        if row.control and row.measure != "prediction"
-    ]
-    for name, c in record.control.items():
-        p, note = f", p = {p_value(c.p_value)}", f"{len(c.permuted)} permutations, {c.n:,} people"
-        found.append((text.test_name(name), c.estimate, c.permuted, p, note, record.verdict))
-    if not found:
-        return None
-    axis = charts.Axis.for_rows([(min(d), v, max(d)) for _, v, d, *_ in found], [1.0], log=True)
     rows = []
-    for label, value, dots, p, note, name in found:
-        picture = charts.interval(axis, value, marks=[1.0], dots=dots, name=name)
-        span = f"{number(min(dots))} to {number(max(dots))}{p}"
-        rows.append(Row(label, picture, (number(value), span), note))
+    for row in first[:MOST_COLUMNS]:
+        if row.control and row.measure != "prediction":
+            cells = number(row.ratio), " to ".join(map(number, row.control_range))
+            name, tone = arrows(row, names), row.verdict
+            rows.append(Row(name, row.ratio, cells=cells, tone=tone, dots=row.control))
+    for test, c in record.control.items():
+        span = f"{number(min(c.permuted))} to {number(max(c.permuted))}, p = {p_value(c.p_value)}"
+        cells, name = (number(c.estimate), span), text.test_name(test)
+        note, tone = f"{len(c.permuted)} permutations, {c.n:,} people", record.verdict
+        rows.append(Row(name, c.estimate, cells=cells, note=note, tone=tone, dots=c.permuted))
     head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
-    return Plot("Negative control", head, rows, charts.scale(axis, [1.0]))
+    return Plot("Negative control", head, rows, [1.0], _axis(rows, [1.0])) if rows else None
 
 
 def _sensitivity(record: Record, names: Names) -> Plot | None:
     """Return the estimate under other choices, each with its bounds."""
     found = record.sensitivity[:MOST_ROWS]
-    if not found:
-        return None
-    marks = [1.0, record.delta]
-    bounds = [(s.lower_bound, s.estimate, s.upper_bound) for s in found]
-    axis = charts.Axis.for_rows(bounds, marks, log=True)
     rows: list[Row] = []
     for (what, attribute), several in itertools.groupby(found, key=lambda s: (s.what, s.attribute)):
-        note = names.column(attribute)
-        rows.append(Row(SENSITIVITY.get(what, what), note=note, heading=True))
+        rows.append(Row(SENSITIVITY.get(what, what), note=names.column(attribute), heading=True))
         for s in several:
-            ends = s.lower_bound, s.upper_bound
-            picture = charts.interval(axis, s.estimate, ends, marks=marks, name=s.outcome)
+            ends, column = (s.lower_bound, s.upper_bound), names.column(s.change)
             cells = _estimate(s.estimate, ends), s.outcome.replace("_", " ")
-            rows.append(Row(names.column(s.change), picture, cells, flag=s.outcome))
-    head = ("Choice", "Estimate (bounds)", "Result")
-    return Plot("Sensitivity to other choices", head, rows, charts.scale(axis, marks))
+            rows.append(Row(column, s.estimate, ends, cells, "", s.outcome, s.outcome))
+    head, marks = ("Choice", "Estimate (bounds)", "Result"), [1.0, record.delta]
+    return Plot("Sensitivity", head, rows, marks, _axis(rows, marks)) if rows else None
 
 
 def _stopping_times(record: Record) -> Plot | None:
     """Return the loss ratio of the gradient flow at several stopping times."""
-    found = [
-        (f"T = {s.time:g}", s.loss_ratio, (s.band_lower, s.band_upper))
-        for s in record.stopping_times
-    ]
-    if not found:
-        return None
-    marks = [1.0, record.delta]
-    axis = charts.Axis.for_rows([(a, v, b) for _, v, (a, b) in found], marks, log=True)
-    rows = [
-        Row(label, charts.interval(axis, value, ends, marks=marks), (_estimate(value, ends),))
-        for label, value, ends in found
-    ]
-    return Plot("Stopping time", ("Stopping time", "Loss ratio"), rows, charts.scale(axis, marks))
+    rows = []
+    for s in record.stopping_times:
+        ends = s.band_lower, s.band_upper
+        cells = (_estimate(s.loss_ratio, ends),)
+        rows.append(Row(f"T = {s.time:g}", s.loss_ratio, ends, cells))
+    head, marks = ("Stopping time", "Loss ratio"), [1.0, record.delta]
+    return Plot("Stopping time", head, rows, marks, _axis(rows, marks)) if rows else None
 
 
 def _estimate(value: float, ends: tuple[float, float]) -> str:
@@ -309,14 +301,13 @@ def _balance(
         if not found:
             continue
         most = max(0.12, *(abs(v) for b in found for v in (b.before, b.after) if math.isfinite(v)))
-        axis = charts.Axis(0.0, 1.05 * most)
         body = []
         for b in found:
             before, after = abs(b.before), abs(b.after)
-            picture = charts.interval(axis, after, marks=[0.1], before=before)
-            body.append(Row(names.column(b.column), picture, (f"{before:.2f} → {after:.2f}",)))
-        head = ("Column", "Before → after")
-        yield Plot(arrows(row, names), head, body, charts.scale(axis, [0.1]))
+            cells = (f"{before:.2f} → {after:.2f}",)
+            body.append(Row(names.column(b.column), after, cells=cells, before=before))
+        axis = charts.Axis(0.0, 1.05 * most)
+        yield Plot(arrows(row, names), ("Column", "Before → after"), body, [0.1], axis)
 
 
 def _changes(
