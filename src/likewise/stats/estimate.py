@@ -267,7 +267,7 @@ def from_powers(
     spread = math.sqrt(max(squares, 0.0) / (units - 1))
     if spread == 0 or spread <= ROUNDING * abs(value):
         return Estimate(value, 0.0, n, 0.0, degrees, effective_n)
-    skewness = cubes / units / spread**3 / math.sqrt(units)
+    skewness = cubes / units / (spread * spread * spread) / math.sqrt(units)
     return Estimate(value, spread / math.sqrt(units), n, skewness, degrees, effective_n)
 
 

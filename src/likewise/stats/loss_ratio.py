@@ -112,7 +112,7 @@ def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dic
     """Return notes on the tail of the loss ratios, and what the record says about it."""
     cells, n = sample.tally.cells, sample.n
     change, square = cells.sums[:, PLAIN].sum(axis=0).tolist()
-    squares = square - change**2 / n
+    squares = square - change * change / n
     squares = squares if squares > sums.ROUNDING * square else 0.0
     tail = Tail.of(cells.top.values, n, 1 + change / n, squares)
     details = {
@@ -122,7 +122,7 @@ def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dic
     }
     if not sample.simple:
         variance = squares / (n - 1)
-        effect = estimate.std_error**2 * n / variance if variance > 0 else math.nan
+        effect = estimate.std_error * estimate.std_error * n / variance if variance > 0 else math.nan
         details["design_effect"] = effect
     if estimate.std_error > 0 or abs(estimate.value - 1) <= core.ROUNDING:
         return tail.notes, details

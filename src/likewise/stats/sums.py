@@ -102,20 +102,22 @@ class RatioSums(Additive):
     def moments(self, delta: float) -> tuple[float, float, float]:
         """Return the sum of the D, and the sums of their squares and cubes about their mean."""
         s, c = self.power, delta - 1
+        # Products, not powers: of ratios beyond 1e154 they are infinite, and no error.
+        c2, c3 = c * c, c * c * c
         first = s(1, 0) - c * s(0, 1)
-        second = s(2, 0) - 2 * c * s(1, 1) + c**2 * s(0, 2)
-        third = s(3, 0) - 3 * c * s(2, 1) + 3 * c**2 * s(1, 2) - c**3 * s(0, 3)
+        second = s(2, 0) - 2 * c * s(1, 1) + c2 * s(0, 2)
+        third = s(3, 0) - 3 * c * s(2, 1) + 3 * c2 * s(1, 2) - c3 * s(0, 3)
         mean = first / self.units
         squares = second - mean * first
-        cubes = third - 3 * mean * second + 2 * mean**2 * first
-        size = s(2, 0) + c**2 * s(0, 2)
+        cubes = third - 3 * mean * second + 2 * mean * mean * first
+        size = s(2, 0) + c2 * s(0, 2)
         return first, squares if squares > ROUNDING * size else 0.0, cubes
 
     def leverage(self) -> float:
         r"""Return the share of :math:`\sum b` that a unit holds, averaged over the squares of D."""
         c, s = self.ratio - 1, self.power
         squares = self.moments(self.ratio)[1]
-        third = s(2, 1) - 2 * c * s(1, 2) + c**2 * s(0, 3)
+        third = s(2, 1) - 2 * c * s(1, 2) + c * c * s(0, 3)
         return third / (self.before * squares) if squares > 0 else 0.0
 
 
