@@ -414,7 +414,8 @@ class Forked:
         self.pid = os.fork()
         if self.pid:
             return
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what a library says as it crashes
+        for stream in (1, 2):  # what a library says as it refuses or crashes
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         with contextlib.suppress(BaseException):
             job = json.loads(command[-1])
             pages = int(Path("/proc/self/statm").read_text().split()[0])

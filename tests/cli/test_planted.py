@@ -86,10 +86,12 @@ def test_python_m_imports_nothing_planted_once_it_has_begun(folder):
 
 def test_the_processes_of_studies_import_nothing_planted(folder):
     code = (
-        "import math; from likewise_studies.jobs import _in_processes\n"
+        "import math, pathlib; from likewise_studies.jobs import FinishedJobs, run_jobs\n"
         "if __name__ == '__main__':\n"
         "    jobs = {str(k): (math.sqrt, (k,)) for k in range(2)}\n"
-        "    assert dict(_in_processes(jobs, 2, lambda: None)) == {'0': 0, '1': 1}"
+        "    kept = FinishedJobs(pathlib.Path('kept.jsonl'), 'key')\n"
+        "    found = run_jobs(jobs, kept, workers=2, words='roots')\n"
+        "    assert found == {'0': 0, '1': 1}"
     )
     ended = start(folder, how=("-P", "-c", code))
     assert ended.returncode == 0, ended.stderr
