@@ -81,7 +81,7 @@ def test_groups_that_do_not_fit_side_by_side_can_be_told_apart():
 
 def test_the_flow_shows_its_statistics_and_its_control():
     said = summary(samples.flow())
-    assert "S_n 1.62, V_n 4.61, T_n 1.55; 9,045 people" in said
+    assert "S_n 1.62, V_n 4.61, lower bound 1.55; 9,045 people" in said
     assert "permuted attributes 1.05 to 1.28" in said
     assert "Theorem" not in said
     assert "Theorem A.1" in summary(samples.flow(), verbose=True)

@@ -175,4 +175,5 @@ class Names:
 def _needs_column(value: str) -> bool:
     word = value.strip().lower()
     bare = len(word) < 2 or not re.search(r"[^\W\d_]", word)
-    return bare or word in _WORDS_WITHOUT_A_SUBJECT
+    cut_number = re.fullmatch(r"(\S+ to )?under \S+|\S+ or over", word) is not None  # of --bins
+    return bare or cut_number or word in _WORDS_WITHOUT_A_SUBJECT

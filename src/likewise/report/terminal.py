@@ -159,7 +159,8 @@ def _cut(label: str, most: int) -> str:
     here, arrow, there = label.partition(" → ")
     if len(label) <= most or not arrow:
         return cut(label, most) if len(label) > most else label
-    there = there.removeprefix(f"{here.partition(' = ')[0]} = ")  # sex = f → m
+    column = here.rpartition(": ")[2].partition(" = ")[0]
+    there = there.removeprefix(f"{column} = ")  # sex = f → m
     half = (most - 3) // 2
     return f"{cut(here, max(half, most - 3 - len(there)))} → {cut(there, half)}"[:most]
 
@@ -220,8 +221,9 @@ def _facts(record: Record) -> Iterator[Fact]:
     for warning in record.warnings[:2]:
         yield "Warning", warning
     if test is not None:
-        s, v, t = number(test.S_n), number(test.V_n), number(test.T_n)
-        yield "Statistic", f"S_n {s}, V_n {v}, T_n {t}; {test.n:,} people, limit {test.delta:g}"
+        bound = "T_n" if record.paper else "lower bound"
+        found = f"S_n {number(test.S_n)}, V_n {number(test.V_n)}, {bound} {number(test.T_n)}"
+        yield "Statistic", f"{found}; {test.n:,} people, limit {test.delta:g}"
         if (control := record.control.get(test.test)) is not None:
             yield "Control", text.control_words(control)
     if part is not None:

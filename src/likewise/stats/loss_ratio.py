@@ -122,7 +122,9 @@ def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dic
     }
     if not sample.simple:
         variance = squares / (n - 1)
-        effect = estimate.std_error * estimate.std_error * n / variance if variance > 0 else math.nan
+        effect = (
+            estimate.std_error * estimate.std_error * n / variance if variance > 0 else math.nan
+        )
         details["design_effect"] = effect
     if estimate.std_error > 0 or abs(estimate.value - 1) <= core.ROUNDING:
         return tail.notes, details
