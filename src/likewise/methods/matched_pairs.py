@@ -1109,6 +1109,11 @@ class Calls:
         return lambda number: self.calls[number]()
 
 
+def _pair_design(*arguments: Any, **more: Any) -> PairDesign:
+    """Make a design; a function of the module, since Ray cannot send a class's own by name."""
+    return PairDesign.from_pool(*arguments, **more)
+
+
 def _design_call(
     bound: BoundMatchedPairs, attribute: str, groups: tuple[int, ...]
 ) -> Callable[[], PairDesign]:
@@ -1116,7 +1121,7 @@ def _design_call(
     context, (a, b) = bound.context, groups
     names, counts = context.groups[attribute], _counts(bound, attribute)
     return functools.partial(
-        PairDesign.from_pool,
+        _pair_design,
         context.pool_covariates,
         context.pool_groups[attribute],
         (a, b),
