@@ -68,6 +68,32 @@ class Moody:
 
 
 @dataclasses.dataclass(frozen=True)
+class Endless:
+    """Works for two minutes, as a block with very many steps does."""
+
+    def begin(self) -> Callable[[range], None]:
+        def work(task: range) -> None:
+            end = time.monotonic() + 120
+            while time.monotonic() < end:
+                time.sleep(0.001)
+
+        return work
+
+
+def test_an_interrupt_ends_threads_that_are_at_work():
+    def interrupted():
+        with Threads(2).pool(Endless()) as pool:
+            pool.submit(range(1))
+            time.sleep(0.3)
+            raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.monotonic() - began < 30
+
+
+@dataclasses.dataclass(frozen=True)
 class DiesAtStart:
     def begin(self) -> Callable[[range], int]:
         os._exit(7)

@@ -8,6 +8,7 @@ import abc
 import collections
 import concurrent.futures
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import os
@@ -226,6 +227,9 @@ class Threads(Executor):
             pool = _ThreadPool(job, self.workers or processors())
             try:
                 yield pool
+            except KeyboardInterrupt:
+                pool.interrupt()
+                raise
             finally:
                 # Also on an error or Ctrl-C: what has not begun is dropped, the rest waited for.
                 pool.threads.shutdown(wait=True, cancel_futures=True)
@@ -235,13 +239,22 @@ class _ThreadPool(Pool):
     def __init__(self, job: Job, size: int) -> None:
         self.room = 2 * size
         self._own = threading.local()
+        self._known: list[int] = []
         self.threads = concurrent.futures.ThreadPoolExecutor(
             size, thread_name_prefix="likewise", initializer=self._begin, initargs=(job,)
         )
 
     def _begin(self, job: Job) -> None:
+        self._known.append(threading.get_ident())
         _one_torch_thread()
         self._own.worker = Worker(job)
+
+    def interrupt(self) -> None:
+        """Interrupt every thread as Ctrl-C does the main one: a block can take minutes."""
+        for thread in self._known:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
+            )
 
     @override
     def submit(self, task: Any) -> Any:
