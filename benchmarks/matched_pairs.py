@@ -771,7 +771,7 @@ def text(row: Row) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="20 draws a line, without slow lines")
-    parser.add_argument("--draws", type=int, help="draws a line (1,000; 300 of slow lines)")
+    parser.add_argument("--draws", type=int, help="draws a line (1,000 of cheap nulls, else 300)")
     parser.add_argument("--only", nargs="+", default=[], help="lines whose name has a word")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--file", type=Path, help="keep every draw as a line of JSON, and resume")
@@ -788,7 +788,8 @@ def main() -> int:
             draw = json.loads(text_line)
             draws.setdefault(draw["line"], []).append(draw)
     wanted = {
-        line.name: options.draws or (20 if options.quick else 300 if line.slow else 1000)
+        line.name: options.draws
+        or (20 if options.quick else 1000 if line.rate is None and not line.slow else 300)
         for line in chosen
     }
     # In turn over all lines, so that a run that is stopped has its share of each.
