@@ -13,6 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import likewise
+from likewise.audit_data import AuditData
+from likewise.models import open_model, save_model
 
 rng = np.random.default_rng(0)
 n = 1200
@@ -33,10 +35,10 @@ results = [
 network = MLPClassifier((8,), max_iter=500, tol=1e-2, random_state=0).fit(scaled[:600], y[:600])
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "network.safetensors"
-    likewise.save_model(network, path)
-    opened = likewise.open_model(str(path))
-rows = likewise.AuditData.from_arrays(scaled[600:], y[600:], {"sex": sex[600:]})
-metric = likewise.ignoring(np.array([[1.0, -1.0]]))
+    save_model(network, path)
+    opened = open_model(str(path))
+rows = AuditData.from_arrays(scaled[600:], y[600:], {"sex": sex[600:]})
+metric = likewise.metrics.ignoring(np.array([[1.0, -1.0]]))
 results.append(likewise.audit(opened, rows, metric=metric, checks="core"))
 
 for result in results:

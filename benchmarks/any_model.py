@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from likewise.data.encoder import Encoder
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
@@ -78,7 +80,7 @@ def models(train: pd.DataFrame, y: Any) -> Iterator[tuple[str, Any, Any, Bare]]:
         yield f"pipeline, {type(last).__name__}", whole, None, whole.predict_proba
         if isinstance(last, LogisticRegression):
             yield "function of frames", whole.predict_proba.__call__, None, whole.predict_proba
-    encoder = likewise.Encoder.fit(pa.Table.from_pandas(train[NUMBERS + WORDS]))
+    encoder = Encoder.fit(pa.Table.from_pandas(train[NUMBERS + WORDS]))
     width = len(encoder.features)
     net = torch.nn.Sequential(torch.nn.Linear(width, 100), torch.nn.ReLU(), torch.nn.Linear(100, 2))
     net = net.double()  # what audits run in

@@ -42,10 +42,10 @@ COLUMNS = ["income", "debt", "zip"]
 WHEN = ("created", "seconds", "command", "warnings")
 METHODS = ("pairs with a pool", "pairs by halves", "flow", "learned metric", "reach", "flip")
 EXECUTORS: dict[str, Callable[[], Any]] = {
-    "inline": likewise.Inline,
-    "threads": functools.partial(likewise.Threads, 2),
-    "processes": functools.partial(likewise.Processes, 2),
-    "ray": functools.partial(likewise.Ray, "local", 2),
+    "inline": likewise.executors.Inline,
+    "threads": functools.partial(likewise.executors.Threads, 2),
+    "processes": functools.partial(likewise.executors.Processes, 2),
+    "ray": functools.partial(likewise.executors.Ray, "local", 2),
 }
 
 
@@ -76,7 +76,7 @@ class World:
 
     def audit(self, method: str, executor: str, store: Path, **how: Any) -> Any:
         """Audit the people by a method, resuming what is there."""
-        metric = likewise.ignoring([[0.0, 0.0, 1.0]])
+        metric = likewise.metrics.ignoring([[0.0, 0.0, 1.0]])
         pairs = {"may_matter": COLUMNS[:2], "favourable": 1}
         flow = {"method": likewise.GradientFlow(time=0.5, lam=5.0)}
         chosen: dict[str, Any] = {

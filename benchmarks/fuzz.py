@@ -45,9 +45,10 @@ import pyarrow.parquet as pq
 
 import likewise
 import mutations
+from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.errors import UNPRINTABLE, LikewiseError
-from likewise.models import Endpoint, check
+from likewise.models import Endpoint, as_model, check, open_model, save_model
 from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.run import isolated
@@ -117,11 +118,11 @@ class Kit:
         table = people()
         logistic = LogisticRegression().fit(np.column_stack([table[c] for c in "abc"]), table["y"])
         data = likewise.read(table, label="y", protected="g")
-        metric = likewise.sensitive_subspace(data)
-        likewise.save_metric(metric, folder / "metric.safetensors")
+        metric = likewise.metrics.sensitive_subspace(data)
+        likewise.metrics.save_metric(metric, folder / "metric.safetensors")
         settings = Settings(checks="core")
         result = likewise.audit(
-            logistic, data, metric=metric, settings=settings, executor=likewise.Inline()
+            logistic, data, metric=metric, settings=settings, executor=likewise.executors.Inline()
         )
         result.outcomes.save(folder / "good_outcomes.parquet")
         return cls(folder, table, logistic, metric, result.record, result.outcomes)
@@ -143,7 +144,7 @@ class Kit:
 
 def run_model(path: str) -> object:
     """Open a model without trust, and ask it about two people."""
-    model = likewise.as_model(likewise.open_model(path))
+    model = as_model(open_model(path))
     width = model.card.n_features or 3
     return check(model, np.zeros((2, width))) if width <= 10_000 else None
 
@@ -260,7 +261,7 @@ def table_targets(kit: Kit) -> dict[str, Target]:
         given = given if isinstance(given, dict) else {"x": given}
         named = {name: given.get(name) for name in ("x", "y", "protected", "weight", "cluster")}
         x, y = named.pop("x"), named.pop("y")
-        return likewise.AuditData.from_arrays(x, y, **named)
+        return AuditData.from_arrays(x, y, **named)
 
     def audited(table: pa.Table) -> object:
         data = likewise.read(table, label="y", protected="g", ignore=())
@@ -269,7 +270,7 @@ def table_targets(kit: Kit) -> dict[str, Target]:
             data,
             metric=kit.metric,
             settings=Settings(checks="core"),
-            executor=likewise.Inline(),
+            executor=likewise.executors.Inline(),
         )
 
     return {
@@ -288,7 +289,7 @@ def model_targets(kit: Kit) -> dict[str, Target]:
     """Return what opens models and metrics."""
     from skops import io as skops
 
-    likewise.save_model(kit.logistic, kit.folder / "good.safetensors")
+    save_model(kit.logistic, kit.folder / "good.safetensors")
     model, metric = kit.bytes("good.safetensors"), kit.bytes("metric.safetensors")
     packed = skops.dumps(kit.logistic)
 
@@ -296,14 +297,14 @@ def model_targets(kit: Kit) -> dict[str, Target]:
         suffix, content = given
         path = kit.folder / f"m{suffix}"
         path.write_bytes(content)
-        likewise.open_model(str(path))
+        open_model(str(path))
         raise AssertionError(f"{suffix} was opened without trust")
 
     suffixes = [".pkl", ".pickle", ".joblib", ".pt", ".pth", ".pt2"]
     return {
         "metric file": Target(
             lambda rng: mutations.safetensors_file(rng, metric),
-            kit.file("d.safetensors", likewise.load_metric),
+            kit.file("d.safetensors", likewise.metrics.load_metric),
             2,
         ),
         "model file": Target(

@@ -19,6 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from likewise.audit_data import AuditData
+from likewise.record import Record
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
@@ -34,7 +37,7 @@ N = 1000
 
 LEVEL = 0.05
 METHODS = ("gradient_flow", "reach", "matched_pairs")
-Sample = tuple[likewise.AuditData, likewise.AuditData]
+Sample = tuple[AuditData, AuditData]
 
 
 def simulation() -> Sample:
@@ -42,7 +45,7 @@ def simulation() -> Sample:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(8000, 4))
     y = (x @ [1.0, 1.0, 0.5, 0.0] + rng.logistic(size=8000) > 0).astype(int)
-    everyone = likewise.AuditData.from_arrays(x, y)
+    everyone = AuditData.from_arrays(x, y)
     return everyone.take(slice(0, 4000)), everyone.take(slice(4000, 8000))
 
 
@@ -97,12 +100,12 @@ class Row:
     seconds: float
 
 
-def drawn(people: likewise.AuditData, rng: np.random.Generator) -> likewise.AuditData:
+def drawn(people: AuditData, rng: np.random.Generator) -> AuditData:
     """Return some of the people, with a random attribute."""
     some = people.take(np.sort(rng.choice(len(people), N, replace=False)))
     y = np.searchsorted(np.unique(people.y), some.y)
     random = {"random": rng.integers(0, 2, N)}
-    return likewise.AuditData.from_arrays(some.x, y, random, features=some.features)
+    return AuditData.from_arrays(some.x, y, random, features=some.features)
 
 
 def flagged(method: str, model: Any, sample: Sample, rng: np.random.Generator) -> tuple[bool, bool]:
@@ -115,8 +118,8 @@ def flagged(method: str, model: Any, sample: Sample, rng: np.random.Generator) -
         return found.verdict == "evidence", found.verdict == "evidence"
     settings = likewise.Settings(checks="core", method=method)
 
-    def record(**learned: int) -> likewise.Record:
-        metric = likewise.sensitive_subspace(others, **learned)
+    def record(**learned: int) -> Record:
+        metric = likewise.metrics.sensitive_subspace(others, **learned)
         return likewise.audit(model, people, metric=metric, settings=settings).record
 
     # The jackknife only widens the interval, so it comes last and changes nothing without evidence.

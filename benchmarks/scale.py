@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from likewise.models import save_model
+
 # One thread a process: workers are what is compared.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
@@ -76,9 +78,11 @@ def write_world(folder: Path) -> None:
     """Write a network, a metric and a reference sample."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(39, 50), torch.nn.ReLU(), torch.nn.Linear(50, 2))
-    likewise.save_model(net.double(), folder / "model.safetensors", classes=(0, 1))
+    save_model(net.double(), folder / "model.safetensors", classes=(0, 1))
     directions = np.random.default_rng(2).normal(size=(2, 39))
-    likewise.save_metric(likewise.ignoring(directions), folder / "metric.safetensors")
+    likewise.metrics.save_metric(
+        likewise.metrics.ignoring(directions), folder / "metric.safetensors"
+    )
     write_people(folder / "pool", POOL, seed=2)
 
 
@@ -93,7 +97,7 @@ def audit(folder: Path, data: Path, method: str, executor: Any) -> Found:
 
     how: dict[str, Any] = {
         "flow": {
-            "metric": likewise.load_metric(folder / "metric.safetensors"),
+            "metric": likewise.metrics.load_metric(folder / "metric.safetensors"),
             "settings": Settings(
                 method={"name": "gradient_flow", "solver": "exponential", "steps": 8}
             ),
@@ -223,8 +227,10 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--audit"]:
         folder, data, method, executor, workers = sys.argv[2:]
-        run = likewise.Ray("local", int(workers)) if executor == "ray" else None
-        result = audit(Path(folder), Path(data), method, run or likewise.Processes(int(workers)))
+        run = likewise.executors.Ray("local", int(workers)) if executor == "ray" else None
+        result = audit(
+            Path(folder), Path(data), method, run or likewise.executors.Processes(int(workers))
+        )
         print(json.dumps(result))
     else:
         main()

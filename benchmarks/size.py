@@ -129,7 +129,7 @@ def readme_audit() -> Callable[[], None]:
             may_matter=["income", "debt"],
             favourable=1,
             pool=pool,
-            executor=likewise.Inline(),
+            executor=likewise.executors.Inline(),
         )
         result.summary()
 

@@ -9,7 +9,7 @@ import numpy as np
 from click.testing import Result
 from typer.testing import CliRunner
 
-import likewise
+from likewise.audit_data import AuditData
 from likewise.cli import app
 from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Estimate
@@ -17,14 +17,14 @@ from likewise.stats.sample import Design, Sample
 from likewise.stats.tally import Tally
 
 
-def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> likewise.AuditData:
+def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> AuditData:
     """Return people of two groups: the first two of four features tell which, and so the label."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, 2, n)
     x = rng.normal(size=(n, 4)) + np.outer(group, [1.0, 0.5, 0, 0])
     score = x @ [1.0, 1.0, 0.5, 0.0] + 0.5 * rng.normal(size=n)
     y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
-    return likewise.AuditData.from_arrays(x, y, {"group": group}, **more)
+    return AuditData.from_arrays(x, y, {"group": group}, **more)
 
 
 def outcomes_of(

@@ -17,6 +17,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
 from helpers import run, serving
+from likewise.models import save_model
+from likewise.outcomes import Outcomes
+from likewise.record import Record
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
@@ -98,7 +101,7 @@ def folder(tmp_path_factory, parts, estimators):
     module = torch.nn.Linear(3, 1).double()
     module.weight.data = torch.from_numpy(estimators["logistic"].coef_)
     module.bias.data = torch.from_numpy(estimators["logistic"].intercept_)
-    likewise.save_model(module, folder / "logistic.safetensors", classes=(0, 1))
+    save_model(module, folder / "logistic.safetensors", classes=(0, 1))
     rows = torch.export.Dim("rows", min=1, max=1 << 24)
     exported = torch.export.export(
         module, (torch.zeros(2, 3, dtype=torch.float64),), dynamic_shapes=({0: rows},)
@@ -111,7 +114,7 @@ def audited(tmp_path, *arguments):
     """Run an audit that gives a verdict, and return its record."""
     result = run("audit", *arguments, "-o", tmp_path / "result.json")
     assert result.exit_code in (0, 1, 3), result.stderr
-    return likewise.Record.read(tmp_path / "result.json")
+    return Record.read(tmp_path / "result.json")
 
 
 def failed(result, *words, code=2):
@@ -209,7 +212,7 @@ def test_a_loss_of_ones_own_is_named_on_the_command_line(folder, parts, tmp_path
     ]  # fmt: skip
     failed(run("audit", *command), "--trust")
     record = audited(tmp_path, *command, "--trust", "-o", tmp_path / "outcomes.parquet")
-    outcomes = likewise.Outcomes.read(tmp_path / "outcomes.parquet")
+    outcomes = Outcomes.read(tmp_path / "outcomes.parquet")
     error = line.predict(parts[0][["a", "b", "c"]].to_numpy()) - parts[0]["amount"]
     np.testing.assert_allclose(outcomes.loss_before, error**4, rtol=1e-9)
     assert record.settings.decide.loss == "scoring:pair"

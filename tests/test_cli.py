@@ -17,8 +17,8 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-import likewise
 from helpers import run
+from likewise.models import save_model
 
 ROLES = ["--label", "y", "--protected", "group"]
 N = 400
@@ -36,7 +36,7 @@ def world(tmp_path_factory):
     pyarrow.csv.write_csv(table, folder / "people.csv")
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-    likewise.save_model(module, folder / "model.safetensors", classes=(0, 1))
+    save_model(module, folder / "model.safetensors", classes=(0, 1))
 
     def changed(column, values):
         return table.set_column(table.column_names.index(column), column, pa.array(values))

@@ -47,13 +47,16 @@ def test_scikit_learns_models_and_saved_networks_are_audited_without_torch():
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("import likewise; likewise.as_model(lambda x: x, output='logits')", "function of tensors"),
+        (
+            "from likewise.models import as_model; as_model(lambda x: x, output='logits')",
+            "function of tensors",
+        ),
         ("from likewise.training import SenSRClassifier", "SenSRClassifier"),
         (
-            "import likewise, pathlib, tempfile\n"
+            "import likewise.models, pathlib, tempfile\n"
             "path = pathlib.Path(tempfile.mkdtemp()) / 'm.pt'\n"
             "path.write_bytes(b'x')\n"
-            "likewise.open_model(str(path), trust=True)",
+            "likewise.models.open_model(str(path), trust=True)",
             "file written by torch",
         ),
     ],

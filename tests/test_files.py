@@ -16,6 +16,7 @@ from helpers import outcomes_of, run
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidFile, LikewiseError
 from likewise.files import check_outputs
+from likewise.models import open_model
 from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.run.journal import Folder
@@ -26,10 +27,10 @@ READERS = {
     "settings.toml": read_settings,
     "result.json": Record.read,
     "encoder.json": Encoder.load,
-    "metric.safetensors": likewise.load_metric,
-    "model.safetensors": likewise.open_model,
-    "model.onnx": likewise.open_model,
-    "model.skops": likewise.open_model,
+    "metric.safetensors": likewise.metrics.load_metric,
+    "model.safetensors": open_model,
+    "model.onnx": open_model,
+    "model.skops": open_model,
     "monitor.json": Monitor.load,
 }
 
@@ -202,5 +203,5 @@ def test_a_result_that_cannot_be_written_is_shown_and_kept_elsewhere(tmp_path, m
     assert (tmp_path / "result.md").exists()
     (sentence,) = [line for line in ended.stderr.splitlines() if line.startswith("Error")]
     kept = re.search(r"The result is kept in '([^']+)'", sentence)[1]
-    assert likewise.Record.read(kept).data.n == 400
+    assert Record.read(kept).data.n == 400
     shutil.rmtree(os.path.dirname(kept))

@@ -17,6 +17,8 @@ from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
+from likewise._audit import dry_run
+from likewise.data.encoder import Encoder
 from likewise.errors import InvalidModel, MissingValues
 from likewise.handle import ModelHandle, adapt, as_seen
 from likewise.loss import probabilities
@@ -46,7 +48,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def encoder(table):
-    return likewise.Encoder.fit(table[:300], label="y", protected=["group"])
+    return Encoder.fit(table[:300], label="y", protected=["group"])
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +134,7 @@ def test_a_column_that_a_model_without_names_may_read_is_asked_for(table):
 
 def test_a_frame_of_named_columns_is_original_with_an_encoder_of_text(table):
     frame = table.assign(job=np.where(table.age % 2, "cook", "smith"))
-    encoder = likewise.Encoder.fit(frame[:300], label="y", protected=["group"])
+    encoder = Encoder.fit(frame[:300], label="y", protected=["group"])
     model = LogisticRegression(max_iter=5000).fit(frame[:300][["age", "income"]], frame[:300]["y"])
     found = as_model(model, encoder=encoder)
     assert found.front.columns == ("age", "income")
@@ -189,7 +191,7 @@ def gappy(table):
 
 
 def test_a_line_behind_an_encoder_that_knows_gaps_says_who_has_them(gappy, table):
-    encoder = likewise.Encoder.fit(gappy[:300], label="y", protected=["group"], keep_missing=True)
+    encoder = Encoder.fit(gappy[:300], label="y", protected=["group"], keep_missing=True)
     people = likewise.read(gappy[300:], label="y", protected=["group"], encoder=encoder)
     trees = HistGradientBoostingClassifier(max_iter=8).fit(gappy[COLUMNS][:300], gappy["y"][:300])
     found = adapt(trees, people)[0](people.x)
@@ -228,11 +230,11 @@ def test_only_gaps_that_a_pipeline_does_not_fill_leave_people_out(table, step, l
     people.loc[:19, "y"] = np.nan
     people.loc[40:99, "age"] = np.nan
     columns = {"label": "y", "protected": ("group",), "drop_missing": True}
-    said = likewise.dry_run(model, people, settings=CORE.changed(columns=columns))
+    said = dry_run(model, people, settings=CORE.changed(columns=columns))
     assert f"{300 - left_out}" in said
     columns["drop_missing"] = False
     with pytest.raises(MissingValues, match=r"'y' \(20\)") as refused:
-        likewise.dry_run(model, people, settings=CORE.changed(columns=columns))
+        dry_run(model, people, settings=CORE.changed(columns=columns))
     assert "columns.ignore" not in str(refused.value)
 
 

@@ -13,7 +13,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 import likewise
 from helpers import run
+from likewise.audit_data import AuditData
 from likewise.errors import UNPRINTABLE, InvalidData, InvalidSettings, printable_name
+from likewise.record import Record
 
 PARTS = (
     *("\r", "\n", "\t", "\x00", "\x1b[31m", "\u202e", "\u2066", "\x85", "\x7f", "\\r", "\\x1b"),
@@ -47,7 +49,7 @@ def reported(result, folder):
     ended = run("report", folder / "result.json", *(word for f in files for word in ("-o", f)))
     assert ended.exit_code == 0, ended.stderr
     assert run("report", folder / "result.json", "--verbose", "--redact").exit_code == 0
-    again = likewise.Record.read(folder / "result.json")
+    again = Record.read(folder / "result.json")
     assert again.to_json() == result.record.to_json()
 
 
@@ -57,7 +59,7 @@ def test_groups_of_any_name_are_written_and_read_again(first, tmp_path, rng):
     levels = hostile(500)[first : first + 20]
     table, model = people(levels, rng, n=600)
     data = likewise.read(table, label="y", protected="g")
-    metric = likewise.ProjectionMetric(np.array([[1.0, 0.0]]), features=("x", "z"))
+    metric = likewise.metrics.ProjectionMetric(np.array([[1.0, 0.0]]), features=("x", "z"))
     result = likewise.audit(model, data, metric=metric, checks="core")
     assert {row.group for row in result.record.groups} == set(map(printable_name, levels))
     reported(result, tmp_path)
@@ -97,9 +99,7 @@ def test_different_names_stay_different():
 def test_arrays_with_names_of_any_kind_are_audited(tmp_path, rng):
     x = rng.normal(size=(200, 2))
     groups = np.where(x[:, 1] > 0, "red\r", "blue\x1b")
-    data = likewise.AuditData.from_arrays(
-        x, x[:, 0] > 0, {"co\rlour": groups}, features=("a\r", "b")
-    )
+    data = AuditData.from_arrays(x, x[:, 0] > 0, {"co\rlour": groups}, features=("a\r", "b"))
     assert list(data.protected) == ["co\\rlour"]
     assert set(data.protected["co\\rlour"]) == {"red\\r", "blue\\x1b"}
     assert data.features == ("a\\r", "b")

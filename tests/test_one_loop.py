@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.data.source import Blocks, PeopleSource, Source
 from likewise.errors import InvalidSettings
 from likewise.methods import perturbation
@@ -65,7 +66,7 @@ def files(tmp_path_factory):
 
 
 def metric():
-    return likewise.ignoring([[0.0, 0.0, 1.0]])
+    return likewise.metrics.ignoring([[0.0, 0.0, 1.0]])
 
 
 def how(name):
@@ -137,12 +138,12 @@ def test_where_it_runs_and_how_rows_are_cut_changes_no_digit(
     name, files, fitted, tmp_path, small_blocks
 ):
     model = model_for(name, fitted)
-    expected = audit(model, files["frame"], name, executor=likewise.Inline())
+    expected = audit(model, files["frame"], name, executor=likewise.executors.Inline())
     assert expected.record.data.n == N
-    runs = [(likewise.Threads(3), "frame"), (likewise.Inline(), "seven")]
-    runs += [(likewise.Processes(2), "one"), (likewise.Processes(2), "seven")]
+    runs = [(likewise.executors.Threads(3), "frame"), (likewise.executors.Inline(), "seven")]
+    runs += [(likewise.executors.Processes(2), "one"), (likewise.executors.Processes(2), "seven")]
     if importlib.util.find_spec("ray") is not None and name != "another package's":
-        runs.append((likewise.Ray("local", 2), "seven"))  # whose workers know no tests
+        runs.append((likewise.executors.Ray("local", 2), "seven"))  # whose workers know no tests
     for executor, form in runs:
         store = likewise.Folder(tmp_path / "journal")
         found = audit(model, files[form], name, executor=executor, store=store)
@@ -153,7 +154,7 @@ def test_where_it_runs_and_how_rows_are_cut_changes_no_digit(
 
 def test_how_blocks_are_grouped_and_what_was_done_before_changes_no_digit():
     values = np.random.default_rng(0).lognormal(0, 8, 1000)
-    rows = likewise.AuditData.from_arrays(np.zeros((len(values), 1)), np.zeros(len(values)))
+    rows = AuditData.from_arrays(np.zeros((len(values), 1)), np.zeros(len(values)))
     blocks = Blocks(PeopleSource.from_people(rows), 1)
 
     def added(numbers):
@@ -163,8 +164,8 @@ def test_how_blocks_are_grouped_and_what_was_done_before_changes_no_digit():
         return total.sums()
 
     expected, sizes = added(range(1000)), set()
-    runs = [likewise.Inline(max_memory=1), likewise.Inline()]
-    for run in (*runs, likewise.Processes(2), likewise.Processes(50)):
+    runs = [likewise.executors.Inline(max_memory=1), likewise.executors.Inline()]
+    for run in (*runs, likewise.executors.Processes(2), likewise.executors.Processes(50)):
         for done in ([], [range(1), range(1, 2), range(16, 32), range(64, 128), range(992, 1000)]):
             total, tasks = OrderedSum(1000), list(_tasks(blocks, done, run))
             for part in [*done, *tasks][::-1]:
@@ -185,7 +186,7 @@ def test_an_interrupted_audit_is_continued_where_it_stopped(
         if what == "measuring":
             done.append(count)
 
-    again = {"executor": likewise.Inline(), "store": likewise.Folder(store, resume=True)}
+    again = {"executor": likewise.executors.Inline(), "store": likewise.Folder(store, resume=True)}
     with pytest.raises(KeyboardInterrupt):
         audit(fitted, files["seven"], name, store=likewise.Folder(store), progress=stop)
     with pytest.raises(InvalidSettings, match="Continue it with --resume"):
@@ -263,7 +264,11 @@ def test_a_method_of_another_package_has_its_name_parameters_and_hash(files, fit
     assert given.method == "mean_scores"
     assert given.settings.method.model_dump() == {"name": "outside:MeanScores", "limit": 1.2}
     by_name = likewise.audit(
-        fitted, files["frame"], settings=given.settings, executor=likewise.Inline(), trust=True
+        fitted,
+        files["frame"],
+        settings=given.settings,
+        executor=likewise.executors.Inline(),
+        trust=True,
     ).record
     assert plain(by_name) == plain(given)
     other = audit(

@@ -71,6 +71,8 @@ def result(model, test, reference):
 
 def test_the_surface_is_small():
     assert set(likewise.__all__) == NAMES
+    with pytest.raises(AttributeError):
+        likewise.AuditData  # noqa: B018 - internals have their own homes
     for name in sorted(NAMES - {"metrics", "executors", "training"}):
         found = getattr(likewise, name)
         assert inspect.getdoc(found), name

@@ -25,7 +25,9 @@ import pyarrow.compute as pc
 from jaxtyping import Int
 from pyarrow import csv as arrow_csv
 
-from likewise import AuditData, Encoder, read
+from likewise import read
+from likewise.audit_data import AuditData
+from likewise.data.encoder import Encoder
 from likewise.errors import InvalidFile
 from likewise.files import write_whole
 

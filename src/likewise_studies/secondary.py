@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from likewise import GradientFlow, LossRatioTest, Outcomes, as_model, audit, sensitive_subspace
+from likewise import GradientFlow, audit
 from likewise.executors import Threads
 from likewise.methods.observe import observe
+from likewise.metrics import sensitive_subspace
+from likewise.models import as_model
+from likewise.outcomes import Outcomes
+from likewise.stats.loss_ratio import LossRatioTest
 from likewise.training.networks import NetworkClassifier
 from likewise_studies.datasets import Split
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, ndtri
 
-from likewise import AuditData
+from likewise.audit_data import AuditData
 from likewise_studies.datasets import simulated_people
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
 from likewise_studies.text_tables import Table, csv_text

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise import GradientFlow, LossRatioTest, audit, sensitive_subspace
+from likewise import GradientFlow, audit
 from likewise.errors import LikewiseWarning
 from likewise.executors import Threads
+from likewise.metrics import sensitive_subspace
+from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.simultaneous import horizon_band
 from likewise.stats.tally import Tally
 from likewise_studies.study import Study, train

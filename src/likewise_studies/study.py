@@ -12,19 +12,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from likewise import (
-    ErrorRateRatioTest,
-    GradientFlow,
-    LossRatioTest,
-    Outcomes,
-    Settings,
-    audit,
-    sensitive_subspace,
-)
+from likewise import GradientFlow, Settings, audit
 from likewise.errors import LikewiseWarning
 from likewise.executors import Threads
 from likewise.methods.metric import FairMetric
+from likewise.metrics import sensitive_subspace
+from likewise.outcomes import Outcomes
+from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.groups import group_metrics
+from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.tally import Tally
 from likewise.training.networks import NetworkClassifier
 from likewise_studies.datasets import Split

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import QuadraticMetric, ignoring
 from likewise.methods.numerical_error import with_horizons
@@ -31,7 +32,7 @@ def model():
 def people():
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(1200, 5)), rng.integers(0, 2, size=1200)
-    return likewise.AuditData.from_arrays(x, y)
+    return AuditData.from_arrays(x, y)
 
 
 @pytest.fixture(scope="module")

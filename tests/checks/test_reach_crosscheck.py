@@ -6,7 +6,9 @@ import torch
 from sklearn.neural_network import MLPClassifier
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.errors import StatisticalWarning
+from likewise.models import as_model
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
@@ -20,12 +22,12 @@ def world():
     x = rng.normal(size=(n, 4)) + np.outer(group, [1.5, 0.5, 0, 0])
     y = (x @ [1.0, 1.0, 1.0, 0.0] + 0.8 * rng.normal(size=n) > 1).astype(int)
     fitted = MLPClassifier((12,), max_iter=400, random_state=0).fit(x[800:], y[800:])
-    metric = likewise.sensitive_subspace(
-        likewise.AuditData.from_arrays(x[800:], y[800:], {"group": group[800:]}),
+    metric = likewise.metrics.sensitive_subspace(
+        AuditData.from_arrays(x[800:], y[800:], {"group": group[800:]}),
         placebos=0,
     )
-    people = likewise.AuditData.from_arrays(x[:800], y[:800], {"group": group[:800]})
-    module = likewise.as_model(fitted)
+    people = AuditData.from_arrays(x[:800], y[:800], {"group": group[:800]})
+    module = as_model(fitted)
     return people, metric, module
 
 

@@ -10,8 +10,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.checks import robust as room
 from likewise.methods.plausible_region import Ellipsoid
+from likewise.models import as_model
 from likewise.settings import Settings
 from likewise.stats.sample import Design
 
@@ -32,14 +34,14 @@ def who():
 @pytest.fixture(scope="module")
 def metric(who):
     reach = Ellipsoid.of(who.data.x @ FREE[:, None])
-    return likewise.ProjectionMetric(FREE[None], reach=reach)
+    return likewise.metrics.ProjectionMetric(FREE[None], reach=reach)
 
 
 def introduced(x, y, theta, **about):
     layer = torch.nn.Linear(4, 1, bias=False).double()
     layer.weight.data = torch.from_numpy(theta[None].copy())
-    data = likewise.AuditData.from_arrays(x, y, **about)
-    model = likewise.as_model(layer)
+    data = AuditData.from_arrays(x, y, **about)
+    model = as_model(layer)
     return World(model, data, data.x, data.y)
 
 
@@ -48,7 +50,7 @@ class World:
     """A model, and people."""
 
     model: Any
-    data: likewise.AuditData
+    data: AuditData
     x: np.ndarray
     y: np.ndarray
 
@@ -101,8 +103,8 @@ def test_a_logistic_model_has_the_value_that_can_be_computed_by_hand(who, metric
 
 def test_with_the_free_directions_alone_it_is_the_rise_to_the_worst_within_reach(who, metric):
     # Where everything is free there is nothing to buy, and the search finds what there is.
-    free = likewise.ignoring(np.eye(4))
-    free = likewise.ProjectionMetric(free.free, reach=Ellipsoid.of(who.data.x))
+    free = likewise.metrics.ignoring(np.eye(4))
+    free = likewise.metrics.ProjectionMetric(free.free, reach=Ellipsoid.of(who.data.x))
     found = robust_value(who, free)
     bound = likewise.Reach().bind(who.model, free)
     before, after = (
@@ -116,7 +118,7 @@ def test_a_model_without_gradients_has_nearly_the_same_value(who, metric):
     def probabilities(rows):
         return expit(rows @ THETA)
 
-    box = dataclasses.replace(who, model=likewise.as_model(probabilities))
+    box = dataclasses.replace(who, model=as_model(probabilities))
     exact = robust_value(who, metric).value
     # The direction is estimated from sixty probes of half a unit, in four dimensions.
     assert 0.9 * exact < robust_value(box, metric).value < 1.001 * exact

@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.settings import Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
@@ -17,7 +18,7 @@ def world():
     rng = np.random.default_rng(8)
     x = rng.normal(size=(600, 4)) * [1, 1, 3, 0.5]
     y = (x @ [1.0, 0.5, 0.5, 0.3] + 0.5 * rng.normal(size=600) > 0).astype(int)
-    people = likewise.AuditData.from_arrays(x[:300], y[:300])
+    people = AuditData.from_arrays(x[:300], y[:300])
     return people, x[300:], y[300:]
 
 
@@ -28,7 +29,7 @@ def tried(record, direction):
 def test_directions_are_turned_for_a_model_without_gradients(world):
     people, x, y = world
     tree = DecisionTreeClassifier(max_depth=5, random_state=0).fit(x, y)
-    metric = likewise.ignoring(np.eye(4)[:2]).with_reach(x)
+    metric = likewise.metrics.ignoring(np.eye(4)[:2]).with_reach(x)
     record = likewise.audit(tree, people, metric=metric).record
     for direction in ("direction 1", "direction 2"):
         rows = tried(record, direction)
@@ -40,7 +41,7 @@ def test_directions_are_turned_for_a_model_without_gradients(world):
 
 def test_a_direction_is_dropped_where_the_map_has_a_reach_of_its_own(world):
     people, x, y = world
-    metric = likewise.ignoring(np.eye(4)[:2]).with_reach(x)
+    metric = likewise.metrics.ignoring(np.eye(4)[:2]).with_reach(x)
     record = likewise.audit(
         LogisticRegression().fit(x, y),
         people,
@@ -52,7 +53,7 @@ def test_a_direction_is_dropped_where_the_map_has_a_reach_of_its_own(world):
 
 def test_what_cannot_be_turned_is_said_to_be_skipped(world):
     people, x, y = world
-    metric = likewise.QuadraticMetric(np.diag([0.0, 1.0, 1.0, 2.0]))
+    metric = likewise.metrics.QuadraticMetric(np.diag([0.0, 1.0, 1.0, 2.0]))
     record = likewise.audit(LogisticRegression().fit(x, y), people, metric=metric).record
     assert not tried(record, "direction 1")
     assert any("turning the free directions" in words for words in record.skipped)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-import likewise
+from likewise.models import save_model
 
 NAMES = (
     *("hashlib", "json", "random", "tempfile", "logging"),
@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
     y = (x[:, 0] + 0.5 * rng.normal(size=400) > 0.5).astype(int)
     people = pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "group": group, "y": y})
     pq.write_table(people, place / "people.parquet")
-    likewise.save_model(LogisticRegression().fit(x, y), place / "model.safetensors")
+    save_model(LogisticRegression().fit(x, y), place / "model.safetensors")
     for name in NAMES:
         (place / f"{name}.py").write_text(RUNS.format(path=str(place / "traces")))
     ended = start(place, "metric", "people.parquet", *ROLES, "-o", "metric.safetensors")
@@ -112,7 +112,7 @@ def test_the_process_of_a_strangers_model_imports_nothing_planted(folder):
     opsets = [onnx.helper.make_opsetid("", 15)]
     proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
     (folder / "m.onnx").write_bytes(proto.SerializeToString())
-    code = "import likewise; likewise.as_model(likewise.open_model('m.onnx'))"
+    code = "from likewise.models import as_model, open_model; as_model(open_model('m.onnx'))"
     ended = start(folder, how=("-P", "-c", code))
     assert ended.returncode == 0, ended.stderr
     assert not (folder / "traces").exists()

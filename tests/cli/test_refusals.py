@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-import likewise
 from helpers import run
+from likewise.models import save_model
 
 
 def sentence(result):
@@ -38,7 +38,7 @@ def world(tmp_path_factory):
     pyarrow.csv.write_csv(table, folder / "people.csv")
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
-    likewise.save_model(module, folder / "model.safetensors", classes=("no", "yes"))
+    save_model(module, folder / "model.safetensors", classes=("no", "yes"))
     return folder
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise import Encoder, read
+from likewise import read
 from likewise.audit_data import AuditData
+from likewise.data.encoder import Encoder
 from likewise.data.source import as_source
 from likewise.errors import InvalidData, InvalidFile, LikewiseError
 

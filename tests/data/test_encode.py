@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from likewise import Encoder
+from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidFile
 
 TRAIN = pd.DataFrame(

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import likewise
-from likewise.audit_data import missing
+from likewise.audit_data import AuditData, missing
+from likewise.data.encoder import Encoder
 from likewise.data.source import as_source
 from likewise.data.survey import SurveyJob, total
 from likewise.errors import InvalidData, InvalidFile, InvalidSettings
@@ -199,7 +200,7 @@ def test_rows_cut_otherwise_after_the_survey_are_refused(table, tmp_path):
 
 
 def test_people_who_were_chosen_are_numbered_as_they_come(rng):
-    data = likewise.AuditData.from_arrays(rng.normal(size=(5000, 2)), rng.integers(0, 2, 5000))
+    data = AuditData.from_arrays(rng.normal(size=(5000, 2)), rng.integers(0, 2, 5000))
     some = data.take(rng.permutation(5000)[:300])
     source = as_source(some)
     assert source.n_rows == 300
@@ -210,7 +211,7 @@ def test_people_who_were_chosen_are_numbered_as_they_come(rng):
 
 def test_arrays_are_the_same_people_as_a_table_of_them(rng):
     x, y, g = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000), rng.integers(0, 2, 3000)
-    arrays = likewise.AuditData.from_arrays(x, y, {"g": g}, features=("a", "b"))
+    arrays = AuditData.from_arrays(x, y, {"g": g}, features=("a", "b"))
     table = pa.table({"y": y, "a": x[:, 0], "g": g, "b": x[:, 1]})
     one = as_source(arrays).survey()
     assert one.fingerprint == as_source(table, label="y", protected="g").survey().fingerprint
@@ -218,7 +219,7 @@ def test_arrays_are_the_same_people_as_a_table_of_them(rng):
 
 def test_measurements_are_no_classes():
     y = np.random.default_rng(0).normal(size=40_000)
-    survey = as_source(likewise.AuditData.from_arrays(np.zeros((40_000, 1)), y)).survey(size=10)
+    survey = as_source(AuditData.from_arrays(np.zeros((40_000, 1)), y)).survey(size=10)
     assert survey.many_labels
     assert not survey.labels
     assert len(survey.sample) == 10
@@ -271,7 +272,7 @@ def test_blocks_joined_are_the_whole(tmp_path_factory, sizes, rows, kinds, group
         files.append(path)
     roles = {"label": "y", "protected": ["sex"], "weight": "w", "drop_missing": True}
     if encoded:
-        roles["encoder"] = likewise.Encoder.fit(
+        roles["encoder"] = Encoder.fit(
             made_up(200), label="y", protected="sex", weight="w", drop_missing=True
         )
     try:

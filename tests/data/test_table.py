@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from likewise import Encoder, read
+from likewise import read
 from likewise.audit_data import AuditData, missing
+from likewise.data.encoder import Encoder
 
 FRAME = pd.DataFrame(
     {

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidSettings
 from likewise.methods.unfair_map import Moved, UnfairMap
+from likewise.models import as_model
 from likewise.settings import Settings
 
 CORE = Settings(checks="core")
@@ -21,19 +23,19 @@ def people(n=300, seed=0):
     group = rng.integers(0, 2, n)
     x = np.column_stack([rng.integers(0, 3, n) + group, rng.normal(size=(n, 2))])
     y = (x @ W + rng.normal(size=n) > 1).astype(int)
-    return likewise.AuditData.from_arrays(x, y, {"group": group})
+    return AuditData.from_arrays(x, y, {"group": group})
 
 
 @pytest.fixture(scope="module")
 def metric():
-    return likewise.sensitive_subspace(people(seed=1), groups=0, placebos=0)
+    return likewise.metrics.sensitive_subspace(people(seed=1), groups=0, placebos=0)
 
 
 def linear():
     model = torch.nn.Linear(3, 1).double()
     with torch.no_grad():
         model.weight[:], model.bias[:] = torch.from_numpy(W), -1.0
-    return likewise.as_model(model)
+    return as_model(model)
 
 
 def audit(metric, method=None, settings=CORE, **more):
@@ -79,7 +81,7 @@ def test_an_array_that_was_handed_over_is_noted_by_its_hash(metric):
 
 @pytest.mark.parametrize("test", ["mean_loss_ratio", "error_rate_ratio"])
 def test_what_does_not_suit_the_task_is_refused_before_anybody_moves(metric, test):
-    line = likewise.as_model(torch.nn.Linear(3, 1).double(), output="values")
+    line = as_model(torch.nn.Linear(3, 1).double(), output="values")
     model = linear() if test == "mean_loss_ratio" else line
     with pytest.raises(InvalidSettings, match=test):
         likewise.audit(model, people(), metric=metric, settings=CORE.changed(decide__test=test))

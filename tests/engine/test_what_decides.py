@@ -10,8 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidSettings
 from likewise.methods.decide import deciding_map
+from likewise.models import as_model
 from likewise.report.redact import redact
 from likewise.settings import Choice, Settings
 
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    people: likewise.AuditData
+    people: AuditData
     metric: likewise.methods.metric.FairMetric
     model: LogisticRegression
 
@@ -32,7 +34,7 @@ def people(n, seed):
     children = rng.poisson(1.5, n).astype(float)
     x = np.column_stack([rng.normal(size=n) + 2 * sex, rng.normal(size=n), children])
     y = (1.5 * x[:, 0] + x[:, 1] + 0.3 * children + rng.logistic(size=n) > 2).astype(int)
-    return likewise.AuditData.from_arrays(
+    return AuditData.from_arrays(
         x, y, {"sex": np.where(sex == 1, "f", "m")}, features=("zone", "school", "children")
     )
 
@@ -41,14 +43,14 @@ def people(n, seed):
 def world():
     train = people(300, 1)
     model = LogisticRegression().fit(train.x, train.y)
-    metric = likewise.sensitive_subspace(train, placebos=19, groups=4)
+    metric = likewise.metrics.sensitive_subspace(train, placebos=19, groups=4)
     return World(people(250, 2), metric, model)
 
 
 def test_the_flow_decides_and_the_search_for_want_of_gradients(world):
     tree = DecisionTreeClassifier(max_depth=2).fit(world.people.x, world.people.y)
-    tree = likewise.as_model(tree).card
-    smooth = likewise.as_model(world.model).card
+    tree = as_model(tree).card
+    smooth = as_model(world.model).card
 
     def name(choice, card):
         return deciding_map(Choice.model_validate(choice), card).name

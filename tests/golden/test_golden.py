@@ -20,9 +20,11 @@ from jaxtyping import Float
 from scipy.special import expit
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.observe import observe
 from likewise.models.base import Model, ModelCard
+from likewise.record import Record
 
 HERE = Path(__file__).parent
 CASES = sorted(path.parent.name for path in HERE.glob("*/case.json"))
@@ -34,7 +36,7 @@ ALLOWING, WIDENED = ("clusters_weights", "streamed"), ("T_n", "lower_bound", "up
 """Audits whose bounds allow for the numerical error, which is stated smaller than it was."""
 
 
-def audited(model: Any, people: Any, metric: Any, case: Mapping[str, Any]) -> likewise.Record:
+def audited(model: Any, people: Any, metric: Any, case: Mapping[str, Any]) -> Record:
     """Audit by the public function; the only place that knows how it is called."""
     columns = {
         "label": case.get("label"),
@@ -45,7 +47,7 @@ def audited(model: Any, people: Any, metric: Any, case: Mapping[str, Any]) -> li
     settings = likewise.Settings.model_validate({**case["settings"], "columns": columns})
     if not isinstance(people, list):  # arrays, which are taken as they are; paths are streamed
         names = [name for name in people if name not in _roles(case)]
-        people = likewise.AuditData.from_arrays(
+        people = AuditData.from_arrays(
             np.column_stack([people[name] for name in names]),
             people[case["label"]],
             {name: people[name] for name in case["protected"]},
@@ -54,7 +56,7 @@ def audited(model: Any, people: Any, metric: Any, case: Mapping[str, Any]) -> li
             cluster=people.get(case.get("clusters")),
         )
     result = likewise.audit(
-        model, people, metric=metric, settings=settings, executor=likewise.Inline()
+        model, people, metric=metric, settings=settings, executor=likewise.executors.Inline()
     )
     return result.record
 
@@ -65,7 +67,7 @@ def ratios(model: Model, metric: Any, x: Any, y: Any) -> Float[np.ndarray, " n"]
     return observe(model, bound, metric, x, y).outcomes.ratio
 
 
-def numbers(record: likewise.Record) -> dict[str, Any]:
+def numbers(record: Record) -> dict[str, Any]:
     """Return what is compared: every test, the groups, how many moved, and the stated error."""
     tests = {
         name: {
@@ -109,7 +111,7 @@ def recomputed(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if len(paths) > 1:
         people = [str(path) for path in paths]
     model = str(next(folder.glob("model.*")))
-    metric = likewise.load_metric(folder / "metric.safetensors")
+    metric = likewise.metrics.load_metric(folder / "metric.safetensors")
     return case, numbers(audited(model, people, metric, case))
 
 
@@ -173,7 +175,7 @@ def test_the_reference_networks_give_the_same_numbers(name: str, reference: Path
     table = pq.read_table(HERE / "demo_paper" / "people.parquet")
     people = {n: np.asarray(table[n].to_pylist()) for n in table.column_names}
     people["label"] = (people["label"] == ">50K").astype(np.int64)
-    metric = likewise.ProjectionMetric(weights["basis"].numpy())
+    metric = likewise.metrics.ProjectionMetric(weights["basis"].numpy())
     model = torch.nn.Sequential(*layers[:-1])
     found = numbers(audited(model, people, metric, case))
     kept = json.loads((HERE / "reference.json").read_text())[name]
@@ -205,7 +207,7 @@ def simulation_grid(degrees: float) -> Float[np.ndarray, "t t"]:
     theta = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
     angle = math.radians(degrees)
     normal = np.array([-math.sin(angle), math.cos(angle)])
-    metric = likewise.QuadraticMetric(np.outer(normal, normal))
+    metric = likewise.metrics.QuadraticMetric(np.outer(normal, normal))
     each = [np.repeat(values, len(x), axis=0) for values in (theta, 0.1 * theta[:, 0])]
     model = RowsOfLinearModels(each[0], each[1])
     ratio = ratios(model, metric, np.tile(x, (len(theta), 1)), np.tile(y, len(theta)))

@@ -9,10 +9,12 @@ from sklearn.linear_model import LogisticRegression
 
 import likewise
 from helpers import run
+from likewise.audit_data import AuditData
 from likewise.errors import StatisticalWarning
 from likewise.handle import as_seen
 from likewise.methods import learn_metric as learning
 from likewise.methods.unfair_map import Moved, UnfairMap
+from likewise.models import save_model
 from likewise.session import Session
 from likewise.settings import Settings
 from likewise.setup import prepare
@@ -28,9 +30,9 @@ def world():
     x = rng.normal(size=(600, 4))
     sex = (x[:, 0] + rng.logistic(size=600) > 0).astype(int)
     y = (x[:, 0] + x[:, 1] + rng.logistic(size=600) > 0).astype(int)
-    people = likewise.AuditData.from_arrays(x, y, {"sex": sex})
+    people = AuditData.from_arrays(x, y, {"sex": sex})
     model = LogisticRegression().fit(x, y)
-    return model, people, likewise.sensitive_subspace(people, placebos=0)
+    return model, people, likewise.metrics.sensitive_subspace(people, placebos=0)
 
 
 def audit(model, people, metric=None, **changed):
@@ -45,8 +47,8 @@ def refits(model, people, metric):
 
 def test_another_order_of_rows_changes_nothing(world, tmp_path):
     model, people, metric = world
-    likewise.save_metric(metric, tmp_path / "metric.safetensors")
-    again = likewise.load_metric(tmp_path / "metric.safetensors")
+    likewise.metrics.save_metric(metric, tmp_path / "metric.safetensors")
+    again = likewise.metrics.load_metric(tmp_path / "metric.safetensors")
     order = np.random.default_rng(0).permutation(600)
     same, error = refits(model, people, metric)
     permuted, permuted_error = refits(model, people.take(order), again)
@@ -110,7 +112,7 @@ def test_beyond_the_limit_a_seeded_sample_is_learned_from_and_it_is_said(monkeyp
 
     def learned(seed):
         settings = CORE.changed(seed=seed, columns__label="y", columns__protected=("sex",))
-        with Session(likewise.Inline(), likewise.Memory()) as session:
+        with Session(likewise.executors.Inline(), likewise.executors.Memory()) as session:
             setup = prepare(session, model, frame, settings)
             known = setup.source.survey(seed, 500)  # of more people only some are kept
             setup = dataclasses.replace(setup, survey=known)
@@ -154,7 +156,9 @@ def sum_of_differences(x, x0):
 def test_columns_and_directions_are_metrics_too(world, given):
     model, people, _ = world
     flow = CORE.changed(method={"name": "gradient_flow", "time": 0.5})
-    expected = likewise.audit(model, people, metric=likewise.ignoring([0, 1, 0, 0]), settings=flow)
+    expected = likewise.audit(
+        model, people, metric=likewise.metrics.ignoring([0, 1, 0, 0]), settings=flow
+    )
     found = likewise.audit(model, people, metric=given, settings=flow)
     assert found.record.tests["loss_ratio"].estimate == pytest.approx(
         expected.record.tests["loss_ratio"].estimate, rel=1e-9
@@ -163,7 +167,7 @@ def test_columns_and_directions_are_metrics_too(world, given):
 
 def test_the_command_line_names_a_function_too(world, tmp_path):
     model, people, _ = world
-    likewise.save_model(model, tmp_path / "model.safetensors")
+    save_model(model, tmp_path / "model.safetensors")
     frame = pd.DataFrame(people.x[:100], columns=list(people.features)).assign(y=people.y[:100])
     frame.to_csv(tmp_path / "people.csv", index=False)
     name = f"{__name__}:sum_of_differences"

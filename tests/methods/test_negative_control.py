@@ -9,6 +9,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.methods.negative_control import ControlComparison
 from likewise.settings import Settings
 
@@ -62,9 +63,9 @@ def world(seed, n=1500, d=12, random=False):
     attribute = rng.integers(0, 2, n) if random else sex
     train, test = np.arange(n // 2, n), np.arange(n // 2)
     model = LogisticRegression().fit(x[train], y[train])
-    sample = likewise.AuditData.from_arrays(x[train], y[train], {"sex": attribute[train]})
-    people = likewise.AuditData.from_arrays(x[test], y[test], {"sex": attribute[test]})
-    return model, people, likewise.sensitive_subspace(sample)
+    sample = AuditData.from_arrays(x[train], y[train], {"sex": attribute[train]})
+    people = AuditData.from_arrays(x[test], y[test], {"sex": attribute[test]})
+    return model, people, likewise.metrics.sensitive_subspace(sample)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def test_a_learned_metric_without_permuted_attributes_gives_no_evidence(steep):
 
 
 def test_a_given_metric_needs_no_control(steep):
-    given = likewise.ignoring(steep[2].free).with_reach(steep[1].x)
+    given = likewise.metrics.ignoring(steep[2].free).with_reach(steep[1].x)
     record = audit(steep, metric=given)
     assert record.verdict == "evidence"
     assert not record.control
@@ -143,9 +144,9 @@ def test_searches_look_at_as_few_places_with_true_attributes_as_with_permuted_on
     protected = {"a": (x[:, 0] + rng.normal(size=900) > 0) * 1, "b": (x[:, 1] > 0.3) * 1}
     y = (np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + rng.normal(size=900) > 0).astype(int)
     model = GradientBoostingClassifier(random_state=0).fit(x, y)
-    everyone = likewise.AuditData.from_arrays(x, y, protected)
+    everyone = AuditData.from_arrays(x, y, protected)
     people, train = everyone.take(slice(0, 400)), everyone.take(slice(400, 900))
-    metric = likewise.sensitive_subspace(train, groups=0, placebos=5)
+    metric = likewise.metrics.sensitive_subspace(train, groups=0, placebos=5)
     shown = Settings(checks={"run": ["groups"]}, decide={"test": "loss_ratio"})
 
     def value(metric, budget=None):

@@ -241,7 +241,7 @@ def test_in_pieces_the_bound_sees_the_same_people_as_in_memory(tmp_path):
             people,
             metric=ignoring([[1.0, 0.5]]),
             settings=settings,
-            executor=likewise.Inline(),
+            executor=likewise.executors.Inline(),
         ).record.numerical_error
         for people in (likewise.read(table, label="y", protected="g"), paths)
     )

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
-from likewise import Encoder
+from likewise.data.encoder import Encoder
 from likewise.handle import adapt
 from likewise.loss import probabilities
 from likewise.models import as_model

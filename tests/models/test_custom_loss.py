@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 from torch.nn import functional as F
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidSettings
 from likewise.loss import CustomLoss, as_loss
 from likewise.models import as_model
@@ -49,7 +50,7 @@ def data(labels, seed=0):
     score = x @ [1.0, 0.5, -0.5] + rng.normal(size=N)
     y = (score > 0).astype(int) if labels == "classes" else score
     group = np.where(x[:, 0] + rng.normal(size=N) > 0, "a", "b")
-    return likewise.AuditData.from_arrays(x, y, {"group": group})
+    return AuditData.from_arrays(x, y, {"group": group})
 
 
 CASES = {
@@ -63,7 +64,7 @@ CASES = {
 def test_the_flow_is_that_of_a_plain_autograd_loop(case):
     loss, outputs, output, labels = CASES[case]
     module, people = network(outputs), data(labels)
-    metric = likewise.ProjectionMetric(np.array([[1.0, 0.0, 0.0]]))
+    metric = likewise.metrics.ProjectionMetric(np.array([[1.0, 0.0, 0.0]]))
     steps = (0.05,) * 30
     settings = likewise.Settings(
         checks="core",
@@ -139,7 +140,7 @@ BAD = {
 def test_a_loss_that_cannot_be_used_is_one_sentence(what):
     loss, words = BAD[what]
     people = data("classes")
-    metric = likewise.ProjectionMetric(np.array([[1.0, 0.0, 0.0]]))
+    metric = likewise.metrics.ProjectionMetric(np.array([[1.0, 0.0, 0.0]]))
     with pytest.raises(InvalidSettings, match=words) as refused:
         likewise.audit(network(2), people, metric=metric, loss=loss, checks="core")
     assert "\n" not in str(refused.value)

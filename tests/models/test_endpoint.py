@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidModel, InvalidSettings, Untrustworthy
 from likewise.models import Endpoint, as_model, check, open_model
@@ -324,7 +325,7 @@ def test_an_endpoint_that_changes_during_the_audit_gives_no_result_to_use(late, 
         handler.answer([0.3 + 0.4 * (row[0] > 0) + drift for row in rows])
 
     server.behave = behave
-    people = likewise.AuditData.from_arrays(x, x[:, 0] > 0, {"g": x[:, 1] > 0})
+    people = AuditData.from_arrays(x, x[:, 0] > 0, {"g": x[:, 1] > 0})
     settings = likewise.Settings(checks="core")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -12,7 +12,7 @@ import likewise
 from likewise.errors import InvalidData, InvalidSettings
 from likewise.models.base import label_classes, targets
 
-METRIC = likewise.ProjectionMetric(np.array([[1.0, 0.0]])).with_reach(np.eye(2))
+METRIC = likewise.metrics.ProjectionMetric(np.array([[1.0, 0.0]])).with_reach(np.eye(2))
 CHOICES = {"label": "decision", "protected": "group", "metric": METRIC, "checks": "core"}
 
 

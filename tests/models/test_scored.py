@@ -9,6 +9,7 @@ import likewise
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
 from likewise.handle import adapt
 from likewise.loss import decide
+from likewise.models import as_model
 from likewise.models.adapt import table_model
 from likewise.models.scored import ScoredTable
 from likewise.report.text import next_steps
@@ -49,7 +50,7 @@ def test_a_column_of_decisions_is_looked_up_row_by_row(scored):
     out = ask.substitute(rows, i, pooled, j, ("income",))
     assert decide(out, "probabilities").tolist() == (pool.approved[100:150] == "yes").tolist()
     assert decide(ask.outputs(rows), "probabilities").sum() == (frame.approved == "yes").sum()
-    again = likewise.as_model(ScoredTable("approved"), **about)
+    again = as_model(ScoredTable("approved"), **about)
     assert again.card == model.card
 
 

@@ -12,10 +12,11 @@ from sklearn.neural_network import MLPClassifier
 from torch import nn
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.errors import InvalidData, InvalidModel
 from likewise.handle import adapt
 from likewise.loss import BOUNDS, probabilities
-from likewise.models import save_model
+from likewise.models import open_model, save_model
 from likewise.models.adapt import table_model
 
 COLUMNS = ["a", "b", "c"]
@@ -75,7 +76,7 @@ def multilayer():
 
 def saved(folder):
     save_model(plain(), folder / "net.safetensors")
-    return likewise.open_model(str(folder / "net.safetensors"))
+    return open_model(str(folder / "net.safetensors"))
 
 
 def exported(folder):
@@ -83,7 +84,7 @@ def exported(folder):
     some = (torch.zeros(2, 3, dtype=torch.float64),)
     program = torch.export.export(plain(), some, dynamic_shapes=({0: rows},))
     torch.export.save(program, folder / "net.pt2")
-    return likewise.open_model(str(folder / "net.pt2"), trust=True)
+    return open_model(str(folder / "net.pt2"), trust=True)
 
 
 single = plain(torch.float32)
@@ -132,7 +133,7 @@ def frame():
     return frame
 
 
-METRIC = likewise.ProjectionMetric(np.array([[1.0, 0.0, 0.0]])).with_reach(
+METRIC = likewise.metrics.ProjectionMetric(np.array([[1.0, 0.0, 0.0]])).with_reach(
     np.random.default_rng(3).normal(size=(90, 3))
 )
 CHOICES = {
@@ -179,7 +180,7 @@ def test_every_form_of_a_network_gives_the_same_numbers(kind, frame, tmp_path):
 
 def test_arrays_without_a_table_are_told_apart_by_trying(frame):
     x, y = frame[COLUMNS].to_numpy(), frame["y"].to_numpy()
-    people = likewise.AuditData.from_arrays(x, y)
+    people = AuditData.from_arrays(x, y)
     for kind in ("a function of tensors in single precision", "a function of arrays"):
         model, _ = adapt(ZOO[kind](None), people)
         assert model.card.differentiable == ("tensors" in kind)

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import binom
 
 from helpers import outcomes_of
-from likewise import LossRatioTest
+from likewise.stats.loss_ratio import LossRatioTest
 
 VALUE = 1.25
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 from helpers import outcomes_of
-from likewise import LossRatioTest
+from likewise.stats.loss_ratio import LossRatioTest
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import likewise
+from likewise.audit_data import AuditData
 from likewise.stats.ratio_test import metric_error_bound
 
 LAM, TIME = 0.5, 1.0
@@ -17,9 +18,9 @@ def ratios(sigma, x, y):
     """Return everyone's loss ratio under one metric, for a logistic model that is known."""
     model = LogisticRegression().fit(np.eye(2), [0, 1])
     model.coef_, model.intercept_ = THETA[None], np.zeros(1)
-    people = likewise.AuditData.from_arrays(x, y)
+    people = AuditData.from_arrays(x, y)
     flow = likewise.GradientFlow(lam=LAM, time=TIME)
-    metric = likewise.QuadraticMetric(sigma)
+    metric = likewise.metrics.QuadraticMetric(sigma)
     settings = likewise.Settings(checks="core")
     return likewise.audit(
         model, people, metric=metric, method=flow, settings=settings

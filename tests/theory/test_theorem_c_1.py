@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 from helpers import outcomes_of
-from likewise import ErrorRateRatioTest
+from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 
 
 @pytest.mark.slow

@@ -95,7 +95,7 @@ def read_network(content: bytes, source: str) -> LayeredModel:
     if KEY not in written:
         raise InvalidFile(
             f"{source!r} holds weights, but not the layers they belong to. Write it with "
-            "likewise.save_model(module, path)."
+            "likewise.models.save_model(module, path)."
         )
     try:
         about = _about(written[KEY])
@@ -220,7 +220,7 @@ def read_pickle(content: bytes, source: str, suffix: str) -> Any:
     if isinstance(found, dict):
         raise InvalidModel(
             f"{source!r} holds a dictionary, not a model. Weights alone do not say what the "
-            "network is: load them into it, and write it with likewise.save_model."
+            "network is: load them into it, and write it with likewise.models.save_model."
         )
     return found
 

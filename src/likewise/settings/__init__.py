@@ -334,7 +334,7 @@ class Settings(Choices):
 
     @property
     def learning(self) -> dict[str, Any]:
-        """How a metric is learned, as `likewise.sensitive_subspace` takes it."""
+        """How a metric is learned, as `likewise.metrics.sensitive_subspace` takes it."""
         chosen = self.metric.model_dump(include={"penalty", "C", "groups", "placebos"})
         return {**chosen, "may_matter": self.columns.may_matter, "seed": self.seed}
 

@@ -112,7 +112,7 @@ class BatchClassifier(NetworkClassifier):
 def find_directions(given: Any, data: TrainingData) -> Float[Tensor, "m d"]:
     """Return the sensitive subspace as rows: as given, or learned from protected attributes.
 
-    Learned ones are the coefficients of the regressions behind `likewise.sensitive_subspace`.
+    Learned ones are the coefficients of the regressions behind `sensitive_subspace`.
     There are none without protected attributes.
     """
     d = data.x.shape[1]
