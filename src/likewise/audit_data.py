@@ -45,9 +45,6 @@ class AuditData:
         Where the rows came from, in words.
     dropped
         Rows left out on request, by reason. Nothing is ever left out in silence.
-    left_out
-        Columns that could have been inputs but are not in ``x``: text that no encoder turned into
-        numbers, and columns that the encoder was not fitted on.
     notes
         Sentences for the report: what was read in another way than one may expect.
     row
@@ -69,7 +66,6 @@ class AuditData:
     encoder: Any = None
     source: str = "arrays"
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     row: Int[np.ndarray, " n"] = dataclasses.field(default_factory=lambda: np.arange(0))
     named_inputs: bool = False

@@ -28,7 +28,7 @@ from likewise.method import MAX_ROWS, BoundMethod, Progress
 from likewise.packing import pack, unpack
 from likewise.probe import PRIMARY, Block, Probe, Subsample
 from likewise.run.executors import Executor, Threads
-from likewise.run.journal import IF_FULL, FinishedPart, Identity, Journal, MemoryJournal, Store
+from likewise.run.journal import IF_FULL, FinishedPart, Identity, Journal, Store
 
 GROUPS = (16, 64)
 """Blocks are added up in sixteens, these in sixty-fours, and these one after another: a task is a
@@ -58,7 +58,7 @@ class Session:
     store: Store
     progress: Progress | None = None
     keeps_rows: bool = False
-    _journal: Journal = dataclasses.field(default_factory=MemoryJournal)
+    _journal: Journal = dataclasses.field(default_factory=Journal)
     _stack: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> "Session":

@@ -54,7 +54,6 @@ def check_people(data: AuditData) -> None:
     assert missing(data.protected["sex"]).sum() == 1
     assert data.weight.tolist() == [1.0, 2.0, 0.5, 1.5]
     assert data.cluster.tolist() == [7, 7, 8, 9]
-    assert data.left_out == ("job",)
     assert data.table.column_names == ["age", "job", "sex", "member"]
     assert data.table["job"].to_pylist() == ["cook", "judge", "cook", "smith"]
     assert data.row.tolist() == [0, 1, 2, 3]
@@ -129,7 +128,6 @@ def test_types_may_become_clear_only_after_the_first_block(tmp_path, monkeypatch
     data = read(tmp_path / "late.csv", label="y")
     assert data.features == ("a",)
     assert data.x[-1, 0] == 0.5
-    assert data.left_out == ("b", "c")
     assert data.table["c"].to_pylist()[:2] == ["0", "1"]
     assert data.notes == ("Column 'c' is read as text, because it holds 'oops' among its numbers.",)
 
@@ -187,14 +185,13 @@ def test_inputs_give_the_models_own_order_and_may_be_protected():
     data = read(frame, **roles, inputs=["member", "old", "age"])
     assert data.features == ("member", "old", "age")
     assert data.x[1].tolist() == [0, 1, 44]
-    assert data.left_out == ()
 
 
 def test_a_pipeline_gets_original_columns_missing_values_included():
     frame = FRAME.assign(age=[31, None, 25, 60])
     data = read(frame, **ROLES, raw=True)
     assert data.x.shape == (4, 0)
-    assert data.features == data.left_out == ()
+    assert data.features == ()
     assert data.table.column_names == ["age", "job", "sex", "member"]
     assert data.table["age"].to_pylist() == [31, None, 25, 60]
     dropped = read(frame, **ROLES, raw=True, drop_missing=True)
@@ -219,7 +216,6 @@ def test_an_encoder_decides_what_the_model_sees():
     )
     data = read(FRAME, **roles, encoder=encoder, drop_missing=True)
     assert data.features == ("job=cook", "job=judge", "job=smith", "age", "sex=f", "sex=m")
-    assert data.left_out == ("member", "note")
     assert data.dropped == {"missing sex": 1}
     np.testing.assert_array_equal(data.x, encoder.encode(data.table))
 

@@ -175,7 +175,7 @@ def test_one_that_was_interrupted_starts_again(start, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(isolated._Running, "ask", interrupt)
+    monkeypatch.setattr(isolated._Channel, "receive", interrupt)
     with pytest.raises(KeyboardInterrupt):
         process.ask({}, [np.ones(1)], 1)
     monkeypatch.undo()

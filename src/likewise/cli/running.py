@@ -110,10 +110,11 @@ class RunOptions:
 
 def _rows(paths: Sequence[str], csv: Any) -> int:
     """Count the rows of files, unless they are too small to matter."""
-    from likewise.data.rows import expand, is_parquet, open_rows, size_of
+    from likewise.data.rows import expand, is_parquet, open_rows
 
     found = expand(paths)
     # The footer of a Parquet file knows its rows; text must be read to count them.
-    if all(is_parquet(path) for path in found) or sum(map(size_of, found)) > LARGE:
+    size = sum(path.stat().st_size for path in found)
+    if all(map(is_parquet, found)) or size > LARGE:
         return open_rows(list(paths), csv=csv).n_rows
     return 0

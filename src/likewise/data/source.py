@@ -1,4 +1,4 @@
-"""Where people come from: arrays, data frames, files, addresses; read in parts, by anyone.
+"""Where people come from: arrays, data frames, files; read in parts, by anyone.
 
 Rows of a source are numbered from 0. A block is a range of rows, so it holds the same people
 whoever reads it, and however the rows are cut into files and row groups.
@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from typing_extensions import override
 
 from likewise.audit_data import AuditData, digests, joined
@@ -78,7 +78,7 @@ def read(
         the order of the table; protected columns only if they are listed here.
     encoder
         What turns the table into features, fitted on training data. Without one the model gets
-        the columns of numbers and true/false as they are; ``left_out`` names the others.
+        the columns of numbers and true/false as they are.
     drop_missing
         Leave out people whose label, weight, cluster or inputs are missing, and count them in
         ``dropped``. Otherwise they are refused.
@@ -113,22 +113,18 @@ class Source(abc.ABC):
 
     Parameters
     ----------
+    name
+        Where the people are, in words.
+    n_rows
+        Number of rows, those left out on request included.
     expected
         Fingerprints of consecutive chunks, once they are known: rows that have changed since are
         refused. Nothing is compared while it is empty.
     """
 
+    name: str
+    n_rows: int
     expected: tuple[bytes, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
-
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """Where the people are, in words."""
-
-    @property
-    @abc.abstractmethod
-    def n_rows(self) -> int:
-        """Number of rows, those left out on request included."""
 
     @abc.abstractmethod
     def identity(self) -> dict[str, str]:
@@ -231,12 +227,12 @@ class Blocks:
 @final
 @dataclasses.dataclass(frozen=True)
 class TableSource(Source):
-    """People in a table: files, addresses, or a data frame. What is what is settled beforehand.
+    """People in a table: files or a data frame. What is what is settled beforehand.
 
     Parameters
     ----------
-    inputs, left_out
-        Columns that ``x`` is made of, and those that could have been.
+    inputs
+        Columns that ``x`` is made of.
     fills
         Whether a pipeline fills gaps: then rows are left out for other gaps alone.
     repeated
@@ -246,7 +242,6 @@ class TableSource(Source):
     table: Rows
     roles: Roles
     inputs: tuple[str, ...]
-    left_out: tuple[str, ...]
     encoder: Encoder | None
     drop_missing: bool
     fills: bool = False
@@ -270,30 +265,23 @@ class TableSource(Source):
         schema = opened.schema
         _check_count(opened.n_rows, opened.n_rows)
         roles.check(schema.names)
-        if roles.weight is not None and kind(schema.field(roles.weight).type) != "numbers":
-            found = kind(schema.field(roles.weight).type)
-            raise InvalidData(f"Column {roles.weight!r} (weight) holds {found}, not numbers.")
-        for name in schema.names:
-            if name not in roles.ignore and pa.types.is_nested(schema.field(name).type):
+        for name, found in zip(schema.names, schema.types, strict=True):
+            if name == roles.weight and kind(found) != "numbers":
+                raise InvalidData(f"Column {name!r} (weight) holds {kind(found)}, not numbers.")
+            if name not in roles.ignore and pa.types.is_nested(found):
                 raise InvalidData(
-                    f"Column {name!r} is nested ({schema.field(name).type}). Make plain columns "
-                    f"of it, or {IGNORE}."
+                    f"Column {name!r} is nested ({found}). Make plain columns of it, or {IGNORE}."
                 )
-        inputs = () if raw else _inputs(roles, schema, encoder)
-        candidates = () if raw else roles.candidates(schema.names)
-        left_out = tuple(name for name in candidates if name not in inputs)
-        again = NO_ROWS if roles.id is None else _repeats(opened, roles)
-        return cls(opened, roles, inputs, left_out, encoder, drop_missing, repeated=again)
-
-    @property
-    @override
-    def name(self) -> str:
-        return self.table.name
-
-    @property
-    @override
-    def n_rows(self) -> int:
-        return self.table.n_rows
+        return cls(
+            opened.name,
+            opened.n_rows,
+            table=opened,
+            roles=roles,
+            inputs=() if raw else _inputs(roles, schema, encoder),
+            encoder=encoder,
+            drop_missing=drop_missing,
+            repeated=NO_ROWS if roles.id is None else _repeats(opened, roles),
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -326,8 +314,11 @@ class TableSource(Source):
         complete, dropped = complete_rows(
             table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
         )
-        if again := self._repeated(first, complete):
-            dropped[f"repeated {roles.id}"] = again
+        begin, end = np.searchsorted(self.repeated, [first, first + len(table)])
+        again = self.repeated[begin:end] - first
+        if complete[again].any():
+            dropped[f"repeated {roles.id}"] = int(complete[again].sum())
+            complete[again] = False
         if dropped:
             table = table.filter(pa.array(complete))
         if self.encoder is not None:
@@ -352,24 +343,15 @@ class TableSource(Source):
             encoder=self.encoder,
             source=self.name,
             dropped=dropped,
-            left_out=self.left_out,
             notes=self.table.notes + (() if self.encoder is None else self.encoder.notes),
             row=first + np.flatnonzero(complete),
             named_inputs=roles.inputs is not None,
         )
 
-    def _repeated(self, first: int, complete: Bool[np.ndarray, " n"]) -> int:
-        """Mark rows that repeat an earlier one of the same id as left out, and count them."""
-        begin, end = np.searchsorted(self.repeated, [first, first + len(complete)])
-        again = self.repeated[begin:end] - first
-        count = int(complete[again].sum())
-        complete[again] = False
-        return count
-
     @override
     def raw(self) -> "TableSource | None":
         settled = self.encoder is not None or not self.inputs
-        return None if settled else dataclasses.replace(self, inputs=(), left_out=())
+        return None if settled else dataclasses.replace(self, inputs=())
 
     @override
     def filled(self) -> "TableSource | None":
@@ -408,7 +390,18 @@ def _repeats(rows: Rows, roles: Roles) -> Int[np.ndarray, " r"]:
 def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None) -> tuple[str, ...]:
     """Return the columns that ``x`` is made of."""
     if encoder is not None:
-        _check_encoder(encoder, roles, schema.names)
+        for name in encoder.columns:
+            require(name, schema.names, "an input of the encoder")
+            if name not in roles.original(schema.names):
+                raise InvalidData(
+                    f"Column {name!r} is an input of the encoder, so it can be neither label, "
+                    "weight, cluster nor id, and cannot be ignored."
+                )
+        if roles.inputs is not None and set(roles.inputs) != set(encoder.columns):
+            raise InvalidData(
+                "The inputs named differ from those of the encoder "
+                f"({', '.join(encoder.columns)}). Name no inputs: the encoder knows them."
+            )
         return encoder.columns
     candidates = roles.candidates(schema.names)
     held = {name: kind(schema.field(name).type) for name in candidates}
@@ -422,22 +415,6 @@ def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None) -> tuple[s
     if not inputs:
         raise InvalidData("No column is left to be an input of the model.")
     return inputs
-
-
-def _check_encoder(encoder: Encoder, roles: Roles, columns: list[str]) -> None:
-    described = roles.original(columns)
-    for name in encoder.columns:
-        require(name, columns, "an input of the encoder")
-        if name not in described:
-            raise InvalidData(
-                f"Column {name!r} is an input of the encoder, so it can be neither label, weight, "
-                "cluster nor id, and cannot be ignored."
-            )
-    if roles.inputs is not None and set(roles.inputs) != set(encoder.columns):
-        raise InvalidData(
-            f"The inputs named differ from those of the encoder ({', '.join(encoder.columns)}). "
-            "Name no inputs: the encoder knows them."
-        )
 
 
 def _check_count(n: int, total: int) -> None:
@@ -467,23 +444,13 @@ class PeopleSource(Source):
 
     people: AuditData = dataclasses.field(repr=False)
     places: Int[np.ndarray, " n"] = dataclasses.field(repr=False)
-    total: int
     home: Path | None = None
 
     @classmethod
     def from_people(cls, people: AuditData) -> "PeopleSource":
         """Give the people their numbers."""
-        return cls(people, *people.places)
-
-    @property
-    @override
-    def name(self) -> str:
-        return self.people.source
-
-    @property
-    @override
-    def n_rows(self) -> int:
-        return self.total
+        places, n_rows = people.places
+        return cls(people.source, n_rows, people, places)
 
     @override
     def identity(self) -> dict[str, str]:

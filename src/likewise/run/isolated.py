@@ -71,9 +71,10 @@ class IsolatedProcess:
 
     def __init__(self, target: str, content: bytes, source: str, about: About) -> None:
         self._given = target, content, source, about
+        self._most = MEMORY + PER_CHANNEL * processors() + TIMES * len(content)
         self._lock = threading.Lock()
-        self._running: _Running | None = None
-        self._error: str | None = None
+        self._owner = 0  # the process that has started it, if it runs
+        self._error = ""  # why it ended: whoever asks later hears the same
 
     def __reduce__(self) -> tuple[Any, ...]:
         return IsolatedProcess, self._given  # elsewhere it starts one of its own
@@ -81,55 +82,32 @@ class IsolatedProcess:
     def open(self) -> Message:
         """Open the file, unless it is open, and return what the target says of it."""
         with self._lock:
-            if self._error is None and (
-                self._running is None or self._running.owner != os.getpid()
-            ):
-                with self._remembered():
-                    self._running = _Running(*self._given)
-            if self._error is not None or self._running is None:
-                raise InvalidFile(self._error or "")
-            return self._running.opened
+            if self._error:
+                raise InvalidFile(self._error)
+            if self._owner != os.getpid():
+                self._start()
+                self._owner = os.getpid()
+            return self._opened
 
     def ask(self, about: About, arrays: Sequence[np.ndarray], rows: int) -> np.ndarray:
         """Return the answer for rows, an array with as many: the target's, to these arguments."""
         self.open()
-        running = self._running
-        assert running is not None
         try:
-            with self._remembered():
-                _, found = running.ask(about, arrays, SECONDS + PER_ROW * rows)
+            _, found = self._answer(about, arrays, SECONDS + PER_ROW * rows, "answer")
         except LikewiseError:
             raise
         except BaseException:  # Ctrl-C, say: the answer to come would be taken for another's
-            running.end()
-            self._running = None
+            self._end()
+            self._owner = 0
             raise
         if len(found) != 1 or found[0].ndim < 1 or len(found[0]) != rows:
             raise InvalidModel(f"{self._given[2]!r} does not give {rows} answers for {rows} rows.")
         return found[0]
 
-    @contextlib.contextmanager
-    def _remembered(self) -> Any:
-        """Keep why a process ended: whoever asks later hears the same."""
-        try:
-            yield
-        except _Ended as error:
-            self._error = str(error)
-            raise InvalidFile(self._error) from None
-
-
-class _Ended(Exception):
-    """The process is gone, or had to be ended; says why in a sentence."""
-
-
-class _Running:
-    """A process that runs, and the channels to it: as many as there are processors."""
-
-    def __init__(self, target: str, content: bytes, source: str, about: About) -> None:
-        self.owner, self._source = os.getpid(), source
-        self._why = ""
+    def _start(self) -> None:
+        """Start the process, with as many channels to it as there are processors."""
+        target, content, _, about = self._given
         size = processors()
-        self._most = MEMORY + PER_CHANNEL * size + TIMES * len(content)
         # The first pair carries nothing: it tells the process that this one is gone.
         own, theirs = zip(*(multiprocessing.Pipe() for _ in range(size + 1)), strict=True)
         shared = [_shared_memory() for _ in range(size)]
@@ -147,34 +125,33 @@ class _Running:
         finally:
             for end in theirs:
                 end.close()
-        self.end = weakref.finalize(self, _end, self._process, [*own, *shared])
+        self._end = weakref.finalize(self, _end, self._process, [*own, *shared])
         self._channels: queue.SimpleQueue[_Channel] = queue.SimpleQueue()
         for both in zip(own[1:], shared, strict=True):
             self._channels.put(_Channel(*both))
         seconds = SECONDS + PER_BYTE * len(content)
-        self.opened = self.ask(about, [np.frombuffer(content, np.uint8)], seconds, "open")
+        try:
+            self._opened = self._answer(about, [np.frombuffer(content, np.uint8)], seconds, "open")
+        except BaseException:
+            self._end()
+            raise
 
-    def ask(
-        self, about: About, arrays: Sequence[np.ndarray], seconds: float, what: str = "answer"
+    def _answer(
+        self, about: About, arrays: Sequence[np.ndarray], seconds: float, what: str
     ) -> Message:
         """Ask through a channel that is free, and return the answer; the first opens the file."""
         channel = self._channels.get()
         try:
-            try:
-                channel.send(about, arrays)
-            except (OSError, ValueError, TypeError):  # it is gone, or another thread ended it
-                raise self._gone() from None
-            return self._answered(channel, seconds, what)
-        finally:
-            self._channels.put(channel)
-
-    def _answered(self, channel: "_Channel", seconds: float, what: str) -> Message:
-        try:
+            channel.send(about, arrays)
             if not channel.end.poll(seconds):
                 raise self._ended(f"takes more than {seconds:.0f} seconds to {what}. {LIFTED}")
             about, arrays = channel.receive()
-        except (OSError, EOFError, ValueError, TypeError):
+        except LikewiseError:
+            raise
+        except (OSError, EOFError, ValueError, TypeError):  # it is gone, or another thread ended it
             raise self._gone() from None
+        finally:
+            self._channels.put(channel)
         if "refused" in about:
             kind: Any = getattr(errors, str(about.get("kind")), None)
             known = isinstance(kind, type) and issubclass(kind, LikewiseError)
@@ -182,9 +159,9 @@ class _Running:
         if "memory" in about:
             most = f"{self._most / 2**30:.1f} GB"
             raise self._ended(f"takes more than {most} of memory to {what}. {LIFTED}")
-        return about, arrays
+        return about, list(arrays)
 
-    def _gone(self) -> _Ended:
+    def _gone(self) -> InvalidFile:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         code = self._process.returncode
@@ -196,11 +173,11 @@ class _Running:
             f"{self._most / 2**30:.1f} GB of memory. {DAMAGED}"
         )
 
-    def _ended(self, why: str) -> _Ended:
+    def _ended(self, why: str) -> InvalidFile:
         """End the process; whoever waits for another answer hears the same reason."""
-        self._why = self._why or f"{self._source!r} {why}"
-        self.end()
-        return _Ended(self._why)
+        self._error = self._error or f"{self._given[2]!r} {why}"
+        self._end()
+        return InvalidFile(self._error)
 
 
 def _end(process: "subprocess.Popen[bytes]", files: Sequence[Any]) -> None:

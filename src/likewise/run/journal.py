@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,128 +47,37 @@ class FinishedPart:
     outcomes: pa.Table | None = None
 
 
-class Journal(abc.ABC):
-    """The finished blocks of one audit."""
-
-    resumable: ClassVar[bool]
-    """Whether it outlives this process, so that an audit can be continued."""
-
-    @abc.abstractmethod
-    def done(self) -> list[range]:
-        """Return which blocks are finished, in order; what is not as it was written is not."""
-
-    @abc.abstractmethod
-    def keep(self, part: FinishedPart) -> FinishedPart:
-        """Keep finished blocks, in the worker; return what has to travel to the main process."""
-
-    @abc.abstractmethod
-    def put(self, part: FinishedPart) -> None:
-        """Take note of what `keep` returned, in the main process."""
-
-    @abc.abstractmethod
-    def read(self, blocks: range) -> FinishedPart:
-        """Return finished blocks."""
-
-    @abc.abstractmethod
-    def remove(self) -> None:
-        """Forget everything."""
-
-    @abc.abstractmethod
-    def section(self, name: str) -> "Journal":
-        """Return where the finished blocks of a further pass over the people are kept."""
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of all finished blocks, in their order."""
-        return (self.read(blocks).outcomes for blocks in self.done())
-
-
-class Store(abc.ABC):
-    """A place for finished blocks."""
-
-    def begun(self) -> Identity:
-        """Return the identity of an audit that is there already; empty if there is none."""
-        return {}
-
-    def check(self) -> None:
-        """Refuse at once what `opened` would refuse, before a long run."""
-        return
-
-    @abc.abstractmethod
-    def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
-        """Begin an audit, or continue one with the same identity."""
-
-
-@final
-class MemoryJournal(Journal):
-    """Finished blocks in the memory of this process."""
-
-    resumable = False
-
-    def __init__(self) -> None:
-        self._parts: dict[range, FinishedPart] = {}
-
-    @override
-    def done(self) -> list[range]:
-        return sorted(self._parts, key=lambda blocks: blocks.start)
-
-    @override
-    def keep(self, part: FinishedPart) -> FinishedPart:
-        return part
-
-    @override
-    def put(self, part: FinishedPart) -> None:
-        self._parts[part.blocks] = part
-
-    @override
-    def read(self, blocks: range) -> FinishedPart:
-        return self._parts[blocks]
-
-    @override
-    def remove(self) -> None:
-        self._parts.clear()
-
-    @override
-    def section(self, name: str) -> Journal:
-        return MemoryJournal()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MemoryJournal, ()  # what is here stays here; a worker only keeps
-
-
 @final
 @dataclasses.dataclass(frozen=True)
-class Memory(Store):
-    """Keeps finished blocks in memory; nothing can be resumed."""
-
-    @override
-    def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
-        return contextlib.nullcontext(MemoryJournal())
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class FolderJournal(Journal):
-    """Finished blocks in a folder, one file a part.
+class Journal:
+    """The finished blocks of one audit: in a folder, one file a part, or in memory without one.
 
     A file is there whole or not at all. Its first line tells the blocks, the audit and the hash
     of all that follows; a file that is damaged, copied, swapped or of another audit does not
     agree with its name, its audit or its hash, and its blocks are done again.
     """
 
-    resumable = True
-    folder: Path
-    audit: str
+    folder: Path | None = None
+    audit: str = ""
     name: str = "part"
+    parts: dict[range, FinishedPart] = dataclasses.field(default_factory=dict, repr=False)
 
-    def _path(self, blocks: range) -> Path:
-        return self.folder / f"{self.name}-{blocks.start:010d}-{blocks.stop:010d}.done"
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "parts": {}}  # what is here stays here; a worker only keeps
 
-    @override
-    def section(self, name: str) -> Journal:
-        return dataclasses.replace(self, name=hash_json(name)[:16])
+    @property
+    def resumable(self) -> bool:
+        """Whether it outlives this process, so that an audit can be continued."""
+        return self.folder is not None
 
-    @override
+    def section(self, name: str) -> "Journal":
+        """Return where the finished blocks of a further pass over the people are kept."""
+        return dataclasses.replace(self, name=hash_json(name)[:16], parts={})
+
     def done(self) -> list[range]:
+        """Return which blocks are finished, in order; what is not as it was written is not."""
+        if self.folder is None:
+            return sorted(self.parts, key=lambda blocks: blocks.start)
         found: list[range] = []
         for path in sorted(self.folder.iterdir()):
             match = PART.fullmatch(path.name)
@@ -180,8 +89,10 @@ class FolderJournal(Journal):
                     found.append(blocks)
         return found
 
-    @override
     def keep(self, part: FinishedPart) -> FinishedPart:
+        """Keep finished blocks, in the worker; return what has to travel to the main process."""
+        if self.folder is None:
+            return part
         sink = pa.BufferOutputStream()
         if part.outcomes is not None:
             pq.write_table(part.outcomes, sink, compression="zstd")
@@ -191,12 +102,15 @@ class FolderJournal(Journal):
         write_whole(self._path(part.blocks), content, if_full=IF_FULL)
         return dataclasses.replace(part, outcomes=None)
 
-    @override
     def put(self, part: FinishedPart) -> None:
-        """Do nothing: the worker has written it."""
+        """Take note, in the main process, of what `keep` returned and has not written."""
+        if self.folder is None:
+            self.parts[part.blocks] = part
 
-    @override
     def read(self, blocks: range) -> FinishedPart:
+        """Return finished blocks."""
+        if self.folder is None:
+            return self.parts[blocks]
         found = self._read(blocks)
         if found is None:
             raise InvalidFile(
@@ -206,13 +120,24 @@ class FolderJournal(Journal):
         tally, rows = found
         return FinishedPart(blocks, tally, pq.read_table(pa.BufferReader(rows)) if rows else None)
 
-    @override
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the rows of all finished blocks, in their order."""
+        return (self.read(blocks).outcomes for blocks in self.done())
+
     def remove(self) -> None:
+        """Forget everything."""
+        self.parts.clear()
+        if self.folder is None:
+            return
         for path in list(self.folder.iterdir()):
             if PART.fullmatch(path.name) or path.name in (IDENTITY, LOCK):
                 path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
+
+    def _path(self, blocks: range) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{self.name}-{blocks.start:010d}-{blocks.stop:010d}.done"
 
     def _header(self, blocks: range, tally: bytes, rows: bytes) -> dict[str, Any]:
         return {
@@ -233,6 +158,32 @@ class FolderJournal(Journal):
         except (InvalidFile, ValueError, KeyError, TypeError, RecursionError):
             return None
         return (tally, rows) if header == self._header(blocks, tally, rows) else None
+
+
+class Store(abc.ABC):
+    """A place for finished blocks."""
+
+    def begun(self) -> Identity:
+        """Return the identity of an audit that is there already; empty if there is none."""
+        return {}
+
+    def check(self) -> None:
+        """Refuse at once what `opened` would refuse, before a long run."""
+        return
+
+    @abc.abstractmethod
+    def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
+        """Begin an audit, or continue one with the same identity."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Memory(Store):
+    """Keeps finished blocks in memory; nothing can be resumed."""
+
+    @override
+    def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
+        return contextlib.nullcontext(Journal())
 
 
 @final
@@ -267,25 +218,22 @@ class Folder(Store):
     def check(self) -> None:
         folder, name = self.path, repr(str(self.path))
         begun = (folder / IDENTITY).exists()
+        refused = ""
         if self.resume and not begun:
-            raise InvalidSettings(
-                f"There is no unfinished audit in {name} to resume: leave out --resume."
-            )
-        if begun and not self.resume:
-            raise InvalidSettings(
+            refused = f"There is no unfinished audit in {name} to resume: leave out --resume."
+        elif begun and not self.resume:
+            refused = (
                 f"There is an unfinished audit in {name}. Continue it with --resume, or remove "
                 "that folder."
             )
-        if folder.is_symlink():
-            raise InvalidSettings(
-                f"The journal {name} is a link. Remove it, or write the result elsewhere."
-            )
-        if folder.exists() and folder.stat().st_uid != os.geteuid():
-            raise InvalidSettings(
-                f"The journal {name} belongs to another user. Write the result elsewhere."
-            )
-        if folder.exists() and not begun and (not folder.is_dir() or _strangers(folder)):
-            raise InvalidSettings(f"{name} holds something else than a journal.")
+        elif folder.is_symlink():
+            refused = f"The journal {name} is a link. Remove it, or write the result elsewhere."
+        elif folder.exists() and folder.stat().st_uid != os.geteuid():
+            refused = f"The journal {name} belongs to another user. Write the result elsewhere."
+        elif folder.exists() and not begun and (not folder.is_dir() or _strangers(folder)):
+            refused = f"{name} holds something else than a journal."
+        if refused:
+            raise InvalidSettings(refused)
 
     @override
     @contextlib.contextmanager
@@ -301,11 +249,19 @@ class Folder(Store):
                     if HALF_WRITTEN.fullmatch(left.name):
                         left.unlink()
             if self.resume:
-                _check_same(self.begun(), identity, self.path)
+                self._check_same(identity)
             else:
                 about = json.dumps(dict(identity), indent=1).encode()
                 write_whole(self.path / IDENTITY, about, if_full=IF_FULL)
-            yield FolderJournal(self.path, hash_json(dict(identity)))
+            yield Journal(self.path, hash_json(dict(identity)))
+
+    def _check_same(self, now: Identity) -> None:
+        before = self.begun()
+        if other := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
+            raise InvalidSettings(
+                f"The audit in {str(self.path)!r} cannot be resumed: it was begun with other "
+                f"{' and '.join(other)}. Use what it was begun with, or remove that folder."
+            )
 
 
 @contextlib.contextmanager
@@ -334,12 +290,3 @@ def _strangers(folder: Path) -> bool:
     """Tell whether a folder holds more than what a killed process had begun to write."""
     names = {path.name for path in folder.iterdir()}
     return any(not HALF_WRITTEN.fullmatch(name) for name in names - {LOCK})
-
-
-def _check_same(before: Identity, now: Identity, folder: Path) -> None:
-    other = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if other:
-        raise InvalidSettings(
-            f"The audit in {str(folder)!r} cannot be resumed: it was begun with other "
-            f"{' and '.join(other)}. Use what it was begun with, or remove that folder."
-        )
