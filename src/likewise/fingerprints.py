@@ -98,20 +98,27 @@ class Sketch:
     The k smallest hashes are a random sample of the distinct rows, the same sample in every set
     that holds those rows; so two sketches tell how many rows two sets share (Broder, 1997, "On
     the resemblance and containment of documents"). A row more or less changes little.
-    ``smallest`` are up to 1024 distinct row hashes, ascending; ``n`` is the number of rows.
+    ``smallest`` are up to 1024 distinct row hashes, ascending, and ``copies`` how often each of
+    them occurs, where that is known; ``n`` is the number of rows.
     """
 
     smallest: UInt64[np.ndarray, " k"]
     n: int
+    copies: Int64[np.ndarray, " c"] = dataclasses.field(default_factory=lambda: np.zeros(0, int))
 
     @classmethod
     def from_hashes(cls, hashes: UInt64[np.ndarray, " n"]) -> "Sketch":
         """Return the sketch of some rows."""
-        return cls(np.unique(hashes)[:SKETCH_SIZE], len(hashes))
+        rows, copies = np.unique(hashes, return_counts=True)
+        return cls(rows[:SKETCH_SIZE], len(hashes), copies[:SKETCH_SIZE])
 
     def __add__(self, other: "Sketch") -> "Sketch":
-        smallest = np.union1d(self.smallest, other.smallest)[:SKETCH_SIZE]
-        return Sketch(smallest, self.n + other.n)
+        both = np.concatenate([self.smallest, other.smallest])
+        smallest, place = np.unique(both, return_inverse=True)
+        # What is among the smallest hashes of both is among the smallest of each that has it.
+        copies = np.zeros(len(smallest), dtype=np.int64)
+        np.add.at(copies, place, np.concatenate([self.copies, other.copies]))
+        return Sketch(smallest[:SKETCH_SIZE], self.n + other.n, copies[:SKETCH_SIZE])
 
 
 def overlap(some: Sketch, others: Sketch) -> float:

@@ -277,20 +277,18 @@ def _tasks(blocks: Blocks, finished: Sequence[range], run: Executor) -> Iterator
         enough = len(blocks) // (TASKS * max(run.processes, 1))
         large = [size for size in GROUPS[1:] if run.processes and size <= enough]
         sizes = [*large, GROUPS[0], 1]
-    for task in blocks.tasks(sizes[0], finished):
-        yield from _whole_groups(task, sizes, len(blocks))
+    done = {number for part in finished for number in part}
+    return _whole_groups(range(len(blocks)), sizes, done)
 
 
-def _whole_groups(task: range, sizes: Sequence[int], end: int) -> Iterator[range]:
-    """Cut a range where it is only a part of a group: the rest of it was added up elsewhere."""
-    size, smaller = sizes[0], sizes[1:]
-    for begin in range(task.start // size * size, task.stop, size):
-        group = range(begin, min(begin + size, end))
-        part = range(max(begin, task.start), min(group.stop, task.stop))
-        if part == group or not smaller:
-            yield part
-        else:
-            yield from _whole_groups(part, smaller, end)
+def _whole_groups(blocks: range, sizes: Sequence[int], done: set[int]) -> Iterator[range]:
+    """Yield groups of blocks; smaller ones where some of a group was added up elsewhere."""
+    for begin in range(blocks.start, blocks.stop, sizes[0]):
+        group = range(begin, min(begin + sizes[0], blocks.stop))
+        if done.isdisjoint(group):
+            yield group
+        elif len(sizes) > 1:
+            yield from _whole_groups(group, sizes[1:], done)
 
 
 def _add_to(sums: Sums, by: Mapping[str, Any]) -> None:

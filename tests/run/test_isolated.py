@@ -6,10 +6,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,21 +65,6 @@ def start(tmp_path, monkeypatch):
     return begin
 
 
-def running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def ended(pid, seconds=10):
-    for _ in range(seconds * 50):
-        if not running(pid):
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def test_what_was_opened_and_answered_comes_back(start):
     process = start(a=[1, "ü\ud800"])
     about, (numbers, truths) = process.open()
@@ -105,7 +88,9 @@ def test_what_was_opened_and_answered_comes_back(start):
     ],
 )
 @pytest.mark.parametrize("when", ["open", "ask"])
-def test_a_process_that_dies_hangs_or_grows_is_a_sentence(start, monkeypatch, how, words, when):
+def test_a_process_that_dies_hangs_or_grows_is_a_sentence(
+    start, ended, monkeypatch, how, words, when
+):
     process = start(how if when == "open" else "")
     if when == "ask":
         pid = process.open()[0]["pid"]
@@ -146,11 +131,8 @@ def test_everyone_who_waits_hears_the_same_reason(start, monkeypatch):
         except InvalidFile as error:
             said.append(str(error))
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: ask(), range(4)))
     assert len(said) == 4
     assert len(set(said)) == 1
     assert "more than 2 seconds" in said[0]
@@ -168,7 +150,7 @@ def test_questions_of_several_threads_are_answered_at_the_same_time(start, monke
     assert all(np.array_equal(a, 2 * x) for a, x in zip(found, asked, strict=True))
 
 
-def test_one_that_was_interrupted_starts_again(start, monkeypatch):
+def test_one_that_was_interrupted_starts_again(start, ended, monkeypatch):
     process = start()
     first = process.open()[0]["pid"]
 
@@ -182,17 +164,17 @@ def test_one_that_was_interrupted_starts_again(start, monkeypatch):
     assert ended(first)
 
 
-def test_it_travels_and_ends_with_its_owner(start):
+def test_it_travels_and_ends_with_its_owner(start, ended):
     process = pickle.loads(pickle.dumps(start(a=1)))
     about, _ = process.open()
     assert about["a"] == 1
-    assert running(about["pid"])
+    os.kill(about["pid"], 0)  # it is there
     del process
     assert ended(about["pid"])
 
 
 @pytest.mark.parametrize("how", ["", "hang with the lock"])
-def test_it_ends_with_a_killed_parent_whatever_it_does(start, tmp_path, how):
+def test_it_ends_with_a_killed_parent_whatever_it_does(start, ended, how):
     code = f"""
         import threading, time
         import numpy as np
@@ -207,7 +189,7 @@ def test_it_ends_with_a_killed_parent_whatever_it_does(start, tmp_path, how):
     )
     pid = int(parent.stdout.readline())
     time.sleep(0.5)
-    assert running(pid)
+    os.kill(pid, 0)  # it is there
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     assert ended(pid)

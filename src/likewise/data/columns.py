@@ -18,6 +18,9 @@ from likewise.errors import UNPRINTABLE, InvalidData, MissingValues, in_short, n
 IGNORE = "ignore it with --set columns.ignore=NAME"
 DROP = "--set columns.drop_missing=true"
 
+MAX_NAMED = 8
+"""Columns that a sentence names."""
+
 Names = str | Sequence[str]
 Bins = Mapping[str, Any]
 
@@ -37,11 +40,9 @@ class Roles:
 
     def __post_init__(self) -> None:
         for field in ("protected", "ignore", "inputs"):
-            names = getattr(self, field)
-            if names is not None:
-                object.__setattr__(
-                    self, field, (names,) if isinstance(names, str) else tuple(names)
-                )
+            if (names := getattr(self, field)) is not None:
+                names = (names,) if isinstance(names, str) else tuple(names)
+                object.__setattr__(self, field, names)
         object.__setattr__(self, "bins", {k: _limits(k, v) for k, v in (self.bins or {}).items()})
         taken: dict[str, str] = {}
         for role, name in self._given():
@@ -57,11 +58,11 @@ class Roles:
         check_names(self.inputs or (), "the inputs")
 
     def _given(self) -> list[tuple[str, str]]:
-        single = {"label": self.label, "weight": self.weight, "cluster": self.cluster}
-        single["id"] = self.id
-        several = {"protected": self.protected, "ignored": self.ignore}
-        return [(role, name) for role, name in single.items() if name is not None] + [
-            (role, name) for role, names in several.items() for name in names
+        single = [(role, getattr(self, role)) for role in ("label", "weight", "cluster", "id")]
+        return [
+            *((role, name) for role, name in single if name is not None),
+            *(("protected", name) for name in self.protected),
+            *(("ignored", name) for name in self.ignore),
         ]
 
     def check(self, columns: Collection[str]) -> None:
@@ -84,13 +85,13 @@ class Roles:
         found = {}
         for name in self.protected:
             parts = crossed(name, table.column_names)
-            columns = [self._attribute(part, table[part]) for part in parts]
+            columns = []
+            for part in parts:
+                column = printable_levels(values(part, table[part], "protected"))
+                limits = (self.bins or {}).get(part)
+                columns.append(column if limits is None else _cut(part, column, limits))
             found["×".join(parts)] = columns[0] if len(parts) == 1 else _crossing(columns)
         return found
-
-    def _attribute(self, name: str, column: Any) -> Shaped[np.ndarray, " n"]:
-        found = printable_levels(values(name, column, "protected"))
-        return _cut(name, found, self.bins[name]) if self.bins and name in self.bins else found
 
     def candidates(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return the columns that may be inputs, in the model's order if that is known."""
@@ -295,19 +296,21 @@ def complete_rows(
             first[f"missing {name}"] = int((gone & complete).sum())
             complete &= ~gone
     if counts and not drop:
-        said = (
-            f"Values are missing in {_listed(counts)}: {int((~complete).sum())} of {len(table)} "
-            f"rows{where}. Fill them in, "
-        )
-        if {*counts} <= {*needed}:
-            raise MissingValues(
-                f"{said}or leave those rows out ({DROP}). Rows with other gaps stay, if the model "
-                "is a pipeline that answers for them."
-            )
-        raise MissingValues(
-            f"{said}leave those rows out ({DROP}), or ignore columns that the model does not read "
+        named = [f"{name!r} ({count})" for name, count in counts.items()]
+        more = f" and {len(named) - MAX_NAMED} more columns" if len(named) > MAX_NAMED else ""
+        advice = (
+            f"leave those rows out ({DROP}), or ignore columns that the model does not read "
             "(--set columns.ignore=NAME). Models that read gaps, and pipelines that fill them, are "
             "audited as they are (in Python: likewise.read with raw=True)."
+        )
+        if {*counts} <= {*needed}:
+            advice = (
+                f"or leave those rows out ({DROP}). Rows with other gaps stay, if the model is a "
+                "pipeline that answers for them."
+            )
+        raise MissingValues(
+            f"Values are missing in {', '.join(named[:MAX_NAMED])}{more}: "
+            f"{int((~complete).sum())} of {len(table)} rows{where}. Fill them in, {advice}"
         )
     return complete, {reason: count for reason, count in first.items() if count}
 
@@ -319,12 +322,6 @@ def check_finite(name: str, column: Float[np.ndarray, " n"]) -> None:
             f"Column {name!r} has infinite values in {count} of {len(column)} rows. "
             "Mend them, or leave those rows out."
         )
-
-
-def _listed(counts: Mapping[str, int], most: int = 8) -> str:
-    named = [f"{name!r} ({count})" for name, count in counts.items()]
-    more = f" and {len(named) - most} more columns" if len(named) > most else ""
-    return ", ".join(named[:most]) + more
 
 
 def column_groups(table: pa.Table, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -353,18 +350,10 @@ def column_groups(table: pa.Table, columns: Sequence[str]) -> dict[str, tuple[st
 
 
 def _one_hot(table: pa.Table, columns: Sequence[str]) -> bool:
-    total = np.zeros(len(table))
-    for name in columns:
-        kind = table.schema.field(name).type
-        if not (
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        ):
-            return False
-        values = table[name].cast(pa.float64()).to_numpy()
-        if not np.isin(values, (0.0, 1.0)).all():
-            return False
-        total += values
-    return bool((total <= 1).all())
+    if any(kind(table[name].type) not in ("numbers", "true/false") for name in columns):
+        return False
+    x = np.column_stack([table[name].cast(pa.float64()).to_numpy() for name in columns])
+    return bool(np.isin(x, (0.0, 1.0)).all() and (x.sum(axis=1) <= 1).all())
 
 
 def frame_table(frame: Any) -> tuple[pa.Table, str]:

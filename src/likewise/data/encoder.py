@@ -308,7 +308,13 @@ class Encoder:
             raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
         codings = tuple(_fit(name, table[name], name in codes, ones.get(name)) for name in columns)
         for coding in codings if named.inputs is None else ():
-            _check_levels(coding, len(table))
+            count = len(coding.features)
+            if isinstance(coding, CategoryColumn) and count > max(MAX_NAMES, len(table) / 2):
+                raise InvalidData(
+                    f"Column {coding.name!r} has {count} different values in {len(table)} rows, "
+                    f"so it looks like an identifier: {IGNORE}, or name the model's columns "
+                    "(model.columns)."
+                )
         return cls(codings)
 
     @property
@@ -352,10 +358,10 @@ class Encoder:
         has a value between them.
         """
         matrix, offset = np.zeros((len(columns), len(self.features))), np.zeros(len(columns))
-        known = {coding.name: coding for coding in self.codings}
-        for j, name in enumerate(columns):
-            span = self.spans[name]
-            matrix[j, span.start : span.stop], offset[j] = known[name].line()
+        for coding, span in zip(self.codings, self.spans.values(), strict=True):
+            if coding.name in columns:
+                place = columns.index(coding.name)
+                matrix[place, span], offset[place] = coding.line()
         return matrix, offset
 
     @property
@@ -387,7 +393,7 @@ class Encoder:
                 raise InvalidData(
                     f"Column {coding.name!r} holds {found}, but the encoder was fitted on {known}."
                 )
-            x[:, span.start : span.stop] = coding.encode(column)
+            x[:, span] = coding.encode(column)
         return x
 
     def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
@@ -396,12 +402,8 @@ class Encoder:
             raise InvalidData(
                 f"There are {x.shape[1]} features to decode; the encoder has {len(self.features)}."
             )
-        return pa.table(
-            {
-                coding.name: coding.decode(x[:, span.start : span.stop])
-                for coding, span in zip(self.codings, self.spans.values(), strict=True)
-            }
-        )
+        spans = zip(self.codings, self.spans.values(), strict=True)
+        return pa.table({c.name: c.decode(x[:, span.start : span.stop]) for c, span in spans})
 
     def to_json(self) -> str:
         """Return the saved form; numbers are written so that they come back exactly."""
@@ -412,9 +414,15 @@ class Encoder:
         """Read what `to_json` wrote."""
         try:
             return cls(_File.model_validate_json(text).codings)
-        except (ValidationError, InvalidData) as error:
-            why = _why(error) if isinstance(error, ValidationError) else error
-            raise InvalidFile(f"{source} holds no encoder that can be read: {why}") from None
+        except InvalidData as error:
+            why = str(error)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            why = f"{where or 'it'}: {first['msg']}."
+            if where == "version" and isinstance(first["input"], int) and first["input"] > 1:
+                why = "it was written by a newer version. Upgrade likewise."
+        raise InvalidFile(f"{source} holds no encoder that can be read: {why}")
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file."""
@@ -443,21 +451,3 @@ def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding
     if one is None and (found == "dates" or numeric):
         return NumberColumn.fit(name, column)
     return CategoryColumn.fit(name, column, one)
-
-
-def _check_levels(coding: Coding, n: int) -> None:
-    """Refuse a column that nobody named and that tells almost everyone apart."""
-    count = len(coding.features)
-    if isinstance(coding, CategoryColumn) and count > MAX_NAMES and 2 * count > n:
-        raise InvalidData(
-            f"Column {coding.name!r} has {count} different values in {n} rows, so it looks like an "
-            f"identifier: {IGNORE}, or name the model's columns (model.columns)."
-        )
-
-
-def _why(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    if where == "version" and isinstance(first["input"], int) and first["input"] > 1:
-        return "it was written by a newer version. Upgrade likewise."
-    return f"{where or 'it'}: {first['msg']}."

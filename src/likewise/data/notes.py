@@ -272,20 +272,20 @@ def warn_about_scales(
     :math:`\lambda = 50` is meant for standardised features. Warns when some s is above 30 or below
     1/30, or two of them differ by more than a factor of 100; constant and 0/1 columns do not count.
     """
-    if math.isnan(lam):
-        return
     # Evenly spaced rows: scales that differ by 30 show in any ten thousand people.
     sample = x[:: max(1, len(x) // 10_000)]
     spread = sample.std(axis=0)
     two_valued = ((sample == 0) | (sample == 1)).all(axis=0)
     counted = np.flatnonzero((spread > 0) & ~two_valued)
-    order = counted[np.argsort(-spread[counted])]
-    high, low = (float(spread[j]) for j in (order[0], order[-1])) if len(order) else (1.0, 1.0)
+    if math.isnan(lam) or not len(counted):
+        return
+    ends = counted[[spread[counted].argmax(), spread[counted].argmin()]]
+    high, low = spread[ends]
     if high <= 30 and low >= 1 / 30 and high <= 100 * low:
         return
     found = " and ".join(
         f"{features[j]!r} (standard deviation {spread[j]:.3g}) costs {lam * spread[j] ** 2:.3g}"
-        for j in dict.fromkeys([int(order[0]), int(order[-1])])
+        for j in dict.fromkeys(ends.tolist())
     )
     warnings.warn(
         f"The features are not on one scale: at lam = {lam:g} a move of one standard deviation "

@@ -6,7 +6,7 @@ whoever reads it, and however the rows are cut into files and row groups.
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -193,16 +193,6 @@ class Blocks:
     def __len__(self) -> int:
         return -(-self.source.n_rows // self.size)
 
-    def tasks(self, blocks: int, done: Iterable[range] = ()) -> Iterator[range]:
-        """Yield ranges of up to ``blocks`` block numbers that cover all that is not done."""
-        finished = {number for part in done for number in part}
-        for begin in range(0, len(self), blocks):
-            left = [k for k in range(begin, min(begin + blocks, len(self))) if k not in finished]
-            while left:
-                run = next((k for k, n in enumerate(left) if n != left[0] + k), len(left))
-                yield range(left[0], left[0] + run)
-                left = left[run:]
-
     def read(self, numbers: range) -> Iterator[tuple[int, AuditData]]:
         """Yield the blocks with these numbers; only rows that overlap them are read."""
         n_rows = self.source.n_rows
@@ -291,9 +281,7 @@ class TableSource(Source):
     @override
     def identity(self) -> dict[str, str]:
         encoder = "" if self.encoder is None else self.encoder.to_json()
-        cut = {name: list(limits) for name, limits in (self.roles.bins or {}).items()}
-        made = {"inputs": hash_json([list(self.inputs), encoder])}
-        return made | ({"bins": hash_json(cut)} if cut else {})
+        return {"inputs": hash_json([list(self.inputs), encoder])}
 
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from jaxtyping import Int
 
 from likewise.audit_data import AuditData, digests, joined, missing, person_columns
-from likewise.fingerprints import CHUNK_ROWS, SKETCH_SIZE, Sketch, hash_people, row_hashes
+from likewise.fingerprints import CHUNK_ROWS, Sketch, hash_people, row_hashes
 
 SAMPLE_SIZE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
@@ -45,8 +45,8 @@ class Survey:
         Rows left out on request, by reason; and their numbers, ascending.
     chunks
         Fingerprints of consecutive rows, by the number of their chunk.
-    sketch, copies
-        Recognises these people elsewhere, in any order; and how often each of its rows occurs.
+    sketch
+        Recognises these people elsewhere, in any order.
     """
 
     n: int
@@ -60,7 +60,6 @@ class Survey:
     left_out: Int[np.ndarray, " g"]
     chunks: Mapping[int, bytes]
     sketch: Sketch
-    copies: Int[np.ndarray, " k"]
     many_labels: bool = False
 
     @classmethod
@@ -75,7 +74,6 @@ class Survey:
         gone = {name: missing(column) for name, column in people.protected.items()}
         chosen = np.flatnonzero(np.isin(places, drawn, assume_unique=True))
         labels = _counts(people.y)
-        rows_seen, copies = np.unique(row_hashes(person_columns(people)), return_counts=True)
         weights = (np.inf, -np.inf)
         if people.weight is not None and len(people):
             weights = float(people.weight.min()), float(people.weight.max())
@@ -90,8 +88,7 @@ class Survey:
             dropped=dict(people.dropped),
             left_out=np.delete(np.arange(rows.start, rows.stop), places - rows.start),
             chunks=digests(people, places, rows),
-            sketch=Sketch(rows_seen[:SKETCH_SIZE], len(people)),
-            copies=copies[:SKETCH_SIZE],
+            sketch=Sketch.from_hashes(row_hashes(person_columns(people))),
             many_labels=len(labels) > MAX_LABELS,
         )
 
@@ -99,12 +96,6 @@ class Survey:
         places = np.concatenate([self.places, other.places])
         labels = _added(self.labels, other.labels)
         many = self.many_labels or other.many_labels or len(labels) > MAX_LABELS
-        sketch = self.sketch + other.sketch
-        # What is among the smallest hashes of both is among the smallest of each that has it.
-        copies = np.zeros(len(sketch.smallest), dtype=np.int64)
-        for part in (self, other):
-            kept = np.isin(part.sketch.smallest, sketch.smallest)
-            copies[np.isin(sketch.smallest, part.sketch.smallest)] += part.copies[kept]
         return Survey(
             n=self.n + other.n,
             sample=joined([self.sample, other.sample]).take(np.argsort(places)),
@@ -119,8 +110,7 @@ class Survey:
             dropped=_added(self.dropped, other.dropped),
             left_out=np.sort(np.concatenate([self.left_out, other.left_out])),
             chunks={**self.chunks, **other.chunks},
-            sketch=sketch,
-            copies=copies,
+            sketch=self.sketch + other.sketch,
             many_labels=many,
         )
 
@@ -134,7 +124,8 @@ class Survey:
         """How many rows repeat another in every column; estimated if there are many rows."""
         if len(self.sample) == self.n:
             return self.n - len(np.unique(row_hashes(person_columns(self.sample))))
-        return round(self.n * (1 - len(self.copies) / int(self.copies.sum())))
+        copies = self.sketch.copies
+        return round(self.n * (1 - len(copies) / int(copies.sum())))
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -63,15 +63,15 @@ class Worker:
     ``whole`` says that the worker is a process: its libraries are then kept to one thread.
     """
 
-    def __init__(self, job: Job, *, whole: bool = False) -> None:
-        self._job, self._whole = job, whole
+    def __init__(self, begin: Callable[[], Work], *, whole: bool = False) -> None:
+        self._begin, self._whole = begin, whole
         self._work: Work | None = None
 
     def answer(self, task: Any) -> Reply:
         """Try a task; whatever goes wrong is a reply, not an exception."""
         try:
             if self._work is None:
-                self._work = self._job.begin()
+                self._work = self._begin()
                 if self._whole:
                     single_threaded().__enter__()  # for as long as the process lives
             return Reply(self._work(task), memory=peak_memory())
@@ -116,9 +116,9 @@ class Executor(abc.ABC):
     max_memory: int | None = dataclasses.field(default=None, kw_only=True)
 
     @property
-    @abc.abstractmethod
     def processes(self) -> int:
         """Processes of this machine beside this one."""
+        return 0
 
     @abc.abstractmethod
     def pool(self, job: Job) -> contextlib.AbstractContextManager[Pool]:
@@ -175,11 +175,6 @@ class Executor(abc.ABC):
 class Inline(Executor):
     """No workers at all: everything is done here, one task after another."""
 
-    @property
-    @override
-    def processes(self) -> int:
-        return 0
-
     @override
     def pool(self, job: Job) -> contextlib.AbstractContextManager[Pool]:
         return contextlib.nullcontext(_InlinePool(job))
@@ -189,7 +184,7 @@ class _InlinePool(Pool):
     room = 1
 
     def __init__(self, job: Job) -> None:
-        self._worker = Worker(job)
+        self._worker = Worker(job.begin)
 
     @override
     def submit(self, task: Any) -> Any:
@@ -214,11 +209,6 @@ class Threads(Executor):
 
     def __post_init__(self) -> None:
         check_workers(self.workers)
-
-    @property
-    @override
-    def processes(self) -> int:
-        return 0
 
     @override
     @contextlib.contextmanager
@@ -247,7 +237,7 @@ class _ThreadPool(Pool):
     def _begin(self, job: Job) -> None:
         self._known.append(threading.get_ident())
         _one_torch_thread()
-        self._own.worker = Worker(job)
+        self._own.worker = Worker(job.begin)
 
     def interrupt(self) -> None:
         """Interrupt every thread as Ctrl-C does the main one: a block can take minutes."""

@@ -22,7 +22,6 @@ from likewise.run.executors import (
     Job,
     Pool,
     Reply,
-    Work,
     Worker,
     check_workers,
     child_environment,
@@ -127,25 +126,13 @@ def _end(end: Connection, process: Any) -> None:
     end.close()
 
 
-@dataclasses.dataclass(frozen=True)
-class _SavedJob:
-    """A job that is unpacked in its worker: what goes wrong is said when the first task comes."""
-
-    path: Path
-
-    def begin(self) -> Work:
-        """Begin the job."""
-        job: Job = pickle.loads(self.path.read_bytes())
-        return job.begin()
-
-
 def _work(end: Connection, job: Path) -> None:
     """Answer tasks, in a process of its own."""
-    if os.name == "posix":
-        # Ctrl-C reaches the whole process group; the parent decides what it means.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C reaches the whole process group; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    worker = Worker(_SavedJob(job), whole=True)
+    # Unpacked with the first task: what goes wrong is then said.
+    worker = Worker(lambda: pickle.loads(job.read_bytes()).begin(), whole=True)
     with contextlib.suppress(EOFError, OSError):  # the parent is gone
         while True:
             end.send(worker.answer(end.recv()))
@@ -165,11 +152,9 @@ def _starting() -> Iterator[None]:
 
     The parent's own Ctrl-C waits a moment, and is not lost.
     """
-    posix = hasattr(signal, "pthread_sigmask")
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if posix else set()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         with child_environment():
             yield
     finally:
-        if posix:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

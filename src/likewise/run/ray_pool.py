@@ -91,7 +91,7 @@ class _Actors(Pool):
     def __init__(self, ray: Any, job: Job, size: int | None) -> None:
         self.room = size or max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._ray = ray
-        self._job = ray.put(job)
+        self._job = ray.put(job.begin)
         self._make = ray.remote(num_cpus=1, runtime_env=RUNTIME)(Worker).remote
         self._idle = [self._make(self._job, whole=True) for _ in range(self.room)]
         self._busy: dict[Any, Any] = {}
