@@ -13,8 +13,7 @@ from likewise.audit_data import AuditData
 from likewise.cli import app
 from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Estimate
-from likewise.stats.sample import Design, Sample
-from likewise.stats.tally import Tally
+from likewise.stats.tally import Design, Sample, Tally
 
 
 def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> AuditData:

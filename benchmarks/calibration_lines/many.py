@@ -14,8 +14,8 @@ from calibration_lines.loss_ratios import estimates
 from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
 from likewise.record import GroupRecord
-from likewise.stats.estimate import Hall
-from likewise.stats.sequential import BettingTest, WealthState, play
+from likewise.stats.estimate import hall
+from likewise.stats.monitor import BettingTest, WealthState, play
 from likewise.stats.simultaneous import band
 from likewise.stats.tally import Tally
 
@@ -72,7 +72,7 @@ def _judged(ratios: np.ndarray, rng: np.random.Generator) -> list[bool]:
     return [
         max(lower[0]) > DELTA,
         max(lower[1]) > DELTA,
-        any(Hall(e).lower_bound(ALPHA) > DELTA for e in single),
+        any(hall(e).lower_bound(ALPHA) > DELTA for e in single),
         any(e.lower_bound(ALPHA) > DELTA for e in single),
         all(low <= DELTA <= high for low, high in zip(both.lower, both.upper, strict=True)),
     ]

@@ -10,9 +10,8 @@ from statsmodels.stats.multitest import multipletests
 
 from helpers import mean_of_ratios, outcomes_of, ratio_of_means
 from likewise.methods.decide import by_group
-from likewise.stats.estimate import Hall, restored
-from likewise.stats.sample import Design
-from likewise.stats.tally import Tally
+from likewise.stats.estimate import hall, restored
+from likewise.stats.tally import Design, Tally
 
 
 def audited(ratio, groups, errors=(None, None), **extra):
@@ -46,7 +45,7 @@ def test_a_groups_value_is_that_of_the_audit_of_its_people(rng):
     assert line.n == len(own)
     assert line.estimate == pytest.approx(expected.value, rel=1e-12)
     assert line.std_error == pytest.approx(expected.std_error, rel=1e-12)
-    assert line.p_value == pytest.approx(Hall(expected).p_value(1.25), rel=1e-9)
+    assert line.p_value == pytest.approx(hall(expected).p_value(1.25), rel=1e-9)
     assert line.error_rate_before == own.error_before.mean()
 
 

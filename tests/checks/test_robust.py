@@ -15,7 +15,7 @@ from likewise.checks import robust as room
 from likewise.methods.plausible_region import Ellipsoid
 from likewise.models import as_model
 from likewise.settings import Settings
-from likewise.stats.sample import Design
+from likewise.stats.tally import Design
 
 THETA = np.array([1.0, -0.7, 0.5, 0.3])
 FREE = np.array([0.6, 0.8, 0.0, 0.0])

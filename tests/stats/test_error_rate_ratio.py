@@ -21,9 +21,8 @@ from likewise.stats.error_rate_ratio import (
     score_bounds,
 )
 from likewise.stats.estimate import Unknown, fieller, ratio_of_sums
-from likewise.stats.sample import Design, Sample
 from likewise.stats.sums import ErrorTable, RatioSums
-from likewise.stats.tally import Tally
+from likewise.stats.tally import Design, Sample, Tally
 
 count = st.integers(0, 60)
 tables = st.builds(ErrorTable, count, count, count, st.integers(1, 300))

@@ -16,16 +16,15 @@ from helpers import mean_of_ratios, ratio_of_means
 from likewise.errors import InvalidSample
 from likewise.stats.estimate import (
     Estimate,
-    Hall,
     crossing,
+    hall,
     ratio_of_sums,
     restored,
     transformed,
 )
 from likewise.stats.loss_ratio import LossRatioTest
-from likewise.stats.sample import Design, Sample
 from likewise.stats.sums import RatioSums
-from likewise.stats.tally import Tally
+from likewise.stats.tally import Design, Sample, Tally
 
 
 def test_the_papers_interval_bounds_and_p_value_agree_with_statsmodels(rng):
@@ -219,7 +218,7 @@ def test_the_cube_root_is_real_where_the_bracket_is_negative():
 
 @given(st.floats(0.8, 3), skewness, st.floats(0.001, 0.499), st.floats(1.0, 2.0))
 def test_a_p_value_below_alpha_is_a_lower_bound_above_delta(value, g, alpha, delta):
-    bounds = Hall(Estimate(value, 0.1, 100, skewness=g))
+    bounds = hall(Estimate(value, 0.1, 100, skewness=g))
     p, lower = bounds.p_value(delta), bounds.lower_bound(alpha)
     if abs(p - alpha) > 1e-6:
         assert (p < alpha) == (lower > delta)
@@ -227,8 +226,8 @@ def test_a_p_value_below_alpha_is_a_lower_bound_above_delta(value, g, alpha, del
 
 def test_without_skewness_hall_is_the_paper():
     estimate = Estimate(1.5, 0.1, 100)
-    assert Hall(estimate).interval(0.05) == pytest.approx(estimate.interval(0.05), rel=1e-14)
-    assert Hall(estimate).p_value(1.3) == pytest.approx(estimate.p_value(1.3), rel=1e-12)
+    assert hall(estimate).interval(0.05) == pytest.approx(estimate.interval(0.05), rel=1e-14)
+    assert hall(estimate).p_value(1.3) == pytest.approx(estimate.p_value(1.3), rel=1e-12)
 
 
 def studentised(samples, mean):

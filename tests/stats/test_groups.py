@@ -14,8 +14,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 from helpers import outcomes_of
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.stats.groups import Share, combination, flip_rates, group_metrics, ratio
-from likewise.stats.sample import Design
-from likewise.stats.tally import Tally
+from likewise.stats.tally import Design, Tally
 
 
 def share_of(hit, among, design):

@@ -13,8 +13,7 @@ from scipy.stats import binom, norm
 from helpers import outcomes_of
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings
 from likewise.outcomes import Outcomes
-from likewise.stats.monitor import Monitor
-from likewise.stats.sequential import BETS, BettingTest, WealthState, play
+from likewise.stats.monitor import BETS, BettingTest, Monitor, WealthState, play
 
 BOUNDARY = {
     "lognormal, sigma 0.5": lambda rng, n: 1.25 * rng.lognormal(-0.125, 0.5, n),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.outcomes import Outcomes
@@ -315,14 +315,6 @@ def test_numerical_error_is_added_to_the_bounds_that_decide(rng, outcomes_of):
     # The interval for reading is that of the estimate.
     assert off.interval == plain.interval
     assert evidence.allowing(0.1).turning_points(0.05)[0] == off.lower_bound
-
-
-def test_the_minimum_detectable_ratio_has_a_power_of_four_fifths(rng, outcomes_of):
-    n = 400
-    sample = 1 + 0.25 * rng.exponential(size=n)
-    least = LossRatioTest(interval="paper")(outcomes_of(sample)).details["minimum_detectable"]
-    se = sample.std(ddof=1) / math.sqrt(n)
-    assert least == pytest.approx(1.25 + (norm.ppf(0.95) + norm.ppf(0.8)) * se)
 
 
 def test_a_capped_mean_of_losses_counts_rare_harm_too(rng, outcomes_of):

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from likewise.checks.robust import robust_fairness
 from likewise.errors import InvalidSettings
-from likewise.stats.sample import Design
+from likewise.stats.tally import Design
 
 
 def linear(slope, loss, reach, steps=2000):

@@ -14,11 +14,10 @@ from statsmodels.stats.multitest import multipletests
 from helpers import mean_of_ratios, outcomes_of, ratio_of_means
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.outcomes import AtHorizon
-from likewise.stats.estimate import Hall
+from likewise.stats.estimate import hall
 from likewise.stats.multiplicity import holm_adjusted
-from likewise.stats.sample import Design
 from likewise.stats.simultaneous import band, horizon_band, largest_error
-from likewise.stats.tally import Tally
+from likewise.stats.tally import Design, Tally
 
 TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0)
 
@@ -105,12 +104,12 @@ def test_a_band_over_one_horizon_is_halls_bound(rng):
     ratio = rng.lognormal(0.3, 0.8, 300)
     estimate = mean_of_ratios(ratio)
     only = band([estimate], np.ones((1, 1)), rng=rng, side="both", draws=400_000)
-    low, high = Hall(estimate).interval(0.05)
+    low, high = hall(estimate).interval(0.05)
     # The critical value is known to .005 standard errors.
     assert only.lower[0] == pytest.approx(low, abs=0.02 * estimate.std_error)
     assert only.upper[0] == pytest.approx(high, abs=0.03 * estimate.std_error)
     alone = band([estimate], np.ones((1, 1)), rng=rng, draws=400_000)
-    lowest = Hall(estimate).lower_bound(0.05)
+    lowest = hall(estimate).lower_bound(0.05)
     assert alone.lower[0] == pytest.approx(lowest, abs=0.02 * estimate.std_error)
 
 
@@ -189,9 +188,9 @@ def test_the_best_of_seven_horizons_is_rejected_alpha_of_the_time_under_the_band
         for k, interval in enumerate(("hall", "paper")):
             drawn = band(estimates, terms.T @ terms, rng=rng, interval=interval, draws=3000)
             alarms[k] += max(drawn.lower) > 1.25
-        alarms[2] += any(Hall(e).lower_bound(0.05) > 1.25 for e in estimates)
-    hall, paper, naive = alarms
-    assert hall <= binom.ppf(0.9999, runs, 0.05)
+        alarms[2] += any(hall(e).lower_bound(0.05) > 1.25 for e in estimates)
+    by_hall, paper, naive = alarms
+    assert by_hall <= binom.ppf(0.9999, runs, 0.05)
     assert paper <= binom.ppf(0.9999, runs, 0.05)
     assert naive > binom.ppf(0.9999, runs, 0.05)
-    assert hall / runs <= 0.065
+    assert by_hall / runs <= 0.065

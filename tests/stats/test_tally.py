@@ -111,7 +111,7 @@ def test_any_cut_order_and_grouping_say_the_same(seed, weighted, clustered, regr
     if regression:
         tests = [MeanLossRatioTest(), MeanLossRatioTest(interval="paper")]
     for test in tests:
-        for one, other in ((whole, merged), (whole.at(2.5), merged.at(2.5))):
+        for one, other in ((whole, merged), (whole.horizons[2.5], merged.horizons[2.5])):
             found = [test.evidence(tally).result(1.25, 0.05) for tally in (one, other)]
             agree(*found)
         agree(found[0], test(outcomes.at(2.5)))

@@ -81,7 +81,7 @@ def _ladder(method: BoundPerturbation, tally: Tally) -> Iterator[StoppingTimeRec
         interval="paper" if settings.decide.interval == "paper" else "hall",
     )
     for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
-        yield _rung(method, tally.at(time), time, low, high)
+        yield _rung(method, tally.horizons[time], time, low, high)
 
 
 def _rung(

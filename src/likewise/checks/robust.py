@@ -23,7 +23,7 @@ from likewise.methods.reach import NUMBERS, BoundReach, Reach, candidate_losses
 from likewise.models.base import Model
 from likewise.record import Measure
 from likewise.stats.estimate import ONE_MORE, Estimate, check_alpha, from_terms, hall
-from likewise.stats.sample import Design
+from likewise.stats.tally import Design
 from likewise.verdict import Verdict
 
 MEASURE = "distributionally_robust_fairness"

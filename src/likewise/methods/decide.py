@@ -18,9 +18,8 @@ from likewise.settings.choices import METHODS, TESTS, make, note, parameters
 from likewise.stats.estimate import Bounds, Estimate, check_alpha, check_delta, hall, restored
 from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.ratio_test import Evidence, RatioTest
-from likewise.stats.sample import Sample, crossed_terms
 from likewise.stats.simultaneous import band
-from likewise.stats.tally import Tally, groups_of
+from likewise.stats.tally import Sample, Tally, crossed_terms, groups_of
 
 EVERYONE = -1
 """Stands for everyone among the places of groups."""

@@ -15,11 +15,10 @@ from scipy.special import betaincc, betaincinv
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.stats.estimate import Bounds, Estimate, Inversion, Unknown, Wider, fieller
+from likewise.stats.estimate import Bounds, Estimate, Unknown, Wider, fieller, searched
 from likewise.stats.ratio_test import Evidence, RatioTest
-from likewise.stats.sample import Sample
 from likewise.stats.sums import ErrorTable, RatioSums
-from likewise.stats.tally import Tally
+from likewise.stats.tally import Sample, Tally
 
 
 @final
@@ -94,7 +93,7 @@ def score_bounds(table: ErrorTable) -> Bounds:
     if not (table.before or table.after):
         return Unknown()
     counts = dataclasses.astuple(table)
-    return Inversion(lambda theta: float(score(theta, *counts)), table.ratio)
+    return searched(lambda theta: float(score(theta, *counts)), table.ratio)
 
 
 def design_effect(
@@ -170,7 +169,7 @@ def design_bounds(
         effect = design_effect(theta, counts, sums, total)
         return float(score(theta, *counts.tolist())) / math.sqrt(effect)
 
-    by_score = Inversion(pivot, sums.ratio, degrees)
+    by_score = searched(pivot, sums.ratio, degrees)
     if weights[0] + weights[2] == 0:
         return by_score
     return Wider((fieller(sums, degrees), by_score, estimate))
@@ -203,17 +202,16 @@ class ErrorRateRatioTest(RatioTest):
         self.check_sums(tally.frame)
         sample = Sample(tally)
         table, weights, estimate = sample.errors, sample.error_weights, sample.estimate("error")
-        notes: tuple[str, ...] = ()
-        if sample.simple:
-            interval, notes = self._chosen(table, sample.tally.frame.monotone)
-            bounds = self._simple(interval, table, estimate)
-            method = {"midp": "mid-P"}.get(interval, interval)
-        else:
-            interval = "paper" if self.interval == "paper" else "Hall and score"
+        bounds: Bounds | None
+        interval, notes = self._chosen(table, sample)
+        if interval == "paper":
             bounds = estimate if table.before else None
-            if interval != "paper":
-                bounds = design_bounds(sample.sums("error"), weights, estimate, sample.degrees)
-            method = sample.named(interval)
+        elif not sample.simple:
+            bounds = design_bounds(sample.sums("error"), weights, estimate, sample.degrees)
+        elif interval == "score":
+            bounds = score_bounds(table)
+        else:
+            bounds = Conditional(table, mid=interval == "midp")
         if not table.before:
             notes += ("Nobody is decided wrongly before the map: the ratio has no upper bound.",)
         notes += sample.notes
@@ -226,7 +224,7 @@ class ErrorRateRatioTest(RatioTest):
         wrong = sample.effective_n * float((weights[0] + weights[2]) / weights.sum())
         return Evidence(
             test=self.name,
-            method=method,
+            method=sample.named({"midp": "mid-P"}.get(interval, interval)),
             estimate=estimate,
             bounds=bounds,
             # The paper's interval shrinks to a point where nobody's decision changes.
@@ -236,16 +234,11 @@ class ErrorRateRatioTest(RatioTest):
             largest=_largest(wrong, sample.effective_n),
         )
 
-    @staticmethod
-    def _simple(interval: str, table: ErrorTable, estimate: Estimate) -> Bounds | None:
-        if interval in ("midp", "exact"):
-            return Conditional(table, mid=interval == "midp")
-        if interval == "score":
-            return score_bounds(table)
-        return estimate if table.before else None
-
-    def _chosen(self, table: ErrorTable, monotone: bool) -> tuple[str, tuple[str, ...]]:
-        interval = self.interval
+    def _chosen(self, table: ErrorTable, sample: Sample) -> tuple[str, tuple[str, ...]]:
+        """Return which test is made, and what to say about the choice."""
+        interval, monotone = self.interval, sample.tally.frame.monotone
+        if not sample.simple:
+            return "paper" if interval == "paper" else "Hall and score", ()
         if interval in ("midp", "exact") and not monotone:
             raise InvalidSample(
                 f"The {interval} test needs a map that cannot turn wrong decisions right, and "

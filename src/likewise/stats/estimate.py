@@ -155,9 +155,6 @@ def check_delta(delta: float) -> None:
         raise InvalidSettings(f"delta must be a number of at least 1 (got {delta:g}).")
 
 
-# From sums to estimates
-
-
 def ratio_of_sums(
     sums: RatioSums,
     n: int,
@@ -168,16 +165,12 @@ def ratio_of_sums(
 ) -> Estimate:
     r"""Ratio of totals over independent units: (13), a mean of loss ratios, and (21)--(22), A/B.
 
-    The paper writes the variance of (22) with uncentred second moments :math:`\tilde V_n`. Centring
-    would change nothing, since the gradient :math:`(B_n, -A_n)` is orthogonal to the means
-    :math:`(A_n, B_n)`; so we take the squares of :math:`B_n a_i - A_n b_i`, which cannot come out
-    negative.
+    The squares are those of :math:`B_n a_i - A_n b_i`, which cannot come out negative; the printed
+    formula, with uncentred second moments, gives the same. With zero before, the ratio is
+    infinite, or not defined, and has no standard error.
 
     Parameters
     ----------
-    sums
-        Of people, or of whole clusters. With zero before, the ratio is infinite, or not defined,
-        and has no standard error.
     printed
         Whether to divide by n, as (22) does, where a variance would divide by n - 1.
     leverage
@@ -264,128 +257,30 @@ def from_powers(
     Its standard error is :math:`V/\sqrt G` and its skewness :math:`\gamma/\sqrt G`. A spread that
     rounding explains is none.
     """
-    spread = math.sqrt(max(squares, 0.0) / (units - 1))
+    spread = math.sqrt(max(squares, 0.0) / (units - 1)) if units > 1 else 0.0
     if spread == 0 or spread <= ROUNDING * abs(value):
         return Estimate(value, 0.0, n, 0.0, degrees, effective_n)
     skewness = cubes / units / (spread * spread * spread) / math.sqrt(units)
     return Estimate(value, spread / math.sqrt(units), n, skewness, degrees, effective_n)
 
 
-# Hall's transformation
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Hall(Bounds):
-    r"""Bounds from Hall's cubic transformation of the studentised mean.
-
-    Loss ratios are skewed to the right, so :math:`t = (S - \theta)/\text{se}` is skewed to the
-    left, and normal quantiles reject too rarely and certify too often. Hall (1992, "On the removal
-    of skewness by transformation", J. R. Stat. Soc. B 54, 221--228) makes t nearly normal by
-
-    .. math:: g(t) = t + g' t^2 / 3 + g'^2 t^3 / 27 + g'/6, \qquad g' = \gamma / \sqrt n,
-
-    which is increasing and can be inverted in closed form. The standard error must not be zero:
-    see `hall`.
-    """
-
-    estimate: Estimate
-
-    @override
-    def p_value(self, delta: float) -> float:
-        t = self.estimate.studentised(delta)
-        return upper_tail(transformed(t, self.estimate.skewness), self.estimate.degrees)
-
-    @override
-    def lower_bound(self, alpha: float) -> float:
-        return self._solve(1 - alpha)
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        return self._solve(alpha)
-
-    def _solve(self, q: float) -> float:
-        z = quantile(q, self.estimate.degrees)
-        return self.estimate.value - self.estimate.std_error * restored(z, self.estimate.skewness)
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class DesignBounds(Bounds):
-    r"""Bounds for people with weights or in clusters, of which few may hold most of the weight.
-
-    The widest of three, on either side: Student's t with the jackknife's standard error and
-    :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
-    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed, and the same
-    with one more unit that is harmed more than any seen.
-    """
-
-    estimate: Estimate
-
-    @override
-    def p_value(self, delta: float) -> float:
-        return max(self.estimate.p_value(delta), self._hall.p_value(delta))
-
-    @override
-    def lower_bound(self, alpha: float) -> float:
-        return max(0.0, min(self.estimate.lower_bound(alpha), self._hall.lower_bound(alpha)))
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        t, excess = quantile(1 - alpha, self.estimate.degrees), self.estimate.value - 1
-        upper = max(self.estimate.upper_bound(alpha), self._hall.upper_bound(alpha))
-        if self.estimate.more is not None:
-            upper = max(upper, hall(self.estimate.more).upper_bound(alpha))
-        if excess <= 0:
-            return upper
-        return max(upper, 1 + excess * math.exp(min(t * self.estimate.std_error / excess, 700.0)))
-
-    @property
-    def _hall(self) -> Hall:
-        return Hall(dataclasses.replace(self.estimate, std_error=self.estimate.linear_error))
-
-
-def hall(estimate: Estimate) -> Bounds:
-    """Return Hall's bounds, or those on a design; without any spread nothing is known."""
-    if not estimate.std_error > 0:
-        return Unknown()
-    return Hall(estimate) if math.isnan(estimate.linear_error) else DesignBounds(estimate)
-
-
-def transformed(t: float, skewness: float) -> float:
-    """Return Hall's g(t), which is nearly standard normal."""
-    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
-
-
-def restored(z: float, skewness: float) -> float:
-    """Return the t for which Hall's g(t) is z."""
-    if abs(skewness) < 1e-6:  # the closed form divides by it
-        return z - skewness * (2 * z**2 + 1) / 6
-    # The *real* cube root: the bracket is often negative.
-    root = float(np.cbrt(1 + skewness * (z - skewness / 6)))
-    return 3 / skewness * (root - 1)
-
-
-# Inversion of a test
-
-
 @final
 @dataclasses.dataclass(frozen=True)
 class Inversion(Bounds):
-    r"""Bounds by inverting a test: a pivot near N(0, 1) at the true ratio, that falls in the ratio.
+    """Bounds by inverting a test: a pivot near N(0, 1) at the true ratio, that falls in the ratio.
 
     Parameters
     ----------
     pivot
         How far the sample lies above what a ratio predicts, in standard errors.
-    centre
-        The estimate, from which the search for bounds starts.
+    solve
+        Which ratio has a given pivot.
     degrees
         Degrees of freedom of the pivot.
     """
 
     pivot: Callable[[float], float]
-    centre: float
+    solve: Callable[[float], float]
     degrees: float = math.inf
 
     @override
@@ -394,28 +289,11 @@ class Inversion(Bounds):
 
     @override
     def lower_bound(self, alpha: float) -> float:
-        return crossing(self.pivot, quantile(1 - alpha, self.degrees), self.centre)
+        return self.solve(quantile(1 - alpha, self.degrees))
 
     @override
     def upper_bound(self, alpha: float) -> float:
-        return crossing(self.pivot, quantile(alpha, self.degrees), self.centre)
-
-
-def fieller(sums: RatioSums, degrees: float = math.inf) -> Inversion:
-    r"""Fieller bounds for a ratio of totals: which :math:`\delta` the units do not contradict.
-
-    At the true ratio :math:`D_g = a_g - \delta b_g` has mean zero, so
-    :math:`p(\delta) = \Phi(-g(t(\delta)))`, with Hall's g for the skewness of :math:`D_g` and
-    :math:`t = \sum D_g / \sqrt{\frac{G}{G-1} \sum (D_g - \bar D)^2}`. Where the units do not differ
-    nothing is known, and the pivot is very small.
-    """
-
-    def pivot(theta: float) -> float:
-        total, squares, cubes = sums.moments(theta)
-        mean = from_powers(total / sums.units, sums.units, sums.units, squares, cubes)
-        return transformed(mean.studentised(0), mean.skewness) if mean.std_error > 0 else -1e6
-
-    return Inversion(pivot, sums.ratio, degrees)
+        return self.solve(quantile(alpha, self.degrees))
 
 
 @final
@@ -436,6 +314,108 @@ class Wider(Bounds):
     @override
     def upper_bound(self, alpha: float) -> float:
         return max(part.upper_bound(alpha) for part in self.parts)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class DesignBounds(Bounds):
+    r"""Bounds for people with weights or in clusters, of which few may hold most of the weight.
+
+    The widest of three, on either side: Student's t with the jackknife's standard error and
+    :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
+    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed, and the same
+    with one more unit that is harmed more than any seen.
+    """
+
+    estimate: Estimate
+
+    @property
+    def _either(self) -> Wider:
+        linear = dataclasses.replace(self.estimate, std_error=self.estimate.linear_error)
+        return Wider((self.estimate, _hall(linear)))
+
+    @override
+    def p_value(self, delta: float) -> float:
+        return self._either.p_value(delta)
+
+    @override
+    def lower_bound(self, alpha: float) -> float:
+        return max(0.0, self._either.lower_bound(alpha))
+
+    @override
+    def upper_bound(self, alpha: float) -> float:
+        found, excess = self.estimate, self.estimate.value - 1
+        upper = self._either.upper_bound(alpha)
+        if found.more is not None:
+            upper = max(upper, hall(found.more).upper_bound(alpha))
+        if excess <= 0:
+            return upper
+        t = quantile(1 - alpha, found.degrees)
+        return max(upper, 1 + excess * math.exp(min(t * found.std_error / excess, 700.0)))
+
+
+def hall(estimate: Estimate) -> Bounds:
+    r"""Hall's bounds: a cubic transformation makes the studentised mean nearly normal.
+
+    Loss ratios are skewed to the right, so :math:`t = (S - \theta)/\text{se}` is skewed to the
+    left, and normal quantiles reject too rarely and certify too often. Hall (1992, "On the removal
+    of skewness by transformation", J. R. Stat. Soc. B 54, 221--228) takes
+
+    .. math:: g(t) = t + g' t^2 / 3 + g'^2 t^3 / 27 + g'/6, \qquad g' = \gamma / \sqrt n,
+
+    which is increasing and can be inverted in closed form. With weights or clusters the bounds are
+    those of the design; without any spread nothing is known.
+    """
+    if not estimate.std_error > 0:
+        return Unknown()
+    return _hall(estimate) if math.isnan(estimate.linear_error) else DesignBounds(estimate)
+
+
+def _hall(estimate: Estimate) -> Inversion:
+    value, error, skewness = estimate.value, estimate.std_error, estimate.skewness
+    return Inversion(
+        lambda delta: transformed(estimate.studentised(delta), skewness),
+        lambda z: value - error * restored(z, skewness),
+        estimate.degrees,
+    )
+
+
+def transformed(t: float, skewness: float) -> float:
+    """Return Hall's g(t), which is nearly standard normal."""
+    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+
+
+def restored(z: float, skewness: float) -> float:
+    """Return the t for which Hall's g(t) is z."""
+    if abs(skewness) < 1e-6:  # the closed form divides by it
+        return z - skewness * (2 * z**2 + 1) / 6
+    # The *real* cube root: the bracket is often negative.
+    root = float(np.cbrt(1 + skewness * (z - skewness / 6)))
+    return 3 / skewness * (root - 1)
+
+
+def fieller(sums: RatioSums, degrees: float = math.inf) -> Inversion:
+    r"""Fieller bounds for a ratio of totals: which :math:`\delta` the units do not contradict.
+
+    At the true ratio :math:`D_g = a_g - \delta b_g` has mean zero, so
+    :math:`p(\delta) = \Phi(-g(t(\delta)))`, with Hall's g for the skewness of :math:`D_g` and
+    :math:`t = \sum D_g / \sqrt{\frac{G}{G-1} \sum (D_g - \bar D)^2}`. Where the units do not differ
+    nothing is known, and the pivot is very small.
+    """
+
+    def pivot(theta: float) -> float:
+        total, squares, cubes = sums.moments(theta)
+        mean = from_powers(total / sums.units, sums.units, sums.units, squares, cubes)
+        return transformed(mean.studentised(0), mean.skewness) if mean.std_error > 0 else -1e6
+
+    return searched(pivot, sums.ratio, degrees)
+
+
+def searched(
+    pivot: Callable[[float], float], centre: float, degrees: float = math.inf
+) -> Inversion:
+    """Return the bounds that a pivot gives, searched for from the estimate ``centre`` on."""
+    return Inversion(pivot, lambda z: crossing(pivot, z, centre), degrees)
 
 
 def crossing(pivot: Callable[[float], float], z: float, centre: float) -> float:

@@ -44,14 +44,22 @@ class TraitLevels:
     @classmethod
     def of(cls, counts: Mapping[Any, int]) -> "TraitLevels":
         """Name the levels of a trait by how often its values occur."""
-        named = _names(counts)
-        names = tuple(sorted(set(named.values())))
-        place = {name: k for k, name in enumerate(names)}
-        totals = [0] * len(names)
+        named = {value: str(value) for value in counts}
+        if all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts):
+            named = numerals(counts) if len(counts) <= MANY else _quarters(counts)
+        totals: Counter[str] = Counter()
         for value, count in counts.items():
-            totals[place[named[value]]] += count
+            totals[named[value]] += count
+        names = tuple(sorted(totals))
+        place = {name: k for k, name in enumerate(names)}
         code = {value: place[name] for value, name in named.items()}
-        return cls(names, code, tuple(totals), (*_pooled(names, totals), MISSING))
+        each = tuple(totals[name] for name in names)
+        return cls(names, code, each, (*_pooled(names, each), MISSING))
+
+    @property
+    def distinct(self) -> tuple[str, ...]:
+        """The groups, each once."""
+        return tuple(dict.fromkeys(self.groups))
 
     def codes(self, column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """Return the code of everyone's level, from a column of values."""
@@ -69,13 +77,6 @@ class TraitLevels:
         return pa.DictionaryArray.from_arrays(indices, names).cast(pa.string())
 
 
-def _names(counts: Mapping[Any, int]) -> dict[Any, str]:
-    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts)
-    if numeric and len(counts) > MANY:
-        return _quarters(counts)
-    return numerals(counts) if numeric else {value: str(value) for value in counts}
-
-
 def _quarters(counts: Mapping[Any, int]) -> dict[Any, str]:
     """Name each number after its quarter of the people: the smallest to the largest in it."""
     known = sorted(counts)
@@ -91,7 +92,7 @@ def _quarters(counts: Mapping[Any, int]) -> dict[Any, str]:
     return {v: ranges[int(p)] for v, p in zip(known, place, strict=True)}
 
 
-def _pooled(names: tuple[str, ...], counts: list[int]) -> tuple[str, ...]:
+def _pooled(names: tuple[str, ...], counts: tuple[int, ...]) -> tuple[str, ...]:
     """Pool the rarest levels, where there are too many."""
     if len(names) <= MOST_LEVELS:
         return names
@@ -135,10 +136,9 @@ class Frame:
     def of(cls, outcomes: Outcomes, cap: float = 10.0) -> "Frame":
         """Return what the outcomes of everyone, in memory, say."""
         n = len(outcomes)
-        weight = checked_weights(len(outcomes), outcomes.weight)
+        weight = checked_weights(n, outcomes.weight)
         check_clusters(outcomes.cluster)
         each = np.ones(n) if weight is None else weight
-        total = float(each.sum())
         task = str(outcomes.about.get("task", "classification"))
         return cls(
             n=n,
@@ -148,8 +148,11 @@ class Frame:
             weighted=weight is not None,
             clustered=outcomes.cluster is not None,
             cap=cap,
-            limit=cap * float(each @ outcomes.loss_before) / total,
-            traits={name: _levels(values) for name, values in outcomes.groups.items()},
+            limit=cap * float(each @ outcomes.loss_before) / float(each.sum()),
+            traits={
+                name: TraitLevels.of(Counter(v for v in as_text(values) if v is not None))
+                for name, values in outcomes.groups.items()
+            },
             horizons=tuple(sorted(outcomes.horizons)),
         )
 
@@ -162,6 +165,12 @@ class Frame:
     def regression(self) -> bool:
         """Whether the model predicts a number."""
         return self.task == "regression"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many groups, labels and decisions there are: what kinds of people are made of."""
+        groups = (len(known.distinct) for known in self.traits.values())
+        return 1, *groups, *(() if self.regression else (self.classes,) * 3)
 
     def weights(self, block: Outcomes) -> Float[np.ndarray, " n"]:
         """Return the weights of a block of people; ones if all count alike."""
@@ -212,10 +221,6 @@ def as_text(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
     return np.array([None if gone else str(v) for v, gone in pairs], dtype=object)
 
 
-def _levels(values: np.ndarray) -> TraitLevels:
-    return TraitLevels.of(Counter(name for name in as_text(values) if name is not None))
-
-
 def numerals(values: Iterable[float]) -> dict[float, str]:
     """Return numbers as text: whole ones in full, others with six digits or as many as it takes.
 
@@ -226,15 +231,15 @@ def numerals(values: Iterable[float]) -> dict[float, str]:
     >>> sorted(numerals([0.1, 0.12345671, 0.12345672]).values())
     ['0.1', '0.12345671', '0.12345672']
     """
+
+    def written(value: float, digits: int) -> str:
+        whole = isinstance(value, int) or (value.is_integer() and abs(value) < EXACT)
+        return str(int(value)) if whole else f"{value:.{digits}g}"
+
     known = dict.fromkeys(values)
     names: dict[float, str] = {}
     for digits in range(6, 18):
-        names = {value: _written(value, digits) for value in known}
+        names = {value: written(value, digits) for value in known}
         if len(set(names.values())) == len(known):
             break
     return names
-
-
-def _written(value: float, digits: int) -> str:
-    whole = isinstance(value, int) or (value.is_integer() and abs(value) < EXACT)
-    return str(int(value)) if whole else f"{value:.{digits}g}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.special import betaincinv
 
 from likewise.errors import InvalidSample, InvalidSettings, nearest
@@ -25,9 +25,8 @@ from likewise.stats.estimate import (
     ratio_of_totals,
 )
 from likewise.stats.frame import MISSING
-from likewise.stats.sample import effective_units
 from likewise.stats.sums import POWERS, RatioSums
-from likewise.stats.tally import COUNTS, Group, Tally, decisions_of, groups_of
+from likewise.stats.tally import COUNTS, Group, Tally, effective_units, groups_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +242,7 @@ def group_metrics(
         For each attribute, the level that others are compared with; the largest group unless told.
     """
     check_alpha(alpha)
-    table = _Decisions.of(tally)
+    table = _Decisions(tally)
     recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
     by_trait: dict[str, list[Group]] = {}
     for group in groups_of(tally.cells.kinds, tally.frame, crossed=False):
@@ -269,47 +268,36 @@ def flip_rates(tally: Tally, alpha: float = 0.05) -> dict[str, Quantity]:
     classes a wrong decision may change and stay wrong, so the three shares need not add up.
     """
     check_alpha(alpha)
-    table = _Decisions.of(tally)
+    table = _Decisions(tally)
     before, after = table.before != table.y, table.after != table.y
     hits = {
         "changed": table.before != table.after,
         "newly_wrong": ~before & after,
         "newly_right": before & ~after,
     }
-    return {
-        name: table.share(hit, table.everybody).clopper_pearson(alpha) for name, hit in hits.items()
-    }
+    shares = {name: table.share(hit, table.everybody) for name, hit in hits.items()}
+    return {name: share.clopper_pearson(alpha) for name, share in shares.items()}
 
 
 def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> tuple[Quantity, Quantity]:
     """Return how often the favourable decision is refused, before and after the perturbation."""
     check_alpha(alpha)
-    table = _Decisions.of(tally)
-    before, after = (
-        table.share(decision != favourable, table.everybody).wilson(alpha)
-        for decision in (table.before, table.after)
-    )
+    table = _Decisions(tally)
+    refused = (decision != favourable for decision in (table.before, table.after))
+    before, after = (table.share(hit, table.everybody).wilson(alpha) for hit in refused)
     return before, after
 
 
-@dataclasses.dataclass(frozen=True)
 class _Decisions:
     """Label and decisions of every kind of people, and the shares of people among them."""
 
-    tally: Tally
-    y: Int[np.ndarray, " k"]
-    before: Int[np.ndarray, " k"]
-    after: Int[np.ndarray, " k"]
-
-    @classmethod
-    def of(cls, tally: Tally) -> "_Decisions":
+    def __init__(self, tally: Tally) -> None:
         if tally.frame.regression:
             raise InvalidSample("A regression decides nothing: it has no error or selection rates.")
-        return cls(tally, *decisions_of(tally.cells.kinds, tally.frame))
-
-    @property
-    def everybody(self) -> Bool[np.ndarray, " k"]:
-        return np.ones(len(self.y), dtype=bool)
+        self.tally = tally
+        places = np.unravel_index(tally.cells.kinds, tally.frame.shape)
+        self.y, self.before, self.after = places[-3:]
+        self.everybody = np.ones(len(self.y), dtype=bool)
 
     def people(self, among: Bool[np.ndarray, " k"]) -> int:
         """Return how many people are of some kinds."""
@@ -319,8 +307,8 @@ class _Decisions:
         """Return the share of those ``among`` all people for whom ``hit`` holds."""
         cells, clusters = self.tally.cells, self.tally.clusters
         if self.tally.clustered:
-            lines = (np.isin(clusters.table["kind"], cells.kinds[m]) for m in (hit & among, among))
-            hits, weights = (clusters.totals("weight", own) for own in lines)
+            kinds = (cells.kinds[members] for members in (hit & among, among))
+            hits, weights = (clusters.totals("weight", own) for own in kinds)
             return Share.of_clusters(hits, weights, self.people(among))
         hits, all_ = (cells.sums[m, COUNTS].sum(axis=0) for m in (hit & among, among))
         return Share.of_people(hits, all_, weighted=self.tally.frame.weighted)

@@ -2,19 +2,16 @@
 
 import dataclasses
 import math
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.stats import estimate as core
-from likewise.stats import sums
-from likewise.stats.estimate import Bounds, Estimate, Wider, fieller, hall
+from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Wider, fieller, hall
 from likewise.stats.ratio_test import Evidence, RatioTest
-from likewise.stats.sample import Sample, What
-from likewise.stats.tally import AT_CAP, PLAIN, Tally, hill_count, top_count
+from likewise.stats.tally import AT_CAP, PLAIN, Sample, Tally, What, hill_count, top_count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +110,7 @@ def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dic
     cells, n = sample.tally.cells, sample.n
     change, square = cells.sums[:, PLAIN].sum(axis=0).tolist()
     squares = square - change * change / n
-    squares = squares if squares > sums.ROUNDING * square else 0.0
+    squares = squares if squares > ROUNDING * square else 0.0
     tail = Tail.of(cells.top.values, n, 1 + change / n, squares)
     details = {
         "hill_index": tail.hill_index,
@@ -121,29 +118,20 @@ def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dic
         "at_cap": float(cells.sums[:, AT_CAP].sum()),
     }
     if not sample.simple:
-        variance = squares / (n - 1)
-        effect = (
-            estimate.std_error * estimate.std_error * n / variance if variance > 0 else math.nan
-        )
-        details["design_effect"] = effect
-    if estimate.std_error > 0 or abs(estimate.value - 1) <= core.ROUNDING:
+        variance, error = squares / (n - 1), estimate.std_error
+        details["design_effect"] = error * error * n / variance if variance > 0 else math.nan
+    if estimate.std_error > 0 or abs(estimate.value - 1) <= ROUNDING:
         return tail.notes, details
     return ("All ratios are the same, so nothing says how much they vary.",), details
 
 
-@dataclasses.dataclass(frozen=True)
-class Tail:
-    r"""Tail diagnostics of the loss ratios.
+class Tail(NamedTuple):
+    """Tail diagnostics of the loss ratios.
 
-    Parameters
-    ----------
-    hill_index
-        Hill's estimate of the tail index: moments of this order and above do not exist. Hall's
-        interval needs three moments, the central limit theorem two.
-    top_share
-        Share of the variance that is held by the 1 % of people with the largest ratios.
-    largest
-        How many of the largest ratios the index was estimated from.
+    ``hill_index`` is Hill's estimate of the tail index: moments of this order and above do not
+    exist (Hall's interval needs three, the central limit theorem two). ``top_share`` is the share
+    of the variance that is held by the 1 % of people with the largest ratios; ``largest`` is how
+    many of the largest ratios the index was estimated from.
     """
 
     hill_index: float
@@ -152,38 +140,27 @@ class Tail:
 
     @classmethod
     def of(cls, largest: Float[np.ndarray, " m"], n: int, mean: float, squares: float) -> "Tail":
-        r"""Return the tail diagnostics of n ratios from the largest of them.
+        r"""Return the tail diagnostics of n ratios from the largest of them, largest first.
 
         Hill (1975): one over the mean of :math:`\log\{(R_{(i)} - 1)/(R_{(k+1)} - 1)\}` over the k
         largest; k is the larger of 10 and :math:`n^{1/2}`, at most a tenth of the sample. Of R - 1,
-        not of R: the one would make any tail look light until ratios are far above it.
-
-        Parameters
-        ----------
-        largest
-            The largest ratios, largest first: one more than k, or the top 1 %.
-        mean, squares
-            Of all ratios: their mean, and the sum of squared distances from it.
+        not of R: the one would make any tail look light until ratios are far above it. ``squares``
+        are those of all distances from the mean.
         """
         k = hill_count(n)
         threshold = float(largest[k]) - 1
         excess = float(np.log((largest[:k] - 1) / threshold).mean()) if threshold > 0 else 0.0
         top = float(np.square(largest[: top_count(n)] - mean).sum())
-        index = 1 / excess if excess > 0 else math.inf
-        return cls(index, top / squares if squares else 0.0, k)
+        return cls(1 / excess if excess > 0 else math.inf, top / squares if squares else 0.0, k)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to warn about, in sentences."""
-        index = f"Hill index {self.hill_index:.1f}, from the {self.largest} largest"
+        if not self.hill_index < 3:
+            return ()
+        index = f"(Hill index {self.hill_index:.1f}, from the {self.largest} largest)"
+        looks, so = f"looks heavy {index}, so", "the bounds may be somewhat off"
         if self.hill_index < 2:
-            return (
-                f"The tail of the loss ratios looks so heavy ({index}) that their variance may not "
-                "exist, and with it no interval for their mean: compare the error-rate ratio.",
-            )
-        if self.hill_index < 3:
-            return (
-                f"The tail of the loss ratios looks heavy ({index}), so the bounds may be somewhat "
-                "off: compare the error-rate ratio.",
-            )
-        return ()
+            looks = f"looks so heavy {index} that"
+            so = "their variance may not exist, and with it no interval for their mean"
+        return (f"The tail of the loss ratios {looks} {so}: compare the error-rate ratio.",)

@@ -1,4 +1,4 @@
-"""Sequential audits: look as often as you like, and the error rate still holds.
+"""Sequential audits by betting (test martingales): look as often as you like.
 
 Testing again and again with a test made for one look flags a model at the limit in 14 to 26 % of
 cases instead of 5 %. A betting test does not (Ville's inequality).
@@ -9,13 +9,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
-from scipy.special import stdtrit
+from scipy.special import logsumexp, stdtrit
 
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
 from likewise.files import read_whole, write_whole
@@ -23,7 +23,15 @@ from likewise.outcomes import Outcomes, provenance, troubles
 from likewise.record import RateComparison, Record
 from likewise.record.json_text import parse
 from likewise.stats.estimate import check_alpha, check_delta
-from likewise.stats.sequential import BETS, BettingTest, WealthState, log_mean_wealth, play
+
+BETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.75, 0.95)
+"""Shares of the wealth that the ten bets stake on each row."""
+
+FROM_THE_START = 0.6
+"""Share of the wealth that is bet from the first row on; the rest begins later."""
+
+BLOCK = 65_536
+"""Rows worked on at a time, so that memory does not grow with what is fed."""
 
 FORMAT = 2
 LARGEST = 100_000_000
@@ -35,267 +43,107 @@ FIXED = ("map", "output", "classes", "settings_hash", "model", "metric", "learne
 Direction = Literal["up", "down"]
 
 
-class SavedMonitor:
-    """What monitors have in common: bets by name, pieces that are fed once, and a state in JSON."""
+class BettingTest(NamedTuple):
+    """The rules, fixed beforehand: limit on the mean, error rate, and the smallest value."""
 
-    kind: str
-
-    def __init__(self, delta: float, alpha: float, tests: Mapping[str, BettingTest]) -> None:
-        self.delta, self.alpha, self.tests = delta, alpha, tests
-        self.sources: tuple[str, ...] = ()
-        """Names of the pieces fed so far, where they had one."""
-        self._wealth = {name: WealthState() for name in tests}
-        self._audit: dict[str, Any] = {}
-
-    @property
-    def settings_hash(self) -> str:
-        """Hash of the settings of the audit that is followed; empty if its rows do not say."""
-        return str(self._audit.get("settings_hash", ""))
-
-    def state(self) -> dict[str, Any]:
-        """Return what is saved beside the wealth."""
-        raise NotImplementedError
-
-    def save(self, path: str | Path) -> None:
-        """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
-        about = {
-            "likewise_monitor": FORMAT,
-            "kind": self.kind,
-            "sources": self.sources,
-            "audit": self._audit,
-            "wealth": {name: dataclasses.asdict(one) for name, one in self._wealth.items()},
-        }
-        text = json.dumps({**about, **self.state()}, indent=2, allow_nan=False)
-        write_whole(path, f"{text}\n".encode())
-
-    @staticmethod
-    def load(path: str | Path, **settings: float | None) -> "Monitor | PairMonitor":
-        """Read what a monitor saved, of either kind, and go on.
-
-        A setting that is given must be the saved one: bets already made cannot be taken back.
-        """
-        saved = _read_state(path)
-        try:
-            kind: Any = {"gradient_flow": Monitor, "matched_pairs": PairMonitor}[saved["kind"]]
-            monitor: Monitor | PairMonitor = kind.from_state(saved)
-            monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
-            monitor._wealth = {name: _wealth(saved["wealth"][name]) for name in monitor.tests}
-            monitor.look()
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            damage = in_short(error)
-            raise InvalidFile(f"{str(path)!r} is a damaged monitor file ({damage}).") from None
-        for name, wanted in settings.items():
-            now = getattr(monitor, name, None)
-            if wanted is not None and wanted != now:
-                raise InvalidSettings(
-                    f"The monitor in {str(path)!r} was started with {name} = {now} and cannot "
-                    f"change to {wanted:g} now. Start a new monitor, on new rows."
-                )
-        return monitor
-
-    def _feed(
-        self,
-        values: Mapping[str, np.ndarray],
-        about: Mapping[str, Any],
-        source: str | None,
-    ) -> None:
-        """Bet on a piece, unless it was fed before or comes from another audit."""
-        if source is not None and source in self.sources:
-            raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
-        now = {name: about[name] for name in FIXED if about.get(name) not in (None, "")}
-        for name, value in now.items():
-            if self._audit.get(name, value) != value:
-                raise InvalidSample(
-                    f"These rows come from another audit: their {name} is {value!r}, and the rows "
-                    f"before had {self._audit[name]!r}. A monitor follows one fixed audit."
-                )
-        for name, own in values.items():
-            if len(own):
-                self._wealth[name] = play(self.tests[name], self._wealth[name], own)
-        self._audit = {**now, **self._audit}
-        self.sources += () if source is None else (source,)
-
-
-def _read_state(path: str | Path) -> dict[str, Any]:
-    try:
-        saved = parse(read_whole(path, most=LARGEST), finite=True)
-    except InvalidFile:
-        raise
-    except ValueError as error:
-        raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
-    version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
-    if not isinstance(version, int):
-        raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
-    if version > FORMAT:
-        raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
-    return saved
-
-
-def _wealth(saved: Mapping[str, Any]) -> WealthState:
-    lists = {name: tuple(saved.get(name, ())) for name in ("log_wealth", "log_joined")}
-    found = WealthState(**{**saved, **lists})
-    for number in (len(found.log_wealth), len(found.log_joined) or len(BETS)):
-        if number != len(BETS):
-            raise ValueError(f"{number} bets instead of {len(BETS)}")
-    return found
+    delta: float
+    alpha: float
+    lo: float
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
-    r"""What is known after the n rows fed so far.
-
-    ``mean`` is their mean loss ratio, ``log_e_value`` the logarithm of :math:`K_t`, the wealth now;
-    ``p_value`` is one over the largest wealth so far (at most one), valid whenever one stops;
-    ``rejected_at`` is the row at which the wealth first reached :math:`1/\alpha`, or None;
-    ``held_back`` says why this is no evidence: the metric was learned.
-    """
-
-    n: int
-    mean: float
-    log_e_value: float
-    p_value: float
-    rejected_at: int | None
-    delta: float
-    alpha: float
-    held_back: str = ""
-
-    @property
-    def e_value(self) -> float:
-        """Evidence against the model now: the wealth that betting 1 on it has made."""
-        return math.exp(self.log_e_value) if self.log_e_value < 709 else math.inf
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the limit was ever found to be exceeded, and nothing holds that back."""
-        return self.rejected_at is not None and not self.held_back
-
-    @property
-    def outcome(self) -> str:
-        """Evidence, or inconclusive: a monitor never says "within tolerance"."""
-        return "evidence" if self.rejected else "inconclusive"
-
-
-class Monitor(SavedMonitor):
-    r"""A sequential test of the mean loss ratio: feed rows as they come, look whenever you like.
-
-    *Betting decides.* Under :math:`H_0: E R \le \delta` no bet can expect to win, so the wealth
-    :math:`K_t` ever reaches :math:`1/\alpha` with probability at most :math:`\alpha`: for any
-    number of rows and looks, without a moment beyond the mean. It is followed at every row, so a
-    decision depends neither on when one looks nor on how rows are cut; once made, it stays.
-
-    Model, method and metric are fixed beforehand, and rows come in an order that does not depend
-    on their ratios. A *learned* metric gives no evidence here: it takes a negative control, which
-    only an audit of all rows at once can make. By matched pairs: `Monitor.from_audit`.
+class WealthState:
+    r"""All that is kept of the rows: sums, and what latched.
 
     Parameters
     ----------
-    delta, alpha
-        The limit, and how often a model at the limit may ever be flagged.
-    lo
-        The smallest ratio that can occur. 1 is right for methods that leave people alone when the
-        loss would fall, and finds unfairness sooner; a smaller ratio is an error.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> monitor = Monitor(delta=1.25)
-    >>> monitor.update(np.full(400, 1.5))
-    >>> monitor.look().rejected
-    True
+    excess
+        Sum of :math:`R_i - \delta`.
+    log_wealth
+        Logarithm of the wealth by each bet, made from the first row on.
+    log_joined
+        Logarithm of :math:`\sum_{s \le t} w_s / \prod_{i < s} (\cdot)` for each bet: times its
+        wealth it is that of all bets begun at any row s with :math:`w_s`. Empty before the first
+        row.
+    log_peak
+        The largest :math:`\log K_t` so far.
+    rejected_at
+        The row at which :math:`K_t` first reached :math:`1/\alpha`.
     """
 
-    kind = "gradient_flow"
+    n: int = 0
+    excess: float = 0.0
+    log_wealth: tuple[float, ...] = (0.0,) * len(BETS)
+    log_joined: tuple[float, ...] = ()
+    log_peak: float = 0.0
+    rejected_at: int | None = None
 
-    def __init__(self, delta: float = 1.25, alpha: float = 0.05, *, lo: float = 0.0) -> None:
-        check_delta(delta)
-        check_alpha(alpha)
-        if not 0 <= lo < delta:
-            raise InvalidSettings(
-                f"lo, the smallest ratio that can occur, must be at least 0 and below delta = "
-                f"{delta:g} (got {lo:g})."
-            )
-        self.lo = lo
-        super().__init__(delta, alpha, {"loss_ratio": BettingTest(delta, alpha, lo)})
+    def __post_init__(self) -> None:
+        for number in (len(self.log_wealth), len(self.log_joined) or len(BETS)):
+            if number != len(BETS):
+                raise ValueError(f"{number} bets instead of {len(BETS)}")
 
-    @classmethod
-    def from_audit(cls, audit: Any) -> "PairMonitor":
-        """Return a monitor by matched pairs that starts from a first audit, or from its record."""
-        return PairMonitor.from_record(getattr(audit, "record", audit))
 
-    @classmethod
-    def from_state(cls, saved: Mapping[str, Any]) -> "Monitor":
-        """Return a monitor with the rules it began with."""
-        return cls(saved["delta"], saved["alpha"], lo=saved["lo"])
+def play(test: BettingTest, state: WealthState, ratios: Float[np.ndarray, " n"]) -> WealthState:
+    r"""Bet on more rows, one after the other.
 
-    def state(self) -> dict[str, Any]:
-        """Return what is saved beside the wealth."""
-        return {"delta": self.delta, "alpha": self.alpha, "lo": self.lo}
+    .. math:: K_t^{(s)} = \tfrac{1}{10} \sum_j \prod_{i = s}^t
+              \Bigl(1 + f_j \frac{R_i - \delta}{\delta - \text{lo}}\Bigr), \qquad
+              K_t = .6 \, K_t^{(1)} + .4 \sum_s w_s K_t^{(s)}
 
-    def update(
-        self, rows: Outcomes | Float[np.ndarray, " n"], *, source: str | None = None
-    ) -> None:
-        """Feed outcomes, or bare loss ratios, in the order in which they came.
+    Bets from the first row on have lost by the time a model gets worse, so others begin at every
+    row s, with :math:`w_s = G(s-1) - G(s)`, :math:`G(t) = (1 + t/1000)^{-1/5}`: a mixture of
+    martingales is one, whatever the weights. It has a recursion, so two numbers a bet are kept.
 
-        A piece with a bad row, or with the name (``source``) of one that was fed before, is
-        refused whole.
-        """
-        ratios = _ratios(rows) if isinstance(rows, Outcomes) else rows
-        self._check(ratios)
-        about = rows.about if isinstance(rows, Outcomes) else {}
-        self._feed({"loss_ratio": ratios}, about, source)
-
-    def look(self) -> Look:
-        """Say what is known now. Looking changes nothing."""
-        state = self._wealth["loss_ratio"]
-        joined = state.log_joined or (-math.inf,) * len(BETS)
-        log_k = log_mean_wealth(
-            np.array([float(state.n)]), np.array([state.log_wealth]), np.array([joined])
+    Sums run strictly from row to row, so rows fed in pieces give the same bits as rows fed at once.
+    """
+    for start in range(0, len(ratios), BLOCK):
+        excess = ratios[start : start + BLOCK] - test.delta
+        stakes = np.array(BETS) / (test.delta - test.lo)
+        before = np.array(state.log_wealth)
+        log_wealth = _running(before, np.log1p(excess[:, None] * stakes))
+        rows = state.n + 1 + np.arange(len(excess))
+        count = rows.astype(np.float64)
+        join = np.log(_yet_to_join(count - 1) - _yet_to_join(count))
+        log_joined = join[:, None] - np.concatenate([before[None], log_wealth[:-1]])
+        if state.log_joined:
+            log_joined[0] = np.logaddexp(np.array(state.log_joined), log_joined[0])
+        log_joined = np.logaddexp.accumulate(log_joined, axis=0)
+        log_k = _log_mean_wealth(count, log_wealth, log_joined)
+        enough = log_k >= -math.log(test.alpha)
+        first = int(rows[enough.argmax()]) if enough.any() else None
+        state = WealthState(
+            n=int(rows[-1]),
+            excess=float(_running(np.array([state.excess]), excess[:, None])[-1, 0]),
+            log_wealth=tuple(log_wealth[-1].tolist()),
+            log_joined=tuple(log_joined[-1].tolist()),
+            log_peak=max(state.log_peak, float(log_k.max())),
+            rejected_at=state.rejected_at or first,
         )
-        held_back = "the metric was learned: audit all rows at once, with its negative control"
-        return Look(
-            n=state.n,
-            mean=self.delta + state.excess / state.n if state.n else math.nan,
-            log_e_value=float(log_k[0]),
-            p_value=math.exp(-state.log_peak),
-            rejected_at=state.rejected_at,
-            delta=self.delta,
-            alpha=self.alpha,
-            held_back=held_back if state.rejected_at and self._audit.get("learned") else "",
-        )
-
-    def _check(self, ratios: Float[np.ndarray, " n"]) -> None:
-        if len(ratios) == 0:
-            raise InvalidSample("There are no rows to feed.")
-        bad = ~np.isfinite(ratios)
-        if bad.any():
-            raise InvalidSample(
-                f"{int(bad.sum())} of {len(ratios)} ratios are not finite (the first is row "
-                f"{int(bad.argmax())}), and a monitor drops nobody. Mend the audit of these rows."
-            )
-        low = ratios < self.lo
-        if low.any():
-            raise InvalidSample(
-                f"{int(low.sum())} of {len(ratios)} ratios lie below lo = {self.lo:g} (the "
-                f"first is {ratios[low.argmax()]:g}, row {int(low.argmax())}), where the bets are "
-                "not fair. Start the monitor with a smaller lo."
-            )
+    return state
 
 
-def _ratios(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
-    if outcomes.weight is not None or outcomes.cluster is not None:
-        kind = "weights" if outcomes.weight is not None else "clusters"
-        raise InvalidSample(
-            f"These outcomes have {kind}, and a monitor bets on one independent person at a time. "
-            "Audit them at once, or without weights and clusters."
-        )
-    if outcomes.about.get("task") == "regression":
-        raise InvalidSample(
-            "The ratio of two squared errors has no finite mean, so a regression cannot be "
-            "monitored. Audit it at once."
-        )
-    if stuck := troubles(outcomes.counts()):
-        raise InvalidSample(f"A monitor drops nobody. Mend the audit of these rows: {stuck[0]}.")
-    return outcomes.ratio
+def _running(
+    start: Float[np.ndarray, " k"], terms: Float[np.ndarray, "n k"]
+) -> Float[np.ndarray, "n k"]:
+    return np.cumsum(np.concatenate([start[None], terms]), axis=0)[1:]
+
+
+def _yet_to_join(rows: Float[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+    """Return the part that is bet later than after so many rows."""
+    return (1 + rows / 1000) ** -0.2
+
+
+def _log_mean_wealth(
+    rows: Float[np.ndarray, " t"],
+    log_wealth: Float[np.ndarray, "t 10"],
+    log_joined: Float[np.ndarray, "t 10"],
+) -> Float[np.ndarray, " t"]:
+    r"""Return :math:`\log K_t` after so many rows."""
+    first = logsumexp(log_wealth, axis=1) - math.log(len(BETS))
+    joined = logsumexp(log_wealth + log_joined, axis=1) - math.log(len(BETS))
+    joined = np.logaddexp(joined, np.log(_yet_to_join(rows)))
+    return np.logaddexp(math.log(FROM_THE_START) + first, math.log1p(-FROM_THE_START) + joined)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -352,14 +200,15 @@ class Bet:
 
     def values(self, rows: pa.Table) -> Float[np.ndarray, " n"]:
         """Return w of every person of this comparison."""
+        keys = ("attribute", "group", "other")
         names = (f"{self.column}: own", f"{self.column}: swapped")
-        for name in ("attribute", "group", "other", *names):
+        for name in (*keys, *names):
             if name not in rows.column_names:
                 raise InvalidSample(
                     f"These rows have no column {name!r}: audit by matched pairs with the same "
                     "settings."
                 )
-        for name in ("attribute", "group", "other"):
+        for name in keys:
             rows = rows.filter(pc.equal(rows[name], getattr(self, name)))
         own, other = (rows[name].to_numpy(zero_copy_only=False) for name in names)
         if not (np.isfinite(own).all() and np.isfinite(other).all()):
@@ -371,19 +220,254 @@ class Bet:
 
 
 @dataclasses.dataclass(frozen=True)
-class PairLook:
-    """What is known of one comparison and direction after the rows fed so far.
+class Look:
+    r"""What is known of one bet after the n rows fed so far.
 
-    ``mean`` is that of w; ``p_value`` is valid whenever one stops, and is held against a level
-    that all comparisons and directions share; ``rejected_at`` is the row at which the limit was
-    found to be exceeded, or None.
+    ``mean`` is their mean loss ratio (by matched pairs: of w), ``log_e_value`` the logarithm of
+    :math:`K_t`, the wealth now; ``p_value`` is one over the largest wealth so far (at most one),
+    valid whenever one stops; ``rejected_at`` is the row at which the wealth first reached
+    :math:`1/\alpha`, or None; ``held_back`` says why this is no evidence: the metric was learned;
+    ``bet`` is the comparison and direction by matched pairs.
     """
 
-    bet: Bet
     n: int
     mean: float
+    log_e_value: float
     p_value: float
     rejected_at: int | None
+    delta: float
+    alpha: float
+    held_back: str = ""
+    bet: Bet | None = None
+
+    @property
+    def e_value(self) -> float:
+        """Evidence against the model now: the wealth that betting 1 on it has made."""
+        return math.exp(self.log_e_value) if self.log_e_value < 709 else math.inf
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the limit was ever found to be exceeded, and nothing holds that back."""
+        return self.rejected_at is not None and not self.held_back
+
+    @property
+    def outcome(self) -> str:
+        """Evidence, or inconclusive: a monitor never says "within tolerance"."""
+        return "evidence" if self.rejected else "inconclusive"
+
+
+class SavedMonitor:
+    """What monitors have in common: bets by name, pieces that are fed once, and a state in JSON."""
+
+    kind: ClassVar[str]
+    settings: ClassVar[tuple[str, ...]]
+    """What it began with, and is saved beside the wealth."""
+
+    def __init__(self, delta: float, alpha: float, tests: Mapping[str, BettingTest]) -> None:
+        check_delta(delta)
+        check_alpha(alpha)
+        self.delta, self.alpha, self.tests = delta, alpha, tests
+        self.sources: tuple[str, ...] = ()
+        """Names of the pieces fed so far, where they had one."""
+        self._wealth = {name: WealthState() for name in tests}
+        self._audit: dict[str, Any] = {}
+
+    @property
+    def settings_hash(self) -> str:
+        """Hash of the settings of the audit that is followed; empty if its rows do not say."""
+        return str(self._audit.get("settings_hash", ""))
+
+    def save(self, path: str | Path) -> None:
+        """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
+        state = {
+            "likewise_monitor": FORMAT,
+            "kind": self.kind,
+            "sources": self.sources,
+            "audit": self._audit,
+            "wealth": self._wealth,
+            **{name: getattr(self, name) for name in self.settings},
+        }
+        text = json.dumps(state, indent=2, allow_nan=False, default=dataclasses.asdict)
+        write_whole(path, f"{text}\n".encode())
+
+    @staticmethod
+    def load(path: str | Path, **settings: float | None) -> "Monitor | PairMonitor":
+        """Read what a monitor saved, of either kind, and go on.
+
+        A setting that is given must be the saved one: bets already made cannot be taken back.
+        """
+        saved = _read_state(path)
+        try:
+            kind: Any = {"gradient_flow": Monitor, "matched_pairs": PairMonitor}[saved["kind"]]
+            begun = {name: saved[name] for name in kind.settings}
+            if "bets" in begun:
+                begun["bets"] = [Bet(**bet) for bet in begun["bets"]]
+            monitor: Monitor | PairMonitor = kind(**begun)
+            monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
+            for name in monitor.tests:
+                one = saved["wealth"][name]
+                lists = {k: tuple(one.get(k, ())) for k in ("log_wealth", "log_joined")}
+                monitor._wealth[name] = WealthState(**{**one, **lists})
+            monitor.look()
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            damage = in_short(error)
+            raise InvalidFile(f"{str(path)!r} is a damaged monitor file ({damage}).") from None
+        for name, wanted in settings.items():
+            now = getattr(monitor, name, None)
+            if wanted is not None and wanted != now:
+                raise InvalidSettings(
+                    f"The monitor in {str(path)!r} was started with {name} = {now} and cannot "
+                    f"change to {wanted:g} now. Start a new monitor, on new rows."
+                )
+        return monitor
+
+    def _look(self, name: str, **more: Any) -> Look:
+        state = self._wealth[name]
+        log_k = _log_mean_wealth(
+            np.array([float(state.n)]),
+            np.array([state.log_wealth]),
+            np.array([state.log_joined or (-math.inf,) * len(BETS)]),
+        )
+        return Look(
+            n=state.n,
+            mean=self.tests[name].delta + state.excess / state.n if state.n else math.nan,
+            log_e_value=float(log_k[0]),
+            p_value=math.exp(-state.log_peak),
+            rejected_at=state.rejected_at,
+            delta=self.delta,
+            alpha=self.alpha,
+            **more,
+        )
+
+    def _feed(
+        self, values: Mapping[str, np.ndarray], about: Mapping[str, Any], source: str | None
+    ) -> None:
+        """Bet on a piece, unless it was fed before or comes from another audit."""
+        if source is not None and source in self.sources:
+            raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
+        now = {name: about[name] for name in FIXED if about.get(name) not in (None, "")}
+        for name, value in now.items():
+            if self._audit.get(name, value) != value:
+                raise InvalidSample(
+                    f"These rows come from another audit: their {name} is {value!r}, and the rows "
+                    f"before had {self._audit[name]!r}. A monitor follows one fixed audit."
+                )
+        for name, own in values.items():
+            self._wealth[name] = play(self.tests[name], self._wealth[name], own)
+        self._audit = {**now, **self._audit}
+        self.sources += () if source is None else (source,)
+
+
+def _read_state(path: str | Path) -> dict[str, Any]:
+    try:
+        saved = parse(read_whole(path, most=LARGEST), finite=True)
+    except InvalidFile:
+        raise
+    except ValueError as error:
+        raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
+    version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
+    if not isinstance(version, int):
+        raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
+    if version > FORMAT:
+        raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
+    return saved
+
+
+class Monitor(SavedMonitor):
+    r"""A sequential test of the mean loss ratio: feed rows as they come, look whenever you like.
+
+    *Betting decides.* Under :math:`H_0: E R \le \delta` no bet can expect to win, so the wealth
+    :math:`K_t` ever reaches :math:`1/\alpha` with probability at most :math:`\alpha`: for any
+    number of rows and looks, without a moment beyond the mean. It is followed at every row, so a
+    decision depends neither on when one looks nor on how rows are cut; once made, it stays.
+
+    Model, method and metric are fixed beforehand, and rows come in an order that does not depend
+    on their ratios. A *learned* metric gives no evidence here: it takes a negative control, which
+    only an audit of all rows at once can make. By matched pairs: `Monitor.from_audit`.
+
+    Parameters
+    ----------
+    delta, alpha
+        The limit, and how often a model at the limit may ever be flagged.
+    lo
+        The smallest ratio that can occur. 1 is right for methods that leave people alone when the
+        loss would fall, and finds unfairness sooner; a smaller ratio is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> monitor = Monitor(delta=1.25)
+    >>> monitor.update(np.full(400, 1.5))
+    >>> monitor.look().rejected
+    True
+    """
+
+    kind = "gradient_flow"
+    settings = ("delta", "alpha", "lo")
+
+    def __init__(self, delta: float = 1.25, alpha: float = 0.05, *, lo: float = 0.0) -> None:
+        super().__init__(delta, alpha, {"loss_ratio": BettingTest(delta, alpha, lo)})
+        if not 0 <= lo < delta:
+            raise InvalidSettings(
+                f"lo, the smallest ratio that can occur, must be at least 0 and below delta = "
+                f"{delta:g} (got {lo:g})."
+            )
+        self.lo = lo
+
+    @classmethod
+    def from_audit(cls, audit: Any) -> "PairMonitor":
+        """Return a monitor by matched pairs that starts from a first audit, or from its record."""
+        return PairMonitor.from_record(getattr(audit, "record", audit))
+
+    def update(
+        self, rows: Outcomes | Float[np.ndarray, " n"], *, source: str | None = None
+    ) -> None:
+        """Feed outcomes, or bare loss ratios, in the order in which they came.
+
+        A piece with a bad row, or with the name (``source``) of one that was fed before, is
+        refused whole.
+        """
+        ratios = _ratios(rows) if isinstance(rows, Outcomes) else rows
+        about = rows.about if isinstance(rows, Outcomes) else {}
+        if len(ratios) == 0:
+            raise InvalidSample("There are no rows to feed.")
+        bad, low = ~np.isfinite(ratios), ratios < self.lo
+        if bad.any():
+            raise InvalidSample(
+                f"{int(bad.sum())} of {len(ratios)} ratios are not finite (the first is row "
+                f"{int(bad.argmax())}), and a monitor drops nobody. Mend the audit of these rows."
+            )
+        if low.any():
+            raise InvalidSample(
+                f"{int(low.sum())} of {len(ratios)} ratios lie below lo = {self.lo:g} (the "
+                f"first is {ratios[low.argmax()]:g}, row {int(low.argmax())}), where the bets are "
+                "not fair. Start the monitor with a smaller lo."
+            )
+        self._feed({"loss_ratio": ratios}, about, source)
+
+    def look(self) -> Look:
+        """Say what is known now. Looking changes nothing."""
+        held_back = ""
+        if self._wealth["loss_ratio"].rejected_at and self._audit.get("learned"):
+            held_back = "the metric was learned: audit all rows at once, with its negative control"
+        return self._look("loss_ratio", held_back=held_back)
+
+
+def _ratios(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
+    if outcomes.weight is not None or outcomes.cluster is not None:
+        kind = "weights" if outcomes.weight is not None else "clusters"
+        raise InvalidSample(
+            f"These outcomes have {kind}, and a monitor bets on one independent person at a time. "
+            "Audit them at once, or without weights and clusters."
+        )
+    if outcomes.about.get("task") == "regression":
+        raise InvalidSample(
+            "The ratio of two squared errors has no finite mean, so a regression cannot be "
+            "monitored. Audit it at once."
+        )
+    if stuck := troubles(outcomes.counts()):
+        raise InvalidSample(f"A monitor drops nobody. Mend the audit of these rows: {stuck[0]}.")
+    return outcomes.ratio
 
 
 class PairMonitor(SavedMonitor):
@@ -402,6 +486,7 @@ class PairMonitor(SavedMonitor):
     """
 
     kind = "matched_pairs"
+    settings = ("delta", "alpha", "level", "bets")
 
     def __init__(self, delta: float, alpha: float, level: float, bets: Sequence[Bet]) -> None:
         self.level, self.bets = level, tuple(bets)
@@ -429,31 +514,15 @@ class PairMonitor(SavedMonitor):
             monitor._audit["pool"] = part.pool_sha256
         return monitor
 
-    @classmethod
-    def from_state(cls, saved: Mapping[str, Any]) -> "PairMonitor":
-        """Return a monitor with the bets it began with."""
-        bets = [Bet(**bet) for bet in saved["bets"]]
-        return cls(float(saved["delta"]), float(saved["alpha"]), float(saved["level"]), bets)
-
-    def state(self) -> dict[str, Any]:
-        """Return what is saved beside the wealth."""
-        bets = [dataclasses.asdict(bet) for bet in self.bets]
-        return {"delta": self.delta, "alpha": self.alpha, "level": self.level, "bets": bets}
-
     def update(self, rows: pa.Table, *, source: str | None = None) -> None:
         """Feed one row a person and comparison, as an audit with the same settings wrote them."""
         self._feed({bet.name: bet.values(rows) for bet in self.bets}, provenance(rows), source)
 
-    def look(self) -> tuple[PairLook, ...]:
-        """Say what is known now. Looking changes nothing."""
-        found = []
-        for bet in self.bets:
-            one = self._wealth[bet.name]
-            mean = one.excess / one.n if one.n else math.nan
-            found.append(PairLook(bet, one.n, mean, math.exp(-one.log_peak), one.rejected_at))
-        return tuple(found)
+    def look(self) -> tuple[Look, ...]:
+        """Say what is known now, bet by bet. Looking changes nothing."""
+        return tuple(self._look(bet.name, bet=bet) for bet in self.bets)
 
     @property
     def rejected(self) -> bool:
         """Whether some limit was found to be exceeded; once found, it stays."""
-        return any(one.rejected_at is not None for one in self.look())
+        return any(one.rejected for one in self.look())

@@ -11,19 +11,9 @@ import numpy as np
 from likewise.errors import InvalidSample, InvalidSettings, nearest
 from likewise.outcomes import Outcomes
 from likewise.record import TestRecord, VerdictName
-from likewise.stats.estimate import (
-    ROUNDING,
-    Bounds,
-    Estimate,
-    check_alpha,
-    check_delta,
-    quantile,
-)
+from likewise.stats.estimate import ROUNDING, Bounds, Estimate, check_alpha, check_delta
 from likewise.stats.frame import Frame
 from likewise.stats.tally import Tally
-
-POWER = 0.8
-"""Of the minimum detectable ratio that is stated."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,20 +63,19 @@ class Evidence:
 
         Not said of the paper's interval, which is kept as printed.
         """
-        known = self.capped_estimate is not None and not isinstance(self.bounds, Estimate)
-        alike = self.estimate.std_error == 0 and abs(self.estimate.value - 1) <= ROUNDING
-        return known and alike
+        if self.capped_estimate is None or isinstance(self.bounds, Estimate):
+            return False
+        return self.estimate.std_error == 0 and abs(self.estimate.value - 1) <= ROUNDING
 
     def turning_points(self, alpha: float) -> tuple[float, float]:
         """Return the limit below which there is evidence, and the one from which none is exceeded.
 
         No correction is needed for looking at many limits: both come from inverting one interval.
         """
-        lower = math.nan
-        if self.bounds is not None:
-            most = self.largest if self.largest > 1 else math.inf
-            lower = self.bounds.lower_bound(alpha) - self.numerical_error
-            lower = min(max(lower, 0.0), most)
+        if self.bounds is None:
+            return math.nan, math.inf
+        lower = max(self.bounds.lower_bound(alpha) - self.numerical_error, 0.0)
+        lower = min(lower, self.largest if self.largest > 1 else math.inf)
         upper = max(self.within_from(alpha), lower)
         return min(lower, 1.0) if self.held_back else lower, upper
 
@@ -125,23 +114,21 @@ class Evidence:
         (under a learned metric, negative controls may). Within tolerance: as `within_from` says.
         Evidence wins if both hold; all else is inconclusive.
         """
-        error, capped_upper = self.numerical_error, math.nan
-        lower = upper = p_value = math.nan
+        error, alike = self.numerical_error, self.estimate.std_error == 0
+        lower = upper = capped_upper = p_value = math.nan
         interval = (math.nan, math.nan)
         if self.bounds is not None:
             lower = self.bounds.lower_bound(alpha) - error
             upper = self.bounds.upper_bound(alpha) + error
-            interval, p_value = self.bounds.interval(alpha), self.bounds.p_value(delta + error)
+            interval = self.bounds.interval(alpha)
+            # Where people do not differ nothing is known, whatever a formula makes of it.
+            p_value = 1.0 if alike else self.bounds.p_value(delta + error)
             if self.unmoved:
                 upper = capped_upper = self.rare_harm(alpha) + error
             elif self.capped is not None:
                 capped_upper = self.capped.upper_bound(alpha) + error
-        # Where people do not differ nothing is known, whatever a formula makes of it.
-        alike = self.estimate.std_error == 0
-        p_value = 1.0 if alike and self.bounds is not None else p_value
-        above = lower > delta and not alike
+        above, notes = lower > delta and not alike, self.notes
         outcome: VerdictName = "inconclusive"
-        notes = self.notes
         if above and not self.held_back:
             outcome = "evidence"
         elif above:
@@ -155,12 +142,7 @@ class Evidence:
         # No ratio is below zero, above what is possible, or above its cap.
         largest = self.largest if self.largest > delta else math.inf
         shown = np.clip((lower, upper, *interval), 0.0, largest).tolist()
-        degrees = self.estimate.degrees
-        reach = quantile(1 - alpha, degrees) + quantile(POWER, degrees)
-        details = dict(self.details)
-        details["minimum_detectable"] = delta + reach * self.estimate.std_error + error
-        if math.isfinite(self.largest):
-            details["largest_possible"] = self.largest
+        known = math.isfinite(self.largest)
         return TestRecord(
             test=self.test,
             method="",
@@ -181,24 +163,24 @@ class Evidence:
             capped_upper_bound=capped_upper if self.cap is None else min(capped_upper, self.cap),
             cap=math.nan if self.cap is None else self.cap,
             notes=notes,
-            details=details,
+            details={**self.details, **({"largest_possible": self.largest} if known else {})},
         )
 
     def _reservation(self, delta: float, alpha: float) -> str:
         """Say why an upper bound within the limit is no finding within tolerance."""
-        within = "The upper bound is within the tolerance, but"
-        if self.unmoved:
-            within = "Nothing moves it, but"
+        within = "Nothing moves it" if self.unmoved else "The upper bound is within the tolerance"
         if self.cap is None or self.capped_estimate is None:
-            return f"{within} people do not differ, so nothing is certified."
+            return f"{within}, but people do not differ, so nothing is certified."
         if self.rare_harm(alpha) + self.numerical_error > delta:
             mean = self.capped_estimate.value
             needed = math.log(1 / alpha) * (self.cap - mean) / (delta - mean)
             return (
-                f"{within} harm too rare to be seen could hide in fewer than {math.ceil(needed)} "
-                "people, so nothing is certified."
+                f"{within}, but harm too rare to be seen could hide in fewer than "
+                f"{math.ceil(needed)} people, so nothing is certified."
             )
-        return f"{within} without the cap the estimate itself is above it: nothing is certified."
+        return (
+            f"{within}, but without the cap the estimate itself is above it: nothing is certified."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,7 @@ from jaxtyping import Float
 
 from likewise.errors import InvalidSample
 from likewise.stats.estimate import Estimate, check_alpha, restored
-from likewise.stats.sample import Sample
-from likewise.stats.tally import Tally
+from likewise.stats.tally import Sample, Tally
 
 CELLS = 2_000_000
 """Numbers drawn at a time: memory stays at a few megabytes however many draws are asked for."""
@@ -138,10 +137,9 @@ def horizon_band(tally: Tally, **options: Any) -> Band:
     The mean loss ratio at every time that the outcomes hold; the ratio of mean losses for a
     regression. Whatever time is chosen after looking, its bound holds. Options are those of `band`.
     """
-    times = tally.frame.horizons
-    if not times:
+    if not tally.horizons:
         raise InvalidSample("There are no outcomes at other stopping times to draw a band over.")
-    estimates = [Sample(tally.at(time)).estimate() for time in times]
+    estimates = [Sample(then).estimate() for then in tally.horizons.values()]
     values = np.array([estimate.value for estimate in estimates])
     known = np.isfinite(values)
     products = tally.crossed_terms(np.where(known, values, 0.0)) * np.outer(known, known)

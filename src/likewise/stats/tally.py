@@ -3,8 +3,9 @@
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,17 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes, Status
-from likewise.stats.frame import MISSING, Frame, as_text
-from likewise.stats.sums import POWERS, Additive, QuantileSketch, TopK, power_products
+from likewise.stats.estimate import ONE_MORE, Estimate, ratio_of_sums, ratio_of_totals
+from likewise.stats.frame import MISSING, Frame, as_text, check_clusters, checked_weights
+from likewise.stats.sums import (
+    POWERS,
+    Additive,
+    ErrorTable,
+    QuantileSketch,
+    RatioSums,
+    TopK,
+    power_products,
+)
 
 COUNTS = slice(0, 4)
 """Columns of `CellSums`: people, and their weights, squared weights and cubed weights."""
@@ -28,9 +38,26 @@ LOSS = slice(8, 8 + len(POWERS))
 HELD = slice(LOSS.stop, LOSS.stop + len(POWERS))
 """Power sums of ratios (or losses), as in `RatioSums`, and of those that are capped."""
 
+FEW = 50
+"""With fewer degrees of freedom than this it is said that Student's t is used."""
 
-@dataclasses.dataclass(frozen=True)
-class Group:
+VERY_FEW = 12
+"""With fewer degrees of freedom than this intervals may hold a little less often than they say:
+.928 instead of .95 was seen with 10 clusters."""
+
+DOMINATING = 0.1
+"""A cluster with a larger share of the weight is named."""
+
+What = Literal["loss", "held", "error"]
+COLUMNS: Mapping[What, tuple[str, str]] = {
+    "loss": ("after", "before"),
+    "held": ("held", "before"),
+    "error": ("wrong_after", "wrong_before"),
+}
+"""What is summed up by cluster for each ratio."""
+
+
+class Group(NamedTuple):
     """A level of a protected attribute (or of ``sex × race``), and which kinds belong to it."""
 
     trait: str
@@ -46,13 +73,10 @@ def groups_of(
     Everyone is in exactly one group of each: those whose attribute is missing have one of their
     own.
     """
-    if not frame.traits:
-        return ()
-    names = {trait: list(dict.fromkeys(known.groups)) for trait, known in frame.traits.items()}
-    places = np.unravel_index(cell_of(kinds, frame), [len(own) for own in names.values()])
+    places = np.unravel_index(kinds, frame.shape)[1:]
     traits = {
-        trait: np.array(own, dtype=object)[place]
-        for (trait, own), place in zip(names.items(), places, strict=True)
+        trait: np.array(known.distinct, dtype=object)[place]
+        for (trait, known), place in zip(frame.traits.items(), places, strict=False)
     }
     for one, other in itertools.combinations(tuple(traits), 2) if crossed else ():
         joined = [
@@ -80,37 +104,18 @@ def kinds_of(
     """Return everyone's kind: protected groups and, in a classification, label and decisions.
 
     ``levels`` are codes of everyone's level by attribute, -1 if missing; from the names in
-    ``block`` unless given.
+    ``block`` unless given. `numpy.unravel_index` with the frame's shape takes kinds apart again.
     """
-    code = np.zeros(len(block), dtype=np.int64)
+    columns = [np.zeros(len(block), dtype=np.int64)]
     for trait, known in frame.traits.items():
-        names = dict.fromkeys(known.groups)
-        place = {name: k for k, name in enumerate(names)}
-        group = np.array([place[name] for name in known.groups])
         own = known.codes(as_text(block.groups[trait])) if levels is None else levels[trait]
-        code = code * len(names) + group[own]
+        columns.append(np.array([known.distinct.index(name) for name in known.groups])[own])
     if not frame.regression:
-        for column in (block.y, block.decision_before, block.decision_after):
-            code = code * frame.classes + column.astype(np.int64)
-    return code
+        columns += [block.y, block.decision_before, block.decision_after]
+    return np.ravel_multi_index([column.astype(np.int64) for column in columns], frame.shape)
 
 
-def cell_of(kind: Int[np.ndarray, " m"], frame: Frame) -> Int[np.ndarray, " m"]:
-    """Return the combination of protected groups that kinds of people belong to."""
-    return kind if frame.regression else kind // frame.classes**3
-
-
-def decisions_of(
-    kind: Int[np.ndarray, " m"], frame: Frame
-) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
-    """Return label, decision before and decision after of kinds of people."""
-    rest, after = np.divmod(kind, frame.classes)
-    rest, before = np.divmod(rest, frame.classes)
-    return rest % frame.classes, before, after
-
-
-@dataclasses.dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """What tests of losses compare, by person: ones and loss ratios, or a regression's losses.
 
     People without finite ones have ones, or zeros. ``held`` is what is capped: no ratio counts for
@@ -131,8 +136,7 @@ class Measured:
             before, after, unknown = block.loss_before, block.loss_after, 0.0
         known = np.isfinite(before) & np.isfinite(after)
         before, after = (np.where(known, values, unknown) for values in (before, after))
-        held = np.minimum(after, np.maximum(before, frame.ceiling))
-        return cls(before, after, held, ~known)
+        return cls(before, after, np.minimum(after, np.maximum(before, frame.ceiling)), ~known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,12 +162,17 @@ class CellSums:
     top: TopK
 
     @classmethod
-    def of(cls, block: Outcomes, frame: Frame, kind: Int[np.ndarray, " n"]) -> "CellSums":
+    def of(
+        cls,
+        seen: Measured,
+        weight: Float[np.ndarray, " n"],
+        kind: Int[np.ndarray, " n"],
+        frame: Frame,
+    ) -> "CellSums":
         """Summarise a block of people, whose kinds are those of `kinds_of`."""
         kinds, place = np.unique(kind, return_inverse=True)
-        seen, weight = Measured.of(block, frame), frame.weights(block)
         change = seen.after - seen.before
-        columns = [np.ones(len(block)), weight, weight**2, weight**2 * weight]
+        columns = [np.ones(len(kind)), weight, weight**2, weight**2 * weight]
         columns += [seen.undefined, seen.after >= frame.ceiling, change, change**2]
         for then in (seen.after, seen.held):
             columns += power_products(then * weight, seen.before * weight)
@@ -193,18 +202,18 @@ def top_count(n: int) -> int:
     return max(1, n // 100)
 
 
-def numbered(names: Shaped[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
-    """Return the values that occur, and the place of everyone's among them."""
-    encoded = _in_arrow(names).dictionary_encode()
-    found = encoded.dictionary.to_numpy(zero_copy_only=False)
-    return found, encoded.indices.to_numpy().astype(np.int64)
-
-
 def _in_arrow(names: Shaped[np.ndarray, " n"]) -> Any:
     try:
         return pa.array(names)
     except pa.ArrowException:  # values of several types
         return pa.array(names.astype(str))
+
+
+def _numbered(names: Shaped[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
+    """Return the values that occur, and the place of everyone's among them."""
+    encoded = _in_arrow(names).dictionary_encode()
+    found = encoded.dictionary.to_numpy(zero_copy_only=False)
+    return found, encoded.indices.to_numpy().astype(np.int64)
 
 
 Columns = Mapping[str, np.ndarray]
@@ -221,17 +230,25 @@ class ClusterTotals:
     parts: tuple[Columns, ...] = ()
 
     @classmethod
-    def of(cls, block: Outcomes, frame: Frame, kind: Int[np.ndarray, " n"]) -> "ClusterTotals":
+    def of(
+        cls,
+        block: Outcomes,
+        seen: Measured,
+        weight: Float[np.ndarray, " n"],
+        kind: Int[np.ndarray, " n"],
+    ) -> "ClusterTotals":
         """Add up a block of people by cluster and kind."""
-        if not frame.clustered or block.cluster is None or not len(block):
-            return cls()
-        each = frame.weights(block)
-        columns = {"cluster": block.cluster, "kind": kind}
-        seen = Measured.of(block, frame)
-        totals = {"weight": np.ones(len(block)), "before": seen.before, "after": seen.after}
-        totals |= {"held": seen.held, "wrong_before": block.error_before}
-        totals |= {"wrong_after": block.error_after}
-        columns |= {"count": np.ones(len(block)), **{k: v * each for k, v in totals.items()}}
+        ones = np.ones(len(kind))
+        totals = {
+            "weight": ones,
+            "before": seen.before,
+            "after": seen.after,
+            "held": seen.held,
+            "wrong_before": block.error_before,
+            "wrong_after": block.error_after,
+        }
+        columns: dict[str, Any] = {"cluster": block.cluster, "kind": kind, "count": ones}
+        columns |= {name: values * weight for name, values in totals.items()}
         return cls((_joined([columns]),))
 
     def __add__(self, other: "ClusterTotals") -> "ClusterTotals":
@@ -246,24 +263,26 @@ class ClusterTotals:
         return _joined(self.parts)
 
     @functools.cached_property
-    def names(self) -> Shaped[np.ndarray, " g"]:
-        """Names of the clusters; none if people do not come in clusters."""
-        return self._numbered[0]
-
-    @functools.cached_property
-    def _numbered(self) -> tuple[Any, Int[np.ndarray, " m"]]:
+    def _units(self) -> tuple[Shaped[np.ndarray, " g"], Int[np.ndarray, " m"]]:
         if not self.parts:
             return np.zeros(0), np.zeros(0, dtype=np.int64)
-        names, unit = numbered(self.table["cluster"])
+        names, unit = _numbered(self.table["cluster"])
         order = np.argsort(names)  # the same at every time of a flow
         return names[order], np.argsort(order)[unit]
 
+    @property
+    def names(self) -> Shaped[np.ndarray, " g"]:
+        """Names of the clusters; none if people do not come in clusters."""
+        return self._units[0]
+
     def totals(
-        self, column: str, among: Bool[np.ndarray, " m"] | None = None
+        self, column: str, kinds: Int[np.ndarray, " k"] | None = None
     ) -> Float[np.ndarray, " g"]:
-        """Return the total of a column in every cluster, over some of the lines of the table."""
-        values = self.table[column] if among is None else self.table[column] * among
-        return np.bincount(self._numbered[1], weights=values, minlength=len(self.names))
+        """Return the total of a column in every cluster, over people of some kinds."""
+        values = self.table[column]
+        if kinds is not None:
+            values = values * np.isin(self.table["kind"], kinds)
+        return np.bincount(self._units[1], weights=values, minlength=len(self.names))
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
@@ -299,7 +318,7 @@ class Tally(Additive):
     frame: Frame
     cells: CellSums
     clusters: ClusterTotals
-    horizons: tuple["Tally", ...]
+    horizons: Mapping[float, "Tally"]
     joint: Float[np.ndarray, "t t"]
     status: Int[np.ndarray, " s"]
     fair_distance: float
@@ -315,28 +334,21 @@ class Tally(Additive):
         """Summarise a block of people; one that says nothing about a frame is all there is."""
         frame = frame or Frame.of(block)
         kind, ratio = kinds_of(block, frame, levels), block.ratio
-        later = [block.at(time) for time in frame.horizons]
-        seen = [Measured.of(then, frame) for then in later]
-        base = Measured.of(block, frame).before
-        columns = np.stack([*(s.after - s.before for s in seen), base]) * frame.weights(block)
+        seen, weight = Measured.of(block, frame), frame.weights(block)
+        later = {time: block.at(time) for time in frame.horizons}
+        moved = [Measured.of(then, frame) for then in later.values()]
+        columns = np.stack([*(m.after - m.before for m in moved), seen.before]) * weight
+        clustered = frame.clustered and block.cluster is not None and len(block)
         return cls(
             frame=frame,
-            cells=CellSums.of(block, frame, kind),
-            clusters=ClusterTotals.of(block, frame, kind),
-            horizons=tuple(cls.of(then, frame.bare()) for then in later),
+            cells=CellSums.of(seen, weight, kind, frame),
+            clusters=ClusterTotals.of(block, seen, weight, kind) if clustered else ClusterTotals(),
+            horizons={time: cls.of(then, frame.bare()) for time, then in later.items()},
             joint=columns @ columns.T,
             status=np.array([int((block.status == s).sum()) for s in Status]),
             fair_distance=float(block.fair_distance.sum()),
             spread=QuantileSketch.of(ratio[np.isfinite(ratio) & (ratio > 0)]),
         )
-
-    def at(self, time: float) -> "Tally":
-        """Return the tally as it was at another stopping time of the flow, for the tests."""
-        times = self.frame.horizons
-        if time not in times:
-            known = ", ".join(f"{t:g}" for t in times) or "none"
-            raise InvalidSample(f"There are no outcomes at time {time:g} (there are: {known}).")
-        return self.horizons[times.index(time)]
 
     @property
     def n(self) -> int:
@@ -359,8 +371,257 @@ class Tally(Additive):
     def crossed_terms(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
         """Return the products of the linearised estimates at all times, summed over units."""
         if self.clustered:
-            after = np.stack([then.clusters.totals("after") for then in self.horizons])
-            terms = after - values[:, None] * self.clusters.totals("before")
+            after = [then.clusters.totals("after") for then in self.horizons.values()]
+            terms = np.stack(after) - values[:, None] * self.clusters.totals("before")
             return terms @ terms.T
         coefficients = np.vstack([np.eye(len(values)), 1 - values])
         return coefficients.T @ self.joint @ coefficients
+
+
+class Sample:
+    """Some people of a tally (everyone, or one group): their sums, and how they were sampled.
+
+    ``n`` is their number, and ``undefined`` that of those without a finite ratio or loss;
+    ``clusters`` is None if people are independent.
+    """
+
+    def __init__(self, tally: Tally, group: Group | None = None) -> None:
+        self.tally, self.group = tally, group
+        self._members: Any = slice(None) if group is None else group.members
+        self._kinds = tally.cells.kinds[self._members]
+        self._sums = tally.cells.sums[self._members]
+        counts = self._sums[:, COUNTS].sum(axis=0).tolist()
+        self._people, self._weight, self._squared, self._cubed = counts
+        self.n, self.undefined = int(self._people), int(self._sums[:, UNDEFINED].sum())
+        self.clusters: int | None = None
+        if tally.clustered and (units := int(self._present.sum())) != self.n:
+            self.clusters = units
+
+    @property
+    def units(self) -> int:
+        """Number of independent units."""
+        return self.n if self.clusters is None else self.clusters
+
+    def _everywhere(self, column: str) -> Float[np.ndarray, " g"]:
+        """Return the totals of its people in every cluster of everyone."""
+        return self.tally.clusters.totals(column, None if self.group is None else self._kinds)
+
+    @functools.cached_property
+    def _present(self) -> Bool[np.ndarray, " g"]:
+        return self._everywhere("count") > 0
+
+    def totals(self, column: str) -> Float[np.ndarray, " g"]:
+        """Return the totals of its people in every cluster that has some."""
+        return self._everywhere(column)[self._present]
+
+    @property
+    def kish(self) -> float | None:
+        r"""Kish's design effect, :math:`n \sum w^2 / (\sum w)^2`; ``None`` if all count alike."""
+        weighted = self.tally.frame.weighted
+        return self._people / (self._weight**2 / self._squared) if weighted else None
+
+    @functools.cached_property
+    def effective_n(self) -> float:
+        r"""Kish's effective number of units, :math:`(\sum W)^2/\sum W^2`."""
+        if self.clusters is not None:
+            return effective_units(self.totals("weight"))
+        return self._weight**2 / self._squared
+
+    @property
+    def simple(self) -> bool:
+        """Whether people are independent and count alike, as in the paper."""
+        return not self.tally.frame.weighted and self.clusters is None
+
+    @property
+    def degrees(self) -> float:
+        r"""Degrees of freedom of a standard error, :math:`G_\text{eff} - 1` on a design."""
+        return math.inf if self.simple else max(1.0, self.effective_n - 1)
+
+    @property
+    def details(self) -> dict[str, float]:
+        """The design effect of the weights, for the record; nothing if there is no design."""
+        return {} if self.simple else {"kish": 1.0 if self.kish is None else self.kish}
+
+    def named(self, method: str) -> str:
+        """Return the name of a method on this design."""
+        weighted = "" if self.kish is None else ", weighted"
+        return method + weighted + ("" if self.clusters is None else f", {self.clusters} clusters")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about weights and clusters, in sentences."""
+        notes = []
+        if self.kish is not None:
+            notes += [f"People count by their weights (Kish's design effect {self.kish:.2f})."]
+        if self.clusters is None:
+            return tuple(notes)
+        few = self.degrees < FEW
+        law = f"; Student's t with {self.degrees:.3g} degrees of freedom" if few else ""
+        notes += [f"Standard errors allow for {self.clusters} clusters of people alike{law}."]
+        if self.degrees < VERY_FEW:
+            notes += [
+                "So few clusters say little of their own spread: intervals may hold a little "
+                "less often than they promise."
+            ]
+        weights = self.totals("weight")
+        name = self.tally.clusters.names[self._present][int(weights.argmax())]
+        share = float(weights.max() / weights.sum())
+        if share > DOMINATING and share > 2 / self.clusters:
+            notes += [
+                f"Cluster {str(name)!r} holds {share:.0%} of the weight: the "
+                f"{self.clusters} clusters are worth {self.effective_n:.3g} of equal weight."
+            ]
+        return tuple(notes)
+
+    def sums(self, what: What = "loss") -> RatioSums:
+        """Return power sums after and before over independent units: people, or clusters."""
+        if self.clusters is not None:
+            return RatioSums.of(*map(self.totals, COLUMNS[what]))
+        if what != "error":
+            return RatioSums(self._sums[:, LOSS if what == "loss" else HELD].sum(axis=0))
+        before, after = self._wrong
+        base, powers = before.astype(np.float64), self._sums[:, COUNTS]
+        products = (powers[:, i + j] * (after - base) ** i * base**j for i, j in POWERS)
+        return RatioSums(np.array([product.sum() for product in products]))
+
+    def estimate(self, what: What = "loss") -> Estimate:
+        """Return the mean loss ratio (a regression's ratio of mean losses), or that of error rates.
+
+        ``held``: of ratios, or losses after, that are capped.
+        """
+        losses, n = what != "error", self.n
+        if losses and self.undefined:
+            return Estimate(math.nan, math.nan, n)
+        sums = self.sums(what)
+        if self.units < 2:
+            return Estimate(sums.ratio, math.nan, n)
+        if self.clusters is not None:
+            after, before = map(self.totals, COLUMNS[what])
+            return ratio_of_totals(after, before, n, self.effective_n)
+        if losses and not self.tally.frame.regression:
+            return self._mean(sums)
+        if self.simple or self.group is not None:
+            return ratio_of_sums(sums, n, printed=self.group is None)
+        leverage = self._cubed / (self._weight * self._squared)
+        return ratio_of_sums(sums, n, effective_n=self.effective_n, leverage=leverage)
+
+    def _mean(self, sums: RatioSums) -> Estimate:
+        """Return the mean loss ratio of independent people."""
+        leverage = sums.leverage() if self.tally.frame.weighted else None
+        effective = sums.before**2 / sums.power(0, 2)
+        return ratio_of_sums(sums, sums.units, effective_n=effective, leverage=leverage)
+
+    def with_one_more(self) -> Estimate | None:
+        r"""Return the mean loss ratio with one more unit that is harmed more than any seen.
+
+        Its excess is 1.5 times the largest. Upper ends that stay above it allow for a tail that the
+        sample does not show: without it, intervals for eight groups of 60 people with lognormal
+        ratios hold together in .78 of samples instead of .95.
+        """
+        if self.tally.frame.regression or self.undefined or self.units < 2:
+            return None
+        if self.clusters is not None:
+            ratio, weight = self.totals("after"), self.totals("before")
+            usual, one = float(weight.mean()), _one_more(float((ratio / weight).max()))
+            totals = np.append(ratio, usual * one), np.append(weight, usual)
+            return ratio_of_totals(*totals, self.n, self.effective_n)
+        weight = np.array([self._weight / self.n])
+        one = _one_more(float(self.tally.cells.largest[self._members].max()))
+        return self._mean(self.sums() + RatioSums.of(one * weight, weight))
+
+    def terms(self, value: float) -> Float[np.ndarray, " g"]:
+        """Return the linearised estimate, cluster by cluster of everyone."""
+        return self._everywhere("after") - value * self._everywhere("before")
+
+    @functools.cached_property
+    def _wrong(self) -> tuple[Bool[np.ndarray, " k"], Bool[np.ndarray, " k"]]:
+        y, before, after = np.unravel_index(self._kinds, self.tally.frame.shape)[-3:]
+        return before != y, after != y
+
+    def _by_error(self, column: int) -> list[float]:
+        before, after = self._wrong
+        cells = (before & after, after & ~before, before & ~after, ~before & ~after)
+        return [float(self._sums[cell, column].sum()) for cell in cells]
+
+    @property
+    def errors(self) -> ErrorTable:
+        """Numbers of people wrong both times, newly wrong, newly right and never."""
+        return ErrorTable(*map(int, self._by_error(0)))
+
+    @property
+    def error_weights(self) -> Float[np.ndarray, "4"]:
+        """Weights of the same."""
+        return np.array(self._by_error(1))
+
+
+def _one_more(largest: float) -> float:
+    return 1 + ONE_MORE * (max(largest, 1.0) - 1)
+
+
+def crossed_terms(
+    groups: Sequence[Sample], values: Float[np.ndarray, " m"]
+) -> Float[np.ndarray, "m m"]:
+    """Return products of the linearised estimates of groups, summed over independent units."""
+    tally = groups[0].tally
+    if tally.clustered:
+        terms = np.stack([group.terms(v) for group, v in zip(groups, values.tolist(), strict=True)])
+        return terms @ terms.T
+    # Groups are made of whole cells, of which there are fewer than kinds; both are in order.
+    decisions = 1 if tally.frame.regression else tally.frame.classes**3
+    _, first = np.unique(tally.cells.kinds // decisions, return_index=True)
+    sums = np.add.reduceat(tally.cells.sums[:, LOSS], first, axis=0)
+    s20, s11, s02 = (sums[:, POWERS.index(power)] for power in ((2, 0), (1, 1), (0, 2)))
+    members = np.stack([g.group.members[first] for g in groups if g.group is not None]) * 1.0
+    scaled = members * (values[:, None] - 1)
+    cross = (scaled * s11) @ members.T
+    return (members * s20) @ members.T - cross - cross.T + (scaled * s02) @ scaled.T
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """The independent units of people in memory, for methods that need every row.
+
+    ``weight`` is None if all count alike; ``unit`` is everyone's cluster, 0, 1, …, or None if
+    people are independent.
+    """
+
+    n: int
+    weight: Float[np.ndarray, " n"] | None = None
+    unit: Int[np.ndarray, " n"] | None = None
+
+    @classmethod
+    def make(
+        cls,
+        n: int,
+        weight: Float[np.ndarray, " n"] | None = None,
+        cluster: Shaped[np.ndarray, " n"] | None = None,
+    ) -> "Design":
+        """Return the design of ``n`` people; equal weights and clusters of one count as none."""
+        weight = checked_weights(n, weight)
+        check_clusters(cluster)
+        unit = None if cluster is None else _numbered(cluster)[1]
+        if unit is not None and unit.max() == 0:
+            raise InvalidSample("All people are in one cluster; a standard error needs two.")
+        return cls(n, weight, None if unit is None or unit.max() == n - 1 else unit)
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of a standard error, infinite for independent people alike."""
+        if self.weight is None and self.unit is None:
+            return math.inf
+        return max(1.0, effective_units(self.total_weights) - 1)
+
+    def totals(self, values: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " g"]:
+        r"""Return :math:`\sum_{i \in g} w_i v_i` for every unit g."""
+        weighted = values * self.weight if self.weight is not None else values.astype(np.float64)
+        return weighted if self.unit is None else np.bincount(self.unit, weights=weighted)
+
+    @functools.cached_property
+    def total_weights(self) -> Float[np.ndarray, " g"]:
+        """The weight of every unit."""
+        return self.totals(np.ones(self.n))
+
+
+def effective_units(weights: Float[np.ndarray, " g"]) -> float:
+    r"""Return how many units of equal weight are worth as much, :math:`(\sum W)^2/\sum W^2`."""
+    return float(weights.sum() ** 2 / np.square(weights).sum())
