@@ -1,6 +1,7 @@
 """How often matched pairs err, and what they find: nulls, attacks and planted unfairness.
 
     python benchmarks/matched_pairs.py [--quick] [--draws N] [--only WORD ...] [--file FILE]
+        [--markdown]
 
 Each line draws people and a pool again and again from a population whose truth is known, and
 audits them with the same probes, sums and decisions as an audit does. Shown with Monte-Carlo
@@ -768,8 +769,33 @@ def text(row: Row) -> str:
     )
 
 
+def markdown(rows: list[Row]) -> str:
+    """Return the two tables of the Validation page."""
+    parts = []
+    for null, title in ((True, "Without an effect"), (False, "With an effect")):
+        parts += ["", f"{title}:", "", "| population | people | reference | draws | decided "]
+        parts[-1] += "| evidence at 1 | at 1.25 | false within | coverage |"
+        parts.append("|---" + "|---:" * 8 + "|")
+        for row in rows:
+            if row.null == null:
+                shares = row.decided, row.evidence_1, row.evidence, row.false_within, row.coverage
+                pool = f"{row.pool:,}" if row.pool else "halves"
+                name = row.line.removeprefix("no pool: ") + " *" * row.star
+                cells = [name, f"{row.n:,}", pool, f"{row.draws:,}", *map(_share, shares)]
+                parts.append(f"| {' | '.join(cells)} |")
+    return "\n".join(parts[1:])
+
+
+def _share(value: float) -> str:
+    """Return a share to three digits, without the zero before the point."""
+    if value != value:
+        return "—"
+    return f"{value:.0f}" if value in (0, 1) else f"{value:.3f}".removeprefix("0")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--markdown", action="store_true", help="the tables of the docs' page")
     parser.add_argument("--quick", action="store_true", help="20 draws a line, without slow lines")
     parser.add_argument("--draws", type=int, help="draws a line (1,000 of cheap nulls, else 300)")
     parser.add_argument("--only", nargs="+", default=[], help="lines whose name has a word")
@@ -801,10 +827,8 @@ def main() -> int:
             if options.file:
                 with options.file.open("a") as out:
                     out.write(json.dumps(done[-1]) + "\n")
-    print(HEADER)
     rows = [summed(line, draws[line.name]) for line in chosen if draws[line.name]]
-    for row in rows:
-        print(text(row))
+    print(markdown(rows) if options.markdown else "\n".join([HEADER, *map(text, rows)]))
     low = [row.line for row in rows if row.coverage < 0.93 - 2 * math.sqrt(0.0651 / row.draws)]
     missed = [row.line for row in rows if row.misses]
     print(f"{len(rows) - len(missed)} of {len(rows)} lines hold; coverage below .93: {len(low)}")
