@@ -101,7 +101,7 @@ def test_the_first_screen_has_verdict_group_how_sure_and_next_step(visit, width)
     ).replace("\u00a0", " ")
     for said in (
         "Evidence of unfairness",
-        "favours Male over comparable Female",
+        "favours people with sex = Male over comparable people with sex = Female",
         "95 % CI",
         "Next",
     ):

@@ -113,5 +113,7 @@ def test_markdown_shows_names_as_they_are():
 
 def test_markdown_begins_with_the_verdict():
     said = to_markdown(samples.evidence())
-    assert said.startswith("### 🔴 Evidence of unfairness by sex: the model favours Male")
+    assert said.startswith(
+        "### 🔴 Evidence of unfairness by sex: the model favours people with sex"
+    )
     assert samples.evidence().sentence in said.replace("\\", "").replace("&lt;", "<")

@@ -82,7 +82,7 @@ def test_the_first_section_has_verdict_group_how_sure_next_step_and_selection_ra
     first = words(to_html(samples.evidence()).split("</section>")[0])
     for said in (
         "Evidence of unfairness by sex",
-        "The model favours Male over comparable Female",
+        "The model favours people with sex = Male over comparable people with sex = Female",
         "95 % CI 2.06–2.36",
         "Next: look for a fairer model that is as accurate:likewise improve MODEL DATA",
         "selected, as they are: Female 11.8 %, Male 30.1 %; impact ratio 0.392",
@@ -121,7 +121,7 @@ def test_a_card_has_one_definition_of_every_number():
     assert "Percentages are the model’s probability of '>50K', then its decision." in page
     card = page[page.index("Row 1,234") : page.index("Row 1,241")]
     assert "As they are18.0 % → '<=50K'" in card
-    assert "Columns of a comparable Male78.0 % → '>50K'" in card
+    assert "Columns from the other group (Male)78.0 % → '>50K'" in card
     assert "marital-statusNever-marriedDivorcedMarried-civ-spouse" in card
     assert "race" not in card  # the same for both members
     assert "The same for all three: age 39, education-num 13, hours-per-week 40" in card

@@ -30,7 +30,7 @@ def test_a_verbose_summary_fits_eighty_lines_and_breaks_no_command(sample, width
 def test_the_first_twelve_lines_say_verdict_group_how_sure_and_what_next():
     first = "\n".join(summary(samples.evidence()).splitlines()[:12])
     assert "EVIDENCE OF UNFAIRNESS by sex" in first
-    assert "the model favours Male over comparable Female" in first
+    assert "the model favours people with sex = Male over" in first
     assert "95 % CI 2.06–2.36" in first
     assert "Next: " in first
 
@@ -40,11 +40,12 @@ def test_the_whole_summary_of_two_attributes():
         """\
 likewise 0.2   model.safetensors   9,045 people
 
-EVIDENCE OF UNFAIRNESS by sex: the model favours Male over comparable Female
+EVIDENCE OF UNFAIRNESS by sex: the model favours people with sex = Male over
+comparable people with sex = Female
 
-        Female get '>50K' 15.9 % of the time; with the marital-status and
-        relationship of comparable Male, 35.1 %. Ratio 2.21 (95 % CI 2.06–2.36);
-        limit 1.25.
+        People with sex = Female get '>50K' 15.9 % of the time; with the
+        marital-status and relationship of comparable people with sex = Male,
+        35.1 %. Ratio 2.21 (95 % CI 2.06–2.36); limit 1.25.
         Next: look for a fairer model that is as accurate: likewise improve (the
         whole command: -v, or the report)
 
@@ -111,8 +112,8 @@ def test_the_headline_alone_has_the_colour_of_the_verdict(monkeypatch, no_color)
     coloured = [
         line for line in told.getvalue().splitlines() if re.search(r"\x1b\[[\d;]*3\d", line)
     ]
-    assert len(coloured) == (0 if no_color else 1)
-    assert all("EVIDENCE OF UNFAIRNESS" in line for line in coloured)
+    assert len(coloured) == (0 if no_color else 2)
+    assert all("EVIDENCE" in line or "comparable people" in line for line in coloured)
 
 
 def test_a_hostile_name_cannot_move_the_cursor():

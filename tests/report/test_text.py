@@ -20,13 +20,15 @@ BANNED = (Path(__file__).parents[1] / "banned_words.txt").read_text().splitlines
 
 def test_evidence_says_rates_first_then_the_ratio_then_the_limit():
     assert sentence(samples.evidence()) == (
-        "Evidence of unfairness by sex: Female get '>50K' 15.9 % of the time; with the "
-        "marital-status and relationship of comparable Male, 35.1 %. Ratio 2.21 (95 % CI "
-        "2.06–2.36); limit 1.25."
+        "Evidence of unfairness by sex: People with sex = Female get '>50K' 15.9 % of the time; with "
+        "the marital-status and relationship of comparable people with sex = Male, 35.1 %. Ratio "
+        "2.21 (95 % CI 2.06–2.36); limit 1.25."
     )
     verdict, by, about = headline(samples.evidence())
     assert (verdict, by) == ("Evidence of unfairness", "by sex")
-    assert about == "the model favours Male over comparable Female"
+    assert about == (
+        "the model favours people with sex = Male over comparable people with sex = Female"
+    )
 
 
 def test_refusals_that_are_rarer_name_the_refused_and_the_lower_limit():
@@ -63,7 +65,9 @@ def test_without_a_favourable_decision_nobody_is_said_to_benefit():
     ]
     part = record.matched_pairs.model_copy(update={"comparisons": tuple(rows), "favourable": ""})
     blind = record.model_copy(update={"matched_pairs": part})
-    assert headline(blind)[2] == "Female get '>50K' less often than comparable Male"
+    assert headline(blind)[2] == (
+        "people with sex = Female get '>50K' less often than comparable people with sex = Male"
+    )
     assert sentence(blind).endswith("This does not say who benefits; add --favourable.")
 
 
@@ -79,14 +83,14 @@ def test_two_groups_that_would_both_gain_are_not_ranked():
     rows[1] = rows[1].model_copy(update={"favourable_own": 0.4, "favourable_swapped": 0.6})
     part = record.matched_pairs.model_copy(update={"comparisons": tuple(rows)})
     both = record.model_copy(update={"matched_pairs": part})
-    assert headline(both)[2] == "Female and Male would each do better with the other's columns"
+    assert "would each do better with the other's columns" in headline(both)[2]
 
 
 def test_within_tolerance_never_calls_a_model_fair():
     said = sentence(samples.within())
     assert said == (
         "No difference above 1.25 on average, by sex. Largest: Female → Male, 1.03 (CI "
-        "0.963–1.10). 5.10 % of Female would get another decision. This does not show that the "
+        "0.963–1.10). 5.10 % of people with sex = Female would get another decision. This does not show that the "
         "model is fair."
     )
 
@@ -96,18 +100,21 @@ def test_within_tolerance_never_calls_a_model_fair():
     [
         (
             "too_few",
-            "CI 1.08–1.39 includes 1.25. About 12,400 people of non-White (now 2,874) would "
-            "settle it.",
+            "CI 1.08–1.39 includes 1.25. About 12,400 people with race = non-White (now 2,874) "
+            "would settle it.",
         ),
         ("events", "Fewer than 10 people with '>50K' are expected"),
         ("holm", "is not evidence after correction for 1 comparisons"),
-        ("pairs", "fewer than 20 pairs of comparable non-White and White"),
-        ("overlap", "only 95.4 % of non-White have comparable White"),
+        ("pairs", "fewer than 20 pairs of comparable people with race = non-White and people with"),
+        (
+            "overlap",
+            "only 95.4 % of people with race = non-White have comparable people with race = W",
+        ),
         ("kappa", "nearly determine race"),
         ("redraws", "fewer than 10 redraws of race"),
-        ("degrees", "too few independent people among non-White"),
+        ("degrees", "too few independent people among people with race = non-White"),
         ("limit", "no limit is given for the difference of predictions"),
-        ("group", "too few rows of non-White or White"),
+        ("group", "too few rows of people with race = non-White or people with race = White"),
         ("matching", "people compared still differ in what may matter"),
         ("pattern", "follows the columns that may matter in a pattern too fine"),
     ],
@@ -129,8 +136,8 @@ def test_an_invalid_result_says_what_is_wrong_and_what_to_do():
 
 def test_predictions_are_decided_by_their_difference_in_units():
     assert sentence(samples.regression()) == (
-        "Evidence of unfairness by sex: Female have a mean prediction of 512; with the "
-        "marital-status and relationship of comparable Male, 548. Difference 35.8 (95 % CI "
+        "Evidence of unfairness by sex: People with sex = Female have a mean prediction of 512; with "
+        "the marital-status and relationship of comparable people with sex = Male, 548. Difference 35.8 (95 % CI "
         "28.2–43.4); limit 25."
     )
 
@@ -150,7 +157,10 @@ def test_the_gradient_flow_says_what_the_model_is_sensitive_to():
 def test_evidence_about_a_group_alone_names_the_group():
     everyone = samples.one_test(lower=1.1)
     record = samples.flow(tests={"loss_ratio": everyone})
-    assert "1.70-fold on average for Female (95 % simultaneous CI 1.60–1.80)" in sentence(record)
+    assert (
+        "1.70-fold on average for people with sex = Female (95 % simultaneous CI 1.60–1.80)"
+        in sentence(record)
+    )
 
 
 def test_what_cannot_be_computed_is_a_dash_and_no_crash():
@@ -202,5 +212,7 @@ def test_values_that_say_nothing_alone_are_written_with_their_column():
     assert names.group("age", "25–45") == "age = 25–45"
     assert names.group("sex", "F") == "sex = F"
     assert names.group("sex", "Female") == "Female"
+    assert names.people("sex", "Female") == "people with sex = Female"
+    assert Names({"sex = Female": "women"}).people("sex", "Female") == "women"
     assert names.decision("0") == "'deny = 0'"
     assert names.decision(">50K") == "'>50K'"

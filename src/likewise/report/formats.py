@@ -159,10 +159,14 @@ class Names:
         )
 
     def people(self, attribute: str, value: str) -> str:
-        """Return the name of a group, for a sentence: ``Female``, ``people with black = yes``."""
-        given = f"{attribute} = {value}" in self.labels
-        with_column = not given and _needs_column(value)
-        return f"{'people with ' * with_column}{self.group(attribute, value)}"
+        """Return the name of a group, for a sentence: ``women``, ``people with sex = Female``.
+
+        Whether a value of the data can stand for people in the plural is not known.
+        """
+        pair = f"{attribute} = {value}"
+        if pair in self.labels:
+            return self.group(attribute, value)
+        return cut(f"people with {self.column(attribute)} = {value}", LONGEST_NAME + 12)
 
     def decision(self, value: str) -> str:
         """Return the name of a decision in quotes: ``'>50K'``, ``'deny = no'``."""

@@ -328,8 +328,7 @@ def _settle(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tupl
     larger += " columns that may matter"
     more = "Audit more people, with a larger reference sample (--pool)"
     if row.people_needed is not None:
-        of = f"of {names.group(row.attribute, row.group)} (now {row.n:,})"
-        more = f"About {number(row.people_needed, 2)} people {of} would settle it"
+        more = f"About {number(row.people_needed, 2)} {here} (now {row.n:,}) would settle it"
     worst = [b.column for b in balance_of(part, row)[:1]]
     kept = percent(row.n / max(row.people, 1))
     reasons = {
