@@ -163,16 +163,24 @@ def test_evidence_about_a_group_alone_names_the_group():
     )
 
 
-def test_what_cannot_be_computed_is_a_dash_and_no_crash():
-    record = samples.inconclusive()
-    row = record.matched_pairs.comparisons[0].model_copy(
-        update={"own": 0.0, "ratio": math.nan, "interval": (0.0, math.inf)}
-    )
-    part = record.matched_pairs.model_copy(update={"comparisons": (row,)})
-    odd = record.model_copy(update={"matched_pairs": part})
-    assert "has no ratio, CI 0.00–∞" in sentence(odd)
-    assert " — " in summary(odd)
-    assert to_html(odd)
+def changed(record, **update):
+    """Return a record of one comparison, the first, with other values."""
+    part = record.matched_pairs
+    row = part.comparisons[0].model_copy(update=update)
+    part = part.model_copy(update={"comparisons": (row,)})
+    return record.model_copy(update={"matched_pairs": part})
+
+
+@pytest.mark.parametrize(
+    ("swapped", "ratio", "words"),
+    [(0.28, "∞", "White ∞, 95 % CI 0.00–∞"), (0.0, "—", "has no ratio, CI 0.00–∞")],
+)
+def test_a_rate_of_zero_has_an_infinite_ratio_or_none(swapped, ratio, words):
+    rates = {"own": 0.0, "swapped": swapped, "ratio": math.nan, "interval": (0.0, math.inf)}
+    odd = changed(samples.inconclusive(), people_needed=None, **rates)
+    assert words.replace("95 % ", "") in sentence(odd)
+    assert f" {ratio} " in summary(odd)
+    assert f"{ratio} (0.00 – ∞)" in to_html(odd)
 
 
 def test_no_output_has_a_banned_word(sample):

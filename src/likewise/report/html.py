@@ -23,6 +23,7 @@ from likewise.report.text import (
     arrows,
     balance_of,
     direction,
+    effect,
     estimates,
     group_measures,
     leading,
@@ -251,9 +252,9 @@ def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> 
     rows = []
     for row in first[:MOST_COLUMNS]:
         if row.control and row.measure != "prediction":
-            cells = number(row.ratio), " to ".join(map(number, row.control_range))
-            name, tone = arrows(row, names), row.verdict
-            rows.append(Row(name, row.ratio, cells=cells, tone=tone, dots=row.control))
+            name, tone, ratio = arrows(row, names), row.verdict, effect(row)[1]
+            cells = number(ratio), " to ".join(map(number, row.control_range))
+            rows.append(Row(name, ratio, cells=cells, tone=tone, dots=row.control))
     for test, c in record.control.items():
         span = f"{number(min(c.permuted))} to {number(max(c.permuted))}, p = {p_value(c.p_value)}"
         cells, name = (number(c.estimate), span), text.test_name(test)

@@ -196,7 +196,8 @@ def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str]
         numbers = [number(row.value), interval(row.ends, between), row.words]
         cells.append([f"{at}{row.label}", *facts, *numbers])
     if (shown := _control(record)) is not None:
-        outside = not shown.control_range[0] <= shown.ratio <= shown.control_range[1]
+        low, high = shown.control_range
+        outside = not low <= text.effect(shown)[1] <= high
         ok = "ok" * (shown.verdict == "evidence" and outside)
         label = f"control: redrawn {names.column(shown.attribute)}"
         cells.append([label, "", "", "", interval(shown.control_range, between), ok])

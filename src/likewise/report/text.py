@@ -117,6 +117,8 @@ def effect(row: RateComparison) -> tuple[str, float, Ends]:
     """Return what the verdict is read from: the ratio of rates, or the difference of means."""
     if row.measure == "prediction":
         return "difference", row.difference, row.difference_interval
+    if row.own == 0 < row.swapped:
+        return "ratio", math.inf, row.interval
     return "ratio", max(row.ratio, 0.0), row.interval  # as rates are shown, from 0 to 1
 
 
@@ -366,7 +368,7 @@ def _settle(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tupl
     }
     if row.reason in reasons:
         return reasons[row.reason]
-    if not math.isfinite(value):
+    if math.isnan(value):
         return f"{arrows(row, names)} has no {name}, CI {interval(ends, '–')}", more
     crossed = [limit(end) for end in limits(part) if ends[0] <= end <= ends[1]]
     includes = f" includes {listed(crossed)}" if crossed else ""
