@@ -80,6 +80,18 @@ def test_groups_that_do_not_fit_side_by_side_can_be_told_apart():
     assert "Compared      rates of 'income = yes', of people alike in age" in said
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("make", [samples.evidence, samples.three_groups, samples.many])
+def test_what_to_do_about_a_warning_is_never_cut_off(make, width):
+    warning = f"The loss is 0.2 there and 0.4 here: {'it may have seen them, ' * 5}or so. Give "
+    warning += "people whom it has not seen (--pool)."
+    lines = summary(make().model_copy(update={"warnings": (warning,)}), width=width).splitlines()
+    assert len(lines) <= 25
+    said = " ".join(" ".join(lines).split())
+    assert "Warning" in said
+    assert "Give people whom it has not seen (--pool)." in said
+
+
 def test_the_flow_shows_its_statistics_and_its_control():
     said = summary(samples.flow())
     assert "S_n 1.62, V_n 4.61, lower bound 1.55; 9,045 people" in said

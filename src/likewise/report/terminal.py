@@ -1,5 +1,6 @@
 """The summary at a terminal: the verdict first, within 25 lines, or 80 with ``-v``."""
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -86,10 +87,17 @@ def summary(
         Names of the files that hold the rest.
     """
     ending = _fact(("Report", ", ".join(written)), width) if written else []
-    lines = [*_head(record, width), *_table(record, width, None if verbose else ROWS), ""]
+    head, rows = _head(record, width), None if verbose else ROWS
+    if record.warnings and rows:  # a warning has its place below
+        rows = min(rows, max(SHORT - len(head) - 9, 2))
+    lines = [*head, *_table(record, width, rows), ""]
     most = (LONG if verbose else SHORT) - len(ending)
-    for fact in _facts(record):
-        more = _fact(fact, width, None if verbose else 2)
+    for name, words in _facts(record):
+        warns = name == "Warning"
+        more = _fact((name, words), width, None if verbose or warns else 2)
+        if warns and not verbose and len(lines) + len(more) > most:
+            # What to do stands last, and is what to read if there is no place for all.
+            more = _fact((name, f"… {re.split('(?<=[.;:]) ', words)[-1]}"), width)
         lines += more if verbose or len(lines) + len(more) <= most else []
     lines += _details(record, width) if verbose else ()
     if len(lines) > most:
