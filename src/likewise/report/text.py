@@ -69,6 +69,9 @@ LIMITS = (
 )
 LONGEST_IN_TABLES = 28
 """Characters of a group's name where two stand side by side."""
+MANY_MORE = 10
+"""Times as many people as were audited, beyond which it is no use to ask for more."""
+HARDLY = "more people would hardly settle it"
 NOT_FAIR = "This does not show that the model is fair."
 UNITS = ("prediction", "loss")
 """Measures that are no shares."""
@@ -276,7 +279,7 @@ def claim(record: Record) -> tuple[str, str]:
         found, said = _evidence(row, part, names)
         return found, said + reads
     if record.verdict == "inconclusive":
-        return "Inconclusive", "{}. {}.".format(*_settle(row, part, names)) + reads
+        return "Inconclusive", "{}. {}.".format(*_settle(record, row, part, names)) + reads
     _, value, ends = effect(row)
     by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
     share = row.changed_up + row.changed_down
@@ -320,7 +323,9 @@ def _evidence(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tu
     return f"Evidence of unfairness by {names.column(row.attribute)}", said
 
 
-def _settle(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tuple[str, str]:
+def _settle(
+    record: Record, row: RateComparison, part: MatchedPairsRecord, names: Names
+) -> tuple[str, str]:
     """Return why a comparison decides nothing, and what would settle it."""
     name, value, ends = effect(row)
     here, there = (names.people(row.attribute, one) for one in (row.group, row.other))
@@ -329,7 +334,12 @@ def _settle(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tupl
     larger = f"Use a larger reference sample (--pool, now {part.pool_size:,} people), or fewer"
     larger += " columns that may matter"
     more = "Audit more people, with a larger reference sample (--pool)"
-    if row.people_needed is not None:
+    if row.people_needed is not None and row.people_needed > MANY_MORE * record.data.n:
+        close = min(limits(part), key=lambda end: abs(end - value))
+        why = f"{decision} is rare" if row.reason == "events" else f"the {name} is close to the "
+        why += "" if row.reason == "events" else f"limit {limit(close)}"
+        more = f"{HARDLY[:1].upper()}{HARDLY[1:]}, since {why}"
+    elif row.people_needed is not None:
         more = f"About {number(row.people_needed, 2)} {here} (now {row.n:,}) would settle it"
     worst = [b.column for b in balance_of(part, row)[:1]]
     kept = percent(row.n / max(row.people, 1))
@@ -504,8 +514,9 @@ def _steps_of_pairs(
         yield f"keep in mind what this covers: {covers}, people like these, and this model", ""
         return
     else:
-        advice = _settle(row, part, names)[1]
+        advice = _settle(record, row, part, names)[1]
         advice = re.sub(r"^About (.+?) would settle it.*", r"Audit about \1", advice)
+        advice = advice.replace("More people", "Report the ratio as it is: more people")
         yield advice[:1].lower() + advice[1:], ""
         tried = [s for s in tried if s.what == "column left out" and s.outcome == "evidence"]
         then = "without it there is evidence"
@@ -535,7 +546,9 @@ def _steps_of_perturbation(record: Record) -> Iterator[Step]:
     elif test is not None and test.std_error > 0 and test.estimate != test.delta:
         # 2.5 standard errors from the limit are found about four times in five.
         needed = test.n * (2.5 * test.std_error / abs(test.estimate - test.delta)) ** 2
-        if test.n < needed < 1000 * test.n:
+        if needed > MANY_MORE * test.n:
+            yield f"note that {test_name(test.test)} and limit are close: {HARDLY}", ""
+        elif needed > test.n:
             yield f"audit about {number(needed, 2)} people (now {test.n:,})", ""
 
 
