@@ -12,7 +12,7 @@ from likewise.loss import decide
 from likewise.models import as_model
 from likewise.models.adapt import table_model
 from likewise.models.scored import ScoredTable
-from likewise.report.text import next_steps
+from likewise.report.text import next_steps, sentence
 
 CHOICES = {"protected": "group", "may_matter": ["income"], "checks": "core"}
 
@@ -69,6 +69,9 @@ def test_an_audit_of_a_scored_table_gives_the_models_own_rates(scored, names):
         assert mine.difference == pytest.approx(theirs.difference, abs=4 * theirs.std_error)
     # What needs the model is not said of a table: changed decisions, and a search for a fairer one.
     assert all(np.isnan(mine.changed_up) for mine in one)
+    said = "approved" if "decision" in names else "pd up to 0.5"
+    assert f"get '{said}" in sentence(found.record)
+    assert "with the decisions of comparable people with group = " in sentence(found.record)
     steps = [" ".join(step) for step in next_steps(found.record)]
     assert found.verdict == own.verdict == "evidence"
     assert not any("likewise improve" in step for step in steps)

@@ -138,8 +138,18 @@ class Names:
 
     @classmethod
     def from_record(cls, record: Record) -> "Names":
-        """Return the names that a record's settings give."""
-        return cls(record.settings.labels, record.data.label)
+        """Return the names that a record's settings give.
+
+        Without a label, decisions are values of the column that holds them, or scores on one side
+        of the threshold.
+        """
+        decide, given = record.settings.decide, record.settings.labels
+        if record.data.label or decide.score is None:
+            return cls(given, record.data.label or decide.decision or "decision")
+        cut_at = f"{0.5 if decide.threshold is None else decide.threshold:g}"
+        sides = {f"{decide.score} = 1": f"{decide.score} above {cut_at}"}
+        sides[f"{decide.score} = 0"] = f"{decide.score} up to {cut_at}"
+        return cls(sides | given, decide.score)
 
     def column(self, name: str) -> str:
         """Return the name of a column."""

@@ -276,7 +276,7 @@ def claim(record: Record) -> tuple[str, str]:
         return _of_perturbation(record, names)
     reads = "".join(f" {said}" for said in attributes_read(part, names))
     if record.verdict == "evidence":
-        found, said = _evidence(row, part, names)
+        found, said = _evidence(record, row, part, names)
         return found, said + reads
     if record.verdict == "inconclusive":
         return "Inconclusive", "{}. {}.".format(*_settle(record, row, part, names)) + reads
@@ -300,10 +300,14 @@ def attributes_read(part: MatchedPairsRecord, names: Names) -> Iterator[str]:
         yield f"The model reads {names.column(use.attribute)}{changes}."
 
 
-def _evidence(row: RateComparison, part: MatchedPairsRecord, names: Names) -> tuple[str, str]:
+def _evidence(
+    record: Record, row: RateComparison, part: MatchedPairsRecord, names: Names
+) -> tuple[str, str]:
     here, there = (names.people(row.attribute, value) for value in (row.group, row.other))
     columns = f"the {len(part.remaining)} remaining columns"
-    if len(part.remaining) <= 3:
+    if record.model.kind == "scored table":
+        columns = "the decisions" if row.measure == "decision" else "the scores"
+    elif len(part.remaining) <= 3:
         columns = f"the {names.columns(part.remaining) or 'attribute'}"
     own, other = (rate(value, row.measure) for value in (row.own, row.swapped))
     got = {
