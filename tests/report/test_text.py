@@ -140,6 +140,16 @@ def test_nobody_is_asked_for_more_than_ten_times_the_people(reason, why):
     assert next_steps(record)[-1][0].endswith("more people would hardly settle it")
 
 
+def test_a_model_that_gives_everyone_the_same_decision_needs_no_more_people():
+    rates = dict.fromkeys(("own", "swapped", "raw_group", "raw_other"), 0.0)
+    record = changed(samples.inconclusive("events"), ratio=math.nan, **rates)
+    assert sentence(record) == (
+        "Inconclusive: the model gives everyone the same decision, so nothing can be compared. "
+        "Check the model's threshold, and the columns, units and encoding that it gets."
+    )
+    assert next_steps(record)[0][0].startswith("check the model's threshold")
+
+
 def test_an_invalid_result_says_what_is_wrong_and_what_to_do():
     assert sentence(samples.invalid()) == (
         "Do not use this result: the model gave two answers to the same row. Fix: switch off its "

@@ -380,6 +380,9 @@ def _settle(
             larger,
         ),
     }
+    if _constant(part):
+        said = "the model gives everyone the same decision, so nothing can be compared"
+        return said, "Check the model's threshold, and the columns, units and encoding that it gets"
     if row.reason in reasons:
         return reasons[row.reason]
     if math.isnan(value):
@@ -387,6 +390,12 @@ def _settle(
     crossed = [limit(end) for end in limits(part) if ends[0] <= end <= ends[1]]
     includes = f" includes {listed(crossed)}" if crossed else ""
     return found.replace(f"{level(part.alpha)} ", "") + includes, more
+
+
+def _constant(part: MatchedPairsRecord) -> bool:
+    """Tell whether every decision, as people are and with other columns, is the same."""
+    rates = [{r.own, r.swapped, r.raw_group, r.raw_other} for r in part.comparisons]
+    return part.measure == "decision" and all(found in ({0.0}, {1.0}) for found in rates)
 
 
 def balance_of(part: MatchedPairsRecord, row: RateComparison) -> list[ColumnBalance]:
