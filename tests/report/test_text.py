@@ -20,9 +20,9 @@ BANNED = (Path(__file__).parents[1] / "banned_words.txt").read_text().splitlines
 
 def test_evidence_says_rates_first_then_the_ratio_then_the_limit():
     assert sentence(samples.evidence()) == (
-        "Evidence of unfairness by sex: People with sex = Female get '>50K' 15.9 % of the time; with "
-        "the marital-status and relationship of comparable people with sex = Male, 35.1 %. Ratio "
-        "2.21 (95 % CI 2.06–2.36); limit 1.25."
+        "Evidence of unfairness by sex: People with sex = Female get '>50K' 15.9 % of the time; "
+        "with the marital-status and relationship of comparable people with sex = Male, 35.1 %. "
+        "Ratio 2.21 (95 % CI 2.06–2.36); limit 1.25."
     )
     verdict, by, about = headline(samples.evidence())
     assert (verdict, by) == ("Evidence of unfairness", "by sex")
@@ -86,12 +86,17 @@ def test_two_groups_that_would_both_gain_are_not_ranked():
     assert "would each do better with the other's columns" in headline(both)[2]
 
 
+def test_where_no_decision_changes_that_is_said():
+    record = changed(samples.within(), changed_up=0.0, changed_down=0.0)
+    assert " No comparison changes the decision. This does" in sentence(record)
+
+
 def test_within_tolerance_never_calls_a_model_fair():
     said = sentence(samples.within())
     assert said == (
         "No difference above 1.25 on average, by sex. Largest: Female → Male, 1.03 (CI "
-        "0.963–1.10). 5.10 % of people with sex = Female would get another decision. This does not show that the "
-        "model is fair."
+        "0.963–1.10). The decision differs in 5.10 % of comparisons, by chance too; net of both "
+        "directions, the rates differ by 0.9 points. This does not show that the model is fair."
     )
 
 
@@ -160,9 +165,9 @@ def test_an_invalid_result_says_what_is_wrong_and_what_to_do():
 
 def test_predictions_are_decided_by_their_difference_in_units():
     assert sentence(samples.regression()) == (
-        "Evidence of unfairness by sex: People with sex = Female have a mean prediction of 512; with "
-        "the marital-status and relationship of comparable people with sex = Male, 548. Difference 35.8 (95 % CI "
-        "28.2–43.4); limit 25."
+        "Evidence of unfairness by sex: People with sex = Female have a mean prediction of 512; "
+        "with the marital-status and relationship of comparable people with sex = Male, 548. "
+        "Difference 35.8 (95 % CI 28.2–43.4); limit 25."
     )
 
 

@@ -74,6 +74,9 @@ class RateComparison(GroupPair):
     holds p-values at other limits, in increasing order, not adjusted. ``reference_error`` is the
     part of the standard error that is due to the reference sample, which more people do not lower.
     ``control_p`` is the randomisation p-value of the difference among the redrawn ones.
+    ``changed_up`` and ``changed_down`` are the shares of comparisons in which the decision changes
+    to the outcome, or from it, between the columns of the two members of a pair. Chance does so
+    too: what goes beyond it is the difference.
     """
 
     measure: Text

@@ -329,7 +329,7 @@ def _changes(
         near = max((max(-a, b) for a, b, _ in bins if a <= 0 <= b), default=0.0)
         size = number(near) if units else points(near)
         same = f", {percent(1 - up - down)} change by less than {size}" if near else ""
-        said = f"{percent(up)} of people would go up, {percent(down)} down{same}."
+        said = f"{percent(up)} of people go up, {percent(down)} down{same}; by chance too."
         edges = h.edges if units else [100 * edge for edge in h.edges]
         picture = charts.histogram(edges, h.counts, mark=0.0, label=said)
         yield arrows(row, names), picture, said

@@ -22,7 +22,17 @@ from likewise.record import (
     TestRecord,
 )
 from likewise.report.escaping import cut
-from likewise.report.formats import Names, interval, level, limit, listed, number, p_value, percent
+from likewise.report.formats import (
+    Names,
+    interval,
+    level,
+    limit,
+    listed,
+    number,
+    p_value,
+    percent,
+    points,
+)
 
 HEADLINES = {
     "evidence": "Evidence of unfairness",
@@ -282,9 +292,12 @@ def claim(record: Record) -> tuple[str, str]:
         return "Inconclusive", "{}. {}.".format(*_settle(record, row, part, names)) + reads
     _, value, ends = effect(row)
     by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
-    share = row.changed_up + row.changed_down
-    who = names.people(row.attribute, row.group)
-    changed = f" {percent(share)} of {who} would get another decision." * (share == share)
+    share, changed = row.changed_up + row.changed_down, ""
+    if share == 0:
+        changed = " No comparison changes the decision."
+    elif share > 0:
+        changed = f" The decision differs in {percent(share)} of comparisons, by chance too; "
+        changed += f"net of both directions, the rates differ by {points(row.difference)}."
     largest = f"{arrows(row, names)}, {number(value)} (CI {interval(ends, '–')})"
     said = f"No difference above {bound} on average, by {by}. Largest: {largest}.{changed} "
     return "", said + NOT_FAIR + reads
