@@ -35,6 +35,11 @@ def test_before_anything_is_done_nothing_is_promised():
     assert shown(told, terminal=False) == "moving people: 0 of 100\n"
 
 
+def test_what_comes_in_blocks_says_of_whom_and_in_which_unit():
+    told = [(0.0, "measuring", 0, 12), (BETWEEN, "measuring", 3, 12)]
+    assert shown(told, terminal=False).startswith("measuring people: 3 of 12 blocks, ")
+
+
 def test_lines_are_half_a_minute_apart_and_none_is_for_what_is_done():
     told = [(float(second), "moving people", second, 100) for second in range(101)]
     assert shown(told, terminal=False).count("\n") == 3

@@ -14,6 +14,9 @@ PATIENCE = 2.0
 BETWEEN = 30.0
 """Seconds between lines where there is no terminal."""
 
+SAID = {"measuring": "measuring people", "checking": "checking the result"}
+"""What is being done in plain words, of what comes in blocks of people."""
+
 Tell = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
 
@@ -49,16 +52,18 @@ def progress_bar(
 
     def tell(what: str, done: int, total: int) -> None:
         nonlocal shown
+        said = SAID.get(what, what)
         if what not in tasks:
-            tasks[what] = bar.add_task(what, total=total, completed=done, words="")
+            tasks[what] = bar.add_task(said, total=total, completed=done, words="")
         elif done < bar.tasks[bar.task_ids.index(tasks[what])].completed:
             bar.reset(tasks[what], completed=done)  # begun anew: its speed is another
         bar.update(tasks[what], completed=done, total=total, visible=done < total)
         task = bar.tasks[bar.task_ids.index(tasks[what])]
-        bar.update(tasks[what], words=_words(task))
+        words = _words(task, " blocks" * (what in SAID))
+        bar.update(tasks[what], words=words)
         if not bar.console.is_terminal:
             if now() - shown >= BETWEEN and done < total:
-                bar.console.print(f"{what}: {_words(task)}", highlight=False, soft_wrap=True)
+                bar.console.print(f"{said}: {words}", highlight=False, soft_wrap=True)
                 shown = now()
         elif now() - shown > PATIENCE and not bar.live.is_started:
             bar.start()
@@ -70,9 +75,9 @@ def progress_bar(
             bar.stop()
 
 
-def _words(task: Any) -> str:
+def _words(task: Any, unit: str) -> str:
     """Return how many are done, and how long the others will take."""
-    share = f"{task.completed:,.0f} of {task.total:,.0f}"
+    share = f"{task.completed:,.0f} of {task.total:,.0f}{unit}"
     if not task.speed or task.time_remaining is None or task.completed >= task.total:
         return share
     return f"{share}, {task.speed:,.0f}/s, {_duration(task.time_remaining)} left"
