@@ -37,7 +37,7 @@ def test_before_anything_is_done_nothing_is_promised():
 
 def test_what_comes_in_blocks_says_of_whom_and_in_which_unit():
     told = [(0.0, "measuring", 0, 12), (BETWEEN, "measuring", 3, 12)]
-    assert shown(told, terminal=False).startswith("measuring people: 3 of 12 blocks, ")
+    assert shown(told, terminal=False).startswith("measuring people: 3 of 12 blocks")
 
 
 def test_lines_are_half_a_minute_apart_and_none_is_for_what_is_done():
