@@ -139,7 +139,7 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for page in ("README.md", "docs/how-it-works.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
-        (block,) = (code for _, code in SNIPPET.findall(text) if "Female → Male" in code)
+        (block,) = (code for _, code in SNIPPET.findall(text) if "women → men" in code)
         absent = [line for line in block.splitlines() if line not in done.stdout.splitlines()]
         assert not absent
 

@@ -39,7 +39,9 @@ def demo(
     check_outputs([result, paper, out / "report.html"])
     _prepare(out, seed)
     model, test = str(out / "model.safetensors"), str(out / "test.parquet")
+    (out / "names.toml").write_text(DISPLAY_NAMES)
     known = ["--label", "income", "--protected", "sex,race", "--encoder", str(out / "encoder.json")]
+    known += ["--settings", str(out / "names.toml")]
     code = _run(
         *("audit", model, test, *known, "--favourable", ">50K", "--may-matter", MAY_MATTER),
         *("--pool", str(out / "reference.parquet")),
@@ -60,6 +62,12 @@ def demo(
 
 MAY_MATTER = "age,education-num,hours-per-week,capital-gain,capital-loss,workclass,occupation"
 """What may make a difference to what someone earns; sex, race and the family may not."""
+
+DISPLAY_NAMES = """[labels]
+"sex = Female" = "women"
+"sex = Male" = "men"
+"""
+"""How groups are named in sentences and tables, in place of their values in the data."""
 
 TRAINED = 0.6
 """Share of the training split that the model is trained on; the rest is the reference sample."""
