@@ -1,12 +1,10 @@
 """The command line, as a user meets it: every bad input is one sentence and exit code 2."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -201,12 +199,9 @@ def test_bad_choices_are_refused(audit, flags):
     refused(audit(*flags.split()))
 
 
-def test_a_weight_of_zero_and_a_table_for_a_result_are_refused(audit):
+def test_a_weight_of_zero_and_a_table_for_a_result_are_refused_and_trust_opens_code(audit):
     refused(audit("--weights", "w", people="weighted.parquet"), "w")
     refused(run("report", "people.csv"), "people.csv")
-
-
-def test_a_file_that_can_run_code_is_opened_with_trust(audit):
     trusted = audit("--trust", model="model.joblib")
     assert trusted.exit_code != 2, trusted.stderr
 
@@ -234,29 +229,14 @@ def test_the_version_is_printed_by_the_module_too():
     assert shown.stdout.startswith("likewise ")
 
 
-def wait_for_work(pid, seconds):
-    """Wait until the process that does the work has done so long: the clock says little."""
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    if not children.exists():
-        time.sleep(seconds)
-        return
-    worked = 0
-    while worked < seconds:
-        time.sleep(0.2)
-        for child in children.read_text().split():
-            times = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]
-            worked = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
-
-
 @pytest.mark.slow
 def test_an_interrupt_is_exit_code_130(world):
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", "likewise", "audit", "model.safetensors", "people.csv", *ROLES,
          "--paper", "--set", "method.steps=2000000"],
-        stderr=subprocess.PIPE, env=environment, text=True, cwd=world,
+        stderr=subprocess.PIPE, text=True, cwd=world,
     )  # fmt: skip
-    wait_for_work(process.pid, seconds=8)
+    time.sleep(10)  # whether it has begun to work by then or not
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

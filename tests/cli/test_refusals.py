@@ -122,9 +122,6 @@ def test_files_no_audit_wrote_are_refused(tmp_path, text):
     assert "is not a TOML settings file" in said
     said = sentence(run("monitor", "o.parquet", "--state", tmp_path / "f.json"))
     assert "is not a monitor file" in said
-
-
-def test_whole_numbers_beyond_all_floats_are_refused(tmp_path):
     (tmp_path / "f.json").write_text('{"schema_version": 1, "x": [{"y": 1' + "0" * 400 + "}]}")
     assert "of more than 300 digits" in sentence(run("report", tmp_path / "f.json"))
     said = sentence(run("monitor", "o.parquet", "--state", tmp_path / "f.json"))
@@ -189,10 +186,3 @@ def test_a_settings_file_lists_every_column_and_no_value_ends_a_comment(world, t
     for name in people.column_names:
         assert re.search(rf"^#   {name} .*(;|,)", text, re.MULTILINE)
     assert text.count("sex: association") == 4
-
-
-@pytest.mark.parametrize("command", ["metric", "improve"])
-def test_the_help_calls_the_table_as_the_argument_is_called(command):
-    said = run(command, "--help").output
-    assert "DATA" in said
-    assert not {"TRAIN", "POOL"} & set(said.split())

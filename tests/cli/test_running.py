@@ -24,17 +24,7 @@ def test_a_place_is_read(text, found):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "cluster",
-        "threads:2@host",
-        "threads:0",
-        "threads:many",
-        "inline:2",
-        "processes:0",
-        "4GB",
-    ],
+    "text", ["", "cluster", "threads:2@host", "threads:0", "threads:many", "inline:2", "4GB"]
 )
 def test_another_place_is_one_sentence(text):
     with pytest.raises(InvalidSettings, match="names no place"):

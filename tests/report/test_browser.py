@@ -43,29 +43,6 @@ def axe() -> str:
     return script.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-@pytest.mark.parametrize("kind", ["evidence", "flow", "many", "invalid", "hostile", "hostile flow"])
-def test_nothing_is_wider_than_the_screen(visit, kind, width, tmp_path):
-    page = visit(to_html(samples.SAMPLES[kind]()), viewport={"width": width, "height": 900})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.screenshot(path=tmp_path / f"{width}.png", full_page=True)
-    assert (tmp_path / f"{width}.png").stat().st_size > 20_000
-
-
-@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-@pytest.mark.parametrize("kind", ["evidence", "flow", "many", "three groups"])
-def test_every_row_has_its_dot_in_sight(visit, kind, width):
-    page = visit(to_html(samples.SAMPLES[kind]()), viewport={"width": width, "height": 900})
-    rows = page.locator(".forest tbody tr:not(.heading)")
-    assert rows.count() > 1
-    for k in range(rows.count()):
-        dot = rows.nth(k).locator("circle.dot").bounding_box()
-        label = rows.nth(k).locator("th").bounding_box()
-        assert 0 <= dot["x"] <= width - dot["width"]
-        assert dot["width"] > 8
-        assert label["y"] - 1 <= dot["y"] <= label["y"] + 250
-
-
 SPLIT = """
 [...document.querySelectorAll('.person td, .person th, h1, .plots tbody th')].flatMap(cell => {
   const found = [];
@@ -85,9 +62,23 @@ SPLIT = """
 
 
 @pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-@pytest.mark.parametrize("kind", ["evidence", "flow", "many", "three groups"])
-def test_no_word_is_split_over_two_lines(visit, kind, width):
+@pytest.mark.parametrize(
+    "kind", ["evidence", "flow", "many", "three groups", "invalid", "hostile", "hostile flow"]
+)
+def test_a_page_fits_its_screen_with_every_dot_in_sight_and_no_word_split(visit, kind, width):
     page = visit(to_html(samples.SAMPLES[kind]()), viewport={"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert len(page.screenshot(full_page=True)) > 20_000
+    if kind in ("invalid", "hostile", "hostile flow"):
+        return
+    rows = page.locator(".forest tbody tr:not(.heading)")
+    assert rows.count() > 1
+    for k in range(rows.count()):
+        dot = rows.nth(k).locator("circle.dot").bounding_box()
+        label = rows.nth(k).locator("th").bounding_box()
+        assert 0 <= dot["x"] <= width - dot["width"]
+        assert dot["width"] > 8
+        assert label["y"] - 1 <= dot["y"] <= label["y"] + 250
     assert page.evaluate(SPLIT) == []
 
 
@@ -99,14 +90,9 @@ def test_the_first_screen_has_verdict_group_how_sure_and_next_step(visit, width)
         "[...document.querySelectorAll('h1, .about, .sentence, .next, .heading')]"
         f".filter(e => e.getBoundingClientRect().bottom < {height}).map(e => e.innerText).join('|')"
     ).replace("\u00a0", " ")
-    for said in (
-        "Evidence of unfairness",
-        "favours people with sex = Male over comparable people with sex = Female",
-        "95 % CI",
-        "Next",
-    ):
+    who = "favours people with sex = Male over comparable people with sex = Female"
+    for said in ("Evidence of unfairness", who, "95 % CI", "Next", "impact ratio"):
         assert said in seen
-    assert "impact ratio" in seen
 
 
 @pytest.mark.parametrize("kind", ["evidence", "flow", "many", "regression", "hostile"])

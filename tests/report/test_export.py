@@ -46,7 +46,7 @@ def test_an_unknown_ending_or_format_is_one_sentence(tmp_path):
         write_outputs(samples.within(), {"docx": tmp_path / "x"})
 
 
-def test_the_table_of_groups_has_one_row_a_comparison_with_full_numbers():
+def test_the_table_has_one_row_a_comparison_or_group_with_full_numbers():
     rows = read(samples.evidence())
     assert [(r["group"], r["other"]) for r in rows[:2]] == [("Female", "Male"), ("Male", "Female")]
     row = samples.evidence().matched_pairs.comparisons[0]
@@ -56,9 +56,6 @@ def test_the_table_of_groups_has_one_row_a_comparison_with_full_numbers():
     assert rows[2]["result"] == "inconclusive"
     assert {r["settings_hash"] for r in rows} == {samples.evidence().settings_hash}
     assert list(rows[0]) == list(COLUMNS)
-
-
-def test_the_table_of_a_flow_has_one_row_a_group():
     rows = read(samples.flow())
     assert [r["group"] for r in rows] == ["Male", "Female", "White", "non-White"]
     assert float(rows[1]["ratio"]) == samples.flow().groups[1].estimate
@@ -74,11 +71,8 @@ def test_no_cell_is_a_formula_wherever_a_locale_ends_cells(sign, before):
     assert "\n" not in cell
 
 
-def test_numbers_stay_numbers_and_unknown_ones_are_empty():
-    assert [for_csv(v) for v in (-1.5, 3, math.nan)] == [-1.5, 3, ""]
-
-
 def test_a_hostile_table_splits_into_no_formula_at_any_separator():
+    assert [for_csv(v) for v in (-1.5, 3, math.nan)] == [-1.5, 3, ""]
     for text in (";=1+1", "\t=1+1", ",@x", "\n-2"):
         written = to_csv(samples.hostile(text=text))
         for mark in ";,\t|":
@@ -104,14 +98,11 @@ def test_junit_fails_on_evidence_skips_the_inconclusive_and_errs_on_the_invalid(
     assert int(within.get("tests")) == len(within.findall("testcase"))
 
 
-def test_markdown_shows_names_as_they_are():
+def test_markdown_shows_names_as_they_are_and_begins_with_the_verdict():
     said = to_markdown(samples.hostile(text="|[x](http://evil)<b>@you`*"))
     table = [line for line in said.splitlines() if line.startswith("| ")]
     assert {len(line.replace("\\|", "").split("|")) for line in table} == {8}
     assert not re.search(r"<b>|@you|(?<!\\)\]\(", said)
-
-
-def test_markdown_begins_with_the_verdict():
     said = to_markdown(samples.evidence())
     assert said.startswith(
         "### 🔴 Evidence of unfairness by sex: the model favours people with sex"

@@ -126,9 +126,6 @@ def test_a_card_has_one_definition_of_every_number():
     assert "race" not in card  # the same for both members
     assert "The same for all three: age 39, education-num 13, hours-per-week 40" in card
     assert "All comparisons of this person: '>50K' 15.0 % → 85.0 % of the time." in card
-
-
-def test_a_perturbed_person_shows_what_the_perturbation_changed():
     page = words(to_html(samples.flow()))
     card = page[page.index("Row 1,007") : page.index("Row 907")]
     assert "educationHS-gradMastersMasters" in card
@@ -154,13 +151,10 @@ def test_a_notebook_shows_verdict_plot_groups_and_control(sample):
         assert "Negative control" in source or sample.matched_pairs.measure == "prediction"
 
 
-def test_an_invalid_result_claims_nothing():
+def test_an_invalid_result_claims_nothing_and_the_sign_off_block_waits_to_be_filled_in():
     first = words(to_html(samples.invalid()).split("</section>")[0])
     assert "Do not use this result" in first
     assert "evidence" not in first
-
-
-def test_the_sign_off_block_waits_to_be_filled_in():
     page = words(to_html(samples.evidence()))
     for field in ("chosen by", "Reason for this choice", "Purpose of the model", "Reviewed by"):
         assert field in page

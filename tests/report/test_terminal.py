@@ -13,29 +13,17 @@ WIDTHS = (60, 72, 80, 100, 120)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_summary_fits_its_width_and_twenty_five_lines(sample, width):
+def test_a_summary_fits_its_width_and_25_lines_or_80_and_breaks_no_command(sample, width):
     lines = summary(sample, width=width, written=["report.html"]).splitlines()
     assert len(lines) <= 25
     assert max(map(len, lines)) <= width
     assert lines[-1].startswith("Report ")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_verbose_summary_fits_eighty_lines_and_breaks_no_command(sample, width):
     lines = summary(sample, width=width, verbose=True).splitlines()
     assert len(lines) <= 80
     assert all(len(line) <= width or line.startswith("  likewise ") for line in lines)
 
 
-def test_the_first_twelve_lines_say_verdict_group_how_sure_and_what_next():
-    first = "\n".join(summary(samples.evidence()).splitlines()[:12])
-    assert "EVIDENCE OF UNFAIRNESS by sex" in first
-    assert "the model favours people with sex = Male over" in first
-    assert "95 % CI 2.06–2.36" in first
-    assert "Next: " in first
-
-
-def test_the_whole_summary_of_two_attributes():
+def test_the_whole_summary_of_two_attributes_with_what_matters_in_twelve_lines():
     assert summary(samples.evidence(), written=["report.html"]) == (
         """\
 likewise 0.2   model.safetensors   9,045 people
@@ -100,12 +88,9 @@ def test_the_flow_shows_its_statistics_and_its_control():
     assert "Theorem A.1" in summary(samples.flow(), verbose=True)
 
 
-def test_quiet_prints_the_sentence_alone(capsys):
+def test_a_pipe_gets_no_colour_and_the_width_of_the_environment(capsys, monkeypatch):
     show(samples.evidence(), quiet=True)
     assert capsys.readouterr().out == samples.evidence().sentence + "\n"
-
-
-def test_a_pipe_gets_no_colour_and_the_width_of_the_environment(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     show(samples.evidence(), verbose=True)
     said = capsys.readouterr().out

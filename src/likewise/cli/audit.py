@@ -17,8 +17,7 @@ from likewise.errors import InvalidFile, InvalidSettings, LikewiseError
 
 def audit(
     model: Annotated[
-        str | None,
-        typer.Argument(help="Model file, package.module:name, or endpoint.", metavar="MODEL"),
+        str | None, options.argument("Model file, package.module:name, or endpoint.", "MODEL")
     ] = None,
     data: options.Table = None,
     label: options.Label = None,
@@ -90,7 +89,11 @@ def audit(
         chosen, metric = chosen.changed(metric__name=str(metric)), None
     written = options.outputs(output, redact=redact)
     check_outputs(written.values(), [model, *paths, *(pool_files or ()), metric, encoder, settings])
-    fair_metric = _open_metric(metric)
+    fair_metric = None
+    if metric is not None:
+        from likewise.methods.metric_file import load_metric
+
+        fair_metric = load_metric(metric)
     arguments: dict[str, Any] = {
         "model": _model(model, chosen),
         "people": [str(path) for path in paths],
@@ -121,6 +124,10 @@ def audit(
 
         print(check_all(**arguments))
         return
+    from likewise._audit import audit as run_audit
+    from likewise.report.redact import redact as redacted
+    from likewise.report.terminal import show
+
     where = RunOptions.parse(run, resume=resume).settled(arguments["people"], chosen.columns.csv)
     folder = where.folder(list(written.values()))
     store = where.store(folder)
@@ -130,14 +137,9 @@ def audit(
 
     def finish(result: Any) -> None:
         nonlocal record
-        from likewise.report.redact import redact as redacted
-        from likewise.report.terminal import show
-
         record = redacted(result.record) if redact else result.record
         show(record, quiet=quiet, verbose=verbose, written=[str(p) for p in written.values()])
         _write(record, written)
-
-    from likewise._audit import audit as run_audit
 
     try:
         with progress_bar(quiet) as progress:
@@ -156,14 +158,6 @@ def audit(
         more = f" What is done is in {str(folder)!r}: continue with --resume."
         raise stopped(error, more) from None
     raise typer.Exit(exit_code(record, inconclusive_ok=inconclusive_ok))
-
-
-def _open_metric(path: Path | None) -> Any:
-    if path is None:
-        return None
-    from likewise.methods.metric_file import load_metric
-
-    return load_metric(path)
 
 
 def _model(model: str | None, settings: Any) -> Any:

@@ -8,18 +8,16 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import exit_code
+from likewise.cli.options import Number, argument, option
 from likewise.cli.progress import progress_bar
 from likewise.errors import InvalidSettings, MissingExtra
 
 
 def report(
-    result: Annotated[
-        Path, typer.Argument(help="Result saved by an audit (JSON).", metavar="RESULT")
-    ],
+    result: Annotated[Path, argument("Result saved by an audit (JSON).", "RESULT")],
     output: options.Output = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="Read the verdict at another limit on the ratio.", metavar="NUMBER"),
+        Number, option("Read the verdict at another limit on the ratio.", "NUMBER")
     ] = None,
     redact: options.Redact = False,
     verbose: options.Verbose = False,
@@ -52,15 +50,11 @@ def report(
 
 
 def compare(
-    results: Annotated[
-        list[Path], typer.Argument(help="Results saved by audits (JSON).", metavar="RESULTS")
-    ],
+    results: Annotated[list[Path], argument("Results saved by audits (JSON).", "RESULTS")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write a web page here.", metavar="FILE")
+        Path | None, option("Write a web page here.", "FILE", "-o", "--output")
     ] = None,
-    margin: Annotated[
-        float, typer.Option(help="Factor that a difference must exceed.", metavar="NUMBER")
-    ] = 1.1,
+    margin: Annotated[float, option("Factor that a difference must exceed.", "NUMBER")] = 1.1,
 ) -> None:
     """Compare models audited on the same people; the first with each of the others.
 
@@ -83,32 +77,15 @@ def compare(
 
 
 def plan(
-    rate: Annotated[
-        float | None, typer.Option(help="Rate of the rarer outcome, as 0.2.", metavar="SHARE")
-    ] = None,
-    ratio: Annotated[
-        float | None, typer.Option(help="Ratio that matched pairs should find.", metavar="NUMBER")
-    ] = None,
-    comparisons: Annotated[
-        int, typer.Option(help="Comparisons that share the error rate.", metavar="COUNT")
-    ] = 2,
-    pairs: Annotated[
-        float, typer.Option(help="Pairs of the reference sample a person.", metavar="NUMBER")
-    ] = 1.0,
-    effect: Annotated[
-        float | None, typer.Option(help="Ratio that the flow should find.", metavar="NUMBER")
-    ] = None,
-    sd: Annotated[
-        float | None,
-        typer.Option(help="Standard deviation of a person's loss ratio.", metavar="NUMBER"),
-    ] = None,
-    base_error: Annotated[
-        float | None, typer.Option(help="Share of wrong decisions before.", metavar="SHARE")
-    ] = None,
+    rate: Annotated[Number, option("Rate of the rarer outcome, as 0.2.", "SHARE")] = None,
+    ratio: Annotated[Number, option("Ratio that matched pairs should find.", "NUMBER")] = None,
+    comparisons: Annotated[int, option("Comparisons that share the error rate.", "COUNT")] = 2,
+    pairs: Annotated[float, option("Pairs of the reference sample a person.", "NUMBER")] = 1.0,
+    effect: Annotated[Number, option("Ratio that the flow should find.", "NUMBER")] = None,
+    sd: Annotated[Number, option("Standard deviation of a person's loss ratio.", "NUMBER")] = None,
+    base_error: Annotated[Number, option("Share of wrong decisions before.", "SHARE")] = None,
     delta: options.Delta = None,
-    power: Annotated[
-        float, typer.Option(help="How often it should be found.", metavar="SHARE")
-    ] = 0.8,
+    power: Annotated[float, option("How often it should be found.", "SHARE")] = 0.8,
 ) -> None:
     """Say how many people, and how large a reference sample, an audit needs.
 
@@ -119,32 +96,18 @@ def plan(
     """
     from likewise._plan import plan as make_plan
 
-    print(
-        make_plan(
-            rate=rate,
-            ratio=ratio,
-            comparisons=comparisons,
-            pairs_per_person=pairs,
-            effect=effect,
-            sd=sd,
-            base_error=base_error,
-            delta=1.25 if delta is None else delta,
-            power=power,
-        )
-    )
+    asked = {"rate": rate, "ratio": ratio, "effect": effect, "sd": sd, "base_error": base_error}
+    asked |= {"comparisons": comparisons, "pairs_per_person": pairs, "power": power}
+    print(make_plan(**asked, delta=1.25 if delta is None else delta))
 
 
 def reproduce(
-    study: Annotated[
-        str, typer.Argument(help="simulation, adult, compas, stopping-time.", metavar="STUDY")
-    ],
+    study: Annotated[str, argument("simulation, adult, compas, stopping-time.", "STUDY")],
     splits: Annotated[
-        int | None, typer.Option(help="Splits of the data (default: the paper's).", metavar="COUNT")
+        int | None, option("Splits of the data (default: the paper's).", "COUNT")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Results (default: reproduction/STUDY).", metavar="FOLDER")
-    ] = None,
-    workers: Annotated[int, typer.Option(help="Processes to work in.", metavar="COUNT")] = 2,
+    out: Annotated[Path | None, option("Results (default: reproduction/STUDY).", "FOLDER")] = None,
+    workers: Annotated[int, option("Processes to work in.", "COUNT")] = 2,
     quiet: options.Quiet = False,
 ) -> None:
     """Run a STUDY of the paper again, and show its numbers beside ours.

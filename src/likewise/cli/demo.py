@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY, say
+from likewise.cli.options import option
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for data, model and results.", metavar="FOLDER")
-    ] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of split and training.", metavar="NUMBER")] = 0,
+    out: Annotated[Path, option("Folder for data, model and results.", "FOLDER")] = Path("demo"),
+    seed: Annotated[int, option("Seed of split and training.", "NUMBER")] = 0,
 ) -> None:
     """Train a small network on the Adult census data, and audit it.
 

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from likewise.cli import options
-from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY
+from likewise.cli.exits import exit_code
+from likewise.cli.options import argument, option
 
 WRITTEN = (
     *("model.joblib", "improve.txt"),
@@ -16,18 +17,8 @@ WRITTEN = (
 
 
 def improve(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Model file or address, as for audit.", metavar="MODEL", show_default=False
-        ),
-    ],
-    people: Annotated[
-        list[str],
-        typer.Argument(
-            help="Tables of people it was not trained on.", metavar="DATA", show_default=False
-        ),
-    ],
+    model: Annotated[str, argument("Model file or address, as for audit.", "MODEL")],
+    people: Annotated[list[str], argument("Tables of people it was not trained on.", "DATA")],
     label: options.Label = None,
     protected: options.Protected = None,
     may_matter: options.MayMatter = None,
@@ -37,14 +28,12 @@ def improve(
     clusters: options.Clusters = None,
     delta: options.Delta = None,
     margin: Annotated[
-        float, typer.Option(help="Accuracy that may be lost; .02 is two points.", metavar="SHARE")
+        float, option("Accuracy that may be lost; .02 is two points.", "SHARE")
     ] = 0.02,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for model and results.", metavar="FOLDER")
+        Path, option("Folder for model and results.", "FOLDER", "-o", "--output")
     ] = Path("improved"),
-    seed: Annotated[
-        int, typer.Option(help="Seed of the division of people.", metavar="NUMBER")
-    ] = 0,
+    seed: Annotated[int, option("Seed of the division of people.", "NUMBER")] = 0,
     trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -91,6 +80,4 @@ def improve(
             progress=progress,
         )
     print(found.sentence if quiet else found)
-    if found.better or found.found.verdict == "within_tolerance":
-        raise typer.Exit(NO_EVIDENCE)
-    raise typer.Exit(EVIDENCE if found.found.verdict == "evidence" else NOT_TRUSTWORTHY)
+    raise typer.Exit(0 if found.better else exit_code(found.found.record))

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from likewise.cli import options
+from likewise.cli.options import argument, option
 from likewise.errors import InvalidFile, printable
 
 EXAMPLES = 4
@@ -18,14 +17,14 @@ MOST = 10_000
 
 
 def init(
-    model: Annotated[str, typer.Argument(help="Model file or endpoint.", metavar="MODEL")],
-    data: Annotated[list[Path], typer.Argument(help="Parquet or CSV files.", metavar="DATA")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Where to write it.", metavar="FILE")
-    ] = Path("likewise.toml"),
+    model: Annotated[str, argument("Model file or endpoint.", "MODEL")],
+    data: Annotated[list[Path], argument("Parquet or CSV files.", "DATA")],
+    output: Annotated[Path, option("Where to write it.", "FILE", "-o", "--output")] = Path(
+        "likewise.toml"
+    ),
     protected: options.Protected = None,
     pool: options.Pool = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, option("Replace an existing file.", None, "--force")] = False,
     trust: options.Trust = False,
 ) -> None:
     """Write likewise.toml: every column with what is known of it, and the choices to make.

@@ -5,22 +5,17 @@ import functools
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from likewise.cli import options
 from likewise.cli.exits import say
+from likewise.cli.options import argument, option
 from likewise.cli.progress import progress_bar
 from likewise.errors import InvalidFile, InvalidSettings
 
 
 def metric(
-    train: Annotated[
-        list[Path],
-        typer.Argument(help="Parquet or CSV files, or folders of them.", metavar="DATA"),
-    ],
+    train: Annotated[list[Path], argument("Parquet or CSV files, or folders of them.", "DATA")],
     output: Annotated[
-        Path,
-        options.option(options.OUTPUT, "Where to save the metric.", "FILE", "-o", "--output"),
+        Path, option("Where to save the metric.", "FILE", "-o", "--output", under=options.OUTPUT)
     ],
     label: options.Label = None,
     protected: options.Protected = None,
@@ -31,13 +26,11 @@ def metric(
     encoder: options.EncoderFile = None,
     no_encoder: Annotated[
         bool,
-        options.option(options.DATA, "Take the numeric columns as they are.", None, "--no-encoder"),
+        option("Take the numeric columns as they are.", None, "--no-encoder", under=options.DATA),
     ] = False,
     model: Annotated[
         str | None,
-        options.option(
-            options.METHOD, "Learn in the space where this pipeline is audited.", "MODEL"
-        ),
+        option("Learn in the space where this pipeline is audited.", "MODEL", under=options.METHOD),
     ] = None,
     settings: options.SettingsFile = None,
     assigned: options.Set = None,
@@ -63,7 +56,13 @@ def metric(
         "columns__bins": options.cuts(bins),
         "columns__may_matter": options.names(may_matter),
     }
-    chosen = options.settings_from(settings, choices, assigned)
+    from likewise.settings import Settings
+    from likewise.settings.settings_file import read_settings
+
+    base = Settings() if settings is None else read_settings(settings)
+    given = {name: value for name, value in choices.items() if value is not None}
+    # Options first: another method begins with its own parameters, which --set may then change.
+    chosen = base.changed(**given).with_set(assigned or ())
     if chosen.columns.label is None:
         raise InvalidSettings("Which column is the label? Name it with --label.")
     if not chosen.columns.protected:

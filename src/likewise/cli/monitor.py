@@ -1,5 +1,6 @@
 """``likewise monitor``: follow a model as people come, and look whenever you like."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,27 +8,19 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, say
+from likewise.cli.options import Number, argument, option
+
+ROWS = (
+    "Rows of audits (.parquet), in order; before them the first audit's result (.json) to start "
+    "matched pairs."
+)
 
 
 def monitor(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Rows of audits (.parquet), in order; before them the first audit's result "
-            "(.json) to start matched pairs.",
-            metavar="[RESULT] ROWS...",
-            show_default=False,
-        ),
-    ],
-    state: Annotated[
-        Path | None,
-        typer.Option(help="File to go on from and to save to.", metavar="FILE"),
-    ] = None,
+    files: Annotated[list[Path], argument(ROWS, "[RESULT] ROWS...")],
+    state: Annotated[Path | None, option("File to go on from and to save to.", "FILE")] = None,
     delta: options.Delta = None,
-    lo: Annotated[
-        float | None,
-        typer.Option(help="Gradient flow: smallest ratio that can occur.", metavar="NUMBER"),
-    ] = None,
+    lo: Annotated[Number, option("Gradient flow: smallest ratio that can occur.", "NUMBER")] = None,
 ) -> None:
     """Feed rows of audits to a betting test that stays valid however often you look.
 
@@ -41,7 +34,7 @@ def monitor(
     check_outputs([state], files)
     first = files[0] if files[0].suffix == ".json" else None
     follower = _follower(first, state, {"delta": delta, "lo": lo})
-    lines = _feed(follower, files[1:] if first is not None else files, state)
+    lines = list(_feed(follower, files[1:] if first is not None else files, state))
     found, rejected = _said(follower)
     print("\n".join([*lines, found]))
     raise typer.Exit(EVIDENCE if rejected else NO_EVIDENCE)
@@ -58,14 +51,13 @@ def _follower(first: Path | None, state: Path | None, settings: dict[str, float 
     return Monitor(**given) if first is None else Monitor.from_audit(Record.read(first))
 
 
-def _feed(follower: Any, rows: list[Path], state: Path | None) -> list[str]:
-    """Feed files one after another, saving the state after each."""
+def _feed(follower: Any, rows: list[Path], state: Path | None) -> Iterator[str]:
+    """Feed files one after another, saving the state after each; yield a line for each."""
     import hashlib
 
     from likewise.outcomes import Outcomes, read_rows
 
     pairs = follower.kind == "matched_pairs"
-    lines = []
     for path in rows:
         piece = read_rows(path) if pairs else Outcomes.read(path)
         with path.open("rb") as file:
@@ -79,8 +71,7 @@ def _feed(follower: Any, rows: list[Path], state: Path | None) -> list[str]:
         looks = follower.look() if pairs else (follower.look(),)
         least, n = min(one.p_value for one in looks), max(one.n for one in looks)
         mean = "" if pairs else f"   mean ratio {looks[0].mean:.3g}"
-        lines.append(f"{path.name:36} {n:>10,} people{mean}   smallest p {least:.2g}")
-    return lines
+        yield f"{path.name:36} {n:>10,} people{mean}   smallest p {least:.2g}"
 
 
 def _said(follower: Any) -> tuple[str, bool]:

@@ -13,88 +13,98 @@ DATA, QUESTION, METHOD, OUTPUT, RUNNING = "Data", "Question", "Method", "Output"
 """Headings in the help of commands with many options."""
 
 
-def option(heading: str | None, words: str, metavar: str | None = None, *names: str) -> Any:
-    """Return an option under a heading of the help, with a line of words."""
-    return typer.Option(*names, help=words, metavar=metavar, rich_help_panel=heading)
+def option(words: str, metavar: str | None = None, *names: str, under: str | None = None) -> Any:
+    """Return an option with a line of help, under a heading if commands have many."""
+    return typer.Option(*names, help=words, metavar=metavar, rich_help_panel=under)
+
+
+def argument(words: str, metavar: str) -> Any:
+    """Return an argument with a line of help."""
+    return typer.Argument(help=words, metavar=metavar, show_default=False)
 
 
 Text = str | None
 Texts = list[str] | None
 File = Path | None
+Number = float | None
 
-Table = Annotated[
-    list[Path] | None,
-    typer.Argument(help="Parquet or CSV files, or folders of them.", metavar="DATA"),
-]
-Label = Annotated[Text, option(DATA, "Column with the true outcome.", "COLUMN")]
-Protected = Annotated[Texts, option(DATA, "Columns with protected attributes.", "COLUMNS")]
-Weights = Annotated[Text, option(DATA, "Column with sampling weights.", "COLUMN")]
-Clusters = Annotated[Text, option(DATA, "Column that groups dependent rows.", "COLUMN")]
+Table = Annotated[list[Path] | None, argument("Parquet or CSV files, or folders of them.", "DATA")]
+Label = Annotated[Text, option("Column with the true outcome.", "COLUMN", under=DATA)]
+Protected = Annotated[Texts, option("Columns with protected attributes.", "COLUMNS", under=DATA)]
+Weights = Annotated[Text, option("Column with sampling weights.", "COLUMN", under=DATA)]
+Clusters = Annotated[Text, option("Column that groups dependent rows.", "COLUMN", under=DATA)]
 Identity = Annotated[
-    Text, option(DATA, "Column that names people; rows of one are merged.", "COLUMN", "--id")
+    Text, option("Column that names people; rows of one are merged.", "COLUMN", "--id", under=DATA)
 ]
 LabelMap = Annotated[
-    Texts, option(DATA, "The model's class for each label: approved=1,declined=0.", "PAIRS")
+    Texts, option("The model's class for each label: approved=1,declined=0.", "PAIRS", under=DATA)
 ]
-Bins = Annotated[Texts, option(DATA, "Where to cut a continuous attribute: age=40.", "COLUMN=CUTS")]
-EncoderFile = Annotated[File, option(DATA, "Saved encoder, or a metric file with one.", "FILE")]
+Bins = Annotated[
+    Texts, option("Where to cut a continuous attribute: age=40.", "COLUMN=CUTS", under=DATA)
+]
+EncoderFile = Annotated[
+    File, option("Saved encoder, or a metric file with one.", "FILE", under=DATA)
+]
 Scores = Annotated[
-    File, option(DATA, "A table that is scored already, in place of MODEL and DATA.", "FILE")
+    File, option("A table that is scored already, in place of MODEL and DATA.", "FILE", under=DATA)
 ]
-Decision = Annotated[Text, option(DATA, "With --scores: column with the decision.", "COLUMN")]
-Score = Annotated[Text, option(DATA, "With --scores: column with the score.", "COLUMN")]
+Decision = Annotated[Text, option("With --scores: column with the decision.", "COLUMN", under=DATA)]
+Score = Annotated[Text, option("With --scores: column with the score.", "COLUMN", under=DATA)]
 Threshold = Annotated[
-    float | None, option(DATA, "Probability or score from which on it is decided.", "NUMBER")
+    Number, option("Probability or score from which on it is decided.", "NUMBER", under=DATA)
 ]
 MayMatter = Annotated[
-    Texts, option(QUESTION, "Legitimate factors: people alike in them are compared.", "COLUMNS")
+    Texts,
+    option("Legitimate factors: people alike in them are compared.", "COLUMNS", under=QUESTION),
 ]
-Pool = Annotated[Texts, option(QUESTION, "Reference sample to find comparable people in.", "FILES")]
-Favourable = Annotated[Text, option(QUESTION, "The decision that people want.", "VALUE")]
+Pool = Annotated[
+    Texts, option("Reference sample to find comparable people in.", "FILES", under=QUESTION)
+]
+Favourable = Annotated[Text, option("The decision that people want.", "VALUE", under=QUESTION)]
 Delta = Annotated[
-    float | None, option(QUESTION, "Limit on the ratio (default 1.25, four fifths).", "NUMBER")
+    Number, option("Limit on the ratio (default 1.25, four fifths).", "NUMBER", under=QUESTION)
 ]
-MethodName = Annotated[Text, option(METHOD, "matched_pairs, gradient_flow, reach or flip.", "NAME")]
+MethodName = Annotated[
+    Text, option("matched_pairs, gradient_flow, reach or flip.", "NAME", under=METHOD)
+]
 MetricFile = Annotated[
-    File, option(METHOD, "Saved metric, or package.module:name (--trust).", "FILE")
+    File, option("Saved metric, or package.module:name (--trust).", "FILE", under=METHOD)
 ]
-Loss = Annotated[Text, option(METHOD, "Loss of your own, package.module:name (--trust).", "NAME")]
-Paper = Annotated[bool, option(METHOD, "Exactly the ICLR 2021 paper's test.", None, "--paper")]
+Loss = Annotated[
+    Text, option("Loss of your own, package.module:name (--trust).", "NAME", under=METHOD)
+]
+Paper = Annotated[
+    bool, option("Exactly the ICLR 2021 paper's test.", None, "--paper", under=METHOD)
+]
 Checks = Annotated[
-    Text, option(METHOD, "full, core (the verdict alone), or names (default full).", "NAMES")
+    Text, option("full, core (the verdict alone), or names (default full).", "NAMES", under=METHOD)
 ]
 SettingsFile = Annotated[
-    File, option(METHOD, "Settings file (see likewise init).", "FILE", "--settings")
+    File, option("Settings file (see likewise init).", "FILE", "--settings", under=METHOD)
 ]
 Set = Annotated[
-    Texts, option(METHOD, "Any setting, as method.lam=20; repeat it.", "NAME=VALUE", "--set")
+    Texts, option("Any setting, as method.lam=20; repeat it.", "NAME=VALUE", "--set", under=METHOD)
 ]
-Output = Annotated[
-    list[Path] | None,
-    option(
-        OUTPUT,
-        "Write .json, .html, .md, .csv, .xml (JUnit) or .parquet; repeat it.",
-        "FILE",
-        "-o",
-        "--output",
-    ),
-]
-Redact = Annotated[bool, option(OUTPUT, "Leave out single people.", None, "--redact")]
+WRITES = "Write .json, .html, .md, .csv, .xml (JUnit) or .parquet; repeat it."
+Output = Annotated[list[Path] | None, option(WRITES, "FILE", "-o", "--output", under=OUTPUT)]
+Redact = Annotated[bool, option("Leave out single people.", None, "--redact", under=OUTPUT)]
 InconclusiveOk = Annotated[
-    bool, option(OUTPUT, "Exit with 0 if inconclusive.", None, "--inconclusive-ok")
+    bool, option("Exit with 0 if inconclusive.", None, "--inconclusive-ok", under=OUTPUT)
 ]
 Run = Annotated[
-    Text, option(RUNNING, "threads:4, processes:4, ray:4@ADDRESS; processes:4,8GB.", "WHERE")
+    Text, option("threads:4, processes:4, ray:4@ADDRESS; processes:4,8GB.", "WHERE", under=RUNNING)
 ]
-Resume = Annotated[bool, option(RUNNING, "Continue an interrupted audit.", None, "--resume")]
+Resume = Annotated[bool, option("Continue an interrupted audit.", None, "--resume", under=RUNNING)]
 Trust = Annotated[
-    bool, option(RUNNING, "Open files and modules that can run code.", None, "--trust")
+    bool, option("Open files and modules that can run code.", None, "--trust", under=RUNNING)
 ]
-DryRun = Annotated[bool, option(RUNNING, "Check everything, measure no one.", None, "--dry-run")]
+DryRun = Annotated[
+    bool, option("Check everything, measure no one.", None, "--dry-run", under=RUNNING)
+]
 Verbose = Annotated[
-    bool, option(RUNNING, "Show groups, checks and methods too.", None, "--verbose", "-v")
+    bool, option("Show groups, checks and methods too.", None, "--verbose", "-v", under=RUNNING)
 ]
-Quiet = Annotated[bool, option(RUNNING, "Show the verdict alone.", None, "--quiet", "-q")]
+Quiet = Annotated[bool, option("Show the verdict alone.", None, "--quiet", "-q", under=RUNNING)]
 
 
 def outputs(
@@ -148,26 +158,11 @@ def cuts(values: list[str] | None) -> dict[str, tuple[float, ...]] | None:
         given = mapping(values, "--bins")
         if given is None:
             return None
-        return {
-            name: tuple(float(part) for part in text.split(":")) for name, text in given.items()
-        }
+        return {name: tuple(map(float, text.split(":"))) for name, text in given.items()}
     except ValueError:  # as InvalidSettings is, too
         raise InvalidSettings(
             f"--bins takes numbers, as age=40 or age=25:40:60 (got {values!r})."
         ) from None
-
-
-def settings_from(
-    path: Path | None, choices: dict[str, Any], assigned: list[str] | None = None
-) -> Any:
-    """Read the settings file, if any, and let options and ``--set`` override it."""
-    from likewise.settings import Settings
-    from likewise.settings.settings_file import read_settings
-
-    base = Settings() if path is None else read_settings(path)
-    given = {name: value for name, value in choices.items() if value is not None}
-    # Options first: another method begins with its own parameters, which --set may then change.
-    return base.changed(**given).with_set(assigned or ())
 
 
 def typed_command() -> str:

@@ -27,18 +27,9 @@ PLACE = re.compile(
 class RunOptions:
     """Threads of this process, other processes, or a Ray cluster; and the memory they may take.
 
-    Parameters
-    ----------
-    way
-        ``inline``, ``threads``, ``processes`` or ``ray``; nothing leaves the choice to the audit.
-    count
-        Threads, processes or actors; none is as many as there are cores.
-    address
-        Of the Ray cluster; ``local`` begins one here.
-    memory
-        What all together may take.
-    resume
-        Whether to continue an interrupted audit.
+    ``way`` is ``inline``, ``threads``, ``processes`` or ``ray``; nothing leaves the choice to the
+    audit. ``count`` are threads, processes or actors, none as many as there are cores; ``address``
+    is the Ray cluster's; ``resume`` says whether to continue an interrupted audit.
     """
 
     way: str = ""

@@ -39,9 +39,8 @@ def picture(*children: Markup, height: int, label: str = "") -> Markup:
 
     Without one they skip it: its numbers stand beside it.
     """
-    if label:
-        return element("svg", *children, height=height, role="img", aria_label=label)
-    return element("svg", *children, height=height, aria_hidden="true")
+    told = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    return element("svg", *children, height=height, **told)
 
 
 def line(x1: float, y1: object, x2: float, y2: object, name: str) -> Markup:
@@ -92,11 +91,7 @@ class Axis:
 
     @classmethod
     def for_rows(
-        cls,
-        rows: Sequence[tuple[float, float, float]],
-        marks: Sequence[float],
-        *,
-        log: bool = False,
+        cls, rows: Sequence[tuple[float, float, float]], marks: Sequence[float], *, log: bool
     ) -> "Axis":
         """Return one axis for rows ``(lower, value, upper)`` and the marks on it.
 
@@ -174,16 +169,8 @@ def interval(
 ) -> Markup:
     """Draw one row on the axis of its table: a dot with its interval.
 
-    Parameters
-    ----------
-    band
-        What is within tolerance, shaded.
-    marks
-        Values with a line.
-    before
-        A second value, as a hollow dot.
-    dots
-        Further values, small: those of a negative control.
+    ``band`` is what is within tolerance, shaded; ``marks`` have a line. ``before`` is a second
+    value, as a hollow dot; ``dots`` are further ones, small: those of a negative control.
     """
     at = axis.at
     parts = []
@@ -226,12 +213,7 @@ HEIGHT, HEAD, FOOT = 170, 18, 146
 
 
 def histogram(
-    edges: Sequence[float],
-    counts: Sequence[float],
-    *,
-    log: bool = False,
-    mark: float,
-    label: str,
+    edges: Sequence[float], counts: Sequence[float], *, log: bool = False, mark: float, label: str
 ) -> Markup:
     """Draw how many people have which value; with ``log`` both scales are logarithmic.
 

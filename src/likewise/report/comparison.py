@@ -6,18 +6,9 @@ from typing import Any
 
 from likewise.errors import printable
 from likewise.record import RateComparison
+from likewise.report import formats
 from likewise.report.escaping import cut
-from likewise.report.formats import (
-    Names,
-    interval,
-    level,
-    limit,
-    number,
-    p_value,
-    percent,
-    points,
-    wrap,
-)
+from likewise.report.formats import Names, interval, level, limit, number, percent, points
 from likewise.report.html import ratio_plot, render, render_part
 from likewise.report.terminal import layout
 from likewise.report.text import arrows, comparison_line, limits, result, sentence
@@ -31,7 +22,7 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
     """Return a comparison of models as text: what is shown first, then every ratio."""
     lines = ["MODELS COMPARED", ""]
     for said in claims(comparison):
-        lines += wrap(said, "  ", width)
+        lines += formats.wrap(said, "  ", width)
     rows = []
     for what, several in _by_comparison(comparison):
         rows.append([what, "", "", "", ""])
@@ -42,7 +33,7 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
     head = ["", "own → other", "ratio", f"{level(comparison.alpha)} CI", "result"]
     lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1), ""]
     for name, record in comparison.records.items():
-        lines += wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
+        lines += formats.wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
     return printable("\n".join(lines))
 
 
@@ -53,27 +44,25 @@ def claims(comparison: Any) -> Iterator[str]:
         names = Names.from_record(comparison.records[pair.first])
         beyond = f"above a factor of {number(comparison.margin)} "
         for one in pair.deviations:
-            about = arrows(one, names)
-            said = {
-                "lower": f"{second} differs less than {first} for {about}",
-                "higher": f"{second} differs more than {first} for {about}",
-            }.get(one.claim(pair.alpha), f"No difference {beyond}shown for {about}")
+            about, less = arrows(one, names), {"lower": "less", "higher": "more"}
+            said = f"No difference {beyond}shown for {about}"
+            if (claim := one.claim(pair.alpha)) in less:
+                said = f"{second} differs {less[claim]} than {first} for {about}"
             change = f"|log ratio| {number(one.first)} → {number(one.second)}"
             yield f"{said}: {change} ({_sure(one, pair.alpha, number)})."
         for one in pair.performance:
             write, gap = (percent, points) if one.what == "error rate" else (number, number)
-            said = {
-                "lower": f"{second} has a lower {one.what} than {first}",
-                "higher": f"{second} has a higher {one.what} than {first}",
-            }.get(one.claim(pair.alpha), f"No difference shown in {one.what}")
+            said = f"No difference shown in {one.what}"
+            if (claim := one.claim(pair.alpha)) in ("lower", "higher"):
+                said = f"{second} has a {claim} {one.what} than {first}"
             change = f"{write(one.first)} → {write(one.second)}"
             yield f"{said}: {change} ({_sure(one, pair.alpha, gap)})."
 
 
 def _sure(one: Any, alpha: float, write: Callable[[float], str]) -> str:
     low, high = map(write, one.interval)
-    p = one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted
-    return f"difference {write(one.value)}, {level(alpha)} CI {low} to {high}, p {p_value(p)}"
+    p = formats.p_value(one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted)
+    return f"difference {write(one.value)}, {level(alpha)} CI {low} to {high}, p {p}"
 
 
 def _by_comparison(comparison: Any) -> list[tuple[str, list[tuple[str, RateComparison]]]]:

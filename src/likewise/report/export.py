@@ -11,22 +11,12 @@ from xml.etree import ElementTree
 from likewise.errors import InvalidSettings
 from likewise.files import write_whole
 from likewise.record import ComparedPerson, GroupRecord, Record
+from likewise.report import text
 from likewise.report.escaping import for_csv, for_markdown, for_xml
 from likewise.report.formats import Names, interval, level, limit, number, p_value
 from likewise.report.html import to_html
 from likewise.report.terminal import summary
-from likewise.report.text import (
-    direction,
-    effect,
-    estimates,
-    exploratory,
-    headline,
-    next_steps,
-    quantities,
-    result,
-    sentence,
-    step_words,
-)
+from likewise.report.text import direction, effect, estimates, result, sentence
 
 SIGNS = {"evidence": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡", "invalid": "⚠️"}
 MOST_ROWS = 40
@@ -126,13 +116,8 @@ def _lines(one: ComparedPerson) -> Iterator[tuple[str, str, Any, Any, Any]]:
     if one.label:
         yield "label", "identity", one.label, None, None
     yield "decision", "decision", one.decision, one.decision_own, one.decision_swapped
-    yield (
-        f"probability of {one.outcome}",
-        "decision",
-        one.probability,
-        one.probability_own,
-        one.probability_swapped,
-    )
+    chances = one.probability, one.probability_own, one.probability_swapped
+    yield f"probability of {one.outcome}", "decision", *chances
     yield f"mean rate of {one.outcome} over all pairs", "decision", None, one.own, one.swapped
     for name, value in one.kept.items():
         yield name, "may matter", value, one.own_member.get(name), one.other_member.get(name)
@@ -142,29 +127,27 @@ def _lines(one: ComparedPerson) -> Iterator[tuple[str, str, Any, Any, Any]]:
 
 
 def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
+    written = io.StringIO()
     # Quoted text keeps its commas; numbers stay numbers.
-    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer = csv.writer(written, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(head)
     for row in rows:
         writer.writerow(["" if value is None else for_csv(value) for value in row])
-    return text.getvalue()
+    return written.getvalue()
 
 
 def to_markdown(record: Record) -> str:
     """Return a comment on a pull request; names from the data are shown as they are."""
     names = Names.from_record(record)
-    verdict, by, about = headline(record)
+    verdict, by, about = text.headline(record)
     title = f"{verdict} {by}".strip() + (f": {about}" if about else "")
-    lines = [
-        f"### {SIGNS[record.verdict]} {for_markdown(title)}",
-        "",
-        for_markdown(sentence(record)),
-    ]
-    lines += ["", *(f"- Next: {for_markdown(step_words(step))}" for step in next_steps(record)[:2])]
-    lines += [f"- Exploratory: {for_markdown(note)}" for note in [exploratory(record)] if note]
+    lines = [f"### {SIGNS[record.verdict]} {for_markdown(title)}", ""]
+    lines += [for_markdown(sentence(record))]
+    steps = map(text.step_words, text.next_steps(record)[:2])
+    lines += ["", *(f"- Next: {for_markdown(step)}" for step in steps)]
+    lines += [f"- Exploratory: {for_markdown(note)}" for note in [text.exploratory(record)] if note]
     lines += ["", "<details><summary>All comparisons</summary>", ""]
-    first, second, quantity = quantities(record)
+    first, second, quantity = text.quantities(record)
     head = f"| {first} | {second} | {quantity} | {level(record.alpha)} CI | result |"
     lines += [f"| compared {head}", "|---|--:|--:|--:|--:|---|"]
     cells = []
@@ -204,8 +187,8 @@ def to_junit(record: Record) -> str:
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)
-    text = ElementTree.tostring(suites, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+    written = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{written}\n'
 
 
 def _case(suite: ElementTree.Element, place: str, name: str, outcome: str, said: str) -> None:

@@ -114,9 +114,8 @@ def shown(value: Any, most: int = LONGEST_NAME) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.5g}".replace("-", "−")
-    return cut(
-        f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value), most
-    )
+    large = isinstance(value, int) and abs(value) >= 10_000
+    return cut(f"{value:,}" if large else str(value), most)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,12 +124,8 @@ class Names:
 
     A value that says nothing without its column (yes, 0, 25–45) is written with it.
 
-    Parameters
-    ----------
-    labels
-        Display names from the settings: by column, or by ``column = value``.
-    label
-        The column of the true outcome, of which decisions are values.
+    ``labels`` are display names from the settings: by column, or by ``column = value``. ``label``
+    is the column of the true outcome, of which decisions are values.
     """
 
     labels: Mapping[str, str]
@@ -161,20 +156,15 @@ class Names:
 
     def group(self, attribute: str, value: str) -> str:
         """Return the name of a group, for a table: ``Female``, ``black = yes``."""
-        given = self.labels.get(f"{attribute} = {value}")
-        if given is not None:
-            return cut(given, LONGEST_NAME)
-        return cut(
-            f"{self.column(attribute)} = {value}" if _needs_column(value) else value, LONGEST_NAME
-        )
+        named = f"{self.column(attribute)} = {value}" if _needs_column(value) else value
+        return cut(self.labels.get(f"{attribute} = {value}", named), LONGEST_NAME)
 
     def people(self, attribute: str, value: str) -> str:
         """Return the name of a group, for a sentence: ``women``, ``people with sex = Female``.
 
         Whether a value of the data can stand for people in the plural is not known.
         """
-        pair = f"{attribute} = {value}"
-        if pair in self.labels:
+        if f"{attribute} = {value}" in self.labels:
             return self.group(attribute, value)
         return cut(f"people with {self.column(attribute)} = {value}", LONGEST_NAME + 12)
 

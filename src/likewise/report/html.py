@@ -18,19 +18,7 @@ from likewise.errors import printable
 from likewise.record import MatchedPairsRecord, RateComparison, Record
 from likewise.report import charts, formats, text
 from likewise.report.formats import Names, interval, level, limit, number, p_value, percent, points
-from likewise.report.text import (
-    Line,
-    arrows,
-    balance_of,
-    direction,
-    effect,
-    estimates,
-    group_measures,
-    leading,
-    limits,
-    quantities,
-    rate,
-)
+from likewise.report.text import Line, arrows, direction, effect, leading, limits, quantities, rate
 from likewise.settings.settings_file import write_settings
 
 TEMPLATES = importlib.resources.files("likewise.report") / "templates"
@@ -76,11 +64,14 @@ class Plot:
     left_out: int = 0
 
 
-def _axis(rows: Sequence[Row], marks: Sequence[float], *, log: bool = True) -> charts.Axis:
-    """Return the axis on which all rows fit."""
+def _plot(
+    title: str, head: tuple[str, ...], rows: Sequence[Row], marks: Sequence[float], **more: Any
+) -> Plot | None:
+    """Return rows on the axis on which all fit; nothing if there are none."""
     spans = [(row.dots or row.ends, row.value) for row in rows if not row.heading]
     found = [(min(span), value, max(span)) for span, value in spans]
-    return charts.Axis.for_rows(found, marks, log=log)
+    axis = charts.Axis.for_rows(found, marks, log=more.pop("log", True))
+    return Plot(title, head, rows, marks, axis, **more) if rows else None
 
 
 def to_html(record: Record) -> str:
@@ -127,18 +118,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    environment.filters |= {
-        "number": number,
-        "percent": percent,
-        "points": points,
-        "p_value": p_value,
-        "interval": interval,
-        "shown": formats.shown,
-        "sentence_case": formats.sentence_case,
-        "count": lambda n: f"{n:,}",
-    }
-    environment.globals |= {"nan": math.isnan, "charts": charts, "rate": rate, "text": text}
-    environment.globals |= {"number": number, "percent": percent, "points": points}
+    writers = (number, percent, points, p_value, interval, formats.shown, formats.sentence_case)
+    named = {write.__name__: write for write in writers}
+    environment.filters |= named | {"count": "{:,}".format}
+    environment.globals |= named | {"charts": charts, "nan": math.isnan, "rate": rate, "text": text}
     return environment
 
 
@@ -148,6 +131,10 @@ def report_values(record: Record) -> dict[str, Any]:
     verdict, by, about = text.headline(record)
     first = [] if part is None else _one_each(part.comparisons)
     lead = leading(record)
+    drivers = [d for d in record.drivers if not math.isnan(d.share)]
+    drivers.sort(key=lambda d: lead is not None and d.attribute != lead.attribute)
+    people = [] if part is None else list(part.people)
+    people.sort(key=lambda p: lead is not None and direction(p) != direction(lead))
     return {
         "record": record,
         "names": names,
@@ -157,17 +144,14 @@ def report_values(record: Record) -> dict[str, Any]:
         "steps": text.next_steps(record),
         "forest": _forest(record, names),
         "band": () if part is None else [limit(end) for end in limits(part)],
-        "drivers": sorted(
-            (d for d in record.drivers if not math.isnan(d.share)),
-            key=lambda d: lead is not None and d.attribute != lead.attribute,
-        )[: 2 * MOST_COLUMNS],
-        "people": () if part is None or lead is None else _people_first(part, lead),
+        "drivers": drivers[: 2 * MOST_COLUMNS],
+        "people": people[:4],  # of the disadvantaged group first
         "changes": () if part is None else list(_changes(part, first[:2], names)),
         "balance": () if part is None else list(_balance(part, first[:2], names)),
         "controls": _controls(record, first, names),
         "sensitivity": _sensitivity(record, names),
         "times": _stopping_times(record),
-        "groups": group_measures(record)[:MOST_ROWS],
+        "groups": text.group_measures(record)[:MOST_ROWS],
         "first": first[:MOST_COLUMNS],
         "level": level(record.alpha),
         "settings": write_settings(record.settings)[:6000],
@@ -180,7 +164,7 @@ Section = tuple[str, str, Sequence[Line]]
 
 def ratio_plot(
     record: Record, sections: Sequence[Section], title: str, of: str, left_out: int = 0
-) -> Plot:
+) -> Plot | None:
     """Return estimates on one axis, with lines at 1 and the limits."""
     part, (first, second, quantity) = record.matched_pairs, quantities(record)
     difference = quantity == "difference"
@@ -198,30 +182,26 @@ def ratio_plot(
     unit = "Mean prediction" if difference else "Rate"
     rates = "People, p" if part is None else f"{unit} {first} → {second}"
     head = of, rates, f"{quantity.capitalize()} ({level(record.alpha)} CI)", "Result"
-    return Plot(title, head, body, marks, _axis(body, marks, log=not difference), band, left_out)
+    return _plot(title, head, body, marks, band=band, left_out=left_out, log=not difference)
 
 
-def _forest(record: Record, names: Names) -> Plot:
+def _forest(record: Record, names: Names) -> Plot | None:
     """Return all attributes, groups and tests on one axis."""
-    lines = shown = estimates(record)
+    lines = shown = text.estimates(record)
     if len(lines) > MOST_ROWS:  # whole attributes, evidence first
         found = {line.attribute for line in lines if line.verdict == "evidence"} | {""}
         shown = sorted(lines, key=lambda line: line.attribute not in found)[:MOST_ROWS]
-    sections = [
-        (
-            names.column(attribute) if attribute else "Everyone",
-            _selected(record, names, attribute),
-            list(several),
-        )
-        for attribute, several in itertools.groupby(shown, key=lambda line: line.attribute)
-    ]
+    sections = []
+    for attribute, several in itertools.groupby(shown, key=lambda line: line.attribute):
+        heading = names.column(attribute) if attribute else "Everyone"
+        sections.append((heading, _selected(record, names, attribute), list(several)))
     title = "Every comparison" if record.matched_pairs is not None else "Every test and group"
     return ratio_plot(record, sections, title, "Compared", len(lines) - len(shown))
 
 
 def _selected(record: Record, names: Names, attribute: str) -> str:
     """Return selection rates and the lowest impact ratio of an attribute's groups, as they are."""
-    found = [(group, row) for at, group, row in group_measures(record) if at == attribute]
+    found = [(group, row) for at, group, row in text.group_measures(record) if at == attribute]
     rates = [(g, row["selection_rate"]) for g, row in found if "selection_rate" in row]
     if not rates:
         return ""
@@ -230,11 +210,6 @@ def _selected(record: Record, names: Names, attribute: str) -> str:
     lowest = min((ratio for ratio in ratios if not math.isnan(ratio)), default=math.nan)
     impact = "" if math.isnan(lowest) else f"; impact ratio {number(lowest)}"
     return f"selected, as they are: {said}{impact}"
-
-
-def _people_first(part: MatchedPairsRecord, lead: RateComparison) -> list[Any]:
-    """Return four people, of the disadvantaged group first."""
-    return sorted(part.people, key=lambda p: direction(p) != direction(lead))[:4]
 
 
 def _one_each(rows: Iterable[RateComparison]) -> list[RateComparison]:
@@ -261,7 +236,7 @@ def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> 
         note, tone = f"{len(c.permuted)} permutations, {c.n:,} people", record.verdict
         rows.append(Row(name, c.estimate, cells=cells, note=note, tone=tone, dots=c.permuted))
     head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
-    return Plot("Negative control", head, rows, [1.0], _axis(rows, [1.0])) if rows else None
+    return _plot("Negative control", head, rows, [1.0])
 
 
 def _sensitivity(record: Record, names: Names) -> Plot | None:
@@ -274,8 +249,8 @@ def _sensitivity(record: Record, names: Names) -> Plot | None:
             ends, column = (s.lower_bound, s.upper_bound), names.column(s.change)
             cells = _estimate(s.estimate, ends), s.outcome.replace("_", " ")
             rows.append(Row(column, s.estimate, ends, cells, "", s.outcome, s.outcome))
-    head, marks = ("Choice", "Estimate (bounds)", "Result"), [1.0, record.delta]
-    return Plot("Sensitivity", head, rows, marks, _axis(rows, marks)) if rows else None
+    head = ("Choice", "Estimate (bounds)", "Result")
+    return _plot("Sensitivity", head, rows, [1.0, record.delta])
 
 
 def _stopping_times(record: Record) -> Plot | None:
@@ -285,8 +260,7 @@ def _stopping_times(record: Record) -> Plot | None:
         ends = s.band_lower, s.band_upper
         cells = (_estimate(s.loss_ratio, ends),)
         rows.append(Row(f"T = {s.time:g}", s.loss_ratio, ends, cells))
-    head, marks = ("Stopping time", "Loss ratio"), [1.0, record.delta]
-    return Plot("Stopping time", head, rows, marks, _axis(rows, marks)) if rows else None
+    return _plot("Stopping time", ("Stopping time", "Loss ratio"), rows, [1.0, record.delta])
 
 
 def _estimate(value: float, ends: tuple[float, float]) -> str:
@@ -298,7 +272,7 @@ def _balance(
 ) -> Iterable[Plot]:
     """Yield a love plot for each comparison: absolute standardised differences."""
     for row in rows:
-        found = balance_of(part, row)[: 2 * MOST_COLUMNS]
+        found = text.balance_of(part, row)[: 2 * MOST_COLUMNS]
         if not found:
             continue
         most = max(0.12, *(abs(v) for b in found for v in (b.before, b.after) if math.isfinite(v)))
@@ -316,10 +290,9 @@ def _changes(
 ) -> Iterable[tuple[str, Markup, str]]:
     """Yield the histogram of each comparison, with the shares below, at and above zero."""
     found = {direction(h): h for h in part.changes if sum(h.counts)}
-    units = part.measure in ("prediction", "loss")
+    units = part.measure in text.UNITS
     for row in rows:
-        h = found.get(direction(row))
-        if h is None:
+        if (h := found.get(direction(row))) is None:
             continue
         total = sum(h.counts)
         bins = [(*ends, c) for ends, c in zip(itertools.pairwise(h.edges), h.counts, strict=False)]
@@ -329,7 +302,7 @@ def _changes(
         near = max((max(-a, b) for a, b, _ in bins if a <= 0 <= b), default=0.0)
         size = number(near) if units else points(near)
         same = f", {percent(1 - up - down)} change by less than {size}" if near else ""
-        said = f"{percent(up)} of people go up, {percent(down)} down{same}; by chance too."
+        said = f"{percent(up)} of people go up, {percent(down)} down{same}. Some of this is chance."
         edges = h.edges if units else [100 * edge for edge in h.edges]
         picture = charts.histogram(edges, h.counts, mark=0.0, label=said)
         yield arrows(row, names), picture, said

@@ -14,22 +14,14 @@ from likewise.record import Record
 from likewise.report.charts import Axis
 from likewise.report.escaping import cut
 from likewise.report.formats import Names, level, limit
-from likewise.report.text import (
-    arrows,
-    balance_of,
-    direction,
-    estimates,
-    headline,
-    leading,
-    limits,
-    quantities,
-)
+from likewise.report.text import arrows, balance_of, direction, estimates, headline, leading, limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, ORANGE, GREY, PALE = "#0072b2", "#d55e00", "#555555", "#dce8f2"
 MOST_ROWS = 40
+BAND = "time", "band_lower", "band_upper"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +38,7 @@ class Plots:
         record, names = self.record, Names.from_record(self.record)
         part, lines = record.matched_pairs, estimates(record)[:MOST_ROWS]
         _need(lines, "comparisons")
-        log = quantities(record)[2] != "difference"
+        log = part is None or part.measure != "prediction"
         ends = [record.delta] if part is None else [e for e in limits(part) if math.isfinite(e)]
         marks = [*ends, 1.0 if log else 0.0]
         axis = Axis.for_rows([(n.ends[0], n.value, n.ends[1]) for n in lines], marks, log=log)
@@ -133,8 +125,8 @@ class Plots:
         ax = ax or _new_axes(6)
         ax.plot([s.time for s in found], [s.loss_ratio for s in found], "o-", color=BLUE)
         banded = [s for s in found if math.isfinite(s.band_lower) and math.isfinite(s.band_upper)]
-        ends = [s.band_lower for s in banded], [s.band_upper for s in banded]
-        ax.fill_between([s.time for s in banded], *ends, color=PALE, zorder=0)
+        times, low, high = ([getattr(s, n) for s in banded] for n in BAND)
+        ax.fill_between(times, low, high, color=PALE, zorder=0)
         ax.axhline(self.record.delta, color=GREY, linestyle="--", linewidth=1)
         place = found[-1].time, self.record.delta
         ax.annotate(f"limit {limit(self.record.delta)}", place, ha="right", va="bottom")

@@ -62,10 +62,7 @@ def redact(record: Record) -> Record:
             "tests": {name: _test(test, named) for name, test in record.tests.items()},
             "secondary": tuple(_test(test, named) for test in record.secondary),
             "sensitivity": tuple(
-                one
-                for one in record.sensitivity
-                if one.n >= FEWEST
-                and not {(one.attribute, one.group), (one.attribute, one.other)} & small
+                one for one in record.sensitivity if one.n >= FEWEST and not _names(one, small)
             ),
             "metric": None if metric is None else _metric(metric),
             "matched_pairs": None if part is None else _pairs(part, small, data.weighted),
@@ -153,6 +150,11 @@ def _merged(levels: Mapping[str, int]) -> dict[str, int]:
     return kept | ({OTHER: kept.get(OTHER, 0) + rest} if rest else {})
 
 
+def _names(one: Any, small: Levels) -> bool:
+    """Tell whether one of two groups is a small one."""
+    return not small.isdisjoint({(one.attribute, one.group), (one.attribute, one.other)})
+
+
 def _cells(n: float, rate: float) -> bool:
     """Tell whether a rate leaves at least ten people on both sides."""
     return n >= FEWEST and (math.isnan(rate) or min(rate, 1 - rate) * n >= FEWEST)
@@ -178,12 +180,7 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
 
     Sums of sampling weights do not tell how many people they are of, so that they go too.
     """
-    rows = [
-        row
-        for row in part.comparisons
-        if row.people >= FEWEST
-        and not {(row.attribute, row.group), (row.attribute, row.other)} & small
-    ]
+    rows = [r for r in part.comparisons if r.people >= FEWEST and not _names(r, small)]
     directions = {direction(row) for row in rows}
     directions |= {(attribute, other, group) for attribute, group, other in directions}
 
@@ -216,11 +213,8 @@ def _coarse(row: RateComparison) -> RateComparison:
     """Return a comparison without raw rates and folds that tell of a few."""
     raw = ("actual", "raw_group", "raw_other") if row.measure == "decision" else ()
     few = [name for name in raw if not _cells(row.people, getattr(row, name))]
-    few += [
-        name
-        for name in ("changed_up", "changed_down")
-        if 0 < getattr(row, name) * row.people < FEWEST
-    ]
+    changed = ("changed_up", "changed_down")
+    few += [name for name in changed if 0 < getattr(row, name) * row.people < FEWEST]
     few += ["events"] if row.events < FEWEST else []
     folds = row.folds if row.people >= FEWEST * FOLDS else None
     return row.model_copy(update=dict.fromkeys(few, math.nan) | {"folds": folds})

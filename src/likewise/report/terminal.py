@@ -7,20 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from likewise.errors import printable
-from likewise.record import RateComparison, Record
+from likewise.record import Record
 from likewise.report import text
 from likewise.report.escaping import cut, on_one_line
-from likewise.report.formats import (
-    Names,
-    capital,
-    interval,
-    level,
-    listed,
-    number,
-    p_value,
-    percent,
-    wrap,
-)
+from likewise.report.formats import Names, capital, interval, level, number, p_value, percent, wrap
 from likewise.report.text import Line, arrows, estimates, quantities, test_name
 
 NARROWEST, WIDEST = 60, 120
@@ -77,14 +67,8 @@ def summary(
 ) -> str:
     """Return the audit as text: verdict, who, how sure, what next, then the figures.
 
-    Parameters
-    ----------
-    width
-        Columns of the terminal.
-    verbose
-        Whether to add groups, sensitivity, diagnostics and fingerprints.
-    written
-        Names of the files that hold the rest.
+    ``verbose`` adds groups, sensitivity, diagnostics and fingerprints; ``written`` are the names of
+    the files that hold the rest.
     """
     ending = _fact(("Report", ", ".join(written)), width) if written else []
     head, rows = _head(record, width), None if verbose else ROWS
@@ -203,7 +187,8 @@ def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str]
         facts = [fact.removesuffix(unit) for fact in row.facts]
         numbers = [number(row.value), interval(row.ends, between), row.words]
         cells.append([f"{at}{row.label}", *facts, *numbers])
-    if (shown := _control(record)) is not None:
+    shown = text.leading(record)  # the negative control of the comparison that decided
+    if shown is not None and shown.control and shown.measure != "prediction":
         low, high = shown.control_range
         outside = not low <= text.effect(shown)[1] <= high
         ok = "ok" * (shown.verdict == "evidence" and outside)
@@ -214,12 +199,6 @@ def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str]
     if not detail:
         cells = [[row[0], *row[3:]] for row in cells]
     return cells[0], cells[1:]
-
-
-def _control(record: Record) -> RateComparison | None:
-    """Return the comparison whose negative control is shown: the one that decided."""
-    row = text.leading(record)
-    return row if row is not None and row.control and row.measure != "prediction" else None
 
 
 def _facts(record: Record) -> Iterator[Fact]:
@@ -250,8 +229,8 @@ def _facts(record: Record) -> Iterator[Fact]:
     for note in list(dict.fromkeys((*record.notes, *record.data.notes)))[:2]:
         yield "Note", note
     if record.stopping_times:
-        times = listed([f"{number(s.loss_ratio)} at {s.time:g}" for s in record.stopping_times])
-        yield "Stopping time", f"loss ratio {times}"
+        times = (f"{number(s.loss_ratio)} at {s.time:g}" for s in record.stopping_times)
+        yield "Stopping time", f"loss ratio {', '.join(times)}"
     if record.skipped:
         yield "Skipped", ", ".join(record.skipped)
 
@@ -272,12 +251,11 @@ def _details(record: Record, width: int) -> Iterator[str]:
 def _tables(record: Record, names: Names) -> Iterator[tuple[list[str], list[list[str]], int]]:
     groups, part = text.group_measures(record)[:10], record.matched_pairs
     used = [name for name in text.GROUP_MEASURES if any(name in row for *_, row in groups)]
-    write = {"impact_ratio": number}
-    rows = [
-        [names.group(attribute, group)]
-        + [write.get(n, percent)(row[n].value) if n in row else "" for n in used]
-        for attribute, group, row in groups
-    ]
+    rows = []
+    for attribute, group, row in groups:
+        write = {name: number if name == "impact_ratio" else percent for name in row}
+        figures = (write[name](row[name].value) if name in row else "" for name in used)
+        rows.append([names.group(attribute, group), *figures])
     yield ["Groups", *(n.replace("_", " ").removesuffix(" rate") for n in used)], rows, 0
     if part is not None:
         shares = part.measure not in text.UNITS
@@ -289,11 +267,6 @@ def _tables(record: Record, names: Names) -> Iterator[tuple[list[str], list[list
         gap = "gap, pts" if shares else "gap"
         head = ["Comparisons", "people", "no overlap", "eff. pairs", gap, "explained", "adj. p"]
         yield head, rows, 0
-        rows = []
-        for m in part.shown[:8]:
-            name, own, other = text.shown_measure(m, names)
-            rows.append([f"{name}: {arrows(m, names)}", own, other])
-        yield ["Shown, never decides", "own", "other"], rows, 0
     rows = []
     for s in record.sensitivity[:10]:
         bounds = interval((s.lower_bound, s.upper_bound))
@@ -325,5 +298,3 @@ def _more_facts(record: Record, names: Names) -> Iterator[Fact]:
     yield "Model", f"{record.model.kind} {record.model.sha256[:16]}".strip()
     yield "Data", f"{record.data.source} {record.data.sha256[:16]}"
     yield "Settings", record.settings_hash[:16]
-    yield "Versions", ", ".join(f"{n} {v}" for n, v in list(record.versions.items())[:8])
-    yield "Seconds", ", ".join(f"{what} {number(s)}" for what, s in record.seconds.items())

@@ -159,22 +159,21 @@ def estimates(record: Record) -> list[Line]:
     names, part = Names.from_record(record), record.matched_pairs
     if part is not None:
         return [comparison_line(record, r, compared(r, part, names)) for r in part.comparisons]
-    found, decided = [], ""
+    found, valid = [], record.verdict != "invalid"
     for t in sorted(record.tests.values(), key=lambda test: test is not record.deciding):
-        words = result(record, t.outcome) if t is record.deciding else "secondary"
-        ends = max(t.interval[0], 0.0), t.interval[1]
-        facts = f"{t.n:,}", p_value(t.p_value)
-        note = f"lower bound {number(max(t.lower_bound, 0.0))}"
-        decided = t.outcome if words not in ("secondary", "invalid") else ""
-        name, p = test_name(t.test), t.p_value
-        found.append(Line("", name, facts, t.estimate, ends, p, decided, words, note))
+        deciding = t is record.deciding
+        words = result(record, t.outcome) if deciding else "secondary"
+        facts, ends = (f"{t.n:,}", p_value(t.p_value)), (max(t.interval[0], 0.0), t.interval[1])
+        note, verdict = f"lower bound {number(max(t.lower_bound, 0.0))}", t.outcome
+        verdict = verdict if deciding and valid else ""
+        one = Line("", test_name(t.test), facts, t.estimate, ends, t.p_value, verdict, words, note)
+        found.append(one)
     for g in record.groups:
         words = "evidence" * g.rejected or "few people" * g.small
-        decided = "evidence" * g.rejected or "inconclusive" * g.small
-        decided = decided if record.verdict != "invalid" else ""
+        verdict = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
         facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
         ends, p = (g.lower, g.upper), g.p_adjusted
-        found.append(Line(g.attribute, label, facts, g.estimate, ends, p, decided, words))
+        found.append(Line(g.attribute, label, facts, g.estimate, ends, p, verdict, words))
     return found
 
 
@@ -243,13 +242,9 @@ def _who(record: Record, names: Names) -> str:
     if worse is None:
         less = "less" if row.difference > 0 else "more"
         return f"{here} get {names.decision(row.outcome)} {less} often than comparable {there}"
-    back = (row.attribute, row.other, row.group, row.outcome, "evidence")
-    mirrored = (
-        disadvantaged(r)
-        for r in part.comparisons
-        if (r.attribute, r.group, r.other, r.outcome, r.verdict) == back
-    )
-    if worse and any(mirrored):
+    back = (row.attribute, row.other, row.group), row.outcome, "evidence"
+    rows = (r for r in part.comparisons if (direction(r), r.outcome, r.verdict) == back)
+    if worse and any(map(disadvantaged, rows)):
         return f"{here} and {there} would each do better with the other's columns"
     better, worse_off = (there, here) if worse else (here, there)
     return f"the model favours {better} over comparable {worse_off}"
@@ -306,10 +301,9 @@ def claim(record: Record) -> tuple[str, str]:
 def attributes_read(part: MatchedPairsRecord, names: Names) -> Iterator[str]:
     """Say which protected columns the model reads, and what flipping each alone does."""
     for use in part.reads:
-        share = (
-            f"{percent(use.changed)} of decisions ({percent(use.lower)} to {percent(use.upper)})"
-        )
-        changes = f": changing it alone changes {share}" if use.n else ""
+        ends = f"({percent(use.lower)} to {percent(use.upper)})"
+        share = f": changing it alone changes {percent(use.changed)} of decisions {ends}"
+        changes = share if use.n else ""
         yield f"The model reads {names.column(use.attribute)}{changes}."
 
 
@@ -350,14 +344,14 @@ def _settle(
     found = f"{arrows(row, names)} {number(value)}, {level(part.alpha)} CI {interval(ends, '–')}"
     larger = f"Use a larger reference sample (--pool, now {part.pool_size:,} people), or fewer"
     larger += " columns that may matter"
-    more = "Audit more people, with a larger reference sample (--pool)"
-    if row.people_needed is not None and row.people_needed > MANY_MORE * record.data.n:
+    needed, more = row.people_needed, "Audit more people, with a larger reference sample (--pool)"
+    if needed is not None:
+        more = f"About {number(needed, 2)} {here} (now {row.n:,}) would settle it"
+    if needed is not None and needed > MANY_MORE * record.data.n:
         close = min(limits(part), key=lambda end: abs(end - value))
-        why = f"{decision} is rare" if row.reason == "events" else f"the {name} is close to the "
-        why += "" if row.reason == "events" else f"limit {limit(close)}"
-        more = f"{HARDLY[:1].upper()}{HARDLY[1:]}, since {why}"
-    elif row.people_needed is not None:
-        more = f"About {number(row.people_needed, 2)} {here} (now {row.n:,}) would settle it"
+        why = f"the {name} is close to the limit {limit(close)}"
+        why = f"{decision} is rare" if row.reason == "events" else why
+        more = f"{HARDLY.capitalize()}, since {why}"
     worst = [b.column for b in balance_of(part, row)[:1]]
     kept = percent(row.n / max(row.people, 1))
     reasons = {
@@ -525,13 +519,8 @@ def _steps_of_pairs(
         if record.model.kind != "scored table" and record.model.task == "classification":
             yield IMPROVE, improve_command(record, part)
         # Fewer people are asked than for the verdict: what could be the same does not count.
-        tried = [
-            s
-            for s in tried
-            if s.what == "column added"
-            and s.outcome != "evidence"
-            and not s.lower_bound <= row.ratio <= s.upper_bound
-        ]
+        tried = [s for s in tried if s.what == "column added" and s.outcome != "evidence"]
+        tried = [s for s in tried if not s.lower_bound <= row.ratio <= s.upper_bound]
         then = f"if so, the finding about {names.column(row.attribute)} changes. People decide this"
         then += ", before the audit"
     elif record.verdict == "within_tolerance":
@@ -620,9 +609,9 @@ def method_words(record: Record) -> Iterator[str]:
     if record.metric is not None:
         origin = "learned" if record.metric.learned else "given"
         sample = " from the audited people" if record.metric.same_sample else ""
-        yield f"The fair metric is {origin}{sample}, with {len(record.metric.directions)} free " + (
-            "directions." if len(record.metric.directions) != 1 else "direction."
-        )
+        free = len(record.metric.directions)
+        directions = f"{free} free direction{'s' * (free != 1)}"
+        yield f"The fair metric is {origin}{sample}, with {directions}."
     yield f"Chosen beforehand: limit δ = {limit(record.delta)}, level α = {record.alpha:g}."
 
 
@@ -631,9 +620,7 @@ def error_words(record: Record) -> Iterator[tuple[str, str]]:
     for name, j in record.jackknife.items():
         fixed, anew = number(j.std_error_fixed), number(j.std_error_refitted)
         errors = f"standard error {fixed} with this metric, {anew} with the metric learned anew"
-        bounds = (
-            f"bounds {interval((j.lower_bound, j.upper_bound))}{'' if j.used else ', not used'}"
-        )
+        bounds = f"bounds {interval((j.lower_bound, j.upper_bound))}" + ", not used" * (not j.used)
         yield "Jackknife", f"{test_name(name)}: {errors}; {bounds}"
     if (error := record.numerical_error) is not None:
         bound = f"at most {number(error.error_bound)} ({number(error.error_in_se)} standard errors)"
