@@ -42,7 +42,7 @@ def words(source):
     return re.sub(r"\s+", " ", "".join(Page(source).text).replace("\u00a0", " "))
 
 
-def test_every_sample_is_a_closed_page_below_a_megabyte(sample):
+def test_every_sample_is_a_closed_small_page_with_a_dot_for_every_comparison(sample):
     source = to_html(sample)
     page = Page(source)
     assert page.open == []
@@ -53,6 +53,22 @@ def test_every_sample_is_a_closed_page_below_a_megabyte(sample):
     assert all(a.get("href", "#").startswith("#") for a in page.all("a"))
     ids = [a["id"] for _, a in page.tags if "id" in a]
     assert len(ids) == len(set(ids))
+    forest = re.search('<table class="plots forest">.*?</table>', source, re.DOTALL)[0]
+    rows = [row for row in forest.split("<tr") if '<td class="plot">' in row]
+    part = sample.matched_pairs
+    many = len(part.comparisons) if part is not None else len(sample.tests) + len(sample.groups)
+    assert len(rows) == min(many, 24)
+    assert all("<circle" in row or "—" in row for row in rows)
+
+
+def test_a_notebook_shows_verdict_plot_groups_and_control(sample):
+    source = to_card(sample)
+    assert Page(source).open == []
+    assert len(source) < 60_000
+    assert "<svg" in source
+    assert all(line.startswith(".likewise-card") for line in re.findall(r"^\.[^{]*", source, re.M))
+    if sample.matched_pairs is not None and sample.matched_pairs.comparisons[0].control:
+        assert "Negative control" in source or sample.matched_pairs.measure == "prediction"
 
 
 def test_the_policy_allows_the_style_of_the_page_and_nothing_else():
@@ -89,16 +105,6 @@ def test_the_first_section_has_verdict_group_how_sure_next_step_and_selection_ra
         "Shaded: within the limits 0.8 to 1.25.",
     ):
         assert said in first
-
-
-def test_every_comparison_has_its_dot_and_its_numbers(sample):
-    source = to_html(sample)
-    forest = re.search('<table class="plots forest">.*?</table>', source, re.DOTALL)[0]
-    rows = [row for row in forest.split("<tr") if '<td class="plot">' in row]
-    part = sample.matched_pairs
-    many = len(part.comparisons) if part is not None else len(sample.tests) + len(sample.groups)
-    assert len(rows) == min(many, 24)
-    assert all("<circle" in row or "—" in row for row in rows)
 
 
 def test_dots_stand_where_their_numbers_are_on_one_log_axis():
@@ -139,16 +145,6 @@ def test_hostile_names_stay_text():
         assert page.all("script") == page.all("img") == []
         assert "<script>alert('x')</script>" in "".join(page.text)
         assert ">49" not in "".join(page.text)
-
-
-def test_a_notebook_shows_verdict_plot_groups_and_control(sample):
-    source = to_card(sample)
-    assert Page(source).open == []
-    assert len(source) < 60_000
-    assert "<svg" in source
-    assert all(line.startswith(".likewise-card") for line in re.findall(r"^\.[^{]*", source, re.M))
-    if sample.matched_pairs is not None and sample.matched_pairs.comparisons[0].control:
-        assert "Negative control" in source or sample.matched_pairs.measure == "prediction"
 
 
 def test_an_invalid_result_claims_nothing_and_the_sign_off_block_waits_to_be_filled_in():

@@ -9,7 +9,7 @@ from rich.console import Console
 import sample_records as samples
 from likewise.report.terminal import print_coloured, show, summary
 
-WIDTHS = (60, 72, 80, 100, 120)
+WIDTHS = (60, 80, 120)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -195,15 +195,12 @@ def test_a_rate_of_zero_has_an_infinite_ratio_or_none(swapped, ratio, words):
     assert f"{ratio} (0.00 – ∞)" in to_html(odd)
 
 
-def test_no_output_has_a_banned_word(sample):
+def test_no_output_has_a_banned_word_and_the_sentence_survives_the_file(sample):
     outputs = [summary(sample, verbose=True), to_html(sample), to_card(sample), to_csv(sample)]
     outputs += [to_markdown(sample), to_junit(sample), sentence(sample)]
     for said in outputs:
         plain = html.unescape(re.sub(r"<style>.*?</style>", "", said, flags=re.DOTALL)).lower()
         assert [word for word in BANNED if word in plain] == []
-
-
-def test_the_sentence_is_the_records_own_after_it_was_written_and_read(sample):
     again = Record.from_json(sample.to_json())
     assert sentence(again) == sentence(sample) == again.sentence
 

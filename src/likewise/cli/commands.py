@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -96,9 +96,9 @@ def plan(
     """
     from likewise._plan import plan as make_plan
 
-    asked = {"rate": rate, "ratio": ratio, "effect": effect, "sd": sd, "base_error": base_error}
-    asked |= {"comparisons": comparisons, "pairs_per_person": pairs, "power": power}
-    print(make_plan(**asked, delta=1.25 if delta is None else delta))
+    asked: dict[str, Any] = {"rate": rate, "ratio": ratio, "effect": effect, "sd": sd}
+    asked |= {"base_error": base_error, "comparisons": comparisons, "pairs_per_person": pairs}
+    print(make_plan(**asked, delta=1.25 if delta is None else delta, power=power))
 
 
 def reproduce(

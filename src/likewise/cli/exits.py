@@ -32,13 +32,7 @@ ONCE = 1.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """Somebody asked the command to stop: by Ctrl-C, or by SIGTERM or SIGHUP.
-
-    Parameters
-    ----------
-    number
-        The signal.
-    """
+    """Somebody asked the command to stop: by the signal of Ctrl-C, by SIGTERM or SIGHUP."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -57,12 +51,9 @@ def exit_code(record: Any, *, inconclusive_ok: bool = False) -> int:
 
     0 within tolerance (in the paper's mode: not rejected), 1 evidence, 3 inconclusive or invalid.
     """
-    if record.verdict == "invalid":
-        return NOT_TRUSTWORTHY
-    if record.verdict == "evidence":
-        return EVIDENCE
-    fine = record.verdict == "within_tolerance" or record.paper or inconclusive_ok
-    return NO_EVIDENCE if fine else NOT_TRUSTWORTHY
+    known = {"invalid": NOT_TRUSTWORTHY, "evidence": EVIDENCE, "within_tolerance": NO_EVIDENCE}
+    inconclusive = NO_EVIDENCE if record.paper or inconclusive_ok else NOT_TRUSTWORTHY
+    return known.get(record.verdict, inconclusive)
 
 
 P = ParamSpec("P")

@@ -1,5 +1,6 @@
 """MLflow: the metrics, parameters, report and result file of an audit in a run of the tracker."""
 
+import contextlib
 import json
 import math
 import re
@@ -19,12 +20,8 @@ def log_run(record: Record, run_id: str | None = None) -> str:
     mlflow = import_optional("mlflow", "mlflow", "Logging to MLflow")
     try:
         run = mlflow.get_run(run_id) if run_id else mlflow.active_run()
-        client = mlflow.MlflowClient()
-        if run is None:
-            with mlflow.start_run() as run:
-                _log(client, run.info.run_id, record)
-        else:
-            _log(client, run.info.run_id, record)
+        with contextlib.nullcontext(run) if run else mlflow.start_run() as run:
+            _log(mlflow.MlflowClient(), run.info.run_id, record)
     except (mlflow.exceptions.MlflowException, OSError) as error:
         place = mlflow.get_tracking_uri()
         raise InvalidSettings(

@@ -252,9 +252,9 @@ def _tables(record: Record, names: Names) -> Iterator[tuple[list[str], list[list
     groups, part = text.group_measures(record)[:10], record.matched_pairs
     used = [name for name in text.GROUP_MEASURES if any(name in row for *_, row in groups)]
     rows = []
-    for attribute, group, row in groups:
-        write = {name: number if name == "impact_ratio" else percent for name in row}
-        figures = (write[name](row[name].value) if name in row else "" for name in used)
+    for attribute, group, known in groups:
+        write = {name: number if name == "impact_ratio" else percent for name in known}
+        figures = (write[name](known[name].value) if name in known else "" for name in used)
         rows.append([names.group(attribute, group), *figures])
     yield ["Groups", *(n.replace("_", " ").removesuffix(" rate") for n in used)], rows, 0
     if part is not None:

@@ -59,12 +59,11 @@ MEASURES = {
     "loss": "mean loss",
 }
 GROUP_MEASURES = {
-    "selection_rate": "Selection rate",
-    "impact_ratio": "Impact ratio",
-    "error_rate": "Error rate",
-    "false_positive_rate": "False positive rate",
-    "false_negative_rate": "False negative rate",
-    "true_positive_rate": "True positive rate",
+    name: name.replace("_", " ").capitalize()
+    for name in (
+        *("selection_rate", "impact_ratio", "error_rate"),
+        *("false_positive_rate", "false_negative_rate", "true_positive_rate"),
+    )
 }
 DIAGNOSTICS = {
     "mean_fair_distance": "Mean fair distance",
@@ -164,16 +163,16 @@ def estimates(record: Record) -> list[Line]:
         deciding = t is record.deciding
         words = result(record, t.outcome) if deciding else "secondary"
         facts, ends = (f"{t.n:,}", p_value(t.p_value)), (max(t.interval[0], 0.0), t.interval[1])
-        note, verdict = f"lower bound {number(max(t.lower_bound, 0.0))}", t.outcome
-        verdict = verdict if deciding and valid else ""
-        one = Line("", test_name(t.test), facts, t.estimate, ends, t.p_value, verdict, words, note)
+        note = f"lower bound {number(max(t.lower_bound, 0.0))}"
+        decided = str(t.outcome) if deciding and valid else ""
+        one = Line("", test_name(t.test), facts, t.estimate, ends, t.p_value, decided, words, note)
         found.append(one)
     for g in record.groups:
         words = "evidence" * g.rejected or "few people" * g.small
-        verdict = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
+        decided = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
         facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
         ends, p = (g.lower, g.upper), g.p_adjusted
-        found.append(Line(g.attribute, label, facts, g.estimate, ends, p, verdict, words))
+        found.append(Line(g.attribute, label, facts, g.estimate, ends, p, decided, words))
     return found
 
 
