@@ -53,11 +53,8 @@ def test_how_a_column_is_stored_does_not_matter(one, two):
 @pytest.mark.parametrize(("one", "two"), OTHER)
 def test_any_other_value_is_another_fingerprint(one, two):
     assert digest(one) != digest(two)
-
-
-@pytest.mark.parametrize(("one", "two"), [pair for pair in OTHER if pair[0].dtype != bool])
-def test_any_other_value_is_another_row(one, two):
-    assert (row_hashes({"c": one}) != row_hashes({"c": two})).any()
+    if one.dtype != bool:
+        assert (row_hashes({"c": one}) != row_hashes({"c": two})).any()
 
 
 def test_slices_have_the_digests_of_their_values(rng):
@@ -91,13 +88,10 @@ def test_different_rows_have_different_hashes():
 
 def test_arrays_count_to_the_last_digit_with_their_types_and_names():
     w = np.array([[1.0, 2.0]])
-    one = hash_arrays({"w": w})
-    assert one == hash_arrays({"w": w.copy()})
-    assert one != hash_arrays({"v": w})
-    assert one != hash_arrays({"w": w.T})
-    assert one != hash_arrays({"w": w.astype(np.float32)})
-    assert one != hash_arrays({"w": np.nextafter(w, 3)})
-    assert one != hash_arrays({"w": w}, about="relu")
+    others = [{"v": w}, {"w": w.T}, {"w": w.astype(np.float32)}, {"w": np.nextafter(w, 3)}]
+    hashes = {hash_arrays({"w": w}), hash_arrays({"w": w}, about="relu"), *map(hash_arrays, others)}
+    assert len(hashes) == 6
+    assert hash_arrays({"w": w.copy()}) in hashes
 
 
 def test_where_one_content_ends_matters():
@@ -118,7 +112,7 @@ def test_the_same_people_in_another_order_and_without_one_are_recognised(rng):
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
-def test_the_share_of_people_in_both_is_estimated(rng, share):
+def test_the_share_of_people_in_both_is_estimated(share):
     n = 50_000
     one = Sketch.from_hashes(row_hashes({"x": np.arange(n)}))
     two = Sketch.from_hashes(row_hashes({"x": np.arange(n) + round((1 - share) * n)}))
@@ -131,10 +125,9 @@ def test_the_share_of_people_in_both_is_estimated(rng, share):
 
 def test_sketches_of_parts_add_up_to_the_sketch_of_all(rng):
     hashes = row_hashes({"x": rng.normal(size=10_000)})
-    joined = (
-        Sketch.from_hashes(hashes[:10])
-        + Sketch.from_hashes(hashes[10:7000])
-        + Sketch.from_hashes(hashes[7000:])
-    )
-    np.testing.assert_array_equal(joined.smallest, Sketch.from_hashes(hashes).smallest)
-    assert joined.n == 10_000
+    hashes = np.concatenate([hashes, hashes[::3], hashes[:500]])
+    first, *rest = map(Sketch.from_hashes, np.split(hashes, [10, 7000]))
+    whole, joined = Sketch.from_hashes(hashes), sum(rest, first)
+    np.testing.assert_array_equal(joined.smallest, whole.smallest)
+    np.testing.assert_array_equal(joined.copies, whole.copies)
+    assert joined.n == len(hashes)

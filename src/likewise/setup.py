@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from likewise.audit_data import AuditData
-from likewise.data.source import PeopleSource, Source, as_source
+from likewise.data.source import PeopleSource, Source, TableSource, as_source
 from likewise.data.survey import SAMPLE_SIZE, Survey
 from likewise.errors import (
     ConversionWarning,
@@ -238,7 +238,7 @@ def _open_people(people: Any, model: Any, settings: Settings, encoder: Any) -> S
         unlabelled=columns.label is None and bool(columns.may_matter),
         **columns.reading,
     )
-    filled = source.filled() if columns.drop_missing else None
+    filled = source.filled() if isinstance(source, TableSource) else None
     if filled is not None and answers_gaps(model, filled.rows(0, SAMPLE_SIZE)[0]):
         return filled
     return source
@@ -255,7 +255,7 @@ def _survey_people(
     try:
         return source, session.survey(source, *how)
     except MissingValues:
-        raw = source.raw()
+        raw = source.raw() if isinstance(source, TableSource) else None
         if raw is None or not takes_gaps(opened):
             raise
         return raw, session.survey(raw, *how)

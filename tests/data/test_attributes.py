@@ -53,7 +53,9 @@ def test_a_cut_attribute_can_be_crossed_and_a_column_keeps_its_own_name():
 
 def test_rows_of_one_person_that_differ_are_refused_and_lead_to_clusters():
     roles = {**ROLES, "ignore": ["home"], "protected": "sex", "id": "person"}
-    assert likewise.read(FRAME, **roles).id.tolist() == ["a", "b", "c", "d", "e"]
+    people = likewise.read(FRAME, **roles)
+    assert people.id.tolist() == ["a", "b", "c", "d", "e"]
+    assert "person" not in people.table.column_names
     words = r"Rows 1 and 4 are both of person = 'a', but differ.*--clusters person"
     with pytest.raises(InvalidData, match=words):
         likewise.read(FRAME.assign(pay=range(6)), **roles)
@@ -61,20 +63,10 @@ def test_rows_of_one_person_that_differ_are_refused_and_lead_to_clusters():
         likewise.read(FRAME.assign(person=["a", None, "c", "a", "d", "e"]), **roles)
 
 
-def test_ids_are_no_inputs_and_no_columns_of_the_model():
-    frame = FRAME.drop(columns=["home", "age"])
-    people = likewise.read(frame, label="y", protected="sex", id="person")
-    assert "person" not in people.table.column_names
-    assert "person" not in people.features
-
-
 @pytest.mark.parametrize(
     ("roles", "words"),
     [
-        (
-            {"bins": {"age": [50, 40]}},
-            "'age' cannot be cut at .50, 40.: limits are",
-        ),
+        ({"bins": {"age": [50, 40]}}, "'age' cannot be cut at .50, 40.: limits are"),
         ({"bins": {"age": []}}, "numbers that rise"),
         ({"bins": {"age": "old"}}, "cut at 'old'"),
         ({"bins": {"race": [1]}}, "no column 'race', named as a protected attribute to cut"),
@@ -131,15 +123,11 @@ def test_audited_people_and_clusters_leave_the_pool(pool):
         read_pool(FRAME, as_source(FRAME, **roles, **by_home), protected="sex", **by_home)
 
 
-def test_a_pool_of_another_type_is_refused(pool):
+def test_a_pool_of_another_type_is_refused_and_keeps_labels_only_if_everyone_has_one(pool):
     source = as_source(FRAME, **ROLES, protected="sex")
+    some = pool.assign(y=[0, 1, None, 0, 1, 1])
+    assert set(read_pool(some, source, label="y", protected="sex").y.tolist()) == {0}
     with pytest.raises(InvalidData, match="'pay' holds text in the pool and numbers among"):
         read_pool(pool.assign(pay="high"), source, protected="sex")
     with pytest.raises(InvalidData, match="no column 'sex', named as protected"):
         read_pool(pool.drop(columns="sex"), source, protected="sex")
-
-
-def test_a_pool_keeps_labels_only_if_everyone_has_one(pool):
-    source = as_source(FRAME, **ROLES, protected="sex")
-    some = pool.assign(y=[0, 1, None, 0, 1, 1])
-    assert set(read_pool(some, source, label="y", protected="sex").y.tolist()) == {0}

@@ -7,14 +7,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from likewise import read
 from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.data.source import as_source
-from likewise.errors import InvalidData, InvalidFile, LikewiseError
+from likewise.errors import InvalidData, InvalidFile, InvalidSettings
 
 GOOD = pd.DataFrame({"a": [1.0, 2.0, 3.0], "t": ["u", "v", "u"], "w": [1, 1, 2], "y": [0, 1, 0]})
 
@@ -62,8 +60,7 @@ def test_a_truncated_parquet_file_is_refused(tmp_path, cut):
     content = (tmp_path / "good.parquet").read_bytes()
     (tmp_path / "bad.parquet").write_bytes(content[:cut])
     files = [tmp_path / "good.parquet", tmp_path / "bad.parquet"]
-    message = refusal(InvalidFile, files)
-    assert "bad.parquet' cannot be read as Parquet" in message
+    assert "bad.parquet' cannot be read as Parquet" in refusal(InvalidFile, files)
 
 
 def test_a_parquet_file_that_says_it_has_more_rows_than_it_holds_is_refused(tmp_path):
@@ -81,12 +78,10 @@ def test_a_parquet_file_that_says_it_has_more_rows_than_it_holds_is_refused(tmp_
 
 
 def test_text_in_a_parquet_file_that_is_no_text_is_refused(tmp_path):
-    table = pa.Table.from_pandas(GOOD)
     words = pa.array([b"c\xffok"] * len(GOOD)).view(pa.string())
-    pq.write_table(table.append_column("job", words), tmp_path / "bad.parquet")
-    assert "bad.parquet' holds text that is not UTF-8" in refusal(
-        InvalidFile, tmp_path / "bad.parquet"
-    )
+    pq.write_table(pa.Table.from_pandas(GOOD).append_column("job", words), tmp_path / "b.parquet")
+    message = refusal(InvalidFile, tmp_path / "b.parquet")
+    assert "b.parquet' holds text that is not UTF-8" in message
 
 
 @pytest.mark.parametrize("checksum", [False, True])
@@ -121,21 +116,17 @@ def test_a_damaged_csv_file_is_refused(tmp_path, content, words):
     assert words in refusal(InvalidFile, tmp_path / name)
 
 
-def test_files_with_other_columns_are_refused(tmp_path):
-    GOOD.to_csv(tmp_path / "a.csv", index=False)
-    GOOD.assign(z=1).to_csv(tmp_path / "b.csv", index=False)
-    first = refusal(InvalidData, [tmp_path / "a.csv", tmp_path / "b.csv"])
-    assert re.search(r"a.csv' has no column 'z', which '.*b.csv' has", first)
-    second = refusal(InvalidData, [tmp_path / "b.csv", tmp_path / "a.csv"])
-    assert re.search(r"a.csv' has no column 'z', which '.*b.csv' has", second)
-
-
-def test_files_with_other_types_are_refused(tmp_path):
+def test_files_that_do_not_fit_each_other_are_refused(tmp_path):
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    GOOD.to_csv(files[0], index=False)
+    GOOD.assign(z=1).to_csv(files[1], index=False)
+    for order in (files, files[::-1]):
+        message = refusal(InvalidData, order)
+        assert re.search(r"a.csv' has no column 'z', which '.*b.csv' has", message)
     GOOD.to_parquet(tmp_path / "a.parquet")
     GOOD.assign(a="x").to_parquet(tmp_path / "b.parquet")
-    message = refusal(InvalidData, tmp_path)
-    assert "Column 'a' holds numbers in" in message
-    assert "and text in" in message
+    message = refusal(InvalidData, str(tmp_path / "*.parquet"))
+    assert re.search("Column 'a' holds numbers in .* and text in", message)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +153,11 @@ def test_a_role_needs_a_column_of_its_own_and_the_right_kind(roles, words):
     assert words in refusal(InvalidData, GOOD, **roles)
 
 
+def test_a_label_is_asked_for():
+    with pytest.raises(InvalidSettings, match="Which column is the label"):
+        as_source(GOOD)
+
+
 def test_two_columns_of_one_name_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("a,b,a,y\n1,2,3,0\n1,2,3,1\n")
     arrow = pa.Table.from_arrays([pa.array([1, 2])] * 2, names=["a", "a"])
@@ -181,12 +177,8 @@ def test_missing_values_are_listed_with_their_counts(hole):
     message = refusal(InvalidData, frame, weight="w")
     assert "missing in 'y' (1), 'w' (1), 'a' (2): 3 of 3 rows" in message
     assert "--set columns.drop_missing=true" in message
-
-
-def test_dropping_everyone_is_refused():
-    frame = GOOD.assign(a=[np.nan, np.nan, 1.0])
     with pytest.raises(InvalidData, match="there is 1, after 2 were left out for missing values"):
-        read(frame, label="y", ignore=["t"], drop_missing=True)
+        read(GOOD.assign(a=[hole, hole, 1.0]), label="y", ignore=["t"], drop_missing=True)
 
 
 @pytest.mark.parametrize(
@@ -227,11 +219,6 @@ def test_roles_must_agree_with_the_encoder(roles, words):
     assert words in refusal(InvalidData, GOOD, encoder=encoder, **roles)
 
 
-@pytest.mark.parametrize("name", ["no-such-folder/x.csv", "x" * 5000 + ".csv", "a\0b.csv"])
-def test_an_impossible_name_is_no_traceback(name):
-    refusal(InvalidFile, name)
-
-
 def test_arrays_are_checked_too():
     x = np.zeros((3, 2))
     for arguments, words in [
@@ -248,26 +235,6 @@ def test_arrays_are_checked_too():
         AuditData.from_arrays(x, [0, 1, 0], weight=[1, 0, 1])
 
 
-pieces = st.sampled_from([*(bytes([c]) for c in b'aty,\n"1 \xff\x00;'), b"\r\n", b"-2.5", b"NA"])
-tables = st.one_of(
-    st.lists(pieces, max_size=60).map(b"".join),
-    st.lists(pieces, max_size=60).map(lambda rest: b"a,t,y\n1,u,0\n" + b"".join(rest)),
-    st.binary(max_size=200),
-)
-
-
-@settings(deadline=None, max_examples=300)
-@given(content=tables, suffix=st.sampled_from(["csv", "tsv", "parquet"]), drop=st.booleans())
-def test_whatever_a_file_holds_there_is_no_traceback(tmp_path_factory, content, suffix, drop):
-    path = tmp_path_factory.mktemp("fuzz") / f"a.{suffix}"
-    path.write_bytes(content)
-    try:
-        outcome = len(read(path, label="y", protected="t", drop_missing=drop)) >= 2
-    except LikewiseError as error:
-        outcome = "\n" not in str(error)
-    assert outcome
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -277,6 +244,9 @@ def test_whatever_a_file_holds_there_is_no_traceback(tmp_path_factory, content, 
         ("table.xlsx", "neither Parquet .* nor CSV"),
         ("empty.csv", "is empty"),
         ("empty.parquet", "is empty"),
+        ("no-such-folder/x.csv", "There is no file"),
+        ("x" * 5000 + ".csv", ""),
+        ("a\0b.csv", ""),
     ],
 )
 def test_what_names_no_table_is_refused(tmp_path, name, words):
@@ -285,9 +255,6 @@ def test_what_names_no_table_is_refused(tmp_path, name, words):
         (tmp_path / name).touch()
     assert re.search(words, refusal(InvalidFile, tmp_path / name))
     assert "No file is named" in refusal(InvalidData, [])
-
-
-def test_a_file_named_twice_is_refused(tmp_path):
     GOOD.to_csv(tmp_path / "a.csv", index=False)
-    files = [tmp_path / "a.csv", str(tmp_path / "*.csv")]
+    files = [tmp_path / "a.csv", str(tmp_path / "a*.csv")]
     assert "named twice" in refusal(InvalidFile, files)

@@ -1,7 +1,5 @@
 """Reading people from files and data frames."""
 
-import gzip
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -37,8 +35,6 @@ ROLES = {
 @pytest.fixture
 def files(tmp_path):
     FRAME.to_csv(tmp_path / "people.csv", index=False)
-    FRAME.to_csv(tmp_path / "people.tsv", index=False, sep="\t")
-    (tmp_path / "people.csv.gz").write_bytes(gzip.compress(FRAME.to_csv(index=False).encode()))
     FRAME.to_parquet(tmp_path / "people.parquet")
     categories = pa.Table.from_pandas(FRAME)
     coded = categories.set_column(1, "job", categories["job"].cast(pa.string()).dictionary_encode())
@@ -85,9 +81,7 @@ def test_every_kind_of_data_frame_gives_the_same_people(frame):
     check_people(read(frame, **ROLES))
 
 
-@pytest.mark.parametrize(
-    "name", ["people.csv", "people.tsv", "people.csv.gz", "people.parquet", "dictionary.parquet"]
-)
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet", "dictionary.parquet"])
 def test_every_kind_of_file_gives_the_same_people(files, name):
     data = read(files / name, **ROLES)
     check_people(data)
@@ -141,18 +135,13 @@ def test_csv_says_missing_where_pandas_does(tmp_path):
     assert pd.read_csv(path)["t"].isna().sum() == len(markers)
 
 
-def test_blanks_are_ignored_around_numbers_and_kept_around_text(tmp_path):
-    (tmp_path / "adult.csv").write_text("age,sex,y\n 39, Male, 0\n50, Female,1\n")
-    data = read(tmp_path / "adult.csv", label="y", protected="sex")
+def test_text_of_a_csv_file_is_kept_as_it_is_and_blanks_around_numbers_are_not(tmp_path):
+    path = tmp_path / "adult.csv"
+    path.write_text('age,sex,y\n 39, Male, 0\n50,"p,\nq",1\n')
+    data = read(path, label="y", protected="sex")
     assert data.x.tolist() == [[39], [50]]
     assert data.y.tolist() == [0, 1]
-    assert data.protected["sex"].tolist() == [" Male", " Female"]
-
-
-def test_quoted_fields_may_hold_line_breaks_and_commas(tmp_path):
-    (tmp_path / "a.csv").write_text('t,a,y\n"x\ny",1,0\n"p,q",2,1\n')
-    data = read(tmp_path / "a.csv", label="y", protected="t")
-    assert data.protected["t"].tolist() == ["x\ny", "p,q"]
+    assert data.protected["sex"].tolist() == [" Male", "p,\nq"]
 
 
 def test_traits_of_every_type_keep_their_missing_values():

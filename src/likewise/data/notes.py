@@ -179,13 +179,18 @@ def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tu
             continue  # which is said elsewhere
         ours = without_dictionary(people.table[name]).drop_null()
         theirs = without_dictionary(pool.table[name]).drop_null()
-        if kind(ours.type) in ("text", "true/false"):
+        holds = kind(ours.type)
+        if holds in ("text", "true/false"):
             if not (holds_dates(ours) and holds_dates(theirs)):
                 found += _compare_levels(name, _counts(ours), _counts(theirs))
-        elif kind(ours.type) == "dates":
-            found += _compare_ranges(name, days(ours), days(theirs))
-        elif kind(ours.type) == "numbers":
-            found += _compare_ranges(name, numbers(name, ours), numbers(name, theirs))
+        elif holds in ("dates", "numbers") and len(ours) and len(theirs):
+            one, two = (days(c) if holds == "dates" else numbers(name, c) for c in (ours, theirs))
+            if one.min() > two.max() or one.max() < two.min():
+                found.append(
+                    f"{name!r} lies between {two.min():g} and {two.max():g} in the pool and "
+                    f"between {one.min():g} and {one.max():g} among the people audited. Is it in "
+                    "the same unit?"
+                )
     return tuple(found)
 
 
@@ -234,17 +239,6 @@ def _compare_levels(name: str, ours: Counter[Any], theirs: Counter[Any]) -> list
             "way, or give another pool."
         )
     return found
-
-
-def _compare_ranges(
-    name: str, ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"]
-) -> Iterator[str]:
-    """Compare numbers whose ranges have nothing in common."""
-    if len(ours) and len(theirs) and (ours.min() > theirs.max() or ours.max() < theirs.min()):
-        yield (
-            f"{name!r} lies between {theirs.min():g} and {theirs.max():g} in the pool and between "
-            f"{ours.min():g} and {ours.max():g} among the people audited. Is it in the same unit?"
-        )
 
 
 def _counts(column: Any) -> Counter[Any]:

@@ -1,9 +1,7 @@
 """Rows of files and data frames, as one stream in a fixed order, with one schema.
 
-A value of a CSV file counts as missing where pandas says so too (an empty field, ``NA``, ``nan``,
-``null``, …). Blanks around a number are ignored; blanks around text are kept, since a model may
-have been trained on them. CSV files are kept as Parquet in a temporary folder, where any row can be
-read without those before it.
+CSV files are kept as Parquet in a temporary folder, where any row can be read without those before
+it. What their values mean, `likewise.read` says.
 """
 
 import contextlib

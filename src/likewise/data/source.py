@@ -34,7 +34,7 @@ from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
 from likewise.data.survey import READ_ROWS, SAMPLE_SIZE, Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.files import make_folder, write_errors
+from likewise.files import write_errors
 from likewise.fingerprints import CHUNK_ROWS, hash_arrays, hash_json, row_hashes
 from likewise.settings import Csv
 
@@ -140,14 +140,6 @@ class Source(abc.ABC):
 
         What is in memory is written to ``folder`` for it, where every worker must find it.
         """
-
-    def raw(self) -> "Source | None":
-        """Return the same people before features are made of them; None if that is settled."""
-        return None
-
-    def filled(self) -> "Source | None":
-        """Return the same people, left out only for gaps that no model fills; None if settled."""
-        return None
 
     def survey(self, seed: int = 0, size: int = SAMPLE_SIZE) -> Survey:
         """Read everyone once, here."""
@@ -336,19 +328,18 @@ class TableSource(Source):
             named_inputs=roles.inputs is not None,
         )
 
-    @override
     def raw(self) -> "TableSource | None":
+        """Return the same people before features are made of them; None if that is settled."""
         settled = self.encoder is not None or not self.inputs
         return None if settled else dataclasses.replace(self, inputs=())
 
-    @override
     def filled(self) -> "TableSource | None":
+        """Return the same people, left out only for gaps that no model fills; None if settled."""
         settled = self.encoder is not None or self.inputs or not self.drop_missing
         return None if settled else dataclasses.replace(self, fills=True)
 
     @override
     def shared(self, folder: Path) -> "TableSource":
-        make_folder(folder)
         return dataclasses.replace(self, table=self.table.on_disk(folder))
 
 
@@ -362,17 +353,16 @@ def _repeats(rows: Rows, roles: Roles) -> Int[np.ndarray, " r"]:
         pieces.append((row_hashes({id: part[id]}), whole, is_missing(part[id])))
     ids, contents, unknown = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     known = np.flatnonzero(~unknown)  # rows without an id are refused, or left out, elsewhere
-    order = known[np.argsort(ids[known], kind="stable")]
-    new = np.append(True, np.diff(ids[order]) != 0)
-    firsts = order[np.flatnonzero(new)][np.cumsum(new) - 1]
-    if (other := contents[order] != contents[firsts]).any():
-        row, earlier = int(order[other][0]), int(firsts[other][0])
-        person = rows.read(row, row + 1, [id])[id][0].as_py()
+    _, first, person = np.unique(ids[known], return_index=True, return_inverse=True)
+    firsts = known[first][person]
+    if (other := contents[known] != contents[firsts]).any():
+        row, earlier = int(known[other][0]), int(firsts[other][0])
+        name = rows.read(row, row + 1, [id])[id][0].as_py()
         raise InvalidData(
-            f"Rows {earlier + 1} and {row + 1} are both of {id} = {person!r}, but differ. Merge "
+            f"Rows {earlier + 1} and {row + 1} are both of {id} = {name!r}, but differ. Merge "
             f"them, or let the rows of one person count as dependent: --clusters {id}."
         )
-    return np.sort(order[~new])
+    return known[known != firsts]
 
 
 def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None) -> tuple[str, ...]:
@@ -453,7 +443,6 @@ class PeopleSource(Source):
 
     @override
     def shared(self, folder: Path) -> "PeopleSource":
-        make_folder(folder)
         home = folder / "people.shared"
         with write_errors(home):
             import joblib

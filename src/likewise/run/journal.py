@@ -230,8 +230,11 @@ class Folder(Store):
             refused = f"The journal {name} is a link. Remove it, or write the result elsewhere."
         elif folder.exists() and folder.stat().st_uid != os.geteuid():
             refused = f"The journal {name} belongs to another user. Write the result elsewhere."
-        elif folder.exists() and not begun and (not folder.is_dir() or _strangers(folder)):
-            refused = f"{name} holds something else than a journal."
+        elif folder.exists() and not begun:
+            # A killed process may have left a lock, and what it had begun to write.
+            left = {path.name for path in folder.iterdir()} - {LOCK} if folder.is_dir() else {""}
+            if not all(map(HALF_WRITTEN.fullmatch, left)):
+                refused = f"{name} holds something else than a journal."
         if refused:
             raise InvalidSettings(refused)
 
@@ -284,9 +287,3 @@ def _locked(folder: Path) -> Iterator[None]:
                 f"Another audit is at work in {str(folder)!r}. Wait for it, or take another folder."
             ) from None
         yield
-
-
-def _strangers(folder: Path) -> bool:
-    """Tell whether a folder holds more than what a killed process had begun to write."""
-    names = {path.name for path in folder.iterdir()}
-    return any(not HALF_WRITTEN.fullmatch(name) for name in names - {LOCK})

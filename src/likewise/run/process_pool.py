@@ -95,8 +95,13 @@ class _ProcessPool(Pool):
         context = multiprocessing.get_context("spawn")
         own, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, self._job), daemon=True)
-        with _starting(), theirs:
-            process.start()
+        # No Ctrl-C as it starts; the parent's own waits a moment, and is not lost.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            with child_environment(), theirs:
+                process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return own, process
 
     @override
@@ -144,17 +149,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])
         os._exit(1)
-
-
-@contextlib.contextmanager
-def _starting() -> Iterator[None]:
-    """Let a process that starts now have its own environment, and no Ctrl-C.
-
-    The parent's own Ctrl-C waits a moment, and is not lost.
-    """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        with child_environment():
-            yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
