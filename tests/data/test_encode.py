@@ -19,7 +19,7 @@ TRAIN = pd.DataFrame(
         "rate": [0.5, 1.5, 0.25, 0.75],
         "job": ["judge", "cook", "smith", "cook"],
         "smoker": [True, False, True, True],
-        "code": [3, 1, 3, 2],
+        "code": pd.Categorical([3, 1, 3, 2]),
         "sex": ["f", "m", "m", "f"],
         "y": [0, 1, 0, 1],
     }
@@ -31,7 +31,7 @@ def fitted(**choices):
 
 
 def test_numbers_are_standardised_and_levels_sorted():
-    encoder = fitted(categorical=["code"])
+    encoder = fitted()
     assert encoder.columns == ("age", "rate", "job", "smoker", "code")
     assert encoder.features == (
         *("age", "rate", "job=cook", "job=judge", "job=smith", "smoker=False", "smoker=True"),
@@ -72,7 +72,7 @@ def test_a_constant_column_is_centred_and_noted():
 
 
 def test_decoding_rounds_whole_numbers_and_takes_the_nearest_level():
-    encoder = fitted(categorical=["code"])
+    encoder = fitted()
     x = encoder.encode(TRAIN)
     moved = x + 0.01
     moved[0, 2:5] = [0.3, 0.2, 0.25]
@@ -112,7 +112,7 @@ def test_what_the_encoder_does_not_know_is_refused(change, words):
         ({"rate": [1e308, -1e308] * 2}, {}, "'rate' has numbers too large or small"),
         ({"rate": [1e-320, -1e-320] * 2}, {}, "'rate' has numbers too large or small"),
         ({"day": pd.Timedelta(days=1)}, {}, "holds values of type duration"),
-        ({}, {"categorical": "sex"}, "no column 'sex', named as an input to be encoded"),
+        ({}, {"indicator": {"sex": "f"}}, "no column 'sex', named as an input to be encoded"),
         ({}, {"inputs": []}, "no input column"),
         ({"age=1": 1.0, "age": ["1", "2", "3", "4"]}, {}, "'age=1' occurs twice"),
         ({"age": None}, {"drop_missing": True}, "no complete rows"),

@@ -16,7 +16,6 @@ from likewise.audit_data import GAP
 from likewise.data.columns import (
     IGNORE,
     TEXT,
-    Names,
     Roles,
     check_finite,
     check_names,
@@ -264,7 +263,6 @@ class Encoder:
         cls,
         source: Any,
         *,
-        categorical: Names = (),
         indicator: Mapping[str, Level] | None = None,
         drop_missing: bool = False,
         keep_missing: bool = False,
@@ -277,8 +275,6 @@ class Encoder:
         ----------
         source
             A file, several files, or a data frame, as `likewise.read` takes them.
-        categorical
-            Columns of numbers whose values are only names (codes, say).
         indicator
             Columns with two levels that become a single feature: the level that is 1, by column.
         drop_missing
@@ -296,9 +292,8 @@ class Encoder:
         named.check(opened.schema.names)
         columns = list(named.candidates(opened.schema.names))
         ones = dict(indicator or {})
-        codes = (categorical,) if isinstance(categorical, str) else tuple(categorical)
-        for name in (*codes, *ones):
-            require(name, columns, "an input to be encoded as categories")
+        for name in ones:
+            require(name, columns, "an input to be encoded as an indicator")
         if not columns:
             raise InvalidData("There is no input column to encode.")
         table = opened.table(columns)
@@ -306,7 +301,7 @@ class Encoder:
         table = table.filter(pa.array(complete))
         if not len(table):
             raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
-        codings = tuple(_fit(name, table[name], name in codes, ones.get(name)) for name in columns)
+        codings = tuple(_fit(name, table[name], ones.get(name)) for name in columns)
         for coding in codings if named.inputs is None else ():
             count = len(coding.features)
             if isinstance(coding, CategoryColumn) and count > max(MAX_NAMES, len(table) / 2):
@@ -438,8 +433,8 @@ class Encoder:
         return cls.from_json(text, source=repr(str(path)))
 
 
-def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding:
-    as_category |= pa.types.is_dictionary(column.type)
+def _fit(name: str, column: Any, one: Level | None) -> Coding:
+    category = pa.types.is_dictionary(column.type)
     column = without_dictionary(column)
     found = kind(column.type)
     if found not in ("numbers", "true/false", "text", "dates"):
@@ -447,7 +442,7 @@ def _fit(name: str, column: Any, as_category: bool, one: Level | None) -> Coding
             f"Column {name!r} holds {found}, which cannot be encoded. "
             f"Turn it into numbers or text. Or: {IGNORE}."
         )
-    numeric = not as_category and (found == "numbers" or holds_dates(column))
+    numeric = not category and (found == "numbers" or holds_dates(column))
     if one is None and (found == "dates" or numeric):
         return NumberColumn.fit(name, column)
     return CategoryColumn.fit(name, column, one)
