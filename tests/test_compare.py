@@ -96,7 +96,7 @@ def test_each_of_several_classes_is_compared_with_itself():
     (pair,) = likewise.compare({"one": one, "two": two}).pairs
     assert len(pair.deviations) == len(one.record.matched_pairs.comparisons) == 6
     assert all(d.value == 0 or math.isnan(d.value) for d in pair.deviations)
-    assert all(d.p_adjusted == 1 for d in pair.deviations)
+    assert all(d.p_value == 1 for d in pair.deviations)
 
 
 def test_audits_that_are_no_pair_are_refused():

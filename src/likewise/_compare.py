@@ -13,8 +13,6 @@ from likewise.record import MatchedPairsRecord, RateComparison, Record
 from likewise.stats.estimate import check_alpha, quantile, upper_tail
 from likewise.stats.multiplicity import holm_adjusted
 
-Claim = Literal["lower", "higher", "no difference shown"]
-
 MARGIN = 1.1
 """Factor of the ratio that a claim must exceed, beyond chance, unless another is asked for."""
 
@@ -24,8 +22,8 @@ class Difference:
     r"""A paired difference, the second model minus the first, with a two-sided interval.
 
     ``what`` is ``deviation`` (:math:`|\log\text{ratio}|` of an attribute and two groups), ``error
-    rate`` or ``loss``. The p-value is of no difference (of a deviation: of one by at most the
-    margin), and is adjusted for all deviations compared (Holm).
+    rate`` or ``loss``. The p-value is of no difference; of a deviation it is of one by at most the
+    margin, adjusted for all deviations compared (Holm).
     """
 
     what: str
@@ -38,17 +36,15 @@ class Difference:
     attribute: str = ""
     group: str = ""
     other: str = ""
-    p_adjusted: float = math.nan
 
     @property
     def value(self) -> float:
         """The second model's value minus the first's."""
         return self.second - self.first
 
-    def claim(self, alpha: float) -> Claim:
+    def claim(self, alpha: float) -> Literal["lower", "higher", "no difference shown"]:
         """Return what is shown about the second model."""
-        p = self.p_value if math.isnan(self.p_adjusted) else self.p_adjusted
-        if not p <= alpha:
+        if not self.p_value <= alpha:
             return "no difference shown"
         return "lower" if self.value < 0 else "higher"
 
@@ -148,8 +144,18 @@ def compare(
     check_alpha(level)
     if not 1 <= margin < math.inf:
         raise InvalidSettings(f"margin is a factor of at least 1 (got {margin:g}).")
-    pairs = tuple(_compared(first, one, name, other, level, margin) for name, other in others)
-    return Comparison(records, _adjusted(pairs), level, margin)
+    pairs = [_compared(first, one, name, other, level, margin) for name, other in others]
+    # All deviations of all models are corrected together (Holm 1979).
+    adjusted = holm_adjusted(
+        {(i, j): d.p_value for i, pair in enumerate(pairs) for j, d in enumerate(pair.deviations)}
+    )
+    for i, pair in enumerate(pairs):
+        deviations = [
+            dataclasses.replace(one, p_value=adjusted[i, j])
+            for j, one in enumerate(pair.deviations)
+        ]
+        pairs[i] = dataclasses.replace(pair, deviations=tuple(deviations))
+    return Comparison(records, tuple(pairs), level, margin)
 
 
 def _record(audit: Any) -> Record:
@@ -268,20 +274,3 @@ def _difference(
     if beyond > 0:
         p = 2 * upper_tail(beyond / error, degrees) if error > 0 else 0.0
     return Difference(what, first, second, error, degrees, (value - half, value + half), p)
-
-
-def _adjusted(pairs: tuple[ModelComparison, ...]) -> tuple[ModelComparison, ...]:
-    """Correct all deviations of all models together (Holm 1979)."""
-    adjusted = holm_adjusted(
-        {(i, j): d.p_value for i, pair in enumerate(pairs) for j, d in enumerate(pair.deviations)}
-    )
-    return tuple(
-        dataclasses.replace(
-            pair,
-            deviations=tuple(
-                dataclasses.replace(one, p_adjusted=adjusted[i, j])
-                for j, one in enumerate(pair.deviations)
-            ),
-        )
-        for i, pair in enumerate(pairs)
-    )

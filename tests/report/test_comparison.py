@@ -14,8 +14,8 @@ def difference(what, first, second, p_value, **about):
 
 @pytest.fixture
 def compared():
-    about = {"attribute": "sex", "group": "Female", "other": "Male", "p_adjusted": 0.001}
-    lower = difference("deviation", 0.79, 0.03, 0.0005, **about)
+    about = {"attribute": "sex", "group": "Female", "other": "Male"}
+    lower = difference("deviation", 0.79, 0.03, 0.001, **about)
     errors = difference("error rate", 0.15, 0.16, 0.4)
     pair = ModelComparison("old", "new", (lower,), (errors,), 0.05)
     return Comparison({"old": samples.evidence(), "new": samples.within()}, (pair,), 0.05)

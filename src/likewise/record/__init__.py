@@ -310,25 +310,17 @@ class PerturbedPerson(Part):
 
         Text comes first; a number is measured in its own size.
         """
-        names = dict.fromkeys([*self.before, *self.after])
-        pairs = [(name, self.before.get(name), self.after.get(name)) for name in names]
-        return sorted(
-            (pair for pair in pairs if not _alike(*pair[1:])), key=_distance, reverse=True
-        )
-
-
-def _alike(before: Any, after: Any) -> bool:
-    if isinstance(before, float) and isinstance(after, float):
-        return math.isclose(before, after, rel_tol=1e-3, abs_tol=1e-9) or before != before
-    return bool(before == after)
-
-
-def _distance(pair: tuple[str, Any, Any]) -> float:
-    _, before, after = pair
-    if isinstance(before, int | float) and isinstance(after, int | float):
-        far = abs(after - before) / (abs(before) + abs(after) or 1.0)
-        return 0.0 if math.isnan(far) else far
-    return 2.0
+        found = []
+        for name in dict.fromkeys([*self.before, *self.after]):
+            before, after = self.before.get(name), self.after.get(name)
+            alike, far = before == after, 2.0
+            if isinstance(before, float) and isinstance(after, float):
+                alike = math.isclose(before, after, rel_tol=1e-3, abs_tol=1e-9) or before != before
+            if isinstance(before, int | float) and isinstance(after, int | float):
+                far = abs(after - before) / (abs(before) + abs(after) or 1.0)
+            if not alike:
+                found.append((0.0 if math.isnan(far) else far, (name, before, after)))
+        return [pair for _, pair in sorted(found, key=lambda one: one[0], reverse=True)]
 
 
 class DriverRecord(Part):
@@ -421,8 +413,9 @@ class Record(Part):
 
     @pydantic.model_validator(mode="after")
     def _holds_what_reports_show(self) -> "Record":
-        if strange := [name for name, test in self.tests.items() if test.test != name]:
-            raise ValueError(f"the test under {strange[0]!r} is {self.tests[strange[0]].test!r}")
+        for name, test in self.tests.items():
+            if test.test != name:
+                raise ValueError(f"the test under {name!r} is {test.test!r}")
         if self.matched_pairs is None and self.decided_by is None:
             raise ValueError("nothing says what decided")
         if self.matched_pairs is not None and not self.matched_pairs.comparisons:
@@ -431,7 +424,7 @@ class Record(Part):
             raise ValueError(f"the test {self.decided_by.test!r} is not among the tests")
         if "n" not in self.rows:
             raise ValueError("rows do not say how many people there are")
-        counts, edges = (self.distribution.get(name, ()) for name in ("counts", "edges"))
+        counts, edges = self.distribution.get("counts", ()), self.distribution.get("edges", ())
         if counts and not (
             len(edges) == len(counts) + 1
             and all(math.isfinite(edge) for edge in edges)

@@ -1,6 +1,5 @@
 """Models compared, as text and as a page: differences on the same people, and every ratio."""
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -61,7 +60,7 @@ def claims(comparison: Any) -> Iterator[str]:
 
 def _sure(one: Any, alpha: float, write: Callable[[float], str]) -> str:
     low, high = map(write, one.interval)
-    p = formats.p_value(one.p_value if math.isnan(one.p_adjusted) else one.p_adjusted)
+    p = formats.p_value(one.p_value)
     return f"difference {write(one.value)}, {level(alpha)} CI {low} to {high}, p {p}"
 
 

@@ -316,17 +316,13 @@ class Settings(Choices):
     )
 
     @pydantic.model_validator(mode="after")
-    def _cap_exceeds_tolerance(self) -> "Settings":
+    def _fits_together(self) -> "Settings":
         if self.cap <= self.delta:
             raise ValueError(f"cap ({self.cap:g}) must exceed delta ({self.delta:g})")
         if isinstance(self.checks.run, str) and self.checks.run not in ("full", "core"):
             raise ValueError(f"checks.run is full, core or a list of names, not {self.checks.run}")
         if isinstance(self.tests.run, str) and self.tests.run != "auto":
             raise ValueError(f"tests.run is auto or a list of names, not {self.tests.run}")
-        return self
-
-    @pydantic.model_validator(mode="after")
-    def _printable(self) -> "Settings":
         # A result holds the settings, and one with such text would not be read again.
         if found := UNPRINTABLE.search(_texts(self.model_dump())):
             raise ValueError(f"settings hold the character {found[0]!a}, which cannot be shown")
@@ -368,18 +364,27 @@ class Settings(Choices):
 
         Values are read as in a settings file; a bare word is text.
         """
-        return self._with([parse_choice(text) for text in texts])
+        choices: list[tuple[tuple[str, ...], Any]] = []
+        for text in texts:
+            path, sign, value = text.partition("=")
+            names = tuple(name.strip() for name in path.split("."))
+            if not sign or not all(re.fullmatch(r"[\w-]+", name) for name in names):
+                raise InvalidSettings(
+                    f"{text!r} is no setting. Write section.name=value, say method.lam=20."
+                )
+            try:
+                choices.append((names, tomllib.loads(f"value = {value.strip()}")["value"]))
+            except (tomllib.TOMLDecodeError, RecursionError):
+                choices.append((names, value.strip()))
+        return self._with(choices)
 
     def _with(self, choices: Sequence[tuple[tuple[str, ...], Any]]) -> "Settings":
         merged = self.model_dump()
+        alone = {"method": ("name",), "tests": ("run",), "checks": ("run",)}
         # Names first: another name drops the parameters of the one before.
-        for path, value in sorted(
-            choices, key=lambda choice: choice[0][-1] not in ("method", "name")
-        ):
+        for path, value in sorted(choices, key=lambda one: one[0][-1] not in ("method", "name")):
             if len(path) == 1 and isinstance(value, str | list | tuple):
-                path += {"method": ("name",), "tests": ("run",), "checks": ("run",)}.get(
-                    path[0], ()
-                )
+                path += alone.get(path[0], ())
             if path == ("method", "name") and merged["method"]["name"] != value:
                 merged["method"] = {}
             section = merged
@@ -389,20 +394,6 @@ class Settings(Choices):
                     raise InvalidSettings(f"{name!r} is a setting, not a section of them.")
             section[path[-1]] = value
         return make_settings(merged)
-
-
-def parse_choice(text: str) -> tuple[tuple[str, ...], Any]:
-    """Read ``section.name=value``; the value as in a settings file, or else as text."""
-    path, sign, value = text.partition("=")
-    names = tuple(name.strip() for name in path.split("."))
-    if not sign or not all(re.fullmatch(r"[\w-]+", name) for name in names):
-        raise InvalidSettings(
-            f"{text!r} is no setting. Write section.name=value, say method.lam=20."
-        )
-    try:
-        return names, tomllib.loads(f"value = {value.strip()}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return names, value.strip()
 
 
 def _texts(value: Any) -> str:
@@ -424,24 +415,17 @@ def make_settings(choices: dict[str, Any], where: str = "") -> Settings:
     try:
         return Settings.model_validate(choices)
     except pydantic.ValidationError as error:
-        raise InvalidSettings(_sentence(error, where)) from None
-
-
-def _meant(place: tuple[int | str, ...]) -> str:
-    """Name the setting that a misspelt one may stand for."""
-    kind: Any = Settings
-    for part in place[:-1]:
-        field = getattr(kind, "model_fields", {}).get(part)
-        kind = None if field is None else field.annotation
-    return nearest(str(place[-1]), getattr(kind, "model_fields", ()))
-
-
-def _sentence(error: pydantic.ValidationError, where: str) -> str:
-    first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"]) or "settings"
-    reason = first["msg"].removeprefix("Value error, ")
+        first = error.errors()[0]
+    place, got, reason = first["loc"], first["input"], first["msg"].removeprefix("Value error, ")
+    name = ".".join(map(str, place)) or "settings"
     if first["type"] == "extra_forbidden":
-        return f"There is no setting {name!r}{where}.{_meant(first['loc'])}"
-    got = first["input"]
+        section: Any = Settings
+        for part in place[:-1]:
+            field = getattr(section, "model_fields", {}).get(part)
+            section = None if field is None else field.annotation
+        meant = nearest(str(place[-1]), getattr(section, "model_fields", ()))
+        raise InvalidSettings(f"There is no setting {name!r}{where}.{meant}")
     shown = "" if isinstance(got, dict | pydantic.BaseModel) else f" (got {got!r})"
-    return f"Setting {name!r}{where} is refused: {reason[0].lower()}{reason[1:]}{shown}."
+    raise InvalidSettings(
+        f"Setting {name!r}{where} is refused: {reason[0].lower()}{reason[1:]}{shown}."
+    )

@@ -8,26 +8,16 @@ from likewise.errors import InvalidSettings
 from likewise.settings import Settings
 from likewise.settings.choices import METHODS, check_names, function_name, note
 
-PLACES: Mapping[str, tuple[str, ...]] = {
-    "label": ("columns", "label"),
-    "protected": ("columns", "protected"),
-    "may_matter": ("columns", "may_matter"),
-    "weights": ("columns", "weight"),
-    "clusters": ("columns", "cluster"),
-    "label_map": ("columns", "label_map"),
-    "bins": ("columns", "bins"),
-    "output": ("columns", "output"),
-    "favourable": ("decide", "favourable"),
-    "decision": ("decide", "decision"),
-    "score": ("decide", "score"),
-    "threshold": ("decide", "threshold"),
-    "loss": ("decide", "loss"),
-    "delta": ("delta",),
-    "alpha": ("alpha",),
-    "checks": ("checks",),
-    "method": ("method",),
+COLUMNS = ("label", "protected", "may_matter", "label_map", "bins", "output")
+DECIDE = ("favourable", "decision", "score", "threshold", "loss")
+PLACES: Mapping[str, str] = {
+    **{name: f"columns__{name}" for name in COLUMNS},
+    **{name: f"decide__{name}" for name in DECIDE},
+    **{name: name for name in ("delta", "alpha", "checks", "method")},
+    "weights": "columns__weight",
+    "clusters": "columns__cluster",
 }
-"""Where in the settings each argument stands."""
+"""Where in the settings each argument stands, as `Settings.changed` takes it."""
 
 
 def resolve_settings(
@@ -46,7 +36,11 @@ def resolve_settings(
         if names is not None:  # one name, or a list, an index, an array
             one = isinstance(names, str) and names
             arguments[name] = tuple(map(str, [names] if one else names))
-    given = {name: v for name, v in arguments.items() if v is not None and not _is_empty(v)}
+    given = {
+        name: value
+        for name, value in arguments.items()
+        if value is not None and not (isinstance(value, tuple) and not value)
+    }
     if isinstance(given.get("label_map"), Mapping):
         given["label_map"] = {str(k): str(v) for k, v in given["label_map"].items()}
     if "favourable" in given:
@@ -68,27 +62,22 @@ def resolve_settings(
     if isinstance(given.get("method"), str) and own.name in ("auto", given["method"]):
         # Parameters may have been set before the method was named.
         base = base.changed(method={"name": given.pop("method"), **own.params})
-    for name, value in given.items():
-        _check_agrees(name, value, base)
-    chosen = base.changed(**{"__".join(PLACES[name]): value for name, value in given.items()})
+    chosen = base.changed(**{PLACES[name]: value for name, value in given.items()})
+    for name in given:
+        _check_agrees(name, base, chosen)
     check_names(chosen, made=made is not None, trust=trust)
     return chosen, made
 
 
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, tuple) and not value
-
-
-def _check_agrees(name: str, value: Any, base: Settings) -> None:
+def _check_agrees(name: str, base: Settings, chosen: Settings) -> None:
     """Refuse an argument that says otherwise than a setting that was made."""
-    place = PLACES[name]
-    changed = base.changed(**{"__".join(place): value})
+    place = PLACES[name].split("__")
     said, usual, wanted = (
-        functools.reduce(getattr, place, settings) for settings in (base, Settings(), changed)
+        functools.reduce(getattr, place, settings) for settings in (base, Settings(), chosen)
     )
     if said not in (usual, wanted):
         raise InvalidSettings(
-            f"{name} is {_shown(value)} as an argument and {_shown(said)} in the settings. Say it "
+            f"{name} is {_shown(wanted)} as an argument and {_shown(said)} in the settings. Say it "
             "once."
         )
 

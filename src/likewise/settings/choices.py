@@ -260,8 +260,7 @@ def _plain(value: Any) -> Any:
         return [str(array.dtype), list(array.shape), hashlib.sha256(text).hexdigest()]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kind = f"{type(value).__module__}:{type(value).__qualname__}"
-        fields = [field.name for field in dataclasses.fields(value) if field.init]
-        return [kind, {name: _plain(getattr(value, name)) for name in fields}]
+        return [kind, {name: _plain(getattr(value, name)) for name in parameters(type(value))}]
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     if isinstance(value, Mapping):

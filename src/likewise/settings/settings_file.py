@@ -23,15 +23,6 @@ def read_settings(path: str | Path) -> Settings:
     return settings_and_files(path)[0]
 
 
-def _read_toml(path: str | Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_whole(path, most=MAX_BYTES).decode())
-    except InvalidFile:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"{str(path)!r} is not a TOML settings file: {error}.") from None
-
-
 def settings_and_files(path: str | Path | None) -> tuple[Settings, dict[str, Any]]:
     """Read a settings file, and what it names in ``[files]``: model, data, pool, metric, encoder.
 
@@ -39,25 +30,22 @@ def settings_and_files(path: str | Path | None) -> tuple[Settings, dict[str, Any
     """
     if path is None:
         return Settings(), {}
-    choices = _read_toml(path)
+    content = read_whole(path, most=MAX_BYTES)
+    try:
+        choices = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise InvalidFile(f"{str(path)!r} is not a TOML settings file: {error}.") from None
     files = choices.pop("files", {})
     known = ("model", "data", "pool", "metric", "encoder")
     if not isinstance(files, dict) or not set(files) <= set(known):
         raise InvalidFile(f"[files] in {str(path)!r} names {', '.join(known)}, and nothing else.")
-    folder = Path(path).parent
-    found = {
-        name: [_beside(folder, one) for one in ([value] if isinstance(value, str) else value)]
-        for name, value in files.items()
-    }
-    single = {name: places[0] for name, places in found.items() if name not in ("data", "pool")}
-    return make_settings(choices, f" in {path}"), {**found, **single}
-
-
-def _beside(folder: Path, name: Any) -> str:
-    """Return a path that a settings file names: relative to it, unless it is an address."""
-    text = str(name)
-    apart = "://" in text or ":" in text or Path(text).is_absolute()
-    return text if apart else str(folder / text)
+    found: dict[str, Any] = {}
+    for name, value in files.items():
+        several = [value] if isinstance(value, str) else list(map(str, value))
+        # Relative to the settings file, unless it is an address or a module's name.
+        places = [one if ":" in one else str(Path(path).parent / one) for one in several]
+        found[name] = places if name in ("data", "pool") else places[0]
+    return make_settings(choices, f" in {path}"), found
 
 
 def write_settings(settings: Settings, *, everything: bool = False) -> str:
@@ -82,18 +70,16 @@ def _section(
     why: str = "",
 ) -> Iterator[str]:
     """Yield the lines of a section: what stands in it, then the sections within."""
-    own, within, tables = [], [], {}
+    own, within = [], []
     for name, field in type(section).model_fields.items():
         value, default = getattr(section, name), getattr(usual, name)
         if isinstance(value, pydantic.BaseModel):
             within.append((name, value, default, field.description or ""))
         elif everything or value != default:
             own.append((name, value, field.description or ""))
-    for name, value in (section.model_extra or {}).items():
-        if isinstance(value, dict):
-            tables[name] = value
-        elif value is not None:
-            own.append((name, value, ""))
+    extra = section.model_extra or {}
+    tables = {name: value for name, value in extra.items() if isinstance(value, dict)}
+    own += [(k, v, "") for k, v in extra.items() if k not in tables and v is not None]
     if own and path:
         yield from ("", *comment(why), f"[{'.'.join(path)}]")
     for name, value, words in own:
@@ -113,13 +99,10 @@ def comment(words: str) -> list[str]:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        pairs = (f"{_key(k)} = {_toml(v)}" for k, v in value.items() if v is not None)
+        keys = {k: k if re.fullmatch(r"[A-Za-z0-9_-]+", k) else _toml(k) for k in value}
+        pairs = [f"{keys[k]} = {_toml(v)}" for k, v in value.items() if v is not None]
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     # JSON's strings, numbers and booleans are TOML's too, but for this one character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
