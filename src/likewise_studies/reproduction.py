@@ -13,7 +13,7 @@ from likewise_studies import figures, simulation, summary
 from likewise_studies.jobs import FinishedJobs, Progress, run_jobs
 from likewise_studies.paper_studies import ADULT, COMPAS
 from likewise_studies.published import NOTES
-from likewise_studies.stopping_time import TIMES, run_path, times_csv, times_table
+from likewise_studies.stopping_time import TIMES, run_path, times_table
 from likewise_studies.study import Row, Study, run_one
 from likewise_studies.text_tables import Table
 
@@ -23,26 +23,11 @@ STUDIES = {"simulation": 1, "adult": 10, "compas": 10, "stopping-time": 1}
 
 @dataclasses.dataclass(frozen=True)
 class Reproduction:
-    """What a study gave.
-
-    Parameters
-    ----------
-    study, title
-        Its name, and a heading.
-    tables
-        For a terminal or a page.
-    csv
-        The main numbers as a spreadsheet.
-    results
-        All numbers as plain values.
-    figures
-        Figures by name.
-    """
+    """What a study gave: tables for a terminal or a page, all numbers as plain values, figures."""
 
     study: str
     title: str
     tables: tuple[Table, ...]
-    csv: str
     results: Mapping[str, Any]
     figures: Mapping[str, Figure]
 
@@ -86,9 +71,8 @@ def reproduce(
         return reproduce_simulation(progress)
     if study == "stopping-time":
         return reproduce_times(ADULT, folder, splits, workers, progress)
-    return reproduce_study(
-        {"adult": ADULT, "compas": COMPAS}[study], folder, splits, workers, progress
-    )
+    chosen = ADULT if study == "adult" else COMPAS
+    return reproduce_study(chosen, folder, splits, workers, progress)
 
 
 def reproduce_simulation(progress: Progress | None = None) -> Reproduction:
@@ -98,7 +82,6 @@ def reproduce_simulation(progress: Progress | None = None) -> Reproduction:
         study="simulation",
         title="Simulation (Section 4.1, Figure 1)",
         tables=(simulation.counts_table(grids),),
-        csv=simulation.counts_csv(grids),
         results=simulation.to_json(grids),
         figures={"heat_maps": figures.heat_maps(grids)},
     )
@@ -123,7 +106,6 @@ def reproduce_study(
             summary.shuffled_table(study.title, rows),
             summary.paired_table(study.title, rows),
         ),
-        csv=summary.study_csv(study.name, rows),
         results={"settings": study.settings(), **summary.study_json(study.name, rows)},
         figures={"statistics": figures.split_dots(rows, summary.BESIDE.get(study.name, {}))},
     )
@@ -142,7 +124,6 @@ def reproduce_times(
         study="stopping-time",
         title="Stopping time (Section 4.2, Figure 2)",
         tables=(times_table(paths),),
-        csv=times_csv(paths),
         results={"settings": {**study.settings(), "times": TIMES}, "rows": paths},
         figures={"stopping_time": figures.time_paths(paths)},
     )

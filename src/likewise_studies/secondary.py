@@ -25,18 +25,9 @@ PEOPLE = 1000
 class Shuffled:
     r"""The paper's loss-ratio test with its attributes, and with these permuted.
 
-    Parameters
-    ----------
-    n
-        People moved, the same each time.
-    T_n
-        With the attributes as they are, on these people.
-    shuffled
-        With the attributes permuted, the metric learned again by the same rule.
-    rejected
-        How many of the permuted are rejected at :math:`\delta` = 1.25.
-    p_value
-        :math:`(1 + \#\{T_b \ge T_n\}) / (B + 1)`.
+    The same ``n`` people are moved each time; ``shuffled`` are the statistics of metrics learned
+    again by the same rule, of which so many are ``rejected`` at :math:`\delta` = 1.25. The p-value
+    is :math:`(1 + \#\{T_b \ge T_n\}) / (B + 1)`.
     """
 
     n: int
@@ -49,14 +40,9 @@ class Shuffled:
 def shuffled_test(
     model: NetworkClassifier, people: Split, flow: GradientFlow, real: Outcomes, count: int
 ) -> Shuffled:
-    """Make the paper's test again under metrics learned from permuted attributes.
+    """Make the paper's test again under metrics learned from attributes permuted ``count`` times.
 
-    Parameters
-    ----------
-    real
-        Everyone's outcomes under the metric of the attributes as they are.
-    count
-        How often the attributes are permuted.
+    ``real`` are everyone's outcomes under the metric of the attributes as they are.
     """
     few = np.arange(min(PEOPLE, len(people.test)))
     test, moving = LossRatioTest(interval="paper"), as_model(model)
@@ -79,16 +65,10 @@ def shuffled_test(
 
 @dataclasses.dataclass(frozen=True)
 class Paired:
-    """Matched pairs for one model.
+    """Matched pairs for one model: by attribute, the ratio that is furthest from 1.
 
-    Parameters
-    ----------
-    ratios
-        By attribute, the ratio that is furthest from 1.
-    group, ratio, lower, upper
-        The comparison that is furthest from 1, with its 95 % interval.
-    verdict
-        What follows for the limit 1.25, over all comparisons.
+    ``group`` to ``upper`` are the furthest of all, with its 95 % interval; the verdict is over all
+    comparisons, for the limit 1.25.
     """
 
     ratios: Mapping[str, float]
@@ -114,11 +94,5 @@ def compare_pairs(model: Any, people: Split, may_matter: Sequence[str]) -> Paire
     for row in far:
         ratios.setdefault(row.attribute, row.ratio)
     first = far[0]
-    return Paired(
-        ratios=ratios,
-        group=f"{first.group} → {first.other}",
-        ratio=first.ratio,
-        lower=first.interval[0],
-        upper=first.interval[1],
-        verdict=result.verdict,
-    )
+    groups = f"{first.group} → {first.other}"
+    return Paired(ratios, groups, first.ratio, *first.interval, result.verdict)

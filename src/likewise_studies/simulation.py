@@ -16,7 +16,7 @@ from scipy.special import expit, ndtri
 from likewise.audit_data import AuditData
 from likewise_studies.datasets import simulated_people
 from likewise_studies.published import SIMULATION_REJECTED, published_grid
-from likewise_studies.text_tables import Table, csv_text
+from likewise_studies.text_tables import Table
 
 LAM = 100.0
 STEPS = tuple(0.02 / k ** (2 / 3) for k in range(1, 401))
@@ -179,28 +179,6 @@ def counts_table(grids: Grids) -> Table:
         ("variant", "angle", "rejected", "known", "T_n from – to", "max. deviation"),
         tuple(lines),
         frozenset(range(len(ANGLES), len(lines), len(ANGLES))),
-    )
-
-
-def counts_csv(grids: Grids) -> str:
-    """Return the same as a spreadsheet."""
-    head = ("variant", "angle", "rejected", "known", "of", "smallest", "largest", "deviation")
-    return csv_text(
-        head,
-        [
-            (
-                name,
-                angle,
-                int((grid > DELTA).sum()),
-                SIMULATION_REJECTED[name][angle],
-                grid.size,
-                grid.min(),
-                grid.max(),
-                deviation(grids, name, angle),
-            )
-            for name, by_angle in grids.items()
-            for angle, grid in by_angle.items()
-        ],
     )
 
 

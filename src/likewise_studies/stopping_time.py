@@ -19,7 +19,7 @@ from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.simultaneous import horizon_band
 from likewise.stats.tally import Tally
 from likewise_studies.study import Study, train
-from likewise_studies.text_tables import Table, csv_text, number
+from likewise_studies.text_tables import Table, number
 
 DELTA = 1.25
 TIMES = (
@@ -32,16 +32,9 @@ TIMES = (
 class Path:
     """How the statistic of one method grows with the time people are given to move.
 
-    Parameters
-    ----------
-    times
-        Times :math:`T` of the flow; 5 is the paper's, in 500 steps.
-    S_n, T_n
-        The audit value and the paper's statistic at each time.
-    lower, upper
-        A 95 % band around the audit value that holds at all times together.
-    error_in_se
-        Certified error of the computed flow at the last time, in standard errors.
+    At each time of the flow (5 is the paper's, in 500 steps): the audit value, the paper's
+    statistic, and a 95 % band around the value that holds at all times together. The bound on the
+    numerical error is that at the last time, in standard errors.
     """
 
     method: str
@@ -110,17 +103,4 @@ def times_table(paths: Sequence[Mapping[str, Any]]) -> Table:
         f"Adult: T_n by time T (the paper's is 5), and when its band passes δ = {DELTA}",
         ("", "split", *(f"T={t:g}" for t in shown), "above δ"),
         tuple(lines),
-    )
-
-
-def times_csv(paths: Sequence[Mapping[str, Any]]) -> str:
-    """Return all paths as a spreadsheet, one line a method, split and time."""
-    columns = ("times", "S_n", "T_n", "lower", "upper")
-    return csv_text(
-        ("method", "split", "time", "S_n", "T_n", "band_lower", "band_upper"),
-        [
-            (path["method"], path["split"], *values)
-            for path in paths
-            for values in zip(*(path[name] for name in columns), strict=True)
-        ],
     )

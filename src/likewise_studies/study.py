@@ -90,14 +90,8 @@ class Study:
 class Inferred:
     """What our default inference says of the mean loss ratio: Hall's interval, metric refitted.
 
-    Parameters
-    ----------
-    std_error, std_error_refitted
-        Under this metric, and with the uncertainty of having learned it.
-    lower_bound, upper_bound
-        One-sided, at 95 % confidence each.
-    outcome
-        What follows for the tolerance 1.25.
+    Standard errors are under this metric, and with the uncertainty of having learned it; bounds
+    one-sided, at 95 % confidence each; ``outcome`` is what follows for the tolerance 1.25.
     """
 
     estimate: float
@@ -219,16 +213,9 @@ def infer(
         method=method, **(flow if method == "gradient_flow" else {})
     )
     result = audit(model, people.test, metric=metric, settings=settings, executor=Threads(1))
-    record = result.record
-    test, refits = record.tests["loss_ratio"], record.jackknife["loss_ratio"]
-    return Inferred(
-        estimate=test.estimate,
-        std_error=refits.std_error_fixed,
-        std_error_refitted=refits.std_error_refitted,
-        lower_bound=test.lower_bound,
-        upper_bound=test.upper_bound,
-        outcome=test.outcome,
-    )
+    test, refits = result.test("loss_ratio"), result.record.jackknife["loss_ratio"]
+    errors = (refits.std_error_fixed, refits.std_error_refitted)
+    return Inferred(test.estimate, *errors, test.lower_bound, test.upper_bound, test.outcome)
 
 
 def train(model: Any, people: Split, seed: int) -> Any:

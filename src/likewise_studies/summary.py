@@ -1,7 +1,7 @@
 """From one row a method and split to the tables of the paper, with its numbers beside ours."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from likewise_studies.published import (
     Known,
 )
 from likewise_studies.study import Row
-from likewise_studies.text_tables import Table, csv_text, number, spread
+from likewise_studies.text_tables import Table, number, spread
 
 QUANTITIES = {
     "balanced_accuracy": "bal. acc",
@@ -40,28 +40,41 @@ BESIDE: Mapping[str, Mapping[str, Mapping[str, Column]]] = {
 """What stands beside our numbers, by study and source."""
 
 
+def by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the rows of every method."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.method, []).append(row)
+    return found
+
+
 def means(rows: Sequence[Row]) -> dict[str, Column]:
     """Return mean and standard deviation over splits, by method."""
-    methods = dict.fromkeys(row.method for row in rows)
-    return {
-        method: {
-            name: _known([float(getattr(r, name)) for r in rows if r.method == method])
-            for name in QUANTITIES
-        }
-        for method in methods
-    }
+    found: dict[str, dict[str, Known]] = {}
+    for method, own in by_method(rows).items():
+        found[method] = {}
+        for name in QUANTITIES:
+            values = [float(getattr(row, name)) for row in own]
+            sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
+            found[method][name] = Known(float(np.mean(values)), sd)
+    return found
 
 
-def _known(values: Sequence[float]) -> Known:
-    return Known(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+def _mean(values: Iterable[float], digits: int = 3) -> str:
+    return number(float(np.mean(list(values))), digits)
+
+
+def _counts(outcomes: Iterable[str]) -> list[str]:
+    """Return how often each outcome occurs."""
+    found = list(outcomes)
+    return [str(found.count(outcome)) for outcome in OUTCOMES]
 
 
 def paper_table(study: str, title: str, rows: Sequence[Row]) -> Table:
     """Return the paper's table: ours, the authors' own models, and what is published."""
-    ours = means(rows)
     lines: list[tuple[str, ...]] = []
     ruled: list[int] = []
-    for method, column in ours.items():
+    for method, column in means(rows).items():
         ruled += [len(lines)] * bool(lines)
         lines.append((method, *_cells(column)))
         for source, known in BESIDE.get(study, {}).items():
@@ -94,20 +107,15 @@ def _cells(column: Column) -> list[str]:
 def inference_table(title: str, rows: Sequence[Row]) -> Table:
     """Return what our default inference concludes, the metric's own uncertainty included."""
     lines: list[tuple[str, ...]] = []
-    for method in dict.fromkeys(row.method for row in rows):
+    for method, own in by_method(rows).items():
         for name in ("flow", "reach"):
-            own = [getattr(row, name) for row in rows if row.method == method]
-            lines.append(
-                (
-                    method if name == "flow" else "",
-                    name,
-                    *(
-                        number(float(np.mean([getattr(found, value) for found in own])), digits)
-                        for value, digits in AVERAGED.items()
-                    ),
-                    *(str(sum(found.outcome == outcome for found in own)) for outcome in OUTCOMES),
-                )
-            )
+            found = [getattr(row, name) for row in own]
+            averaged = [
+                _mean((getattr(one, value) for one in found), digits)
+                for value, digits in AVERAGED.items()
+            ]
+            outcomes = _counts(one.outcome for one in found)
+            lines.append((method if name == "flow" else "", name, *averaged, *outcomes))
     return Table(
         f"{title}: our default inference, the metric's own uncertainty included",
         ("", "method", "S_n", "s.e.", "s.e. refitted", *OUTCOMES.values()),
@@ -119,13 +127,13 @@ def inference_table(title: str, rows: Sequence[Row]) -> Table:
 def shuffled_table(title: str, rows: Sequence[Row]) -> Table:
     """Return what the paper's test says of the attributes, and of the same attributes permuted."""
     lines, times = [], len(rows[0].shuffled.shuffled)
-    for method in dict.fromkeys(row.method for row in rows):
-        own = [row.shuffled for row in rows if row.method == method]
+    for method, several in by_method(rows).items():
+        own = [row.shuffled for row in several]
         values = [value for one in own for value in one.shuffled]
         lines.append(
             (
                 method,
-                number(float(np.mean([one.T_n for one in own])), 2),
+                _mean((one.T_n for one in own), 2),
                 f"{number(min(values), 2)} – {number(max(values), 2)}",
                 number(float(np.median(values)), 2),
                 number(sum(one.rejected for one in own) / len(values), 2),
@@ -144,8 +152,7 @@ def paired_table(title: str, rows: Sequence[Row]) -> Table:
     """Return what matched pairs say, and how accurate the models are."""
     attributes = list(rows[0].paired.ratios)
     lines = []
-    for method in dict.fromkeys(row.method for row in rows):
-        own = [row for row in rows if row.method == method]
+    for method, own in by_method(rows).items():
         found = [row.paired for row in own]
         shown = (
             [row.balanced_accuracy for row in own],
@@ -153,36 +160,13 @@ def paired_table(title: str, rows: Sequence[Row]) -> Table:
             [one.lower for one in found],
             [one.upper for one in found],
         )
-        lines.append(
-            (
-                method,
-                *(number(float(np.mean(values))) for values in shown),
-                *(str(sum(one.verdict == verdict for one in found)) for verdict in OUTCOMES),
-            )
-        )
+        verdicts = _counts(one.verdict for one in found)
+        lines.append((method, *map(_mean, shown), *verdicts))
     return Table(
         f"{title}: matched pairs of the test split, the comparison furthest from 1",
         ("", "bal.", *attributes, "CI low", "CI high", *OUTCOMES.values()),
         tuple(lines),
     )
-
-
-def study_csv(study: str, rows: Sequence[Row]) -> str:
-    """Return the means as a spreadsheet: one line a method and quantity, sources side by side."""
-    sources = {"ours": means(rows), **BESIDE.get(study, {})}
-    head = ["method", "quantity"]
-    for source in sources:
-        name = source.replace("'", "").replace(" ", "_")
-        head += [f"{name}_mean", f"{name}_sd"]
-    lines: list[list[object]] = []
-    for method in sources["ours"]:
-        for quantity in QUANTITIES:
-            line: list[object] = [method, quantity]
-            for known in sources.values():
-                value = known.get(method, {}).get(quantity)
-                line += [None, None] if value is None else [value.mean, value.sd]
-            lines.append(line)
-    return csv_text(head, lines)
 
 
 def study_json(study: str, rows: Sequence[Row]) -> dict[str, object]:

@@ -1,8 +1,6 @@
-"""Tables that fit a terminal, a Markdown page and a spreadsheet."""
+"""Tables that fit a terminal and a Markdown page."""
 
-import csv
 import dataclasses
-import io
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -12,18 +10,7 @@ from rich.cells import cell_len
 class Table:
     """A small table of ready-made texts.
 
-    Parameters
-    ----------
-    title
-        What it shows, in one line.
-    head
-        Names of the columns.
-    rows
-        One text a column.
-    ruled
-        Rows that have a rule above them.
-    left
-        How many columns are aligned left.
+    Rows that are ``ruled`` have a rule above them; so many columns are aligned ``left``.
     """
 
     title: str
@@ -67,12 +54,3 @@ def spread(mean: float | None, sd: float | None, digits: int = 2) -> str:
     if mean is None or sd is None:
         return number(mean, digits)
     return f"{number(mean, digits)} ± {number(sd, digits)}"
-
-
-def csv_text(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a spreadsheet; nothing is rounded, and what is not known is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows([["" if cell is None else cell for cell in row] for row in rows])
-    return out.getvalue()

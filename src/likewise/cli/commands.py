@@ -112,7 +112,7 @@ def reproduce(
 ) -> None:
     """Run a STUDY of the paper again, and show its numbers beside ours.
 
-    Writes table.csv, results.json, figures (PNG and SVG) and page.md. A run that was interrupted
+    Writes results.json, figures (PNG and SVG) and page.md. A run that was interrupted
     continues where it stopped when the same command is given again.
 
     Example: likewise reproduce adult --splits 10 --out adult
