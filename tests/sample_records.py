@@ -5,37 +5,7 @@ import typing
 
 import numpy as np
 
-from likewise.record import (
-    AttributeRecord,
-    AttributeUse,
-    ChangeHistogram,
-    ColumnBalance,
-    ComparedPerson,
-    ControlRecord,
-    DataRecord,
-    DecidedBy,
-    DeltaCurveRecord,
-    DriverRecord,
-    FeatureShift,
-    GroupRecord,
-    HiddenFactor,
-    JackknifeRecord,
-    MatchedPairsRecord,
-    Measure,
-    MetricRecord,
-    ModelRecord,
-    NumericalErrorRecord,
-    OriginRecord,
-    PerturbedPerson,
-    PredictionRecord,
-    RateComparison,
-    Record,
-    SensitivityRecord,
-    ShownMeasure,
-    StoppingTimeRecord,
-    SubgroupRecord,
-    TestRecord,
-)
+from likewise import record as parts
 from likewise.report.text import sentence
 from likewise.settings import Settings
 
@@ -88,7 +58,7 @@ def comparison(attribute, group, other, own, swapped, **changes):
         **{"favourable_own": own, "favourable_swapped": swapped},
         **{"changed_up": 0.201, "changed_down": 0.009},
     }
-    return fill(RateComparison, **(values | changes))
+    return fill(parts.RateComparison, **(values | changes))
 
 
 def histogram(row, up=True):
@@ -96,14 +66,14 @@ def histogram(row, up=True):
     middle = (edges[1:] + edges[:-1]) / 2
     counts = 900 * np.exp(-0.5 * (middle / 0.05) ** 2)
     counts += 260 * np.exp(-0.5 * ((middle - (0.3 if up else -0.3)) / 0.2) ** 2)
-    return ChangeHistogram(
+    return parts.ChangeHistogram(
         **direction(row), edges=tuple(map(float, edges)), counts=tuple(counts.round().tolist())
     )
 
 
 def compared(row, i):
     return fill(
-        ComparedPerson,
+        parts.ComparedPerson,
         **{"attribute": "sex", "group": "Female", "other": "Male", "outcome": ">50K", "row": row},
         label="<=50K" if i % 2 else ">50K",
         **{"decision": "<=50K", "decision_own": "<=50K", "decision_swapped": ">50K"},
@@ -120,21 +90,23 @@ def compared(row, i):
 
 def measures(levels):
     """Selection rates and error rates of groups, as the record holds them."""
-    found = [Measure(name="accuracy", value=0.853, lower=0.846, upper=0.86, n=9045)]
+    found = [parts.Measure(name="accuracy", value=0.853, lower=0.846, upper=0.86, n=9045)]
     for attribute, groups in levels.items():
         for group, rate in groups.items():
             values = {"selection_rate": rate, "impact_ratio": rate / max(groups.values())}
             values |= {"error_rate": 0.1 + rate / 4, "true_positive_rate": 0.4 + rate}
             for name, value in (values | {"false_positive_rate": rate / 3}).items():
                 about = {"attribute": attribute, "group": group, "n": 3000, "value": value}
-                found.append(Measure(name=name, lower=0.95 * value, upper=1.05 * value, **about))
+                found.append(
+                    parts.Measure(name=name, lower=0.95 * value, upper=1.05 * value, **about)
+                )
     return tuple(found)
 
 
 def sensitivity(what, change, estimate, ends, outcome="evidence", **about):
     bounds = {"lower_bound": ends[0], "upper_bound": ends[1]}
     values = {"what": what, "change": change, "estimate": estimate, "outcome": outcome}
-    return SensitivityRecord(n=2000, **values, **bounds, **about)
+    return parts.SensitivityRecord(n=2000, **values, **bounds, **about)
 
 
 def common(**changes):
@@ -142,13 +114,13 @@ def common(**changes):
         **{"likewise_version": "0.2.0", "created": "2026-01-02T03:04:05+00:00", "sentence": ""},
         **{"method": "matched_pairs", "delta": 1.25, "alpha": 0.05, "rows": {"n": 9045}},
         "model": fill(
-            ModelRecord,
+            parts.ModelRecord,
             **{"name": "model.safetensors", "kind": "network of 3 layers", "sha256": "ab" * 32},
             task="classification",
             classes=("<=50K", ">50K"),
         ),
         "data": fill(
-            DataRecord,
+            parts.DataRecord,
             **{"source": "test.csv", "n": 9045, "label": "income", "sha256": "cd" * 32},
             features=(*MAY_MATTER, *REMAINING),
             classes={"<=50K": 6800, ">50K": 2245},
@@ -166,7 +138,7 @@ def common(**changes):
 
 
 def finished(values):
-    record = Record.model_validate(values)
+    record = parts.Record.model_validate(values)
     return record.model_copy(update={"sentence": sentence(record)})
 
 
@@ -177,7 +149,7 @@ def pairs_part(comparisons, **changes):
         **{"pool": "train.csv", "pool_size": 36177, "pool_given": True},
         "comparisons": tuple(comparisons),
     }
-    return fill(MatchedPairsRecord, **(values | changes))
+    return fill(parts.MatchedPairsRecord, **(values | changes))
 
 
 def evidence(**changes):
@@ -192,12 +164,12 @@ def evidence(**changes):
     part = pairs_part(
         rows,
         shown=[
-            fill(ShownMeasure, measure=measure, own=0.2, swapped=0.27, **direction(row))
+            fill(parts.ShownMeasure, measure=measure, own=0.2, swapped=0.27, **direction(row))
             for row in rows
             for measure in ("error", "loss", "score")
         ],
         balance=[
-            ColumnBalance(
+            parts.ColumnBalance(
                 **{"column": column, "before": 0.5 - 0.13 * i, "after": (-1) ** i * 0.12 / (i + 1)},
                 **direction(row),
             )
@@ -207,7 +179,7 @@ def evidence(**changes):
         changes=[histogram(row, up=i % 2 == 0) for i, row in enumerate(rows)],
         people=[compared(1234 + 7 * i, i) for i in range(6)],
         hidden_factor=[
-            HiddenFactor(gamma=4.0 if row.attribute == "sex" else 1.25, **direction(row))
+            parts.HiddenFactor(gamma=4.0 if row.attribute == "sex" else 1.25, **direction(row))
             for row in rows
         ],
     )
@@ -226,13 +198,17 @@ def evidence(**changes):
         verdict="evidence",
         matched_pairs=part,
         drivers=[
-            DriverRecord(attribute="sex", column=column, share=share, interval=ends, **figures)
+            parts.DriverRecord(
+                attribute="sex", column=column, share=share, interval=ends, **figures
+            )
             for column, share, ends in drivers
         ],
         measures=measures(levels),
         sensitivity=[*left_out, sensitivity(*added, **direction(rows[0]))],
         subgroups=[
-            fill(SubgroupRecord, attribute="sex", words="Female, age ≤ 38, education-num > 12")
+            fill(
+                parts.SubgroupRecord, attribute="sex", words="Female, age ≤ 38, education-num > 12"
+            )
         ],
         skipped=("reach",),
     )
@@ -277,7 +253,7 @@ def regression():
         comparison("sex", "Male", "Female", 555.0, 521.0, mirror=True, **known),
     ]
     part = pairs_part(rows, favourable="", measure="prediction", limit=25.0)
-    model = fill(ModelRecord, kind="Ridge", task="regression")
+    model = fill(parts.ModelRecord, kind="Ridge", task="regression")
     return finished(common(verdict="evidence", matched_pairs=part, model=model))
 
 
@@ -289,7 +265,7 @@ def three_groups():
         about = {"verdict": "evidence" if far else "inconclusive", "mirror": groups[a] > groups[b]}
         about |= {"reason": "" if far else "too_few"}
         rows.append(comparison("race", a, b, groups[a], groups[b], **about))
-    reads = [AttributeUse(attribute="race", changed=0.021, lower=0.018, upper=0.024, n=9045)]
+    reads = [parts.AttributeUse(attribute="race", changed=0.021, lower=0.018, upper=0.024, n=9045)]
     values = common(verdict="evidence", matched_pairs=pairs_part(rows, reads=reads))
     return finished(values | {"measures": measures({"race": groups})})
 
@@ -330,13 +306,13 @@ def one_test(test="loss_ratio", estimate=1.62, lower=1.55, upper=1.71, **changes
         **{"lower_bound": lower, "upper_bound": upper, "delta": 1.25, "alpha": 0.05, "n": 9045},
         "outcome": "evidence" if lower > 1.25 else "inconclusive",
     }
-    return TestRecord.model_validate(values | changes)
+    return parts.TestRecord.model_validate(values | changes)
 
 
 def perturbed(i):
     flips = i % 2 == 0
     return fill(
-        PerturbedPerson,
+        parts.PerturbedPerson,
         **{"row": 100 * (10 - i) + 7, "label": "<=50K", "ratio": 12.5 - i},
         **{"loss_before": 0.19, "loss_after": 0.19 * (12.5 - i)},
         **{"decision_before": "<=50K", "decision_after": ">50K" if flips else "<=50K"},
@@ -351,7 +327,7 @@ def perturbed(i):
 
 def stopping_time(time, value):
     band = {"band_lower": value - 0.08, "band_upper": value + 0.08 if time < 10 else math.inf}
-    return fill(StoppingTimeRecord, time=time, loss_ratio=value, **band)
+    return fill(parts.StoppingTimeRecord, time=time, loss_ratio=value, **band)
 
 
 def flow(**changes):
@@ -360,15 +336,17 @@ def flow(**changes):
     levels = [("sex", "Male"), ("sex", "Female"), ("race", "White"), ("race", "non-White")]
     values = common(
         **{"method": "flow", "parameters": {"lam": 50.0, "time": 5.0}, "verdict": "evidence"},
-        decided_by=DecidedBy(test="loss_ratio", interval="hall", metric="refitted"),
+        decided_by=parts.DecidedBy(test="loss_ratio", interval="hall", metric="refitted"),
         tests={"loss_ratio": one_test(), "error_rate_ratio": errors},
         secondary=(one_test(estimate=1.4, lower=1.2, upper=1.5, method="reach"),),
         rows={"n": 9045, "moved": 9044, "diverged": 1, "undefined": 0, "below_one": 3},
-        numerical_error=fill(NumericalErrorRecord, method="exponential"),
+        numerical_error=fill(parts.NumericalErrorRecord, method="exponential"),
         stopping_times=[stopping_time(*at) for at in ((2.5, 1.2), (5.0, 1.62), (10.0, 2.4))],
-        jackknife={"loss_ratio": fill(JackknifeRecord, replicates=(1.6, 1.7, 1.5), used=True)},
+        jackknife={
+            "loss_ratio": fill(parts.JackknifeRecord, replicates=(1.6, 1.7, 1.5), used=True)
+        },
         control={
-            "loss_ratio": ControlRecord(
+            "loss_ratio": parts.ControlRecord(
                 permuted=tuple(1.05 + 0.006 * i for i in range(39)),
                 **{"estimate": 1.62, "p_value": 0.025, "planned": 39, "n": 2000, "used": True},
             )
@@ -382,7 +360,7 @@ def flow(**changes):
         },
         groups=[
             fill(
-                GroupRecord,
+                parts.GroupRecord,
                 **{"attribute": attribute, "group": group, "estimate": 1.6 + 0.1 * i},
                 **{"n": 5 if group == "non-White" else 4000, "small": group == "non-White"},
                 **{"lower": 1.5 + 0.1 * i, "upper": 1.7 + 0.1 * i, "rejected": group == "Female"},
@@ -391,22 +369,22 @@ def flow(**changes):
         ],
         measures=measures({"sex": {"Female": 0.118, "Male": 0.301}}),
         sensitivity=[sensitivity("λ", "25 instead of 50", 1.64, (1.55, 1.75))],
-        drivers=[DriverRecord(column="relationship", share=0.7, interval=(0.6, 0.8))],
-        delta_curve=DeltaCurveRecord(evidence_below=1.55, within_from=1.71),
+        drivers=[parts.DriverRecord(column="relationship", share=0.7, interval=(0.6, 0.8))],
+        delta_curve=parts.DeltaCurveRecord(evidence_below=1.55, within_from=1.71),
         perturbed=[perturbed(i) for i in range(10)],
-        shifts=[FeatureShift(feature="age", mean_absolute=0.4, mean=-0.2)],
+        shifts=[parts.FeatureShift(feature="age", mean_absolute=0.4, mean=-0.2)],
         metric=fill(
-            MetricRecord,
+            parts.MetricRecord,
             **{"kind": "ProjectionMetric", "learned": True, "same_sample": True},
             directions=({"age": 0.4, "hours-per-week": -0.3},),
-            origin=OriginRecord(
+            origin=parts.OriginRecord(
                 source="the audited people",
                 attributes=[
                     fill(
-                        AttributeRecord,
+                        parts.AttributeRecord,
                         name="sex",
-                        before=PredictionRecord(auc=0.91, accuracy=0.84),
-                        after=PredictionRecord(auc=0.5, accuracy=0.67),
+                        before=parts.PredictionRecord(auc=0.91, accuracy=0.84),
+                        after=parts.PredictionRecord(auc=0.5, accuracy=0.67),
                     )
                 ],
             ),

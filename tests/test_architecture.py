@@ -9,11 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from jaxtyping import TypeCheckError
 
 from likewise.audit_data import AuditData, missing
-from likewise.cli import app
 from likewise.loss import margin
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,9 +19,6 @@ SOURCE = ROOT / "src"
 SOURCES = sorted(SOURCE.rglob("*.py"))
 
 HEAVY = {"torch", "scipy", "sklearn", "matplotlib", "pandas", "polars", "pyarrow", "numpy"}
-
-OTHERS = {"--help", "--version"}
-"""Options of other programs, and of all commands."""
 
 TEXT = {".py", ".md", ".toml", ".txt", ".cff", ".yaml", ".yml", ".html", ".css", ".js", ".json", ""}
 
@@ -70,19 +65,6 @@ def test_everything_public_says_what_it_is() -> None:
             silent.append(str(path))
         silent += [f"{path}: {name}" for name, node in public(tree) if not ast.get_docstring(node)]
     assert silent == []
-
-
-def test_every_option_that_a_sentence_names_exists() -> None:
-    commands = typer.main.get_command(app).commands.values()
-    known = {name for command in commands for p in command.params for name in p.opts}
-    named = {
-        (path.name, option)
-        for path in (SOURCE / "likewise").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", node.value)
-    }
-    assert {(name, option) for name, option in named if option not in known | OTHERS} == set()
 
 
 def public(

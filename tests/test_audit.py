@@ -16,7 +16,6 @@ from helpers import people
 from likewise.errors import InvalidData, InvalidModel
 from likewise.executors import Threads
 from likewise.metrics import ignoring, sensitive_subspace
-from likewise.record import Record
 from likewise.settings import Settings
 from likewise.stats.loss_ratio import LossRatioTest
 
@@ -249,11 +248,6 @@ def test_what_cannot_be_audited_is_refused():
     model.forward = lambda x: model[0](x) + torch.randn(len(x), 2)
     with pytest.raises(InvalidModel, match="random"):
         likewise.audit(model, people())
-
-
-def test_the_record_is_read_back_as_it_was():
-    result = likewise.audit(network(), people(), settings=CORE)
-    assert Record.from_json(result.to_json()).to_json() == result.to_json()
 
 
 def test_a_metric_of_ones_own_works_without_a_quadratic_form():

@@ -46,10 +46,7 @@ def test_the_hash_changes_with_any_choice_and_with_nothing_else():
     assert Settings().hash == make_settings({"delta": 1.25}).hash
     assert Settings().hash != Settings().changed(method__lam=49.0).hash
     assert Settings().hash != Settings().changed(seed=1).hash
-
-
-def test_a_method_may_be_named_alone():
-    assert make_settings({"method": "reach"}).method.name == "reach"
+    assert make_settings({"method": "reach"}) == make_settings({"method": {"name": "reach"}})
 
 
 def test_a_choice_is_set_by_its_path():

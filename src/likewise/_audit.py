@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def audit(
     True
     """
     given, began = locals(), time.perf_counter()
-    check_outputs([outcomes], _paths(model, people, pool))
+    check_outputs([outcomes], [model, people, pool])
     with (
         noted_warnings() as said,
         Session(executor, store, progress, keeps_rows=outcomes is not None) as session,
@@ -144,14 +145,15 @@ def audit(
         bound = bind(setup)
         canary = Canary.ask(bound.canary)
         questions = chosen_checks(bound)
-        probes = [*bound.probes, *(p for check in questions for p in check.probes(bound))]
+        probes = [*bound.probes, *chain.from_iterable(c.probes(bound) for c in questions)]
         stats = session.measure(bound, probes)
         while more := follow_ups(bound, questions, stats):
             stats |= session.measure(bound, more)
         verdict = bound.judge(stats).refused(*canary.changed())
         findings = [check.read(stats, bound, verdict) for check in questions]
-        for words in (words for finding in findings for words in finding.warnings):
-            warnings.warn(words, StatisticalWarning, stacklevel=2)
+        for finding in findings:
+            for words in finding.warnings:
+                warnings.warn(words, StatisticalWarning, stacklevel=2)
         seconds = time.perf_counter() - began
         record = build_record(bound, verdict, findings, said(), command, seconds)
         rows = session.keep_rows(record)
@@ -162,12 +164,6 @@ def audit(
             write_rows(session.rows(), record, Path(outcomes))
         session.remove_journal()
     return result
-
-
-def _paths(*given: Any) -> list[str | Path]:
-    """Return what is read from files."""
-    several = (one if isinstance(one, list | tuple) else [one] for one in given)
-    return [path for paths in several for path in paths if isinstance(path, str | Path)]
 
 
 def dry_run(model: Any, people: Any, **choices: Any) -> str:
@@ -211,5 +207,6 @@ def chosen_checks(bound: BoundMethod) -> list[Check]:
 
 def follow_ups(bound: BoundMethod, checks: Sequence[Check], stats: Mapping[str, Any]) -> list[Any]:
     """Return probes that method and checks ask for now that others are known."""
-    wanted = [*bound.follow_up(stats), *(p for c in checks for p in c.follow_up(stats, bound))]
-    return [probe for probe in {p.name: p for p in wanted}.values() if probe.name not in stats]
+    wanted = [bound.follow_up(stats), *(check.follow_up(stats, bound) for check in checks)]
+    found = {probe.name: probe for probe in chain.from_iterable(wanted) if probe.name not in stats}
+    return list(found.values())

@@ -12,7 +12,7 @@ import uuid
 import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from typing_extensions import override
 
@@ -67,22 +67,22 @@ def replacing(path: str | Path, *, if_full: str = "") -> Iterator[BinaryIO]:
             os.close(folder)
 
 
-def check_outputs(
-    outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = ()
-) -> None:
+def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[Any] = ()) -> None:
     """Refuse, before a long run, an output that cannot be written or would overwrite another file.
 
-    Parameters
-    ----------
-    outputs
-        Files to be written.
-    inputs
-        Files and folders that are read; an address or a module's name is no file.
+    ``inputs`` are files and folders that are read, or lists of them; whatever else is given, an
+    address or a model itself, is no file.
     """
-    names = [str(path) for path in inputs if path is not None]
-    read = [Path(found) for name in names for found in (name, *glob.glob(name))]
+    read: list[Path] = []
+    for given in inputs:
+        for one in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(one, str | Path):
+                read += map(Path, [one, *glob.glob(str(one))])
     written: list[Path] = []
-    for path in (Path(path) for path in outputs if path is not None):
+    for output in outputs:
+        if output is None:
+            continue
+        path = Path(output)
         if not path.parent.is_dir():
             raise InvalidFile(f"There is no folder {str(path.parent)!r} to write {path.name!r} in.")
         if path.is_dir():
@@ -121,8 +121,7 @@ def _beside(path: Path) -> Path:
 
 def keep_elsewhere(content: bytes, name: str) -> str:
     """Write what cannot be written where it should be to the temporary folder; return where."""
-    place = tempfile.mkdtemp(prefix="likewise-kept-")
-    path = os.path.join(place, name)
+    path = os.path.join(tempfile.mkdtemp(prefix="likewise-kept-"), name)
     write_whole(path, content)
     return path
 

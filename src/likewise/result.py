@@ -67,7 +67,15 @@ class AuditResult:
         """One row a comparison of two groups, or a group, as a data frame."""
         part = self.record.matched_pairs
         rows = self.record.groups if part is None else part.comparisons
-        return self._frame(pa.Table.from_pylist([_flat(row.model_dump()) for row in rows]))
+        flat: list[dict[str, Any]] = []
+        for row in rows:
+            flat.append({})
+            for name, value in row.model_dump().items():
+                if name.endswith("interval") and isinstance(value, tuple):  # two columns
+                    flat[-1] |= {f"{name}_low": value[0], f"{name}_high": value[1]}
+                elif not isinstance(value, tuple | dict):
+                    flat[-1][name] = value
+        return self._frame(pa.Table.from_pylist(flat))
 
     @property
     def balance(self) -> Any:
@@ -153,17 +161,6 @@ class AuditResult:
         from likewise.report.html import to_card
 
         return to_card(self.record)
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row whose intervals are two columns each."""
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        if name.endswith("interval") and isinstance(value, tuple):
-            flat |= {f"{name}_low": value[0], f"{name}_high": value[1]}
-        elif not isinstance(value, tuple | dict):
-            flat[name] = value
-    return flat
 
 
 def native_kind(people: Any) -> str:
