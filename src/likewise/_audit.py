@@ -7,10 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from likewise.build_record import build_record
 from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.files import check_outputs
-from likewise.method import BoundMethod, Check, Method, Progress
+from likewise.method import MAX_ROWS, BoundMethod, Check, Method, Progress
 from likewise.models.behaviour import Canary
 from likewise.result import AuditResult, native_kind
 from likewise.run.executors import Executor, Threads
@@ -156,13 +158,14 @@ def audit(
                 warnings.warn(words, StatisticalWarning, stacklevel=2)
         seconds = time.perf_counter() - began
         record = build_record(bound, verdict, findings, said(), command, seconds)
-        rows = session.keep_rows(record)
+        tables = list(session.rows(record)) if bound.n <= MAX_ROWS else []
+        rows = pa.concat_tables(tables) if tables else None
         result = AuditResult(record, rows, getattr(bound, "metric", None), native_kind(people))
         if finish is not None:
             finish(result)
         if outcomes is not None:
-            write_rows(session.rows(), record, Path(outcomes))
-        session.remove_journal()
+            write_rows(session.rows(record), Path(outcomes))
+        session.journal.remove()
     return result
 
 

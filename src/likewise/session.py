@@ -47,40 +47,35 @@ Sums = dict[str, Any]
 T = TypeVar("T")
 
 
-@dataclasses.dataclass
-class Session:
-    """Where and how an audit runs: executor, journal, progress.
+class Session(contextlib.ExitStack):
+    """Where and how an audit runs: executor, journal, progress. Contexts it enters end with it.
 
     ``keeps_rows`` says whether rows of many people are wanted; those of few are kept anyway.
     """
 
-    executor: Executor
-    store: Store
-    progress: Progress | None = None
-    keeps_rows: bool = False
-    _journal: Journal = dataclasses.field(default_factory=Journal)
-    _stack: contextlib.ExitStack = dataclasses.field(default_factory=contextlib.ExitStack)
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def __init__(
+        self,
+        executor: Executor,
+        store: Store,
+        progress: Progress | None = None,
+        *,
+        keeps_rows: bool = False,
+    ) -> None:
+        super().__init__()
+        self.executor, self.store, self.progress = executor, store, progress
+        self.keeps_rows = keeps_rows
+        self.journal: Journal = Journal()
 
     def tell(self, what: str, done: int, total: int) -> None:
         """Tell how far it is, if anybody listens."""
         if self.progress is not None:
             self.progress(what, done, total)
 
-    def enter(self, context: contextlib.AbstractContextManager[Any]) -> Any:
-        """Enter a context that ends with the session."""
-        return self._stack.enter_context(context)
-
     def open_journal(self, identity: Identity) -> None:
         """Begin the journal of this audit, or continue one with the same identity."""
         versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
         known = {**identity, "versions": ", ".join(versions)}
-        self._journal = self.enter(self.store.opened(known))
+        self.journal = self.enter_context(self.store.opened(known))
 
     def survey(self, source: Source, seed: int, size: int, what: str) -> Survey:
         """Look at all rows once, and draw a sample of so many people."""
@@ -93,16 +88,9 @@ class Session:
             self.tell(what, len(parts), len(tasks))
         return total(iter(parts))
 
-    def keep_rows(self, record: Any) -> pa.Table | None:
-        """Return the rows of everyone if they are not many."""
-        if record.data.n > MAX_ROWS:
-            return None
-        tables = list(self.rows())
-        return with_provenance(pa.concat_tables(tables), record) if tables else None
-
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return what ``make`` returns; a resumed audit reads it, and its warnings, again."""
-        place, blocks = self._journal.section(name), range(1)
+        place, blocks = self.journal.section(name), range(1)
         if place.resumable and blocks in place.done():
             value, said = unpack(place.read(blocks).tally, {})
         else:
@@ -118,13 +106,25 @@ class Session:
         found: T = value
         return found
 
-    def remove_journal(self) -> None:
-        """Forget finished blocks, once the result is written."""
-        self._journal.remove()
+    def rows(self, record: Any) -> Iterator[pa.Table]:
+        """Yield the rows of everyone that the primary probe kept, in the order of blocks.
 
-    def rows(self) -> Iterator[pa.Table]:
-        """Yield the rows of everyone that the primary probe kept, in the order of blocks."""
-        return (table for table in self._journal.tables() if table is not None)
+        They hold the hashes of what they came from, so that no two audits get mixed up.
+        """
+        pairs = record.matched_pairs
+        about = {
+            "settings_hash": record.settings_hash,
+            "model": record.model.sha256,
+            "data": record.data.sha256,
+            "metric": "" if record.metric is None else record.metric.sha256,
+            "learned": record.metric is not None and record.metric.learned and not record.paper,
+            "pool": "" if pairs is None or pairs.in_pool else pairs.pool_sha256,
+        }
+        written = {b"likewise.audit": json.dumps(about).encode()}
+        for table in self.journal.tables():
+            if table is not None:
+                known = table.schema.metadata or {}
+                yield table.replace_schema_metadata({**known, **written})
 
     def measure(self, method: BoundMethod, probes: Sequence[Probe]) -> Sums:
         """Return the sums of every probe; probes of the same people share one pass over them."""
@@ -138,7 +138,7 @@ class Session:
         self, method: BoundMethod, probes: tuple[Probe, ...], subsample: Subsample | None
     ) -> Sums:
         first = any(probe.name == PRIMARY for probe in probes)
-        journal = self._journal
+        journal = self.journal
         if not first:
             journal = journal.section(hash_json([p.name for p in probes]))
         source, run = method.source, self.executor
@@ -148,9 +148,13 @@ class Session:
                 run = Threads()
         blocks = source.blocks(method.block_size)
         keeps = self.keeps_rows or method.n <= MAX_ROWS
-        starts = _starts(blocks, method.setup.survey)
-        job = MeasureBlocks(method.handle, blocks, probes, starts, journal, keeps)
-        common = _common(probes)
+        common = {name: value for probe in probes for name, value in probe.common.items()}
+        starts = np.arange(len(blocks)) * blocks.size
+        if isinstance(source, PeopleSource):
+            starts = np.searchsorted(source.places, starts)
+        else:
+            starts -= np.searchsorted(method.survey.left_out, starts)
+        job = MeasureBlocks(method.handle, blocks, probes, starts, common, journal, keeps)
         others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
         total = OrderedSum(len(blocks))
         finished = journal.done() if journal.resumable else []
@@ -166,27 +170,11 @@ class Session:
         return total.sums()
 
 
-def with_provenance(table: pa.Table, record: Any) -> pa.Table:
-    """Return rows with the hashes of what they came from, so that no two get mixed up."""
-    pairs = record.matched_pairs
-    about = {
-        "settings_hash": record.settings_hash,
-        "model": record.model.sha256,
-        "data": record.data.sha256,
-        "metric": "" if record.metric is None else record.metric.sha256,
-        "learned": record.metric is not None and record.metric.learned and not record.paper,
-        "pool": "" if pairs is None or pairs.in_pool else pairs.pool_sha256,
-    }
-    known = dict(table.schema.metadata or {})
-    return table.replace_schema_metadata({**known, b"likewise.audit": json.dumps(about).encode()})
-
-
-def write_rows(tables: Iterable[pa.Table], record: Any, path: Path) -> None:
+def write_rows(tables: Iterable[pa.Table], path: Path) -> None:
     """Write one row a person, block after block, whole or not at all."""
     writer: pq.ParquetWriter | None = None
     with replacing(path, if_full=IF_FULL) as file:
         for table in tables:
-            table = with_provenance(table, record)
             if writer is None:
                 writer = pq.ParquetWriter(file, table.schema)
             writer.write_table(table)
@@ -194,28 +182,25 @@ def write_rows(tables: Iterable[pa.Table], record: Any, path: Path) -> None:
             writer.close()
 
 
-def _common(probes: Iterable[Probe]) -> dict[str, Any]:
-    return {name: value for probe in probes for name, value in probe.common.items()}
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class MeasureBlocks:
     """Measures blocks of people by several probes; the model is opened once a worker.
 
-    ``starts`` are the positions of every block's first person among all who were not left out.
+    ``starts`` are the positions of every block's first person among all who were not left out,
+    ``common`` what sums refer to and is not written with them.
     """
 
     handle: Any
     blocks: Blocks
     probes: tuple[Probe, ...]
     starts: Int[np.ndarray, " b"]
+    common: Mapping[str, Any]
     journal: Journal
     keeps_rows: bool = True
 
     def begin(self) -> Callable[[range], FinishedPart]:
         """Open the model, and return what measures blocks."""
         model = self.handle.open()
-        common = _common(self.probes)
 
         def work(numbers: range) -> FinishedPart:
             total = OrderedSum(numbers.stop, numbers.start)
@@ -232,7 +217,7 @@ class MeasureBlocks:
                         tables.append(found.rows)
                 total.add(range(number, number + 1), sums)
             rows = pa.concat_tables(tables) if tables else None
-            return self.journal.keep(FinishedPart(numbers, pack(total.sums(), common), rows))
+            return self.journal.keep(FinishedPart(numbers, pack(total.sums(), self.common), rows))
 
         return work
 
@@ -298,11 +283,3 @@ def _add_to(sums: Sums, by: Mapping[str, Any]) -> None:
             sums[name] += found
         else:
             sums[name] = found
-
-
-def _starts(blocks: Blocks, survey: Survey) -> Int[np.ndarray, " b"]:
-    """Return the position of every block's first person among all who were not left out."""
-    firsts = np.arange(len(blocks)) * blocks.size
-    if isinstance(blocks.source, PeopleSource):
-        return np.searchsorted(blocks.source.places, firsts)
-    return firsts - np.searchsorted(survey.left_out, firsts)

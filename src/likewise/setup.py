@@ -190,22 +190,13 @@ def prepare(
     opened = open_model(model, trust=trust) if isinstance(model, str) else model
     source = _open_people(people, opened, settings, encoder)
     if not isinstance(session.executor, Inline | Threads):  # a folder that all workers can read
-        source = source.shared(Path(session.enter(TemporaryFolder())))
+        source = source.shared(Path(session.enter_context(TemporaryFolder())))
     source, survey = _survey_people(source, opened, settings, session)
     if survey.n < 2:
         raise InvalidData(f"There are {survey.n} people; a test needs at least 2.")
+    source, loss = source.knowing(survey), None if loss is None else as_loss(loss, trust=trust)
     return Setup(
-        model,
-        opened,
-        source.knowing(survey),
-        survey,
-        settings,
-        session,
-        pool,
-        metric,
-        method,
-        None if loss is None else as_loss(loss, trust=trust),
-        trust,
+        model, opened, source, survey, settings, session, pool, metric, method, loss, trust
     )
 
 

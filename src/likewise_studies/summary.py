@@ -50,13 +50,14 @@ def by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def means(rows: Sequence[Row]) -> dict[str, Column]:
     """Return mean and standard deviation over splits, by method."""
-    found: dict[str, dict[str, Known]] = {}
+    found: dict[str, Column] = {}
     for method, own in by_method(rows).items():
-        found[method] = {}
+        column = {}
         for name in QUANTITIES:
             values = [float(getattr(row, name)) for row in own]
             sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
-            found[method][name] = Known(float(np.mean(values)), sd)
+            column[name] = Known(float(np.mean(values)), sd)
+        found[method] = column
     return found
 
 
