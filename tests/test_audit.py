@@ -14,7 +14,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import likewise
 from helpers import people
 from likewise.errors import InvalidData, InvalidModel
-from likewise.executors import Threads
 from likewise.metrics import ignoring, sensitive_subspace
 from likewise.settings import Settings
 from likewise.stats.loss_ratio import LossRatioTest
@@ -216,16 +215,6 @@ def test_the_audit_of_a_subset_is_the_subset_of_the_audit():
         for d in (data, data.take(rows))
     )
     assert part.outcomes.loss_after == pytest.approx(whole.outcomes.loss_after[rows], rel=1e-9)
-
-
-def test_the_number_of_threads_changes_nothing():
-    data = people(9000)
-    one, two = (
-        likewise.audit(network(), data, metric=FIRST, settings=CORE, executor=Threads(threads))
-        for threads in (1, 2)
-    )
-    assert np.array_equal(one.outcomes.loss_after, two.outcomes.loss_after)
-    assert one.record.tests == two.record.tests
 
 
 def test_diverged_people_make_the_result_invalid():

@@ -171,25 +171,7 @@ def _record(audit: Any) -> Record:
 def _compared(
     first: str, one: Record, second: str, other: Record, alpha: float, margin: float
 ) -> ModelComparison:
-    a, b = _checked(first, one, second, other)
-    found = {comparison_key(row): row for row in b.comparisons}
-    deviations = [
-        _deviation(row, same, alpha, math.log(margin))
-        for row in a.comparisons
-        if (same := found.get(comparison_key(row))) is not None and row.folds and same.folds
-    ]
-    performance = [
-        _performance(name, a, b, alpha)
-        for name in ("error", "loss")
-        if name in a.performance_folds and name in b.performance_folds
-    ]
-    return ModelComparison(first, second, tuple(deviations), tuple(performance), alpha)
-
-
-def _checked(
-    first: str, one: Record, second: str, other: Record
-) -> tuple[MatchedPairsRecord, MatchedPairsRecord]:
-    """Refuse audits that were not made of the same people in the same way."""
+    """Compare two audits, unless they were not made of the same people in the same way."""
     a, b = one.matched_pairs, other.matched_pairs
     if a is None or b is None:
         raise InvalidSample(
@@ -207,7 +189,18 @@ def _checked(
                 f"{first!r} and {second!r} were compared otherwise: their {what} differs "
                 f"({getattr(a, what)!r}, {getattr(b, what)!r}). Audit both in the same way."
             )
-    return a, b
+    found = {comparison_key(row): row for row in b.comparisons}
+    deviations = [
+        _deviation(row, same, alpha, math.log(margin))
+        for row in a.comparisons
+        if (same := found.get(comparison_key(row))) is not None and row.folds and same.folds
+    ]
+    performance = [
+        _performance(name, a, b, alpha)
+        for name in ("error", "loss")
+        if name in a.performance_folds and name in b.performance_folds
+    ]
+    return ModelComparison(first, second, tuple(deviations), tuple(performance), alpha)
 
 
 def comparison_key(row: RateComparison) -> tuple[str, str, str, str]:

@@ -69,10 +69,10 @@ def reproduce(
     make_folder(folder)
     if study == "simulation":
         return reproduce_simulation(progress)
+    how = {"splits": splits, "workers": workers, "progress": progress}
     if study == "stopping-time":
-        return reproduce_times(ADULT, folder, splits, workers, progress)
-    chosen = ADULT if study == "adult" else COMPAS
-    return reproduce_study(chosen, folder, splits, workers, progress)
+        return reproduce_times(ADULT, folder, **how)
+    return reproduce_study(ADULT if study == "adult" else COMPAS, folder, **how)
 
 
 def reproduce_simulation(progress: Progress | None = None) -> Reproduction:
@@ -87,16 +87,9 @@ def reproduce_simulation(progress: Progress | None = None) -> Reproduction:
     )
 
 
-def reproduce_study(
-    study: Study,
-    folder: Path,
-    splits: int,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> Reproduction:
-    """Train and audit every method of a study on ``splits`` random splits."""
-    found = _each(run_one, study, folder, splits, workers, progress)
-    rows = [Row.of(values) for values in found]
+def reproduce_study(study: Study, folder: Path, **how: Any) -> Reproduction:
+    """Train and audit every method of a study on random splits."""
+    rows = [Row.of(values) for values in _each(run_one, study, folder, **how)]
     return Reproduction(
         study=study.name,
         title=study.title,
@@ -111,15 +104,9 @@ def reproduce_study(
     )
 
 
-def reproduce_times(
-    study: Study,
-    folder: Path,
-    splits: int,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> Reproduction:
+def reproduce_times(study: Study, folder: Path, **how: Any) -> Reproduction:
     """Follow the statistic of every method through time."""
-    paths = _each(run_path, study, folder, splits, workers, progress)
+    paths = _each(run_path, study, folder, **how)
     return Reproduction(
         study="stopping-time",
         title="Stopping time (Section 4.2, Figure 2)",
@@ -133,9 +120,10 @@ def _each(
     run: Any,
     study: Study,
     folder: Path,
+    *,
     splits: int,
-    workers: int,
-    progress: Progress | None,
+    workers: int = 1,
+    progress: Progress | None = None,
 ) -> list[Any]:
     """Run every model on every split, those in the folder's journal excepted."""
     models = study.methods

@@ -34,18 +34,11 @@ Grid = Float[np.ndarray, "t t"]
 class MetricVariant:
     r"""One way to compute the heat maps of Figure 1.
 
-    Parameters
-    ----------
-    words
-        What it is, for a caption.
-    bias_times
-        How often the fitted bias is added to a model's score.
-    metric
-        ``rotated``: :math:`(-\sin\beta\,\Delta_1 + \cos\beta\,\Delta_2)^2`, of rank one;
-        ``diagonal``: :math:`\sin^2\!\beta\,\Delta_1^2 + \cos^2\!\beta\,\Delta_2^2`.
-    ddof, z, floor
-        Degrees of freedom taken off the variance, quantile of the test, and what is added to a
-        probability before its logarithm is taken.
+    The fitted bias is added to a model's score ``bias_times``. The metric is ``rotated``,
+    :math:`(-\sin\beta\,\Delta_1 + \cos\beta\,\Delta_2)^2`, of rank one, or ``diagonal``,
+    :math:`\sin^2\!\beta\,\Delta_1^2 + \cos^2\!\beta\,\Delta_2^2`. ``ddof`` is taken off the
+    variance, ``z`` is the test's quantile, and ``floor`` is added to a probability before its
+    logarithm is taken.
     """
 
     words: str

@@ -31,25 +31,11 @@ from likewise_studies.secondary import Paired, Shuffled, compare_pairs, shuffled
 class Study:
     """What the paper did with one data set.
 
-    Parameters
-    ----------
-    name, title
-        For the command line, and for headings.
-    split
-        Returns the split with a given seed.
-    methods
-        Untrained models by name.
-    flow
-        The unfair map, with the paper's stated settings.
-    privileged
-        For each protected trait, the level that the other is compared with.
-    may_matter
-        Columns in which matched pairs are alike.
-    shuffles
-        How often the paper's test is made with permuted attributes; with 19 the least p-value is
-        .05.
-    first
-        How many people of the test split the tests are made on; all by default.
+    ``split`` returns the split with a given seed, ``methods`` are untrained models, ``flow`` has
+    the paper's stated settings. ``privileged`` is, for each protected attribute, the level that the
+    other is compared with; matched pairs are alike in the columns that ``may_matter``. The paper's
+    test is made on the ``first`` people of the test split (all by default), and with permuted
+    attributes so many times (``shuffles``: with 19 the least p-value is .05).
     """
 
     name: str
@@ -104,22 +90,11 @@ class Inferred:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    r"""One method on one split.
+    """One method on one split.
 
-    Parameters
-    ----------
-    accuracy, balanced_accuracy, aod_sex, aod_race
-        Performance, and average odds differences: unprivileged minus privileged.
-    S_n, T_n, T_n_rejected
-        The paper's loss-ratio test: estimate, statistic (19), decision.
-    S_tilde_n, T_tilde_n, T_tilde_n_rejected
-        The paper's error-rate test: (21)--(22).
-    flow, reach
-        Our default inference, with the gradient flow and within the reach.
-    shuffled, paired
-        The paper's test with permuted attributes, and matched pairs.
-    train_seconds, audit_seconds
-        Processor time.
+    Performance and average odds differences (unprivileged minus privileged); the paper's loss-ratio
+    test (19) and its error-rate test (21)--(22); our default inference, with the gradient flow and
+    within the reach; the paper's test with permuted attributes, and matched pairs; processor time.
     """
 
     study: str

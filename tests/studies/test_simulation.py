@@ -52,9 +52,6 @@ def test_the_published_grid_is_the_authors(angle, reference):
 
     np.testing.assert_array_equal(published_grid(angle), saved[f"T_{angle}"])
     np.testing.assert_allclose(THETA, saved["theta"], atol=1e-12)
-
-
-def test_grids_at_other_angles_are_not_known():
     assert published_grid(5) is None
 
 
