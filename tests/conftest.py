@@ -78,25 +78,23 @@ def reference() -> Path:
     return folder
 
 
+def _split(name: str) -> Any:
+    from likewise.errors import InvalidFile
+    from likewise_studies import datasets
+
+    try:
+        return getattr(datasets, name)()
+    except InvalidFile as error:
+        pytest.skip(f"the data of {name} are not here: {error}")
+
+
 @pytest.fixture(scope="session")
 def adult() -> Any:
     """Whatever `likewise_studies.datasets.adult` returns; skips where the data cannot be had."""
-    from likewise.errors import InvalidFile
-    from likewise_studies.datasets import adult as read_adult
-
-    try:
-        return read_adult()
-    except InvalidFile as error:
-        pytest.skip(f"the Adult data are not here: {error}")
+    return _split("adult")
 
 
 @pytest.fixture(scope="session")
 def compas() -> Any:
     """Whatever `likewise_studies.datasets.compas` returns; skips where the data cannot be had."""
-    from likewise.errors import InvalidFile
-    from likewise_studies.datasets import compas as read_compas
-
-    try:
-        return read_compas()
-    except InvalidFile as error:
-        pytest.skip(f"the COMPAS data are not here: {error}")
+    return _split("compas")

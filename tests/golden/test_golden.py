@@ -69,27 +69,15 @@ def ratios(model: Model, metric: Any, x: Any, y: Any) -> Float[np.ndarray, " n"]
 
 def numbers(record: Record) -> dict[str, Any]:
     """Return what is compared: every test, the groups, how many moved, and the stated error."""
+    of_test = ("S_n", "V_n", "T_n", "p_value", "interval", "lower_bound", "upper_bound", "n")
+    of_group = ("n", "estimate", "std_error", "error_rate_before", "error_rate_after")
     tests = {
-        name: {
-            "S_n": test.S_n,
-            "V_n": test.V_n,
-            "T_n": test.T_n,
-            "p_value": test.p_value,
-            "interval": list(test.interval),
-            "lower_bound": test.lower_bound,
-            "upper_bound": test.upper_bound,
-            "n": test.n,
-        }
-        for name, test in record.tests.items()
+        name: {key: getattr(test, key) for key in of_test} for name, test in record.tests.items()
     }
     groups = {
         f"{group.attribute}={group.group}": {
-            "n": group.n,
-            "estimate": group.estimate,
-            "std_error": group.std_error,
+            **{key: getattr(group, key) for key in of_group},
             "interval": [group.lower, group.upper],
-            "error_rate_before": group.error_rate_before,
-            "error_rate_after": group.error_rate_after,
         }
         for group in record.groups
     }
