@@ -31,8 +31,8 @@ def build_record(
 ) -> Record:
     """Put everything into the record; the sentence is made of it."""
     settings = bound.settings
-    parts = joined([verdict.record, *(finding.record for finding in findings)])
-    skipped = parts.pop("skipped", ())
+    found = [{"skipped": finding.skipped, **finding.record} for finding in findings]
+    parts = joined([verdict.record, *found])
     parts.setdefault("rows", {"n": bound.setup.survey.n})
     record = Record(
         likewise_version=importlib.metadata.version("likewise"),
@@ -48,7 +48,6 @@ def build_record(
         # What checks found about the result comes before what stands out in the data.
         notes=(*(w for finding in findings for w in finding.notes), *parts.pop("notes", ())),
         warnings=warnings,
-        skipped=(*skipped, *(words for finding in findings for words in finding.skipped)),
         model=model_record(bound),
         data=data_record(bound),
         settings=settings,
@@ -100,7 +99,11 @@ def model_record(bound: Any) -> ModelRecord:
 def data_record(bound: Any) -> DataRecord:
     """Describe the people."""
     survey, people = bound.survey, bound.people
-    levels = {name: TraitLevels.of(counts) for name, counts in survey.traits.items()}
+    protected = {}
+    for name, counts in survey.traits.items():
+        levels = TraitLevels.of(counts)
+        sizes = zip(levels.names, levels.counts, strict=True)
+        protected[name] = dict(sorted(sizes, key=lambda size: -size[1]))
     labels = survey.labels if bound.classes else {}
     return DataRecord(
         source=bound.source.name,
@@ -108,10 +111,7 @@ def data_record(bound: Any) -> DataRecord:
         features=tuple(people.features),
         label=bound.settings.columns.label or "",
         classes=dict(sorted((str(value), count) for value, count in labels.items())),
-        protected={
-            name: dict(sorted(zip(at.names, at.counts, strict=True), key=lambda pair: -pair[1]))
-            for name, at in levels.items()
-        },
+        protected=protected,
         missing=dict(survey.gaps),
         dropped=dict(survey.dropped),
         weighted=people.weight is not None,

@@ -61,9 +61,9 @@ def heat_maps(grids: Mapping[str, Mapping[int, Float[np.ndarray, "t t"]]]) -> Fi
         axes = figure.subplots(len(grids), len(angles), sharex=True, sharey=True, squeeze=False)
         norm = colors.TwoSlopeNorm(DELTA, 1.0, 2.5)
         for index, (name, by_angle) in enumerate(grids.items()):
-            row = axes[index]
-            row[0].set_ylabel(f"{_variant_title(name)}\n\n$\\theta_2$")
-            for axis, (angle, grid) in zip(row, by_angle.items(), strict=True):
+            first, _, rest = VARIANTS[name].words.partition(": ")
+            axes[index][0].set_ylabel(f"{first}\n({rest})\n\n$\\theta_2$")
+            for axis, (angle, grid) in zip(axes[index], by_angle.items(), strict=True):
                 image = _heat_map(axis, grid, norm)
                 turned = f"metric turned by {angle}°\n" if index == 0 else ""
                 count = f"{int((grid > DELTA).sum())} of {grid.size} rejected"
@@ -89,11 +89,6 @@ def _heat_map(axis: Axes, grid: Float[np.ndarray, "t t"], norm: colors.Normalize
     axis.set_xticks([-4, 0, 4])
     axis.set_yticks([-4, 0, 4])
     return image
-
-
-def _variant_title(name: str) -> str:
-    first, _, rest = VARIANTS[name].words.partition(": ")
-    return f"{first}\n({rest})"
 
 
 def split_dots(rows: Sequence[Row], beside: Mapping[str, Mapping[str, Column]]) -> Figure:
@@ -125,8 +120,12 @@ def split_dots(rows: Sequence[Row], beside: Mapping[str, Mapping[str, Column]]) 
         end = (len(methods) - 0.45, DELTA)
         axes[0, 0].annotate(r"$\delta = 1.25$", end, ha="right", va="bottom", fontsize=7)
         known, _ = axes[0, 0].get_legend_handles_labels()
+        outcomes = [
+            Line2D([], [], color=colour, label=outcome.replace("_", " "))
+            for outcome, colour in OUTCOME_COLOURS.items()
+        ]
         # Legends are filled column by column: a row each for what is above and below.
-        pairs = itertools.zip_longest(known, _outcome_lines())
+        pairs = itertools.zip_longest(known, outcomes)
         handles = [handle for pair in pairs for handle in pair if handle is not None]
         figure.legend(handles=handles, fontsize=7, loc="outside lower center", ncols=3)
         return figure
@@ -166,13 +165,6 @@ def _intervals(axis: Axes, rows: Sequence[Row], methods: Sequence[str], name: st
             low, high = max(found.lower_bound, LOWEST), min(found.upper_bound, HIGHEST)
             axis.vlines(x, low, high, color=colour, linewidth=1.3)
             axis.plot(x, found.estimate, "o", color=colour, markersize=2)
-
-
-def _outcome_lines() -> list[Line2D]:
-    return [
-        Line2D([], [], color=colour, label=outcome.replace("_", " "))
-        for outcome, colour in OUTCOME_COLOURS.items()
-    ]
 
 
 def time_paths(paths: Sequence[Mapping[str, Any]]) -> Figure:
