@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from likewise.probe import Probe
 from likewise.verdict import Verdict
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from likewise.data.survey import Survey
     from likewise.settings import Settings
 
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
 
 MAX_ROWS = 200_000
 """People whose rows are held in memory; more are written to a file (``outcomes=``)."""
@@ -135,12 +138,3 @@ class Check(abc.ABC):
     @abc.abstractmethod
     def read(self, stats: Mapping[str, Any], method: Any, verdict: Verdict) -> Finding:
         """Return what the sums say."""
-
-
-@runtime_checkable
-class Progress(Protocol):
-    """Told what is being done, how much of it is done, and how much there is."""
-
-    def __call__(self, what: str, done: int, total: int, /) -> None:
-        """Show it."""
-        ...

@@ -5,8 +5,8 @@ import textwrap
 from importlib.metadata import version
 from pathlib import Path
 
+from likewise.method import Progress
 from likewise_studies.figures import save
-from likewise_studies.jobs import Progress
 from likewise_studies.reproduction import Reproduction, reproduce
 
 

@@ -13,9 +13,7 @@ from typing import Any
 
 from likewise.errors import InvalidFile
 from likewise.executors import Inline, Processes
-
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
+from likewise.method import Progress
 
 Job = tuple[Callable[..., Any], tuple[Any, ...]]
 

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from likewise.errors import InvalidSettings, import_optional, nearest
 from likewise.files import make_folder
+from likewise.method import Progress
 from likewise_studies import figures, simulation, summary
-from likewise_studies.jobs import FinishedJobs, Progress, run_jobs
+from likewise_studies.jobs import FinishedJobs, run_jobs
 from likewise_studies.paper_studies import ADULT, COMPAS
 from likewise_studies.published import NOTES
 from likewise_studies.stopping_time import TIMES, run_path, times_table
