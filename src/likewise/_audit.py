@@ -157,7 +157,7 @@ def audit(
             for words in finding.warnings:
                 warnings.warn(words, StatisticalWarning, stacklevel=2)
         seconds = time.perf_counter() - began
-        record = build_record(bound, verdict, findings, said(), command, seconds)
+        record = build_record(bound, verdict, findings, said, command, seconds)
         tables = list(session.rows(record)) if bound.n <= MAX_ROWS else []
         rows = pa.concat_tables(tables) if tables else None
         result = AuditResult(record, rows, getattr(bound, "metric", None), native_kind(people))

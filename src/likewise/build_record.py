@@ -8,10 +8,12 @@ import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from warnings import WarningMessage
 
 import pydantic
 
 from likewise.data.notes import data_notes
+from likewise.errors import LikewiseWarning
 from likewise.method import BoundMethod, Finding
 from likewise.record import DataRecord, ModelRecord, Record
 from likewise.report.text import sentence
@@ -25,7 +27,7 @@ def build_record(
     bound: BoundMethod,
     verdict: Verdict,
     findings: Sequence[Finding],
-    warnings: tuple[str, ...],
+    warnings: Sequence[WarningMessage],
     command: str,
     seconds: float,
 ) -> Record:
@@ -47,7 +49,9 @@ def build_record(
         alpha=settings.alpha,
         # What checks found about the result comes before what stands out in the data.
         notes=(*(w for finding in findings for w in finding.notes), *parts.pop("notes", ())),
-        warnings=warnings,
+        warnings=tuple(
+            str(one.message) for one in warnings if issubclass(one.category, LikewiseWarning)
+        ),
         model=model_record(bound),
         data=data_record(bound),
         settings=settings,

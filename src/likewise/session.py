@@ -128,19 +128,20 @@ class Session(contextlib.ExitStack):
 
     def measure(self, method: BoundMethod, probes: Sequence[Probe]) -> Sums:
         """Return the sums of every probe; probes of the same people share one pass over them."""
+        of_sample: dict[Subsample | None, list[Probe]] = {}
+        for probe in probes:
+            of_sample.setdefault(probe.subsample, []).append(probe)
         found: Sums = {}
-        for subsample in dict.fromkeys(probe.subsample for probe in probes):
-            same = tuple(probe for probe in probes if probe.subsample == subsample)
-            found |= self._pass(method, same, subsample)
+        for subsample, same in of_sample.items():
+            found |= self._pass(method, tuple(same), subsample)
         return found
 
     def _pass(
         self, method: BoundMethod, probes: tuple[Probe, ...], subsample: Subsample | None
     ) -> Sums:
-        first = any(probe.name == PRIMARY for probe in probes)
-        journal = self.journal
-        if not first:
-            journal = journal.section(hash_json([p.name for p in probes]))
+        names = [probe.name for probe in probes]
+        first = PRIMARY in names
+        journal = self.journal if first else self.journal.section(hash_json(names))
         source, run = method.source, self.executor
         if subsample is not None:
             source = PeopleSource.from_people(method.sample(subsample.size, subsample.stream))

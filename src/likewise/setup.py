@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ class Setup:
                     f"threshold (decide.threshold), not {value!r}."
                 )
             return 1
-        names = [str(name) for name in classes]
+        names = list(map(str, classes))
         if value not in names:
             raise InvalidSettings(
                 f"{value!r} is not a decision of this model, which decides among "
@@ -201,13 +201,11 @@ def prepare(
 
 
 @contextlib.contextmanager
-def noted_warnings() -> Iterator[Callable[[], tuple[str, ...]]]:
-    """Yield what returns the warnings so far; the user is given them at the end, each once."""
+def noted_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Yield the list of all warnings; the user is given them at the end, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LikewiseWarning)
-        yield lambda: tuple(
-            str(w.message) for w in caught if issubclass(w.category, LikewiseWarning)
-        )
+        yield caught
     told: set[str] = set()
     for warning in caught:
         if str(warning.message) not in told:

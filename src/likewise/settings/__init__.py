@@ -399,7 +399,7 @@ class Settings(Choices):
 def _texts(value: Any) -> str:
     """Return all texts within a value, one after another."""
     if isinstance(value, dict):
-        return "".join(_texts(key) + _texts(inner) for key, inner in value.items())
+        return "".join(map(_texts, (*value.keys(), *value.values())))
     if isinstance(value, list | tuple | set | frozenset):
         return "".join(map(_texts, value))
     return value if isinstance(value, str) else ""
