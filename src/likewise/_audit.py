@@ -145,7 +145,7 @@ def audit(
         setup = prepare(session, **{name: given[name] for name in ARGUMENTS})
         session.open_journal(setup.identity())
         bound = bind(setup)
-        canary = Canary.ask(bound.canary)
+        canary = Canary(bound.canary)
         questions = chosen_checks(bound)
         probes = [*bound.probes, *chain.from_iterable(c.probes(bound) for c in questions)]
         stats = session.measure(bound, probes)

@@ -12,7 +12,7 @@ from likewise.data.columns import numbers
 from likewise.data.encoder import Encoder, NumberColumn
 from likewise.errors import InvalidSettings
 from likewise.models import Endpoint, as_model, open_model
-from likewise.models.adapt import TRIAL_ROWS, Reading, TableFront, is_number
+from likewise.models.adapt import TRIAL_ROWS, Reading, is_number
 from likewise.models.base import Model
 from likewise.run.executors import Executor
 
@@ -23,10 +23,7 @@ def as_seen(model: Model, people: AuditData) -> AuditData:
     if front is None or people.encoder is not None:
         return people
     x, features = front(people.x if people.table is None else people.table)
-    shown = isinstance(front, TableFront) and front.decodes
-    return dataclasses.replace(
-        people, x=x, features=tuple(features), originals=front if shown else None
-    )
+    return dataclasses.replace(people, x=x, features=features, originals=front.reading.encoder)
 
 
 def adapt(
@@ -61,7 +58,7 @@ def adapt(
     model = as_model(
         given, table=table, encoder=encoder, columns=columns, protected=tuple(traits), **about
     )
-    reading = model.front.reading if isinstance(model.front, TableFront) else None
+    reading = None if model.front is None else model.front.reading
     if reading is None or table is None or encoder is not None:
         return model, {**about, "reading": reading}
     if reading.form == "frame" and reading.scored is None and encoded:

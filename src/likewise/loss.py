@@ -72,7 +72,11 @@ class Loss:
             if self.name == "absolute":
                 return _only(0, np.sign(out[:, 0] - y), out)
             if self.output == "probabilities":
-                return _probability_slope(out, y)
+                true = true_probability(out, y)
+                slope = np.where((true >= CLIP) & (true <= 1 - CLIP), -1 / true, 0.0)
+                if out.shape[1] == 1:  # the column is the probability of class 1
+                    return (np.where(y == 1, 1, -1) * slope)[:, None]
+                return _only(y, slope, out)
             wrong = expit(-margin(out, y))
             if out.shape[1] == 1:
                 return ((1 - 2 * y) * wrong)[:, None]
@@ -118,21 +122,20 @@ class CustomLoss:
     ) -> Float[np.ndarray, " n"]:
         """Return one loss a person."""
         if self.slope is not None:
-            return self._rows(self._asked(self.value, _squeezed(out), y), (len(out),))
+            return self._asked(self.value, _squeezed(out), y, (len(out),))
         import torch
 
         with torch.no_grad():
             rows, labels = torch.from_numpy(_squeezed(out)), torch.from_numpy(np.asarray(y))
-            found = self._asked(self.value, rows, labels)
-        return self._rows(found, (len(out),))
+            return self._asked(self.value, rows, labels, (len(out),))
 
     def gradient(
         self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
         """Return how each loss changes with the outputs."""
         if self.slope is not None:
-            found = self._asked(self.slope, _squeezed(out), y)
-            return self._rows(found, _squeezed(out).shape).reshape(out.shape)
+            rows = _squeezed(out)
+            return self._asked(self.slope, rows, y, rows.shape).reshape(out.shape)
         import torch
 
         with torch.inference_mode(False), torch.enable_grad():
@@ -148,9 +151,13 @@ class CustomLoss:
             (slope,) = torch.autograd.grad(total, rows)
         return np.asarray(slope.numpy(), dtype=np.float64).reshape(out.shape)
 
-    def _asked(self, function: Callable[[Any, Any], Any], out: Any, y: Any) -> Any:
+    def _asked(
+        self, function: Callable[[Any, Any], Any], out: Any, y: Any, shape: Any = None
+    ) -> Any:
+        """Return what somebody's function says, as an array of this shape if one is named."""
         try:
-            return function(out, y)
+            found = function(out, y)
+            values = found if shape is None else np.asarray(found, dtype=np.float64)
         except LikewiseError:
             raise
         except Exception as error:  # it is someone else's code
@@ -158,16 +165,7 @@ class CustomLoss:
                 f"The loss {self.name} cannot be computed from outputs of shape "
                 f"{tuple(out.shape)}: {in_short(error)}."
             ) from None
-
-    def _rows(self, found: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
-        try:
-            values = np.asarray(found, dtype=np.float64)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InvalidSettings(
-                f"The loss {self.name} returns {type(found).__name__}, which is no array of "
-                f"numbers ({in_short(error)})."
-            ) from None
-        if values.shape != shape:
+        if shape not in (None, np.shape(values)):
             raise InvalidSettings(
                 f"The loss {self.name} returns shape {values.shape} for {shape[0]} rows; it must "
                 f"return shape {shape}, one number per row (reduction='none' in torch)."
@@ -313,16 +311,6 @@ def _others(
 def _softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return odds / odds.sum(axis=1, keepdims=True)
-
-
-def _probability_slope(
-    p: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-) -> Float[np.ndarray, "n k"]:
-    true = true_probability(p, y)
-    slope = np.where((true >= CLIP) & (true <= 1 - CLIP), -1 / true, 0.0)
-    if p.shape[1] == 1:  # the column is the probability of class 1
-        return (np.where(y == 1, 1, -1) * slope)[:, None]
-    return _only(y, slope, p)
 
 
 def _only(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from likewise.errors import InvalidFile, InvalidModel
-from likewise.models import LayeredModel, as_model, boosted, check, open_model
+from likewise.models import as_model, boosted, check, open_model
 
 onnx = pytest.importorskip("onnx")
 
@@ -70,17 +70,6 @@ def test_a_local_function_with_a_harmless_name_takes_no_more_memory_than_it_may(
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(InvalidFile, match=r"GB of memory"):
         check(as_model(open_model(str(path))), np.ones((4, 3)))
-
-
-def test_a_network_in_an_onnx_file_is_run_here_with_its_gradients(tmp_path):
-    make = onnx.helper.make_node
-    weight = np.arange(6, dtype=np.float32).reshape(3, 2)
-    path = tmp_path / "m.onnx"
-    path.write_bytes(graph(make("MatMul", ["x", "w"], ["y"]), tensors=[("w", weight)]))
-    model = as_model(open_model(str(path)))
-    assert isinstance(model, LayeredModel)
-    x = np.random.default_rng(0).normal(size=(5, 3))
-    assert np.allclose(model(x), x @ weight, rtol=1e-12, atol=0)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import xgboost
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -23,7 +23,7 @@ from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidModel
 from likewise.handle import adapt
 from likewise.loss import probabilities
-from likewise.models import TableModel, as_model, check, save_model
+from likewise.models import TableModel, as_model, check
 
 
 @pytest.fixture
@@ -137,18 +137,6 @@ def test_a_pipeline_fitted_on_arrays_reads_arrays_and_tables(people, rng):
         as_model(pipeline, table=people)
 
 
-def test_selectors_by_type_see_the_types_of_training(people):
-    steps = ColumnTransformer(
-        [
-            ("text", OneHotEncoder(), make_column_selector(dtype_exclude="number")),
-            ("numbers", StandardScaler(), make_column_selector(dtype_include="number")),
-        ]
-    )
-    frame = people.select(["sex", "age"]).to_pandas()
-    pipeline = make_pipeline(steps, LogisticRegression()).fit(frame, labels(people))
-    assert as_model(pipeline).front(people)[1] == ("text__sex_f", "text__sex_m", "numbers__age")
-
-
 def test_rows_the_pipeline_cannot_read_are_one_sentence(people):
     pipeline = make_pipeline(
         ColumnTransformer([("sex", OneHotEncoder(), ["sex"])]), LogisticRegression()
@@ -170,13 +158,6 @@ def test_what_cannot_be_a_space_is_refused(people):
     pipeline = Pipeline([("as it is", "passthrough"), ("model", Echo())]).fit(text, labels(people))
     with pytest.raises(InvalidModel, match="cannot be read as numbers"):
         as_model(pipeline).front(people)
-
-
-def test_a_pipeline_is_not_saved_as_layers(people, tmp_path):
-    frame = people.select(["age"]).to_pandas()
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, labels(people))
-    with pytest.raises(InvalidModel, match="its last step alone"):
-        save_model(pipeline, tmp_path / "m.safetensors")
 
 
 def test_zeros_that_a_sparse_matrix_leaves_out_are_read_as_the_model_reads_them(people):
@@ -244,16 +225,3 @@ def test_what_cannot_be_cut_is_read_through_decoded_rows(index, people):
     assert model.front.reading.form == "frame"
     # Decoding gives back the rows themselves, so the answers are those of the whole model.
     assert np.allclose(model(x), expected, atol=1e-12)
-
-
-def test_codes_mistaken_for_numbers_are_noticed(people):
-    # LightGBM takes a matrix in place of categories, and answers wrongly without a word.
-    codes = people.set_column(1, "job", pa.array(np.arange(200) % 7 * 10)).drop_columns(["sex"])
-    frame = codes.to_pandas()
-    tree = lightgbm.LGBMClassifier(n_estimators=8, n_jobs=1, verbose=-1)
-    whole = make_pipeline(FunctionTransformer(categories), tree)
-    whole.fit(frame, (frame["job"] > 30).astype(int))
-    model = as_model(whole, table=codes)
-    assert model.front.reading.form == "frame"  # so it is audited whole
-    answers = TableModel(model, model.front)(codes)
-    assert np.array_equal(answers, whole.predict_proba(frame))

@@ -126,12 +126,6 @@ def test_a_mixture_of_logistic_models_is_saved(tmp_path, rng):
         MeanOfSigmoids(torch.tensor([1.0, -1.0]))
 
 
-def test_a_projection_removes_its_directions():
-    basis = torch.eye(4, dtype=torch.float64)[:2]
-    x = torch.randn(5, 4, dtype=torch.float64)
-    assert torch.equal(FixedProjection(basis)(x), x * torch.tensor([0.0, 0, 1, 1]))
-
-
 def hooked():
     module = nn.Sequential(nn.Linear(3, 2))
     module[0].register_forward_hook(lambda module, given, out: 2 * out)
@@ -179,23 +173,23 @@ TWICE = [{"layer": "Linear"}] * 2
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": 2}, "not of format 1"),
-        ({"format": "1"}, "not of format 1"),
-        ({"extra": 1}, "not of format 1"),
-        ({"output": "code"}, "neither logits"),
-        ({"output": ["logits"]}, "neither logits"),
-        ({"classes": "ab"}, "not a list of values"),
-        ({"classes": [[1], [2]]}, "not a list of values"),
+        ({"format": 2}, "format: "),
+        ({"format": "1"}, "format: "),
+        ({"extra": 1}, "extra: "),
+        ({"output": "code"}, "output: .*'logits'"),
+        ({"output": ["logits"]}, "output: "),
+        ({"classes": "ab"}, "classes: "),
+        ({"classes": [[1], [2]]}, r"classes\.0"),
         ({"classes": ["a", "a"]}, "a class twice"),
         ({"classes": [1, 2, 3]}, "3 classes for 2 outputs"),
         ({"layers": []}, "belong to no layer"),
-        ({"layers": {}}, "not a list of named"),
-        ({"layers": [3]}, "not a list of named"),
+        ({"layers": {}}, "layers: "),
+        ({"layers": [3]}, r"layers\.0: "),
         ({"layers": [{"layer": "__import__('os')"}]}, "not in the list"),
         ({"layers": [{"layer": "ReLU"}]}, "ReLU has weights bias, weight"),
         ({"layers": [{"layer": "FixedProjection"}]}, "has weights bias, weight"),
         ({"layers": TWICE}, "has weights of no name"),
-        ({"layers": [{"layer": "ReLU"}] * 30_000}, "it has 30000 layers, more than 1000"),
+        ({"layers": [{"layer": "ReLU"}] * 30_000}, "layers: .* at most 1000 items"),
         ({"0.weight": torch.ones(3)}, "a weight of Linear has shape"),
         ({"0.weight": torch.ones(2, 0)}, "a weight of Linear has shape"),
         ({"0.weight": torch.full((2, 3), torch.inf)}, "not finite"),
@@ -227,7 +221,7 @@ def test_a_hostile_file_is_one_sentence(changes, words):
             described({"0.basis": torch.ones(2, 3)}, layers=[{"layer": "FixedProjection"}]),
             "not orthonormal",
         ),
-        (save(WEIGHTS, {KEY: "[" * 100_000}), "not JSON"),
+        (save(WEIGHTS, {KEY: "[" * 100_000}), "Invalid JSON"),
         (save(WEIGHTS, {KEY: " " * 1_100_000}), "characters"),
         (save({"fc.weight": torch.ones(2, 3)}), r"likewise\.save_model"),
     ],
@@ -247,7 +241,7 @@ def test_half_precision_of_either_kind_is_read(tmp_path, rng):
         save_model(nn.Linear(3, 2).to(dtype), tmp_path / "m.safetensors")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
 def test_a_truncated_file_is_one_sentence(share, good, tmp_path):
     path = tmp_path / "cut.safetensors"
     path.write_bytes(good[: int(share * len(good))])

@@ -51,9 +51,9 @@ from likewise.models.black_box import (
     from_callable,
     from_predictor,
     output_matrix,
-    scores_by_class,
+    rows_by_class,
 )
-from likewise.models.scored import REFUSAL, ScoredRows, ScoredTable
+from likewise.models.scored import REFUSAL, ScoredTable
 
 TRIAL_ROWS = 8
 """Rows that a function is tried with."""
@@ -76,13 +76,12 @@ NO_COLUMNS: Mapping[str, Int[np.ndarray, " m"]] = types.MappingProxyType({})
 class Recognised:
     """A model that people have, before anyone knows which table it reads.
 
-    ``model`` is asked with rows of numbers, ``answer`` with typed columns, which must be if it is
-    ``typed``. A ``function`` is somebody's code, which may take data frames, arrays or tensors.
+    ``model`` is asked with rows of numbers, ``answer`` with typed columns. A ``function`` is
+    somebody's code, which may take data frames, arrays or tensors.
     """
 
     model: Model
     answer: ColumnAnswer | None = None
-    typed: bool = False
     pipeline: Any = None
     function: Callable[[Any], Any] | None = None
     scored: ScoredTable | None = None
@@ -91,6 +90,22 @@ class Recognised:
     def card(self) -> ModelCard:
         """What is known of the model."""
         return self.model.card
+
+    @property
+    def typed(self) -> bool:
+        """Whether it must be asked with typed columns, as it reads categories."""
+        return bool(getattr(self.answer, "levels", ()))
+
+    def reads(self, reading: "Reading") -> ColumnAnswer:
+        """Return what it answers to typed columns that it reads so."""
+        if reading.scored is not None:
+            return reading.scored
+        answer = self.answer if self.function is None else sklearn.TableAnswer(self.function)
+        if isinstance(answer, sklearn.TableAnswer) and not answer.native:
+            named = self.function is not None or bool(self.card.features)
+            return dataclasses.replace(answer, named=named, levels=reading.levels)
+        assert answer is not None
+        return answer
 
 
 def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
@@ -114,26 +129,24 @@ def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Re
 
 def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
     if isinstance(given, ScoredTable):
-        card = ModelCard("scored table", "classification", "probabilities")
-        return Recognised(BlackBox(card, given.looked_up), scored=given)
+        return Recognised(BlackBox(given.card, given.looked_up), scored=given)
     if isinstance(given, type):
         raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
-    if getattr(given, "__name__", "") == "forward" and is_torch(getattr(given, "__self__", None)):
+    if getattr(given, "__name__", "") == "forward" and _is_torch(getattr(given, "__self__", None)):
         given = given.__self__  # the module can be copied, and be put in evaluation mode
     if isinstance(given, endpoint.Endpoint):
         given = given.model(classes)
     given = boosted.from_booster(given) or given
     if isinstance(given, Model):
-        answer = getattr(given, "answer", None)
-        return Recognised(given, answer, bool(getattr(answer, "levels", ())))
-    if is_torch(given):
+        return Recognised(given, getattr(given, "answer", None))
+    if _is_torch(given):
         return Recognised(_torch().from_module(given, output=output, classes=classes))
     if hasattr(given, "to_torch"):
         return Recognised(_trained(given, output))
     if hasattr(given, "predict_proba") or sklearn.is_scikit(given):
         return _estimator(given)
     if callable(given):
-        box = from_callable(given, output=output or "probabilities", classes=classes)
+        box = from_callable(given, output or "probabilities", classes)
         return Recognised(box, function=given)
     raise InvalidModel(f"A {type(given).__name__} is not a model.")
 
@@ -151,21 +164,19 @@ def _trained(estimator: Any, output: Output | None) -> Model:
 
 
 def _estimator(estimator: Any) -> Recognised:
-    last = sklearn.cut(estimator)[1] if sklearn.is_pipeline(estimator) else None
+    pipeline = sklearn.is_pipeline(estimator)
+    last = sklearn.cut(estimator)[1] if pipeline else None
     box, frames = from_predictor(estimator), sklearn.TableAnswer.from_estimator(estimator)
-    if last is not None:
-        model = box.with_card(threshold=sklearn.unwrap(last)[1])
-        return Recognised(model, frames, pipeline=estimator)
-    model = (sklearn.convert(estimator) if sklearn.is_scikit(estimator) else None) or box
-    answer = boosted.table_answer(estimator)
-    if answer is not None:
-        return Recognised(model, answer, bool(answer.levels))
-    if not sklearn.is_scikit(estimator) and not box.card.features:
+    if pipeline:
+        threshold = sklearn.unwrap(last)[1]
+        return Recognised(box.with_card(threshold=threshold), frames, pipeline=estimator)
+    scikit, answer = sklearn.is_scikit(estimator), boosted.table_answer(estimator)
+    if not scikit and answer is None and not box.card.features:
         return Recognised(box, function=frames.method)
-    return Recognised(model, frames)
+    return Recognised((sklearn.convert(estimator) if scikit else None) or box, answer or frames)
 
 
-def is_torch(given: Any) -> bool:
+def _is_torch(given: Any) -> bool:
     """Tell whether an object is a torch module, without importing torch."""
     base = ("torch.nn.modules.module", "Module")
     return any((kind.__module__, kind.__qualname__) == base for kind in type(given).__mro__)
@@ -319,40 +330,33 @@ class Reading:
         The original columns that it reads, in its order.
     encoder
         What makes the features that the audit runs in, if these are not the model's own inputs.
-    named
-        Whether frames carry names; without, they are matrices.
-    tensor
-        Whether a function takes tensors rather than arrays.
-    scores
-        Classes by which a function gives its scores, if it names them.
+    tensor, scores
+        Of a function: whether it takes tensors, and the classes by which it names its scores.
     scored
-        What a scored table holds.
-    types, levels
-        Of the columns: Arrow types, and the levels of categories in their order.
+        A scored table, once it was read.
+    levels
+        By column of categories, their levels in their order.
     """
 
     form: Literal["numbers", "features", "frame", "steps"]
     columns: tuple[str, ...]
     encoder: Encoder | None = None
-    named: bool = True
     tensor: bool = False
     scores: tuple[str, ...] = ()
-    scored: ScoredRows | None = None
-    types: Mapping[str, pa.DataType] = dataclasses.field(default_factory=dict)
+    scored: ScoredTable | None = None
     levels: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_table(
         cls, form: Any, table: pa.Table, columns: Sequence[str], **more: Any
     ) -> "Reading":
-        """Return a reading of the columns of a table, with their types."""
-        types = {name: table.schema.field(name).type for name in columns}
+        """Return a reading of the columns of a table, with the levels of categories."""
         levels = {
             name: table[name].unify_dictionaries().chunk(0).dictionary.to_pylist()
-            for name, kind in types.items()
-            if pa.types.is_dictionary(kind) and table[name].num_chunks
+            for name in columns
+            if pa.types.is_dictionary(table.schema.field(name).type) and table[name].num_chunks
         }
-        return cls(form, tuple(columns), types=types, levels=levels, **more)
+        return cls(form, tuple(columns), levels=levels, **more)
 
 
 def resolve_reading(
@@ -396,7 +400,7 @@ def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -
         if numbers and set(names) <= set(encoder.plain_columns):
             return Reading("numbers", names, encoder)
         if known.answer is not None:
-            return Reading("frame", names, encoder, named=bool(card.features))
+            return Reading("frame", names, encoder)
         raise InvalidModel(
             f"The {card.kind} reads numbers, and not all of its columns are: {listed(names)}."
         )
@@ -437,14 +441,11 @@ def _by_position(known: Recognised, table: pa.Table, protected: Sequence[str]) -
     )
 
 
-def _of_frame(
-    known: Recognised, table: pa.Table, names: Sequence[str], *, named: bool | None = None
-) -> Reading:
+def _of_frame(known: Recognised, table: pa.Table, names: Sequence[str]) -> Reading:
     """Return a reading of typed columns: text as text, or as categories if that fails."""
-    named = bool(known.card.features) if named is None else named
-    plain = Reading.from_table("frame", table, names, named=named)
-    texts = [n for n in names if pa.types.is_large_string(plain.types[n])]
-    if texts and not getattr(_typed_answer(known, plain), "native", True):
+    plain = Reading.from_table("frame", table, names)
+    texts = [n for n in names if pa.types.is_large_string(table.schema.field(n).type)]
+    if texts and not getattr(known.reads(plain), "native", True):
         levels = {n: sorted(pc.unique(table[n].drop_null()).to_pylist()) for n in texts}
         for reading in (plain, dataclasses.replace(plain, levels=levels)):
             with contextlib.suppress(LikewiseError):
@@ -459,7 +460,7 @@ def _of_pipeline(known: Recognised, table: pa.Table, names: tuple[str, ...]) -> 
     Not if the steps pass gaps on to the last, and that answers; and some models take zeros that a
     sparse matrix leaves out for missing.
     """
-    cut = Reading.from_table("steps", table, names, named=bool(known.card.features))
+    cut = Reading.from_table("steps", table, names)
     whole = _of_frame(known, table, names)
     columns = table.select(list(names))
     some = pa.concat_tables([_few(columns), _few(columns.filter(_gaps(columns)))])
@@ -478,7 +479,7 @@ def _of_pipeline(known: Recognised, table: pa.Table, names: tuple[str, ...]) -> 
 
 
 def _answers(known: Recognised, reading: Reading, rows: pa.Table) -> Float[np.ndarray, "n k"]:
-    answer = _typed_answer(known, reading)
+    answer = known.reads(reading)
     with warnings.catch_warnings():  # this is a trial
         warnings.simplefilter("ignore")
         return call_model(
@@ -505,7 +506,7 @@ def _try_forms(
     """Try a function with a data frame, an array and a tensor, on eight rows."""
     every = names or tuple(name for name in table.column_names if name not in protected)
     numbers = tuple(n for n in every if is_number(table.schema.field(n).type))
-    frame = _of_frame(known, table, every, named=True)
+    frame = _of_frame(known, table, every)
     array, tensor = (Reading.from_table("numbers", table, numbers, tensor=t) for t in (False, True))
     # What outputs are is said of tensors.
     choices = [frame, array, tensor] if output is None else [tensor, frame, array]
@@ -550,11 +551,11 @@ def _asked_once(
         pullback(np.ones_like(out))  # refuses what has no gradient
         return reading, out
     if reading.form == "frame":
-        answer = _typed_answer(known, reading)
+        answer = known.reads(reading)
         raw = answer.ask(answer.prepare(table.select(list(reading.columns))))
     else:
         raw = known.function(_matrix(table, reading.columns))
-    scores = scores_by_class(raw)
+    scores = tuple(sorted({name for row in rows_by_class(raw) for name in row}))
     out = output_matrix(raw, len(table), dataclasses.replace(known.card, classes=scores))
     return dataclasses.replace(reading, scores=scores), out
 
@@ -567,24 +568,13 @@ def is_number(kind: pa.DataType) -> bool:
 # The model that reads it so
 
 
-def _typed_answer(known: Recognised, reading: Reading) -> ColumnAnswer:
-    if reading.scored is not None:
-        return reading.scored
-    answer = known.answer if known.function is None else sklearn.TableAnswer(known.function)
-    if isinstance(answer, sklearn.TableAnswer) and not answer.native:
-        return dataclasses.replace(answer, named=reading.named, levels=reading.levels)
-    assert answer is not None
-    return answer
-
-
 def _build(known: Recognised, reading: Reading | None, output: Output | None = None) -> Model:
     """Return a model that reads tables as was settled, or arrays."""
     inner, names = known.model, known.card.features
-    if reading is None:
-        if known.pipeline is not None:
-            reading = Reading("steps", names, named=bool(names))
-        elif known.typed:
-            reading = Reading("frame", names)
+    if reading is None and known.pipeline is not None:
+        reading = Reading("steps", names)
+    elif reading is None and known.typed:
+        reading = Reading("frame", names)
     tensor = known.function is not None and output is not None
     if tensor if reading is None else reading.tensor:
         card = inner.card
@@ -594,40 +584,46 @@ def _build(known: Recognised, reading: Reading | None, output: Output | None = N
         return inner
     if reading.scores:
         inner = inner.with_card(classes=reading.scores)
-    encoder = reading.encoder
     if reading.form == "steps":
-        steps, last = sklearn.cut(known.pipeline)
-        inner = as_model(last)
-        inner = inner.with_card(
-            kind=f"Pipeline ending in {inner.card.kind}",
-            features=sklearn.names_out(steps, inner.card.n_features or 0),
-            threshold=known.card.threshold,
-            fingerprint=known.card.fingerprint,
-        )
-        whole = _Pipeline(steps, inner, reading.named, reading.levels)
-        return inner.with_front(TableFront(reading, whole))
+        return _cut(known, reading)
+    encoder = reading.encoder
     features = () if encoder is None else encoder.features
     encoded: dict[str, Any] = {"n_features": len(features) or None, "features": features}
     if reading.form == "frame":
-        typed = _typed_answer(known, reading)
         card = inner.card if reading.scored is None else reading.scored.card
         card = dataclasses.replace(card, differentiable=False, **encoded)
-        return BlackBox(card, Decoding(typed, reading), front=TableFront(reading, typed))
+        front = TableFront(reading, known.reads(reading))
+        return BlackBox(card, front.answer_features, front=front)
     if reading.form == "features":
-        return inner.with_front(TableFront(reading, _Inputs(inner, encoder)))
-    front = TableFront(reading, _Inputs(inner))
+        return inner.with_front(TableFront(reading, _Numbers(inner, encoder)))
+    front = TableFront(reading, _Numbers(inner))
     if encoder is None:
         return inner.with_card(features=reading.columns).with_front(front)
     card = dataclasses.replace(inner.card, **encoded)
     if not card.differentiable:
-        return BlackBox(card, Decoding(front.answer, reading), inner.dtype, front=front)
+        return BlackBox(card, front.answer_features, inner.dtype, front=front)
     gaps = {n: features.index(n + GAP) for n in reading.columns if n + GAP in features}
     matrix, offset = encoder.line(reading.columns)
     return AffineInputs(card, inner, matrix, offset, gaps, inner.declared, front)
 
 
+def _cut(known: Recognised, reading: Reading) -> Model:
+    """Return the last step of a pipeline, in front of which the others make the features."""
+    steps, last = sklearn.cut(known.pipeline)
+    model = as_model(last)
+    model = model.with_card(
+        kind=f"Pipeline ending in {model.card.kind}",
+        features=sklearn.Steps(steps, model).names(model.card.n_features or 0),
+        threshold=known.card.threshold,
+        fingerprint=known.card.fingerprint,
+    )
+    whole: Any = known.reads(reading)
+    answer = dataclasses.replace(whole, method=sklearn.Steps(steps, model))
+    return model.with_front(TableFront(reading, answer))
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Inputs:
+class _Numbers:
     """What a model of numbers, or of an encoder's features, answers to columns."""
 
     model: Model
@@ -643,49 +639,6 @@ class _Inputs:
     def ask(self, columns: Mapping[str, Any]) -> Any:
         """Return the model's outputs."""
         return self.model(np.hstack(list(columns.values())))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Pipeline:
-    """What the last step of a pipeline answers to what the others make of columns."""
-
-    steps: Any
-    last: Model
-    named: bool
-    levels: Mapping[str, Sequence[Any]]
-
-    def prepare(self, table: pa.Table) -> dict[str, Any]:
-        """Return the columns as arrays of pandas' types."""
-        return sklearn.frame_columns(table, self.levels)
-
-    def ask(self, columns: Mapping[str, Any]) -> Any:
-        """Return the last step's outputs."""
-        return self.last(self.inputs(columns))
-
-    def inputs(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n d"]:
-        """Return what the last step is given."""
-        rows = sklearn.as_rows(columns, named=self.named)
-        try:
-            return sklearn.dense(rows if self.steps is None else self.steps.transform(rows))
-        except LikewiseError:
-            raise
-        except Exception as error:  # anyone may write a transformer
-            raise sklearn.unreadable(rows, error) from None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Decoding:
-    """A model of typed columns as a function of an encoder's features, by decoding them."""
-
-    answer: ColumnAnswer
-    reading: Reading
-
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Any:
-        """Return what the model answers to the nearest people who could exist."""
-        if self.reading.encoder is None:
-            raise InvalidModel(NOT_ARRAYS)
-        table = self.reading.encoder.decode(x).select(list(self.reading.columns))
-        return self.answer.ask(self.answer.prepare(table))
 
 
 @final
@@ -794,17 +747,23 @@ class TableFront:
         """The original columns that the model reads, in its order."""
         return self.reading.columns
 
+    def prepare(self, table: pa.Table) -> PreparedRows:
+        """Return the rows of a table in the form that the model is asked with."""
+        table = _selected(table, self.columns or table.column_names)
+        return PreparedRows(self.answer.prepare(table), len(table))
+
     def __call__(
         self, rows: pa.Table | Shaped[np.ndarray, "n c"]
     ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
         """Return the features that the audit runs in, and their names."""
         reading, answer = self.reading, self.answer
-        if isinstance(answer, _Pipeline):
+        if reading.form == "steps" and isinstance(answer, sklearn.TableAnswer):
             if not isinstance(rows, pa.Table):
-                rows = pa.table({n: rows[:, j] for j, n in enumerate(self._names(rows.shape[1]))})
-            x = answer.inputs(self.prepare(rows).columns)
-            plain = answer.steps is None and self.columns
-            return x, self.columns if plain else sklearn.names_out(answer.steps, x.shape[1])
+                names = self.columns or [f"x{j}" for j in range(rows.shape[1])]
+                rows = pa.table(dict(zip(names, rows.T, strict=True)))
+            x = answer.method.inputs(answer.rows(self.prepare(rows).columns))
+            plain = answer.method.steps is None and self.columns
+            return x, self.columns if plain else answer.method.names(x.shape[1])
         if reading.scored is not None:
             raise InvalidModel(REFUSAL)
         if not isinstance(rows, pa.Table) or (reading.form == "frame" and reading.encoder is None):
@@ -813,30 +772,12 @@ class TableFront:
             return reading.encoder.encode(rows), reading.encoder.features
         return _matrix(rows, self.columns), self.columns
 
-    def prepare(self, table: pa.Table) -> PreparedRows:
-        """Return the rows of a table in the form that the model is asked with."""
-        table = _selected(table, self.columns or table.column_names)
-        return PreparedRows(self.answer.prepare(table), len(table))
-
-    @property
-    def decodes(self) -> bool:
-        """Whether features are other than the original columns."""
-        return self.reading.encoder is not None or self.reading.form == "steps"
-
-    def decode(self, x: Float[np.ndarray, "n d"]) -> pa.Table:
-        """Return original columns nearest to rows of features: those that can be told."""
-        names, reading = self._names(x.shape[1]), self.reading
-        found: Any = {name: x[:, j] for j, name in enumerate(names)}
-        if reading.encoder is not None:
-            table = reading.encoder.decode(x)
-            found = dict(zip(table.column_names, table.columns, strict=True))
-        elif isinstance(self.answer, _Pipeline) and self.answer.steps is not None:
-            found = sklearn.inverted(self.answer.steps, x, self.columns)
-        there = [name for name in names if name in found]
-        return pa.table({n: _as_typed(found[n], reading.types.get(n)) for n in there})
-
-    def _names(self, width: int) -> tuple[str, ...]:
-        return self.columns or tuple(f"x{j}" for j in range(width))
+    def answer_features(self, x: Float[np.ndarray, "n d"]) -> Any:
+        """Return what the model answers to the nearest people who could exist, by decoding."""
+        if self.reading.encoder is None:
+            raise InvalidModel(NOT_ARRAYS)
+        table = self.reading.encoder.decode(x).select(list(self.columns))
+        return self.answer.ask(self.answer.prepare(table))
 
 
 @final
@@ -861,13 +802,13 @@ class TableModel:
         """What is known of the model: what its outputs mean, its classes, its threshold."""
         return self.model.card
 
-    def __call__(self, table: pa.Table) -> Float[np.ndarray, "n k"]:
-        """Return outputs, as `Model` does, one row a person."""
-        return self.outputs(self.prepare(table))
-
     def prepare(self, table: pa.Table) -> PreparedRows:
         """Return the rows of a table in the form that the model is asked with."""
         return self.front.prepare(table)
+
+    def __call__(self, table: pa.Table) -> Float[np.ndarray, "n k"]:
+        """Return outputs, as `Model` does, one row a person."""
+        return self.outputs(self.prepare(table))
 
     def outputs(self, rows: PreparedRows) -> Float[np.ndarray, "n k"]:
         """Return outputs for prepared rows."""
@@ -921,13 +862,13 @@ def table_model(model: Model, people: AuditData) -> TableModel:
 
     Without a front, its columns are the features of ``people``, as the model sees them.
     """
-    if isinstance(model.front, TableFront):
+    if model.front is not None:
         return TableModel(model, model.front)
     encoder = people.encoder
     reading = Reading("numbers", people.features)
     if encoder is not None:
         reading = Reading("features", encoder.columns, encoder)
-    return TableModel(model, TableFront(reading, _Inputs(model, encoder)))
+    return TableModel(model, TableFront(reading, _Numbers(model, encoder)))
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -952,18 +893,3 @@ def _matrix(table: pa.Table, columns: Sequence[str]) -> Float[np.ndarray, "n d"]
                 f"Column {name!r} cannot be read as numbers ({in_short(error)})."
             ) from None
     return x
-
-
-def _as_typed(column: Any, kind: pa.DataType | None) -> Any:
-    """Return decoded values as a column of the table's type where they can be."""
-    if isinstance(column, np.ndarray):
-        column = pa.array([None if v is None or v != v else v for v in column.tolist()])
-    if kind is not None and pa.types.is_integer(kind) and pa.types.is_floating(column.type):
-        # What was moved may lie between whole numbers; standardised there and back, it is near.
-        whole = pc.round(column)
-        near = pc.all(pc.less(pc.abs(pc.subtract(column, whole)), 1e-6)).as_py()
-        column = whole if near else column
-    with contextlib.suppress(pa.ArrowException):
-        if kind is not None and not pa.types.is_dictionary(kind):
-            return column.cast(kind)
-    return column

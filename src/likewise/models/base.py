@@ -86,11 +86,11 @@ class ModelCard:
 
     @classmethod
     def from_output(
-        cls, kind: str, output: Output | None, classes: tuple[Any, ...] = ()
+        cls, kind: str, output: Output | None, classes: tuple[Any, ...] = (), **about: Any
     ) -> "ModelCard":
         """Return what follows from what the outputs are; of logits nobody need speak."""
         task: Task = "regression" if output == "values" else "classification"
-        return cls(kind, task, output or "logits", classes)
+        return cls(kind, task, output or "logits", classes, **about)
 
 
 Encoder = Any
@@ -217,7 +217,7 @@ def label_classes(
     place = {str(value): index for index, value in enumerate(classes)}
     named: dict[int, Any] = {}
     for label, name in label_map.items():
-        value = _spelled(label, found)
+        value = next((v for v in found if str(v) == str(label)), label)
         if str(name) not in place:
             raise InvalidSettings(
                 f"The label {label!r} is to stand for {name!r} (label_map), which is not a class "
@@ -228,16 +228,11 @@ def label_classes(
                 f"Two labels stand for the class {name!r} (label_map). Give both the same value "
                 "in the table."
             )
-    strangers = []
-    for value in found:
-        index = next((i for i, c in enumerate(classes) if _alike(value, c)), None)
-        if value in named.values():
-            continue
-        if index is None or label_map:
-            strangers.append(value)
-        else:
-            named[index] = value
-    if strangers:
+    for value in found if not label_map else ():
+        # A file may hold 1 where a model says '1'.
+        alike = (i for i, c in enumerate(classes) if value == c or str(value) == str(c))
+        named.setdefault(next(alike, -1), value)
+    if -1 in named or not set(found) <= set(named.values()):
         # No guess at which is which: a pasted one that is wrong would turn the audit round.
         example = ",".join(f"{value}=CLASS" for value in found)
         raise InvalidData(
@@ -251,28 +246,17 @@ def label_classes(
 def _numbered(found: list[Any], label_map: Mapping[str, str], kind: str) -> list[int]:
     """Return the classes of a model that only numbers them, as many as the labels ask for."""
     numbers = [v for v in found if isinstance(v, int | float)]
-    if len(numbers) == len(found) and (
-        len(found) > MOST_CLASSES or any(v != int(v) for v in numbers)
-    ):
+    whole = [int(v) for v in numbers if v == int(v)]
+    if len(numbers) == len(found) and (len(found) > MOST_CLASSES or len(whole) < len(found)):
         raise InvalidData(
             f"The label holds {len(found)} different numbers, and the {kind} is taken for a "
             "classifier. If it predicts a number, say so with output='values' "
             "(--set columns.output=values)."
         )
     codes = [int(v) for v in [*label_map.values(), *map(str, found)] if str(v).isdecimal()]
-    codes += [int(v) for v in numbers if v == int(v) >= 0]
+    codes += [code for code in whole if code >= 0]
     count = max([2, *(code + 1 for code in codes if code < MOST_CLASSES)])
     return list(range(count if label_map or codes else max(2, len(found))))
-
-
-def _spelled(label: str, found: list[Any]) -> Any:
-    """Return the label value that is spelled like ``label``."""
-    return next((value for value in found if str(value) == str(label)), label)
-
-
-def _alike(value: Any, known: Any) -> bool:
-    """Tell whether a label is a class: a file may hold 1 where a model says '1'."""
-    return bool(value == known or str(value) == str(known))
 
 
 def listed(values: Sequence[Any], most: int = 6) -> str:

@@ -3,7 +3,6 @@
 And until the end: some people are asked about again, since a model may change meanwhile.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -54,31 +53,21 @@ def check(
         lambda rows: call_model(model, few[rows], len(rows), model.card), len(few), model, classes
     )
     if model.card.differentiable:
-        _check_gradient(model, few)
+        out, pullback = model.outputs_and_pullback(few)
+        if not np.isfinite(pullback(np.ones_like(out))).all():
+            raise InvalidModel("The model's gradient is NaN or infinite for some of the rows.")
     check_conversion(model, x if model.card.differentiable else few)
 
 
 def check_answers(ask: Ask, n: int, model: Model, classes: tuple[Any, ...] = ()) -> None:
     """Refuse outputs that mean nothing, are random, or of rows that influence each other.
 
-    Parameters
-    ----------
-    ask
-        Asks the model about some of a few rows.
-    n
-        How many they are.
+    ``ask`` is about some of ``n`` rows: the same twice, in reverse, in halves, and one alone. What
+    a model says about itself (its mode, say) proves nothing.
     """
-    _check_outputs(model, ask(np.arange(n)), classes or model.card.classes)
-    _check_rows(ask, n, model)
-
-
-def _check_rows(ask: Ask, n: int, model: Model) -> None:
-    """Ask about the same rows twice, in reverse, in halves, and about one alone.
-
-    What a model says about itself (its mode, say) proves nothing.
-    """
-    every = np.arange(n)
+    every, half = np.arange(n), n // 2
     first = ask(every)
+    _check_outputs(model, first, classes or model.card.classes)
     # Rounding depends on the shape of a product, so nothing is compared to the last bit.
     rounding = 1e-9 if model.dtype == np.float64 else 1e-4
 
@@ -90,7 +79,6 @@ def _check_rows(ask: Ask, n: int, model: Model) -> None:
             "The model is random: the same rows gave different outputs twice. Is it in training "
             "mode, is dropout on, or noise added, inside forward?"
         )
-    half = n // 2
     other_ways: dict[str, Callable[[], np.ndarray]] = {
         "in reverse order": lambda: ask(every[::-1])[::-1],
         "in two halves": lambda: np.concatenate([ask(every[:half]), ask(every[half:])]),
@@ -189,12 +177,6 @@ def _check_outputs(model: Model, out: Float[np.ndarray, "n k"], classes: tuple[A
         )
 
 
-def _check_gradient(model: Model, rows: Float[np.ndarray, "n d"]) -> None:
-    out, pullback = model.outputs_and_pullback(rows)
-    if not np.isfinite(pullback(np.ones_like(out))).all():
-        raise InvalidModel("The model's gradient is NaN or infinite for some of the rows.")
-
-
 def spread(n: int) -> Int[np.ndarray, " m"]:
     """Return the numbers of a few rows, evenly spread over all."""
     if not n:
@@ -208,22 +190,16 @@ def answers_about_some(model: Model, x: Float[np.ndarray, "n d"]) -> Float[np.nd
     return call_model(model, few, len(few), model.card)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Canary:
     """A few people whose outputs before and after the audit tell whether the model changed."""
 
-    question: Callable[[], Float[np.ndarray, "m k"]]
-    before: Float[np.ndarray, "m k"]
-
-    @classmethod
-    def ask(cls, question: Callable[[], Float[np.ndarray, "m k"]]) -> "Canary":
-        """Ask for the first time."""
-        return cls(question, question())
+    def __init__(self, question: Callable[[], Float[np.ndarray, "m k"]]) -> None:
+        self.question, self.before = question, question()
 
     def changed(self) -> tuple[str, ...]:
         """Ask again; return why the audit must not be used, if the answers are others now."""
-        now = self.question()
-        gap = (np.abs(now - self.before) / (1 + np.abs(self.before))).max(axis=1)
+        gap = np.abs(self.question() - self.before) / (1 + np.abs(self.before))
+        gap = gap.max(axis=1)
         changed = int((gap > CHANGE).sum())
         if not changed:
             return ()

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidModel, LikewiseError, in_short
 from likewise.loss import Output
-from likewise.models.base import DOUBLE, Front, Model, ModelCard, Reference
+from likewise.models.base import DOUBLE, Front, Model, ModelCard
 from likewise.models.sklearn import (
     TableAnswer,
     classes_of,
@@ -23,8 +23,6 @@ from likewise.models.sklearn import (
     width_of,
 )
 
-Function = Callable[[np.ndarray], Any]
-
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,15 +30,14 @@ class BlackBox(Model):
     """A function from a float64 matrix to probabilities or predicted values, one row a person.
 
     It returns n probabilities of the second class, or n × k of all; or scores by class, as
-    dictionaries (see `score_matrix`). ``answer`` is its answer to typed columns, if it can be
+    dictionaries (see `rows_by_class`). ``answer`` is its answer to typed columns, if it can be
     asked with them.
     """
 
     card: ModelCard
-    function: Function
+    function: Callable[[np.ndarray], Any]
     dtype: np.dtype[Any] = DOUBLE
     declared: bool = True
-    reference: Reference | None = None
     front: Front | None = None
     answer: "ColumnAnswer | None" = None
 
@@ -83,8 +80,8 @@ def call_model(
 
 def output_matrix(answer: Any, n: int, card: ModelCard) -> Float[np.ndarray, "n k"]:
     """Return a model's outputs as a matrix; refuse what is not one finite row a person."""
-    if scores_by_class(answer):
-        answer = score_matrix(answer, card.classes)
+    if rows := rows_by_class(answer):
+        answer = _score_matrix(rows, card.classes)
     try:
         found = np.asarray(answer)
         if found.dtype.kind in "cSU":  # NumPy would drop imaginary parts, and read digits in text
@@ -110,28 +107,31 @@ def output_matrix(answer: Any, n: int, card: ModelCard) -> Float[np.ndarray, "n 
     return out
 
 
-def scores_by_class(answer: Any) -> tuple[str, ...]:
-    """Return the classes, sorted, of scores that are given by class; none if they are not.
+def rows_by_class(answer: Any) -> list[dict[str, Any]]:
+    """Return scores that are given by class, a dictionary a row; nothing if they are not.
 
     Scores by class are a dictionary of columns, or for each row a dictionary of scores or a list
     of ``{"label": …, "score": …}``.
     """
     if isinstance(answer, Mapping):
-        return tuple(sorted(map(str, answer)))
-    if not isinstance(answer, Sequence) or isinstance(answer, str) or not len(answer):
-        return ()
-    rows = [_by_class(row) for row in answer]
-    return tuple(sorted({name for row in rows if row is not None for name in row}))
+        columns = {str(name): np.atleast_1d(scores) for name, scores in answer.items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if not isinstance(answer, Sequence) or isinstance(answer, str):
+        return []
+    found = []
+    for row in answer:
+        parts = row if isinstance(row, list) else [row]
+        if parts and all(isinstance(p, Mapping) and {"label", "score"} <= p.keys() for p in parts):
+            row = {part["label"]: part["score"] for part in parts}
+        named = row if isinstance(row, Mapping) else {}
+        found.append({str(name): score for name, score in named.items()})
+    return found if any(found) else []
 
 
-def score_matrix(answer: Any, classes: Sequence[Any]) -> Float[np.ndarray, "n k"]:
-    """Return scores that are given by class as a matrix, in the order of the classes."""
-    names = [str(name) for name in classes] or list(scores_by_class(answer))
-    if isinstance(answer, Mapping):
-        columns = {str(name): np.asarray(scores) for name, scores in answer.items()}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    else:
-        rows = [_by_class(row) or {} for row in answer]
+def _score_matrix(
+    rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]
+) -> Float[np.ndarray, "n k"]:
+    names = [str(name) for name in classes] or sorted({name for row in rows for name in row})
     lacking = next((n for n in names for row in rows if n not in row), None)
     if lacking is not None or len(names) < 2:
         raise InvalidModel(
@@ -142,54 +142,36 @@ def score_matrix(answer: Any, classes: Sequence[Any]) -> Float[np.ndarray, "n k"
     return np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
 
 
-def _by_class(row: Any) -> dict[str, Any] | None:
-    if isinstance(row, Mapping) and {"label", "score"} <= row.keys():
-        row = [row]
-    if isinstance(row, Mapping):
-        return {str(name): score for name, score in row.items()}
-    listed = isinstance(row, list) and row and all(isinstance(part, Mapping) for part in row)
-    if listed and all({"label", "score"} <= part.keys() for part in row):
-        return {str(part["label"]): part["score"] for part in row}
-    return None
-
-
 def from_callable(
-    function: Function,
-    *,
-    output: Output = "probabilities",
-    classes: tuple[Any, ...] = (),
-    kind: str | None = None,
+    function: Callable[[np.ndarray], Any], output: Output, classes: tuple[Any, ...] = ()
 ) -> BlackBox:
     """Turn a function from arrays to probabilities (or values) into a model."""
     name = getattr(function, "__name__", type(function).__name__)
-    card = ModelCard.from_output(kind or f"function {name}", output, classes)
-    return BlackBox(dataclasses.replace(card, differentiable=False), function)
+    card = ModelCard.from_output(f"function {name}", output, classes, differentiable=False)
+    return BlackBox(card, function)
 
 
 def from_answer(
     kind: str,
     answer: TableAnswer,
-    output: Output,
+    output: Output | None,
     width: int | None,
     classes: tuple[Any, ...] = (),
-    declared: bool = True,
     exact: bool = True,
 ) -> BlackBox:
     """Turn what a native file answers into a model.
 
     Parameters
     ----------
-    declared
-        Whether the file says what the outputs mean.
+    output
+        What the outputs mean, if the file says so.
     exact
         Whether it computes in double precision.
     """
-    card = ModelCard.from_output(kind, output, classes)
-    card = dataclasses.replace(
-        card, n_features=width, features=answer.columns, differentiable=False
-    )
+    about: dict[str, Any] = {"n_features": width, "features": answer.columns}
+    card = ModelCard.from_output(kind, output, classes, differentiable=False, **about)
     dtype = np.dtype(np.float64 if exact else np.float32)
-    return BlackBox(card, answer.matrix, dtype, declared, answer=answer)
+    return BlackBox(card, answer.matrix, dtype, output is not None, answer=answer)
 
 
 def from_predictor(estimator: Any) -> BlackBox:
@@ -198,21 +180,20 @@ def from_predictor(estimator: Any) -> BlackBox:
         fitted(estimator)
     probabilities = hasattr(estimator, "predict_proba")
     values = not (probabilities or hasattr(estimator, "classes_"))
-    matrix = TableAnswer.from_estimator(estimator).matrix
-    box = from_callable(matrix, output="values" if values else "probabilities")
     # XGBoost takes codes only, so what it calls its classes are not the label's values.
     coded = type(estimator).__module__.startswith("xgboost")
-    card = dataclasses.replace(
-        box.card,
-        kind=type(estimator).__name__,
-        classes=() if coded or values else classes_of(estimator),
+    card = ModelCard.from_output(
+        type(estimator).__name__,
+        "values" if values else "probabilities",
+        () if coded or values else classes_of(estimator),
         n_features=width_of(estimator),
         features=features_of(estimator),
+        differentiable=False,
         fingerprint=_fingerprint(estimator),
         decisions=not (values or probabilities),
     )
     dtype = np.dtype(getattr(estimator, "computes_in", DOUBLE))
-    return dataclasses.replace(box, card=card, dtype=dtype)
+    return BlackBox(card, TableAnswer.from_estimator(estimator).matrix, dtype)
 
 
 def _fingerprint(estimator: Any) -> str:

@@ -25,7 +25,8 @@ from likewise.errors import (
     without_query,
 )
 from likewise.loss import Output
-from likewise.models.black_box import BlackBox, from_callable
+from likewise.models.base import ModelCard
+from likewise.models.black_box import BlackBox
 
 CLASSES, DIGITS, AROUND = 1000, 32, 10_000
 """Classes of an answer, bytes of a number in it, and bytes around them, that are read at most."""
@@ -125,10 +126,9 @@ class Endpoint:
 
     def model(self, classes: tuple[Any, ...] = ()) -> BlackBox:
         """Return the model that is given rows of features."""
-        box = from_callable(self, output=self.output, classes=classes, kind="HTTP endpoint")
+        card = ModelCard.from_output("HTTP endpoint", self.output, classes, differentiable=False)
         # How many digits it computes with, and how many it sends, nobody knows.
-        dtype = np.dtype(np.float32)
-        return dataclasses.replace(box, dtype=dtype, declared=False, answer=self)
+        return BlackBox(card, self, np.dtype(np.float32), declared=False, answer=self)
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns of a table as Arrow arrays."""

@@ -1,7 +1,6 @@
 """Model files of strangers in a process of their own: ONNX, XGBoost, LightGBM, CatBoost.
 
 Opening one runs no code that is in it, but the libraries that read it can be brought down by it.
-A network of known layers comes back as its weights, and is run here.
 """
 
 import dataclasses
@@ -19,7 +18,6 @@ from typing_extensions import override
 
 from likewise.errors import InvalidFile
 from likewise.models.black_box import BlackBox, from_answer
-from likewise.models.layers import LayeredModel, chain_from, describe, from_chain
 from likewise.models.sklearn import TableAnswer, as_rows
 from likewise.run.isolated import About, IsolatedProcess, Message
 
@@ -33,33 +31,20 @@ _processes = weakref.WeakValueDictionary()
 """Those that run: one audit opens its model more than once."""
 
 
-def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox | LayeredModel:
+def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox:
     """Open the bytes of a file in a process of its own."""
     process = _processes.get((source, content))
     if process is None:
         process = IsolatedProcess(TARGET, content, source, {"suffix": suffix, "source": source})
         _processes[source, content] = process
-    about, arrays = process.open()
+    about = dict(process.open()[0])
     try:
-        return _network(about, arrays) if "layers" in about else _native(about, process)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = str(error).removesuffix(".") if isinstance(error, InvalidFile) else "no such model"
-        raise InvalidFile(f"{source!r} is damaged ({why}).") from None
-
-
-def _native(about: About, process: IsolatedProcess) -> BlackBox:
-    known = {**about, "classes": tuple(about["classes"])}
-    columns, text = tuple(known.pop("columns")), known.pop("text")
-    levels = dict(known.pop("levels"))
-    answer = IsolatedAnswer(process, columns, levels, bool(columns), native=True, text=text)
-    return from_answer(answer=answer, **known)
-
-
-def _network(about: About, arrays: list[np.ndarray]) -> LayeredModel:
-    chain, _ = chain_from(about["layers"], dict(zip(about["names"], arrays, strict=True)))
-    known = {"output": about["output"], "classes": tuple(about["classes"]), "kind": about["kind"]}
-    found = from_chain(chain, **known)
-    return dataclasses.replace(found, declared=about["declared"], returns=about["returns"])
+        columns, levels = tuple(about.pop("columns")), dict(about.pop("levels"))
+        text, classes = about.pop("text"), tuple(about.pop("classes"))
+        answer = IsolatedAnswer(process, columns, levels, bool(columns), native=True, text=text)
+        return from_answer(answer=answer, classes=classes, **about)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InvalidFile(f"{source!r} is damaged (no such model).") from None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -134,7 +119,6 @@ class _Without(importlib.abc.MetaPathFinder):
 
 def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callable[..., Any]]:
     """Open a file in the process of its own; return what it is, and what answers for it."""
-    model: Any
     if suffix == ".onnx":
         from likewise.models import onnx
 
@@ -145,19 +129,12 @@ def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callab
         from likewise.models import boosted
 
         model = boosted.read_bytes(content, source, suffix)
-    card = model.card
+    card, answer = model.card, model.answer
+    assert isinstance(answer, TableAnswer)
     about: About = {
         "kind": card.kind,
-        "output": card.output,
+        "output": card.output if model.declared else None,
         "classes": [_plain(value) for value in card.classes],
-        "declared": model.declared,
-    }
-    if isinstance(model, LayeredModel):
-        layers, tensors = describe(model.chain.layers)
-        about |= {"returns": model.returns, "layers": layers, "names": list(tensors)}
-        return (about, list(tensors.values())), lambda _, given: model(*given)
-    answer: TableAnswer = model.answer
-    about |= {
         "width": card.n_features,
         "exact": model.dtype == np.float64,
         "columns": answer.columns,

@@ -24,9 +24,6 @@ from likewise.models.base import Affine, Front, Model, ModelCard, Network, Pullb
 Rows = Float[np.ndarray, "n _"]
 Step = tuple[Rows, Pullback]
 
-MOST_LAYERS = 1000
-"""Layers of a network that are read."""
-
 _ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 _ARRAYS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_ACTIVATIONS, ()),
@@ -53,27 +50,18 @@ def linear(weight: Any, bias: Any) -> Layer:
     return Layer("Linear", {"weight": matrix, "bias": offset})
 
 
-def describe(layers: Sequence[Layer]) -> tuple[list[dict[str, str]], dict[str, np.ndarray]]:
-    """Return layers as a description for JSON, and their arrays by name."""
-    arrays = {
+def arrays_of(layers: Sequence[Layer]) -> dict[str, np.ndarray]:
+    """Return the arrays of layers by name, such as ``0.weight``."""
+    return {
         f"{index}.{name}": np.ascontiguousarray(array)
         for index, layer in enumerate(layers)
         for name, array in layer.arrays.items()
     }
-    return [{"layer": layer.name} for layer in layers], arrays
 
 
-def chain_from(layers: Any, tensors: Mapping[str, np.ndarray]) -> tuple["Chain", int]:
-    """Rebuild layers from a description and weights that may be anything; and count outputs."""
-    if not isinstance(layers, list) or not all(
-        isinstance(entry, dict) and entry.keys() == {"layer"} and isinstance(entry["layer"], str)
-        for entry in layers
-    ):
-        raise InvalidFile("its layers are not a list of named layers")
-    if len(layers) > MOST_LAYERS:
-        raise InvalidFile(f"it has {len(layers)} layers, more than {MOST_LAYERS}")
-    names = [entry["layer"] for entry in layers]
-    own: dict[str, dict[str, np.ndarray]] = {str(index): {} for index in range(len(layers))}
+def chain_from(names: Sequence[str], tensors: Mapping[str, np.ndarray]) -> tuple["Chain", int]:
+    """Rebuild layers from names and weights that may be anything; and count outputs."""
+    own: dict[str, dict[str, np.ndarray]] = {str(index): {} for index in range(len(names))}
     for name, tensor in tensors.items():
         index, _, key = name.partition(".")
         if index not in own:
@@ -194,8 +182,7 @@ class Chain:
     def fingerprint(self) -> str:
         """A sha256 of the layers and their weights."""
         digest = hashlib.sha256(" ".join(layer.name for layer in self.layers).encode())
-        _, arrays = describe(self.layers)
-        for name, array in arrays.items():
+        for name, array in arrays_of(self.layers).items():
             digest.update(f"{name} {array.shape}".encode() + array.tobytes())
         return digest.hexdigest()
 
@@ -203,17 +190,13 @@ class Chain:
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayeredModel(Model):
-    """A network of known layers, run in float64.
-
-    ``returns`` is what its file gives, if the last softmax or sigmoid was left out to read logits.
-    """
+    """A network of known layers, run in float64."""
 
     card: ModelCard
     chain: Chain
     declared: bool = True
     reference: Reference | None = None
     front: Front | None = None
-    returns: Output | None = None
 
     @override
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
@@ -239,8 +222,8 @@ def from_chain(
     kind: str = "network",
 ) -> LayeredModel:
     """Turn layers into a model."""
-    card = ModelCard.from_output(kind, output, classes)
-    card = dataclasses.replace(card, n_features=chain.width, fingerprint=chain.fingerprint)
+    about: dict[str, Any] = {"n_features": chain.width, "fingerprint": chain.fingerprint}
+    card = ModelCard.from_output(kind, output, classes, **about)
     return LayeredModel(card, chain, declared=output is not None)
 
 

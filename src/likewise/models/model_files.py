@@ -4,20 +4,21 @@ Safe are safetensors files, which hold weights and a closed list of layers, skop
 types, and native files, which are opened in a process of their own.
 """
 
+import functools
 import hashlib
 import importlib
 import inspect
 import io
-import json
 import math
 import re
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import pydantic
 
 from likewise.errors import (
     InvalidFile,
@@ -36,18 +37,36 @@ from likewise.models.base import Opened
 from likewise.models.layers import (
     Chain,
     LayeredModel,
+    arrays_of,
     chain_from,
-    describe,
     from_chain,
     probe_rows,
 )
 from likewise.settings.choices import MODELS
 from likewise.tensors import read_tensors
 
-FORMAT = 1
 KEY = "likewise.model"
 MOST_METADATA = 1_000_000
 """Characters of metadata that are read; a thousand layers need a tenth of it."""
+
+STRICT = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _NamedLayer(pydantic.BaseModel):
+    model_config = STRICT
+
+    layer: str
+
+
+class _Description(pydantic.BaseModel):
+    """What a file says of its network; closed, so that nothing is read as something else."""
+
+    model_config = STRICT
+
+    format: Literal[1] = 1
+    output: Output
+    classes: tuple[bool | int | float | str, ...]
+    layers: Annotated[tuple[_NamedLayer, ...], pydantic.Field(max_length=1000)]
 
 
 def save_model(
@@ -75,14 +94,13 @@ def save_model(
     chain: Any = getattr(converted, "chain", None)
     if chain is None:
         raise InvalidModel(f"A {converted.card.kind} has no layers that could be saved.")
-    layers, tensors = describe((chain if isinstance(chain, Chain) else chain()).layers)
-    about = {
-        "format": FORMAT,
-        "output": converted.card.output,
-        "classes": [_plain(value) for value in converted.card.classes],
-        "layers": layers,
-    }
-    content = save(tensors, {KEY: json.dumps(about, allow_nan=False)})
+    layers = (chain if isinstance(chain, Chain) else chain()).layers
+    about = _Description(
+        output=converted.card.output,
+        classes=tuple(_plain(value) for value in converted.card.classes),
+        layers=tuple(_NamedLayer(layer=layer.name) for layer in layers),
+    )
+    content = save(arrays_of(layers), {KEY: about.model_dump_json()})
     again, x = read_network(content, str(path)), probe_rows(converted.card.n_features or 1)
     if not np.allclose(again(x), converted(x), rtol=1e-12, atol=1e-12):
         raise InvalidModel("The model does something that its layers alone do not say.")
@@ -98,41 +116,21 @@ def read_network(content: bytes, source: str) -> LayeredModel:
             "likewise.models.save_model(module, path)."
         )
     try:
-        about = _about(written[KEY])
-        chain, width = chain_from(about["layers"], tensors)
-        classes = _classes(about["classes"], about["output"], width)
-    except (InvalidFile, InvalidModel) as error:
-        problem = str(error).removesuffix(".")
-        raise InvalidFile(
-            f"{source!r} is damaged or was not written by likewise: {problem}."
-        ) from None
-    return from_chain(chain, output=about["output"], classes=classes)
-
-
-def _about(text: str) -> dict[str, Any]:
-    if len(text) > MOST_METADATA:
-        raise InvalidFile(f"its description has {len(text)} characters")
-    try:
-        about = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidFile("its description is not JSON") from None
-    known = isinstance(about, dict) and set(about) == {"format", "output", "classes", "layers"}
-    if not known or about["format"] != FORMAT:
-        raise InvalidFile(f"its description is not of format {FORMAT}")
-    if about["output"] not in ("logits", "probabilities", "values"):
-        raise InvalidFile("its output is neither logits nor probabilities nor values")
-    return about
-
-
-def _classes(labels: Any, output: Output, width: int) -> tuple[Any, ...]:
-    if not isinstance(labels, list) or not all(isinstance(v, str | int | float) for v in labels):
-        raise InvalidFile("its classes are not a list of values")
-    if len(set(labels)) < len(labels):
-        raise InvalidFile("it names a class twice")
-    expected = {0} if output == "values" else {0, 2 if width == 1 else width}
-    if len(labels) not in expected:
-        raise InvalidFile(f"it names {len(labels)} classes for {width} outputs")
-    return tuple(labels)
+        if len(written[KEY]) > MOST_METADATA:
+            raise InvalidFile(f"its description has {len(written[KEY])} characters")
+        about = _Description.model_validate_json(written[KEY])
+        chain, width = chain_from([named.layer for named in about.layers], tensors)
+        if len(set(about.classes)) < len(about.classes):
+            raise InvalidFile("it names a class twice")
+        if about.classes and (about.output == "values" or len(about.classes) != max(width, 2)):
+            raise InvalidFile(f"it names {len(about.classes)} classes for {width} outputs")
+    except (InvalidFile, InvalidModel, pydantic.ValidationError) as error:
+        why = str(error).removesuffix(".")
+        if isinstance(error, pydantic.ValidationError):
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise InvalidFile(f"{source!r} is damaged or was not written by likewise: {why}.") from None
+    return from_chain(chain, output=about.output, classes=about.classes)
 
 
 def _plain(label: Any) -> str | int | float:
@@ -254,22 +252,18 @@ def _joblib(content: bytes) -> Any:
     return joblib.load(io.BytesIO(content))
 
 
-def _torch(content: bytes) -> Any:
+def _torch(content: bytes, *, exported: bool = False) -> Any:
     torch = import_optional("torch", "torch", "A file written by torch")
+    if exported:
+        return torch.export.load(io.BytesIO(content)).module()
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
 
 
-def _export(content: bytes) -> Any:
-    torch = import_optional("torch", "torch", "A file written by torch")
-    return torch.export.load(io.BytesIO(content)).module()
-
-
 PICKLES: dict[str, Callable[[bytes], Any]] = {
-    ".pt2": _export,
+    ".pt2": functools.partial(_torch, exported=True),
     **dict.fromkeys((".joblib", ".pkl", ".pickle"), _joblib),  # which reads plain pickles too
     **dict.fromkeys((".pt", ".pth"), _torch),
 }
-
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

@@ -1,28 +1,24 @@
 """ONNX files: a graph of numeric operators, so that opening one runs no code.
 
-Chains of layers are read as such, and their gradients are known; whatever else is in a graph,
-onnxruntime runs.
+Onnxruntime runs the graph; it has no gradients.
 """
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
 
 from likewise.errors import InvalidFile, import_optional, in_short
-from likewise.loss import Output, probabilities
+from likewise.loss import Output
 from likewise.models.black_box import BlackBox, from_answer
-from likewise.models.layers import Chain, Layer, LayeredModel, from_chain, linear, probe_rows
 from likewise.models.sklearn import TableAnswer
 
 FLOATS = (1, 10, 11)  # float, float16, double, in ONNX's numbering
 PROBABILITIES = ("Softmax", "Sigmoid", "LinearClassifier", "TreeEnsembleClassifier")
 VALUES = ("LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor")
 PASSING = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Normalizer")
-ACTIVATIONS = {"Relu": "ReLU", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
 TYPES = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -33,18 +29,8 @@ TYPES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Answers:
-    """The output to read: its name, what it holds, its classes, and whether the graph says so."""
-
-    name: str
-    output: Output
-    classes: tuple[Any, ...] = ()
-    declared: bool = True
-
-
-def find_answers(proto: Any) -> Answers:
-    """Find the probabilities, logits or values of a graph, as the usual exporters write them.
+def find_answers(proto: Any) -> tuple[str, Output | None, tuple[Any, ...]]:
+    """Return the output of a graph to read, what it holds if the graph says so, and its classes.
 
     A list of dictionaries (``ZipMap``) is replaced, in the graph given, by the matrix it is made
     from.
@@ -55,7 +41,7 @@ def find_answers(proto: Any) -> Answers:
         if node.op_type == "ZipMap":
             del graph.output[:]
             graph.output.add(name=node.input[0])
-            return Answers(node.input[0], "probabilities", _labels(node))
+            return node.input[0], "probabilities", _labels(node)
     kinds = {found.name: found.type.tensor_type.elem_type for found in graph.output}
     numbers = [name for name, kind in kinds.items() if kind in FLOATS]
     likely = [name for name in numbers if "prob" in name.lower()] or numbers
@@ -63,18 +49,13 @@ def find_answers(proto: Any) -> Answers:
         raise InvalidFile(
             f"it has {len(numbers)} outputs that could be probabilities ({', '.join(numbers[:4])})"
         )
-    name = likely[0]
-    if len(kinds) > len(numbers):  # a decision beside it
-        return Answers(name, "probabilities", _classes(graph))
-    node = maker.get(name)
+    node = maker.get(likely[0])
     while node is not None and node.op_type in PASSING:
         node = maker.get(node.input[0])
     last = "" if node is None else node.op_type
-    if last in VALUES:
-        return Answers(name, "values")
-    if last in PROBABILITIES:
-        return Answers(name, "probabilities", _classes(graph))
-    return Answers(name, "logits", declared=False)
+    if len(kinds) > len(numbers) or last in PROBABILITIES:  # or with a decision beside it
+        return likely[0], "probabilities", _classes(graph)
+    return likely[0], "values" if last in VALUES else None, ()
 
 
 def _classes(graph: Any) -> tuple[Any, ...]:
@@ -100,84 +81,6 @@ def _labels(node: Any) -> tuple[Any, ...]:
 
 def _text(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def read_chain(graph: Any, name: str, width: int, *, link: bool) -> Chain | None:
-    """Return the layers between the input and the output ``name``; None if they cannot be read.
-
-    Whoever reads them compares their answers with the runtime's: here little is checked.
-
-    Parameters
-    ----------
-    width
-        Number of inputs.
-    link
-        Whether the output holds probabilities: the softmax or sigmoid at the end is left out, so
-        that the layers return logits.
-    """
-    from onnx import numpy_helper
-
-    constants = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
-    maker: dict[str, Any] = {}
-    for node in graph.node:
-        maker |= dict.fromkeys(node.output, node)
-        if node.op_type == "Constant" and node.attribute[0].name == "value":
-            constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
-    nodes: list[Any] = []
-    while name in maker:
-        nodes.append(maker[name])
-        name = next((n for n in nodes[-1].input[::-1] if n not in constants), "")
-    layers: list[Layer] = []
-    weight, bias = np.eye(width), np.zeros(width)
-    try:
-        for node in [node for node in reversed(nodes) if node.op_type not in PASSING]:
-            if node.op_type in ACTIVATIONS:
-                layers += [linear(weight, bias), Layer(ACTIVATIONS[node.op_type])]
-                weight, bias = np.eye(len(bias)), np.zeros(len(bias))
-            elif node.op_type not in ("Softmax", "Concat"):
-                scale, shift = _affine(node, constants, len(bias))
-                weight, bias = scale @ weight, scale @ bias + shift
-    except (KeyError, ValueError, IndexError):  # it is no chain of what is known
-        return None
-    if link and layers and layers[-1].name == "Sigmoid" and len(bias) == 1:
-        return Chain(tuple(layers[:-1]))
-    return Chain((*layers, linear(weight, bias)))
-
-
-def _affine(node: Any, constants: Mapping[str, Any], width: int) -> tuple[Any, Any]:
-    """Return W and b of an operator that is linear in its one input; KeyError if it is not."""
-    from onnx import helper
-
-    kind = node.op_type
-    value_of: Any = helper.get_attribute_value
-    options: dict[str, Any] = {found.name: value_of(found) for found in node.attribute}
-    given = [np.asarray(constants[n], np.float64) for n in node.input if n in constants]
-    if kind in ("Gemm", "MatMul"):
-        weight = given[0] if options.get("transB", 0) else given[0].T
-        shift = np.zeros(len(weight)) if len(given) == 1 else given[1].reshape(-1)
-        return weight, np.broadcast_to(shift, len(weight))
-    if kind in ("LinearClassifier", "LinearRegressor"):
-        shift = np.asarray(options["intercepts"], np.float64)
-        weight = np.asarray(options["coefficients"], np.float64).reshape(len(shift), -1)
-        two = kind == "LinearClassifier" and len(shift) == 2  # of which each is the other's
-        return (weight[1:], shift[1:]) if two else (weight, shift)
-    if kind == "Scaler":
-        scale = np.asarray(options["scale"], np.float64)
-        return np.diag(scale), -scale * np.asarray(options["offset"], np.float64)
-    if kind == "BatchNormalization":
-        scale, shift, mean, variance = given
-        scale = scale / np.sqrt(variance + options.get("epsilon", 1e-5))
-        return np.diag(scale), shift - scale * mean
-    value = np.broadcast_to(given[0].reshape(-1), width)
-    one, none = np.ones(width), np.zeros(width)
-    known: dict[str, tuple[Any, Any]] = {
-        "Add": (one, value),
-        "Sub": (one, -value),
-        "Mul": (value, none),
-        "Div": (1 / np.where(value, value, 1), none),
-    }
-    factor, shift = known[kind]
-    return np.diag(factor), shift
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -244,7 +147,7 @@ def _cast(found: Any, values: Any) -> Any:
     return values.astype(kind).reshape(shape)
 
 
-def read_bytes(content: bytes, source: str) -> BlackBox | LayeredModel:
+def read_bytes(content: bytes, source: str) -> BlackBox:
     """Open the bytes of an ONNX file, here: a graph can ask for all the memory there is."""
     onnx, _ = (
         import_optional(library, "onnx", repr(source)) for library in ("onnx", "onnxruntime")
@@ -253,46 +156,20 @@ def read_bytes(content: bytes, source: str) -> BlackBox | LayeredModel:
         proto = onnx.load_model_from_string(content)
         if any(tensor.data_location for tensor in _tensors(proto)):
             raise InvalidFile("it keeps weights in other files; save it as one")
-        answers = find_answers(proto)
-        graph = Graph(proto.SerializeToString(), answers.name)
-        return _network(proto, graph, answers) or _model(graph, answers)
+        name, output, classes = find_answers(proto)
+        graph = Graph(proto.SerializeToString(), name)
+        kinds = {found.name: TYPES[found.type] for found in graph.inputs}
     except InvalidFile as error:
         raise InvalidFile(f"{source!r} cannot be audited: {error}.") from None
     except Exception as error:  # the runtime has an exception of its own for everything
         raise InvalidFile(f"{source!r} is damaged or no ONNX model ({in_short(error)}).") from None
-
-
-def _network(proto: Any, graph: Graph, answers: Answers) -> LayeredModel | None:
-    """Return the graph as a network, if it is a chain and answers alike."""
-    first, link = graph.inputs[0], answers.output == "probabilities"
-    if len(graph.inputs) > 1 or TYPES[first.type] not in (np.float32, np.float64):
-        return None
-    chain = read_chain(proto.graph, answers.name, _width(first), link=link)
-    if chain is None:
-        return None
-    x = probe_rows(_width(first))
-    theirs: Float[np.ndarray, "n k"] = np.asarray(graph(x), np.float64).reshape(len(x), -1)
-    ours = probabilities(chain(x), "logits") if link else chain(x)
-    ours = ours[:, -theirs.shape[1] :]  # the graph may give the second of two classes alone
-    # Graphs compute in single precision as a rule, with as many roundings as there are inputs.
-    if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=1e-4, atol=1e-4):
-        return None
-    output: Output = "logits" if link else answers.output
-    model = from_chain(chain, output=output, classes=answers.classes, kind="ONNX network")
-    returns = answers.output if link else None
-    return dataclasses.replace(model, declared=answers.declared, returns=returns)
-
-
-def _model(graph: Graph, answers: Answers) -> BlackBox:
-    kinds = {found.name: TYPES[found.type] for found in graph.inputs}
     texts: dict[str, None] = {name: None for name, kind in kinds.items() if kind is np.object_}
     several = len(kinds) > 1 or bool(texts)
     names = tuple(kinds) if several else ()
     answer = TableAnswer(graph, names, texts, named=several, native=True, text=True)
     width = len(kinds) if several else _width(graph.inputs[0])
     exact = set(kinds.values()) == {np.float64}
-    about = answers.output, width, answers.classes, answers.declared, exact
-    return from_answer("ONNX model", answer, *about)
+    return from_answer("ONNX model", answer, output, width, classes, exact)
 
 
 def _tensors(message: Any) -> Iterator[Any]:

@@ -21,18 +21,23 @@ MOST_DECISIONS = 20
 """Different decisions in a column; more are an identifier or a score."""
 
 
+UNREAD = ModelCard("scored table", "classification", "probabilities")
+
+
 @final
 @dataclasses.dataclass(frozen=True)
 class ScoredTable:
     """A model whose answers stand in a column of the table: it cannot be asked about other rows.
 
     ``decision`` is the column with the decision; or ``score`` that with the score, a probability or
-    a number in any unit, and ``threshold`` the score above which class 1 is decided.
+    a number in any unit, and ``threshold`` the score above which class 1 is decided. Once it was
+    read, ``card`` says what the column holds: decisions by name, probabilities, or numbers.
     """
 
     decision: str | None = None
     score: str | None = None
     threshold: float | None = None
+    card: ModelCard = UNREAD
 
     def __post_init__(self) -> None:
         if (self.decision is None) == (self.score is None):
@@ -50,73 +55,52 @@ class ScoredTable:
         """Refuse rows that are no table."""
         raise InvalidModel(REFUSAL)
 
-    def read(self, table: pa.Table) -> "ScoredRows":
-        """Return what the column holds, judging by some of the people."""
+    def read(self, table: pa.Table) -> "ScoredTable":
+        """Return the same with what the column holds, judging by some of the people."""
         name = self.column
         if name not in table.column_names:
             raise InvalidData(
                 f"The scored table has no column {name!r}.{nearest(name, table.column_names)}"
             )
-        column = _complete(name, table[name])
+        column, output, classes = _complete(name, table[name]), "probabilities", ()
         if self.decision is not None:
-            found = sorted(pc.unique(column).to_pylist(), key=lambda v: (str(type(v)), v))
-            if not 2 <= len(found) <= MOST_DECISIONS:
+            classes = tuple(sorted(pc.unique(column).to_pylist(), key=lambda v: (str(type(v)), v)))
+            if not 2 <= len(classes) <= MOST_DECISIONS:
                 raise InvalidData(
-                    f"The column {name!r} holds {len(found)} different decisions "
-                    f"({listed(found)}); it must hold 2 to {MOST_DECISIONS}. A score is named with "
-                    "--score."
+                    f"The column {name!r} holds {len(classes)} different decisions "
+                    f"({listed(classes)}); it must hold 2 to {MOST_DECISIONS}. A score is named "
+                    "with --score."
                 )
-            return ScoredRows(name, _card("probabilities", tuple(found), decisions=True))
-        numbers = _numbers(name, column)
-        if numbers.min() >= 0 and numbers.max() <= 1:
-            return ScoredRows(name, _card("probabilities"))
-        if self.threshold is not None:
-            card = _card("probabilities", (0, 1), decisions=True)
-            return ScoredRows(name, card, self.threshold)
-        return ScoredRows(name, _card("values"))
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class ScoredRows:
-    """The answers of a scored table to its own rows.
-
-    ``column`` is looked up; ``card`` says what it holds: decisions by name, probabilities, or
-    numbers; ``above`` is the number above which class 1 is decided, if scores are no probabilities.
-    """
-
-    column: str
-    card: ModelCard
-    above: float | None = None
+        elif (numbers := _numbers(name, column)).min() < 0 or numbers.max() > 1:
+            output = "values" if self.threshold is None else "probabilities"
+            classes = () if self.threshold is None else (0, 1)
+        about = {"differentiable": False, "decisions": bool(classes)}
+        card = ModelCard.from_output(self.card.kind, output, classes, **about)
+        return dataclasses.replace(self, card=card)
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the answers: numbers, or the places of decisions among the classes."""
-        column = _complete(self.column, table[self.column])
-        if self.card.decisions and self.above is None:
-            known = pa.array(self.card.classes)
-            places = pc.index_in(column.cast(known.type), value_set=known)
-            if places.null_count:
-                other = column.filter(pc.is_null(places))[0].as_py()
-                raise InvalidData(
-                    f"The column {self.column!r} holds {other!r}, which is not among the decisions "
-                    f"seen before ({listed(self.card.classes)})."
-                )
-            return {self.column: places.to_numpy()}
-        return {self.column: _numbers(self.column, column)}
+        name, column = self.column, _complete(self.column, table[self.column])
+        if self.decision is None:
+            return {name: _numbers(name, column)}
+        known = pa.array(self.card.classes)
+        places = pc.index_in(column.cast(known.type), value_set=known)
+        if places.null_count:
+            other = column.filter(pc.is_null(places))[0].as_py()
+            raise InvalidData(
+                f"The column {name!r} holds {other!r}, which is not among the decisions seen "
+                f"before ({listed(self.card.classes)})."
+            )
+        return {name: places.to_numpy()}
 
     def ask(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n k"]:
         """Return the answers as outputs of a model."""
         found = columns[self.column]
-        if self.above is not None:
-            found = (found > self.above).astype(np.int64)
-        if self.card.decisions:
-            return np.eye(len(self.card.classes))[found]
-        return found[:, None]
-
-
-def _card(output: Any, classes: tuple[Any, ...] = (), *, decisions: bool = False) -> ModelCard:
-    card = ModelCard.from_output("scored table", output, classes)
-    return dataclasses.replace(card, differentiable=False, decisions=decisions)
+        if not self.card.decisions:
+            return found[:, None]
+        if self.decision is None:
+            found = (found > self.threshold).astype(np.int64)
+        return np.eye(len(self.card.classes))[found]
 
 
 def _complete(name: str, column: Any) -> Any:

@@ -30,7 +30,7 @@ def convert(estimator: Any) -> LayeredModel | None:
     """Read a fitted estimator as layers; None if its kind is not known."""
     from sklearn import linear_model, neural_network
 
-    linear_regressors = (
+    lines = (
         linear_model.LinearRegression,
         linear_model.Ridge,
         linear_model.RidgeCV,
@@ -38,13 +38,13 @@ def convert(estimator: Any) -> LayeredModel | None:
         linear_model.ElasticNetCV,
         linear_model.LassoCV,
     )
-    networks = (neural_network.MLPClassifier, neural_network.MLPRegressor)
     layers: list[Layer] = []
     if isinstance(estimator, linear_model.LogisticRegression):
         layers = _logistic(estimator)
-    elif isinstance(estimator, linear_regressors):
-        layers = _line(estimator)
-    elif isinstance(estimator, networks):
+    elif isinstance(estimator, lines):
+        _check_single(estimator, len(np.atleast_2d(estimator.coef_)))
+        layers = [linear(estimator.coef_, estimator.intercept_)]
+    elif isinstance(estimator, neural_network.MLPClassifier | neural_network.MLPRegressor):
         layers = _network(estimator)
     if not layers:
         return None
@@ -52,9 +52,38 @@ def convert(estimator: Any) -> LayeredModel | None:
     classes, kind = classes_of(estimator), type(estimator).__name__
     model = from_chain(Chain(tuple(layers)), output=output, classes=classes, kind=kind)
     card = dataclasses.replace(model.card, features=features_of(estimator))
-    return dataclasses.replace(
-        model, card=card, reference=TableAnswer.from_estimator(estimator).matrix
-    )
+    reference = TableAnswer.from_estimator(estimator).matrix
+    return dataclasses.replace(model, card=card, reference=reference)
+
+
+def _check_single(estimator: Any, count: int) -> None:
+    if count > 1:
+        raise InvalidModel(
+            f"The {type(estimator).__name__} predicts {count} values a person; an audit needs one."
+        )
+
+
+def _logistic(estimator: Any) -> list[Layer]:
+    # scikit-learn before 1.8 had two more readings of the same coefficients.
+    kind, factor = getattr(estimator, "multi_class", "auto"), 1
+    if len(estimator.classes_) == 2:
+        factor = 2 if kind == "multinomial" else 1  # softmax of (-d, d)
+    elif kind == "ovr" or (kind != "multinomial" and estimator.solver == "liblinear"):
+        return []  # one against the rest: probabilities are sigmoids divided by their sum
+    return [linear(factor * estimator.coef_, factor * estimator.intercept_)]
+
+
+def _network(estimator: Any) -> list[Layer]:
+    if not hasattr(estimator, "classes_") or estimator.out_activation_ == "logistic":
+        _check_single(estimator, estimator.n_outputs_)
+    if estimator.out_activation_ == "exp":  # the inverse of the log link, for counts
+        return []
+    layers: list[Layer] = []
+    for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True):
+        if layers and estimator.activation in _ACTIVATIONS:
+            layers.append(Layer(_ACTIVATIONS[estimator.activation]))
+        layers.append(linear(weight.T, bias))
+    return layers
 
 
 def predict_method(estimator: Any) -> Any:
@@ -111,8 +140,12 @@ class TableAnswer:
 
     def ask(self, columns: Mapping[str, Any]) -> Any:
         """Return the answer to rows given by such columns."""
+        return self.method(self.rows(columns))
+
+    def rows(self, columns: Mapping[str, Any]) -> Any:
+        """Give columns the form that the method takes."""
         by_column = getattr(self.method, "by_column", False)
-        return self.method(columns if by_column else as_rows(columns, named=self.named))
+        return columns if by_column else as_rows(columns, named=self.named)
 
     def matrix(self, x: Float[np.ndarray, "n d"]) -> Any:
         """Return the answer to a plain matrix; most remark on one without their names."""
@@ -281,44 +314,6 @@ def width_of(estimator: Any) -> int | None:
     return None if width is None else int(width)
 
 
-def _line(estimator: Any) -> list[Layer]:
-    if np.ndim(estimator.coef_) == 2 and len(estimator.coef_) > 1:
-        raise InvalidModel(
-            f"The {type(estimator).__name__} predicts {len(estimator.coef_)} numbers a person; "
-            "an audit needs one."
-        )
-    return [linear(estimator.coef_, estimator.intercept_)]
-
-
-def _logistic(estimator: Any) -> list[Layer]:
-    # scikit-learn before 1.8 had two more readings of the same coefficients.
-    kind = getattr(estimator, "multi_class", "auto")
-    if len(estimator.classes_) == 2:
-        factor = 2 if kind == "multinomial" else 1  # softmax of (-d, d)
-        return [linear(factor * estimator.coef_, factor * estimator.intercept_)]
-    # One against the rest: probabilities are sigmoids divided by their sum.
-    if kind == "ovr" or (kind != "multinomial" and estimator.solver == "liblinear"):
-        return []
-    return [linear(estimator.coef_, estimator.intercept_)]
-
-
-def _network(estimator: Any) -> list[Layer]:
-    several = not hasattr(estimator, "classes_") or estimator.out_activation_ == "logistic"
-    if several and estimator.n_outputs_ > 1:
-        raise InvalidModel(
-            f"The {type(estimator).__name__} predicts {estimator.n_outputs_} things a person; an "
-            "audit needs one."
-        )
-    if estimator.out_activation_ == "exp":  # the inverse of the log link, for counts
-        return []
-    layers: list[Layer] = []
-    for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True):
-        if layers and estimator.activation in _ACTIVATIONS:
-            layers.append(Layer(_ACTIVATIONS[estimator.activation]))
-        layers.append(linear(weight.T, bias))
-    return layers
-
-
 def is_pipeline(model: Any) -> bool:
     """Tell whether an object is a scikit-learn pipeline (or an heir of it)."""
     if not is_scikit(model):
@@ -342,69 +337,44 @@ def cut(pipeline: Any) -> tuple[Any, Any]:
     return flat[:-1] if len(steps) > 1 else None, last
 
 
-def dense(out: Any) -> Float[np.ndarray, "n d"]:
-    """Return what a pipeline's steps made as a matrix of numbers."""
-    out = out.toarray() if hasattr(out, "toarray") else out
-    try:
-        return np.asarray(out).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidModel(
-            f"What the pipeline's last step is given cannot be read as numbers ({in_short(error)})."
-        ) from None
+@dataclasses.dataclass(frozen=True, eq=False)
+class Steps:
+    """A pipeline that is cut in front of its last step; ``steps`` is None if that is all of it."""
+
+    steps: Any
+    last: Any
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the last step's outputs."""
+        return self.last(self.inputs(rows))
+
+    def inputs(self, rows: Any) -> Float[np.ndarray, "n d"]:
+        """Return what the last step is given, as a matrix of numbers."""
+        try:
+            out = rows if self.steps is None else self.steps.transform(rows)
+        except Exception as error:  # anyone may write a transformer
+            raise _unreadable(rows, error) from None
+        try:
+            return np.asarray(out.toarray() if hasattr(out, "toarray") else out).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidModel(
+                "What the pipeline's last step is given cannot be read as numbers "
+                f"({in_short(error)})."
+            ) from None
+
+    def names(self, width: int) -> tuple[str, ...]:
+        """Return the names of what the last step is given, or numbers."""
+        with contextlib.suppress(Exception):  # not every transformer can say
+            names = tuple(str(name) for name in self.steps.get_feature_names_out())
+            if len(names) == width:
+                return names
+        return tuple(f"x{j}" for j in range(width))
 
 
-def unreadable(rows: Any, error: Exception) -> InvalidData:
+def _unreadable(rows: Any, error: Exception) -> InvalidData:
     """Say that steps cannot read rows, and which column holds what they cannot."""
     found, where = re.search(r"convert string to float: (['\"])(.*)\1", str(error)), ""
     for name in rows.columns if found and hasattr(rows, "columns") else ():
         if found and found[2] in map(str, rows[name]):
             where = f" in {name!r}, which it takes for numbers"
     return InvalidData(f"The pipeline cannot read the data{where}: {in_short(error)}.")
-
-
-def names_out(steps: Any, width: int) -> tuple[str, ...]:
-    """Return the names that a pipeline's steps give to what comes out, or numbers."""
-    with contextlib.suppress(Exception):  # not every transformer can say
-        names = tuple(str(name) for name in steps.get_feature_names_out())
-        if len(names) == width:
-            return names
-    return tuple(f"x{j}" for j in range(width))
-
-
-def inverted(step: Any, x: Any, columns: Sequence[str]) -> dict[str, Any]:
-    """Return what a transformer was given, by column, as far as it can be inverted."""
-    first, *others = [part for _, part in getattr(step, "steps", (("", step),))]
-    for part in reversed(others):
-        x = _inverse(part, x)
-    if hasattr(first, "steps"):
-        return inverted(first, x, columns)
-    if not hasattr(first, "transformers_"):
-        back = _inverse(first, x)
-        fits = back is not None and back.shape[1] == len(columns)
-        return {name: back[:, j] for j, name in enumerate(columns)} if fits else {}
-    found: dict[str, Any] = {}
-    seen = np.array(getattr(first, "feature_names_in_", columns), dtype=object)
-    for name, part, chosen in first.transformers_ if x is not None else ():
-        if part == "drop":
-            continue
-        chosen = [chosen] if isinstance(chosen, str | int) else chosen
-        by_name = not isinstance(chosen, slice) and all(isinstance(c, str) for c in chosen)
-        names = list(chosen if by_name else seen[chosen])
-        found |= inverted(part, x[:, first.output_indices_[name]], names)
-    return found
-
-
-def _inverse(part: Any, x: Any) -> Any:
-    """Return what a transformer was given, or None if it cannot say."""
-    # A filled gap is shown as it was filled.
-    if part in (None, "passthrough") or type(part).__name__ == "SimpleImputer" or x is None:
-        return x
-    try:
-        if type(part).__name__ == "OneHotEncoder" and part.drop_idx_ is not None:
-            x = np.rint(x)  # no level is the one that was dropped
-        elif type(part).__name__ == "OrdinalEncoder":
-            x = np.clip(np.rint(x), 0, [len(levels) - 1 for levels in part.categories_])
-        back = part.inverse_transform(x)
-    except Exception:  # anyone may write a transformer
-        return None
-    return back.toarray() if hasattr(back, "toarray") else np.asarray(back)

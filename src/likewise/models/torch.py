@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -46,13 +46,11 @@ class AnyPrecision:
     def __call__(self, x: Tensor) -> Any:
         """Return what the function returns for rows in double precision."""
         if not self.coarse:
-            try:
+            with contextlib.suppress(RuntimeError):
                 return self.double(x)
-            except RuntimeError:
-                found = self.single(x.to(self.dtype))
-                self.coarse = self.dtype != torch.float64
-                return found
-        return self.single(x.to(self.dtype))
+        found = self.single(x.to(self.dtype))
+        self.coarse |= self.dtype != torch.float64
+        return found
 
 
 @final
@@ -87,18 +85,13 @@ class TorchModel(Model):
     ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
         with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
             rows = _tensor(x).detach().requires_grad_()
-            try:
+            with _needs_gradient():
                 out = self._outputs(rows)
-            except RuntimeError as error:
-                raise _no_gradient(error) from None
 
         def pullback(g: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n d"]:
-            try:
-                (slope,) = torch.autograd.grad(
-                    out, rows, torch.from_numpy(g).double(), retain_graph=True
-                )
-            except RuntimeError as error:
-                raise _no_gradient(error) from None
+            with _needs_gradient():
+                weight = torch.from_numpy(g).double()
+                (slope,) = torch.autograd.grad(out, rows, weight, retain_graph=True)
             return slope.double().numpy()
 
         return out.detach().numpy(), pullback
@@ -136,10 +129,14 @@ def _tensor(x: Float[np.ndarray, "n d"]) -> Tensor:
     return torch.from_numpy(x if plain else x.copy()).to(torch.float64)
 
 
-def _no_gradient(error: Exception) -> InvalidModel:
-    return InvalidModel(
-        f"The model has no gradient with respect to its inputs ({in_short(error)})."
-    )
+@contextlib.contextmanager
+def _needs_gradient() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise InvalidModel(
+            f"The model has no gradient with respect to its inputs ({in_short(error)})."
+        ) from None
 
 
 def columns(out: Any, n: int) -> Tensor:
@@ -192,13 +189,12 @@ def from_module(
     width = _width(function, module)
     name = type(module).__name__
     kind = "torch.export program" if name == "GraphModule" else f"torch module {name}"
-    card = ModelCard.from_output(kind, output, classes)
-    card = dataclasses.replace(card, n_features=width, fingerprint=known)
+    card = ModelCard.from_output(kind, output, classes, n_features=width, fingerprint=known)
     if width is not None:
         x = torch.zeros(2, width, dtype=torch.float64, requires_grad=True)
         with torch.random.fork_rng(devices=[]), contextlib.suppress(InvalidModel):
-            out = columns(function(x), 2)
-            card = dataclasses.replace(card, differentiable=out.requires_grad)
+            differentiable = columns(function(x), 2).requires_grad
+            card = dataclasses.replace(card, differentiable=differentiable)
     return TorchModel(card, function, declared=output is not None, returns=returns)
 
 
@@ -279,8 +275,7 @@ def _unwrapped(module: Any) -> nn.Module:
         raise InvalidModel(
             f"The module's {lazy[0]} has no values yet. Run the module on a few rows first."
         )
-    found: nn.Module = module
-    return found
+    return module  # type: ignore[no-any-return]
 
 
 def without_link(module: nn.Module) -> nn.Module | None:
