@@ -134,8 +134,8 @@ class CustomLoss:
     ) -> Float[np.ndarray, "n k"]:
         """Return how each loss changes with the outputs."""
         if self.slope is not None:
-            rows = _squeezed(out)
-            return self._asked(self.slope, rows, y, rows.shape).reshape(out.shape)
+            plain = _squeezed(out)
+            return self._asked(self.slope, plain, y, plain.shape).reshape(out.shape)
         import torch
 
         with torch.inference_mode(False), torch.enable_grad():

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings, nearest
+from likewise.loss import Output
 from likewise.models.base import ModelCard, listed
 
 REFUSAL = (
@@ -62,7 +63,9 @@ class ScoredTable:
             raise InvalidData(
                 f"The scored table has no column {name!r}.{nearest(name, table.column_names)}"
             )
-        column, output, classes = _complete(name, table[name]), "probabilities", ()
+        column = _complete(name, table[name])
+        output: Output = "probabilities"
+        classes: tuple[Any, ...] = ()
         if self.decision is not None:
             classes = tuple(sorted(pc.unique(column).to_pylist(), key=lambda v: (str(type(v)), v)))
             if not 2 <= len(classes) <= MOST_DECISIONS:
@@ -72,9 +75,8 @@ class ScoredTable:
                     "with --score."
                 )
         elif (numbers := _numbers(name, column)).min() < 0 or numbers.max() > 1:
-            output = "values" if self.threshold is None else "probabilities"
-            classes = () if self.threshold is None else (0, 1)
-        about = {"differentiable": False, "decisions": bool(classes)}
+            output, classes = ("values", ()) if self.threshold is None else (output, (0, 1))
+        about: dict[str, Any] = {"differentiable": False, "decisions": bool(classes)}
         card = ModelCard.from_output(self.card.kind, output, classes, **about)
         return dataclasses.replace(self, card=card)
 

@@ -275,7 +275,7 @@ def _unwrapped(module: Any) -> nn.Module:
         raise InvalidModel(
             f"The module's {lazy[0]} has no values yet. Run the module on a few rows first."
         )
-    return module  # type: ignore[no-any-return]
+    return module
 
 
 def without_link(module: nn.Module) -> nn.Module | None:
