@@ -21,6 +21,18 @@ from likewise.settings.choices import LOSSES, function_name
 Output = Literal["logits", "probabilities", "values"]
 LossName = Literal["cross_entropy", "squared", "absolute"]
 
+Rows = Float[np.ndarray, "n d"]
+"""What a model sees: one row a person, one column a feature."""
+
+Outputs = Float[np.ndarray, "n k"]
+"""What a model returns: one row a person, one column a class, or a single one."""
+
+Labels = Shaped[np.ndarray, " n"]
+"""The true class of each person, by number; or a number."""
+
+Losses = Float[np.ndarray, " n"]
+"""One number a person."""
+
 CLIP = 0.001
 """Probabilities from a model that gives nothing else are kept within [0.001, 0.999]."""
 
@@ -48,9 +60,7 @@ class Loss:
     output: Output
     bounded: bool = False
 
-    def __call__(
-        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def __call__(self, out: Outputs, y: Labels) -> Losses:
         """Return one loss a person."""
         with np.errstate(all="ignore"):  # whoever diverged is counted, and warned of, elsewhere
             if self.name == "squared":
@@ -62,9 +72,7 @@ class Loss:
             found = np.logaddexp(0, -margin(out, y))
             return np.clip(found, *BOUNDS) if self.bounded else found
 
-    def gradient(
-        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n k"]:
+    def gradient(self, out: Outputs, y: Labels) -> Outputs:
         r"""Return :math:`\partial\ell/\partial f`: how each loss changes with the outputs."""
         with np.errstate(all="ignore"):
             if self.name == "squared":
@@ -117,9 +125,7 @@ class CustomLoss:
         parts = (self.name, self.value, self.slope, self.fingerprint)
         return (_found, (self.name,)) if self.imported else (CustomLoss, parts)
 
-    def __call__(
-        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
+    def __call__(self, out: Outputs, y: Labels) -> Losses:
         """Return one loss a person."""
         if self.slope is not None:
             return self._asked(self.value, _squeezed(out), y, (len(out),))
@@ -129,9 +135,7 @@ class CustomLoss:
             rows, labels = torch.from_numpy(_squeezed(out)), torch.from_numpy(np.asarray(y))
             return self._asked(self.value, rows, labels, (len(out),))
 
-    def gradient(
-        self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n k"]:
+    def gradient(self, out: Outputs, y: Labels) -> Outputs:
         """Return how each loss changes with the outputs."""
         if self.slope is not None:
             plain = _squeezed(out)
@@ -172,7 +176,7 @@ class CustomLoss:
             )
         return values
 
-    def check(self, out: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]) -> None:
+    def check(self, out: Outputs, y: Labels) -> None:
         """Refuse a loss that is not finite, at least 0, by row, and with its own gradient.
 
         Parameters
@@ -253,14 +257,12 @@ def _custom(given: Any) -> CustomLoss:
     return CustomLoss(function_name(parts[0]), parts[0], slope, digest.hexdigest())
 
 
-def _squeezed(out: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n ..."]:
+def _squeezed(out: Outputs) -> Float[np.ndarray, "n ..."]:
     """Return a single column as plain numbers, so that it does not broadcast against labels."""
     return out[:, 0] if out.shape[1] == 1 else out
 
 
-def margin(
-    logits: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-) -> Float[np.ndarray, " n"]:
+def margin(logits: Outputs, y: Labels) -> Losses:
     """Return the true logit minus the log-sum-exp of the others: the loss is -log sigmoid of it."""
     if logits.shape[1] == 1:
         return (2 * y - 1) * logits[:, 0]
@@ -272,18 +274,14 @@ def margin(
     return logits[np.arange(len(y)), y] - (top + sums)
 
 
-def true_probability(
-    p: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-) -> Float[np.ndarray, " n"]:
+def true_probability(p: Outputs, y: Labels) -> Losses:
     """Probability of the true class; a single column is the probability of class 1."""
     if p.shape[1] == 1:
         return np.where(y == 1, p[:, 0], 1 - p[:, 0])
     return p[np.arange(len(y)), y]
 
 
-def decide(
-    out: Float[np.ndarray, "n k"], output: Output, threshold: float | None = None
-) -> Int[np.ndarray, " n"]:
+def decide(out: Outputs, output: Output, threshold: float | None = None) -> Int[np.ndarray, " n"]:
     """Class decided for each person: the largest; of two, class 1 if above a given threshold."""
     if threshold is not None and out.shape[1] <= 2:
         return (probabilities(out, output)[:, 1] > threshold).astype(np.int64)
@@ -292,32 +290,30 @@ def decide(
     return out.argmax(axis=1)
 
 
-def probabilities(out: Float[np.ndarray, "n k"], output: Output) -> Float[np.ndarray, "n c"]:
+def probabilities(out: Outputs, output: Output) -> Float[np.ndarray, "n c"]:
     """Class probabilities, always with one column a class."""
     if output == "logits":
         out = expit(out) if out.shape[1] == 1 else _softmax(out)
     return np.hstack([1 - out, out]) if out.shape[1] == 1 else out
 
 
-def _others(
-    logits: Float[np.ndarray, "n k"], y: Shaped[np.ndarray, " n"]
-) -> Float[np.ndarray, "n k"]:
+def _others(logits: Outputs, y: Labels) -> Outputs:
     """Return the logits with the true class left out."""
     others = logits.copy()
     others[np.arange(len(y)), y] = -np.inf
     return others
 
 
-def _softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+def _softmax(logits: Outputs) -> Outputs:
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return odds / odds.sum(axis=1, keepdims=True)
 
 
 def _only(
-    column: int | Shaped[np.ndarray, " n"],
-    slope: Float[np.ndarray, " n"],
-    out: Float[np.ndarray, "n k"],
-) -> Float[np.ndarray, "n k"]:
+    column: int | Labels,
+    slope: Losses,
+    out: Outputs,
+) -> Outputs:
     """Return a gradient that is zero in all columns but one."""
     full = np.zeros_like(out)
     full[np.arange(len(out)), column] = slope

@@ -29,7 +29,7 @@ from likewise.errors import (
     in_short,
     nearest,
 )
-from likewise.loss import CustomLoss, Output, as_loss
+from likewise.loss import CustomLoss, Output, Outputs, Rows, as_loss
 from likewise.models import boosted, endpoint, sklearn
 from likewise.models.base import (
     Affine,
@@ -228,7 +228,7 @@ def as_model(
     output: Output | None = None,
     classes: Sequence[Any] | None = None,
     table: pa.Table | None = None,
-    rows: Float[np.ndarray, "n d"] | None = None,
+    rows: Rows | None = None,
     encoder: Encoder | None = None,
     columns: Sequence[str] = (),
     protected: Sequence[str] = (),
@@ -478,7 +478,7 @@ def _of_pipeline(known: Recognised, table: pa.Table, names: tuple[str, ...]) -> 
     return cut  # which says what is wrong
 
 
-def _answers(known: Recognised, reading: Reading, rows: pa.Table) -> Float[np.ndarray, "n k"]:
+def _answers(known: Recognised, reading: Reading, rows: pa.Table) -> Outputs:
     answer = known.reads(reading)
     with warnings.catch_warnings():  # this is a trial
         warnings.simplefilter("ignore")
@@ -512,7 +512,7 @@ def _try_forms(
     choices = [frame, array, tensor] if output is None else [tensor, frame, array]
     if not numbers or (names and numbers != names):
         choices = [frame]
-    found: list[tuple[Reading, Float[np.ndarray, "n k"]]] = []
+    found: list[tuple[Reading, Outputs]] = []
     problems = []
     for reading in choices:
         if found and tensor in (reading, found[0][0]):
@@ -540,9 +540,7 @@ def _try_forms(
     )
 
 
-def _asked_once(
-    known: Recognised, reading: Reading, table: pa.Table
-) -> tuple[Reading, Float[np.ndarray, "n k"]]:
+def _asked_once(known: Recognised, reading: Reading, table: pa.Table) -> tuple[Reading, Outputs]:
     """Ask a function about a few rows; return how it was asked, and its outputs."""
     assert known.function is not None
     if reading.tensor:
@@ -669,7 +667,7 @@ class AffineInputs(Model):
         own = self.inner.reference
         return None if own is None else lambda x: own(self.rows(x))
 
-    def rows(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n c"]:
+    def rows(self, x: Rows) -> Float[np.ndarray, "n c"]:
         """Return what the model is fed for rows of features."""
         for name, place in self.gaps.items():
             if (x[:, place] > 0.5).any():
@@ -681,13 +679,11 @@ class AffineInputs(Model):
         return x @ self.matrix.T + self.offset
 
     @override
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+    def __call__(self, x: Rows) -> Outputs:
         return self.inner(self.rows(x))
 
     @override
-    def outputs_and_pullback(
-        self, x: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+    def outputs_and_pullback(self, x: Rows) -> tuple[Outputs, Pullback]:
         out, pullback = self.inner.outputs_and_pullback(self.rows(x))
         return out, lambda gradient: pullback(gradient) @ self.matrix
 
@@ -752,9 +748,7 @@ class TableFront:
         table = _selected(table, self.columns or table.column_names)
         return PreparedRows(self.answer.prepare(table), len(table))
 
-    def __call__(
-        self, rows: pa.Table | Shaped[np.ndarray, "n c"]
-    ) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...]]:
+    def __call__(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> tuple[Rows, tuple[str, ...]]:
         """Return the features that the audit runs in, and their names."""
         reading, answer = self.reading, self.answer
         if reading.form == "steps" and isinstance(answer, sklearn.TableAnswer):
@@ -772,7 +766,7 @@ class TableFront:
             return reading.encoder.encode(rows), reading.encoder.features
         return _matrix(rows, self.columns), self.columns
 
-    def answer_features(self, x: Float[np.ndarray, "n d"]) -> Any:
+    def answer_features(self, x: Rows) -> Any:
         """Return what the model answers to the nearest people who could exist, by decoding."""
         if self.reading.encoder is None:
             raise InvalidModel(NOT_ARRAYS)
@@ -806,11 +800,11 @@ class TableModel:
         """Return the rows of a table in the form that the model is asked with."""
         return self.front.prepare(table)
 
-    def __call__(self, table: pa.Table) -> Float[np.ndarray, "n k"]:
+    def __call__(self, table: pa.Table) -> Outputs:
         """Return outputs, as `Model` does, one row a person."""
         return self.outputs(self.prepare(table))
 
-    def outputs(self, rows: PreparedRows) -> Float[np.ndarray, "n k"]:
+    def outputs(self, rows: PreparedRows) -> Outputs:
         """Return outputs for prepared rows."""
         return call_model(self.front.answer.ask, rows.columns, len(rows), self.card)
 
@@ -882,7 +876,7 @@ def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return table.select(list(columns))
 
 
-def _matrix(table: pa.Table, columns: Sequence[str]) -> Float[np.ndarray, "n d"]:
+def _matrix(table: pa.Table, columns: Sequence[str]) -> Rows:
     """Return columns of numbers as a matrix; gaps are not-a-number."""
     table, x = _selected(table, columns), np.empty((len(table), len(columns)))
     for j, name in enumerate(columns):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
-from likewise.loss import CustomLoss, Loss, LossName, Output
+from likewise.loss import CustomLoss, Labels, Loss, LossName, Output, Outputs, Rows
 
 Task = Literal["classification", "regression"]
 Reference = Callable[[np.ndarray], np.ndarray]
@@ -122,12 +122,10 @@ class Model(abc.ABC):
     """Whether someone said what the outputs mean, or they are taken for logits."""
 
     @abc.abstractmethod
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+    def __call__(self, x: Rows) -> Outputs:
         """Return outputs, row by row: logits, probabilities or values (see `ModelCard.output`)."""
 
-    def outputs_and_pullback(
-        self, x: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+    def outputs_and_pullback(self, x: Rows) -> tuple[Outputs, Pullback]:
         r"""Return outputs, and the map :math:`g \mapsto g J_f(x)` from gradients in them to rows.
 
         Only models whose card says ``differentiable`` have it.
@@ -153,9 +151,7 @@ class Model(abc.ABC):
         """The model as a plain network, if it is one: its gradients are then written out."""
         return None
 
-    def loss_gradient(
-        self, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n d"]:
+    def loss_gradient(self, x: Rows, y: Labels) -> Rows:
         r"""Return :math:`\nabla_x \ell(f(x), y)`, row by row."""
         out, pullback = self.outputs_and_pullback(x)
         return pullback(self.loss.gradient(out, y))
@@ -169,8 +165,8 @@ class Model(abc.ABC):
         return Loss(self.card.loss or usual, self.card.output, self.card.bounded)
 
     def targets(
-        self, y: Shaped[np.ndarray, " n"], *, label_map: Mapping[str, str] | None = None
-    ) -> tuple[Shaped[np.ndarray, " n"], tuple[Any, ...]]:
+        self, y: Labels, *, label_map: Mapping[str, str] | None = None
+    ) -> tuple[Labels, tuple[Any, ...]]:
         """Turn labels into class indices (or float targets), and say which classes they stand for.
 
         See `label_classes`.
@@ -181,7 +177,7 @@ class Model(abc.ABC):
         return targets(y, classes), classes
 
 
-def targets(y: Shaped[np.ndarray, " n"], classes: tuple[Any, ...]) -> Shaped[np.ndarray, " n"]:
+def targets(y: Labels, classes: tuple[Any, ...]) -> Labels:
     """Return labels as indices of classes, or as numbers for a regression."""
     if not classes:
         try:
@@ -195,7 +191,7 @@ def targets(y: Shaped[np.ndarray, " n"], classes: tuple[Any, ...]) -> Shaped[np.
 
 
 def label_classes(
-    y: Shaped[np.ndarray, " n"],
+    y: Labels,
     known: tuple[Any, ...],
     label_map: Mapping[str, str],
     kind: str = "model",

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from likewise.errors import InvalidData, InvalidModel, NoAnswer
-from likewise.loss import probabilities
+from likewise.loss import Outputs, Rows, probabilities
 from likewise.models.base import Model, ModelCard
 from likewise.models.black_box import call_model
 
@@ -28,7 +28,7 @@ Ask = Callable[[Int[np.ndarray, " m"]], Float[np.ndarray, "m k"]]
 
 def check(
     model: Model,
-    x: Float[np.ndarray, "n d"],
+    x: Rows,
     *,
     features: tuple[str, ...] = (),
     classes: tuple[Any, ...] = (),
@@ -101,7 +101,7 @@ def check_answers(ask: Ask, n: int, model: Model, classes: tuple[Any, ...] = ())
             )
 
 
-def check_conversion(model: Model, x: Float[np.ndarray, "n d"]) -> None:
+def check_conversion(model: Model, x: Rows) -> None:
     """Refuse a model that does not answer as the one it was converted from, on any row."""
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
@@ -110,9 +110,7 @@ def check_conversion(model: Model, x: Float[np.ndarray, "n d"]) -> None:
             compare(model, out, model.reference(block), "converted exactly", start)
 
 
-def compare(
-    model: Model, out: Float[np.ndarray, "n k"], reference: Any, how: str, start: int = 0
-) -> None:
+def compare(model: Model, out: Outputs, reference: Any, how: str, start: int = 0) -> None:
     """Refuse outputs that are not those of the user's own object: ``reference``."""
     theirs = np.asarray(reference, dtype=np.float64)
     numbers = model.card.task == "regression"
@@ -148,7 +146,7 @@ def _check_width(card: ModelCard, given: int, features: tuple[str, ...]) -> None
         )
 
 
-def _check_outputs(model: Model, out: Float[np.ndarray, "n k"], classes: tuple[Any, ...]) -> None:
+def _check_outputs(model: Model, out: Outputs, classes: tuple[Any, ...]) -> None:
     width = out.shape[1]
     if model.card.task == "regression":
         if width != 1:
@@ -184,7 +182,7 @@ def spread(n: int) -> Int[np.ndarray, " m"]:
     return np.unique(np.linspace(0, n - 1, min(SAMPLE, n)).astype(np.int64))
 
 
-def answers_about_some(model: Model, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m k"]:
+def answers_about_some(model: Model, x: Rows) -> Float[np.ndarray, "m k"]:
     """Return what a model says about a few of the people, evenly spread over all."""
     few = x[spread(len(x))]
     return call_model(model, few, len(few), model.card)

@@ -8,11 +8,10 @@ from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, LikewiseError, in_short
-from likewise.loss import Output
+from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import DOUBLE, Front, Model, ModelCard
 from likewise.models.sklearn import (
     TableAnswer,
@@ -42,7 +41,7 @@ class BlackBox(Model):
     answer: "ColumnAnswer | None" = None
 
     @override
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+    def __call__(self, x: Rows) -> Outputs:
         rows = np.ascontiguousarray(x, dtype=np.float64)
         return call_model(self.function, rows, len(rows), self.card)
 
@@ -60,9 +59,7 @@ class ColumnAnswer(Protocol):
         ...
 
 
-def call_model(
-    function: Callable[[Any], Any], rows: Any, n: int, card: ModelCard
-) -> Float[np.ndarray, "n k"]:
+def call_model(function: Callable[[Any], Any], rows: Any, n: int, card: ModelCard) -> Outputs:
     """Ask somebody's code about rows; return its outputs as a matrix, or say what is wrong."""
     try:
         answer = function(rows)
@@ -78,7 +75,7 @@ def call_model(
     return output_matrix(answer, n, card)
 
 
-def output_matrix(answer: Any, n: int, card: ModelCard) -> Float[np.ndarray, "n k"]:
+def output_matrix(answer: Any, n: int, card: ModelCard) -> Outputs:
     """Return a model's outputs as a matrix; refuse what is not one finite row a person."""
     if rows := rows_by_class(answer):
         answer = _score_matrix(rows, card.classes)
@@ -128,9 +125,7 @@ def rows_by_class(answer: Any) -> list[dict[str, Any]]:
     return found if any(found) else []
 
 
-def _score_matrix(
-    rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]
-) -> Float[np.ndarray, "n k"]:
+def _score_matrix(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> Outputs:
     names = [str(name) for name in classes] or sorted({name for row in rows for name in row})
     lacking = next((n for n in names for row in rows if n not in row), None)
     if lacking is not None or len(names) < 2:

@@ -14,7 +14,6 @@ from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
 
 from likewise.errors import (
     InvalidModel,
@@ -24,7 +23,7 @@ from likewise.errors import (
     Untrustworthy,
     without_query,
 )
-from likewise.loss import Output
+from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import ModelCard
 from likewise.models.black_box import BlackBox
 
@@ -134,22 +133,22 @@ class Endpoint:
         """Return the columns of a table as Arrow arrays."""
         return {name: table[name].combine_chunks() for name in table.column_names}
 
-    def ask(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n k"]:
+    def ask(self, columns: Mapping[str, Any]) -> Outputs:
         """Ask about people given by their original columns, one object a person."""
         table = pa.table(dict(columns))
         return self._ask_all(len(table), lambda rows: table[rows].to_pylist())
 
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+    def __call__(self, x: Rows) -> Outputs:
         """Ask about rows of features."""
         return self._ask_all(len(x), lambda rows: x[rows].tolist())
 
-    def _ask_all(self, n: int, rows: Callable[[slice], list[Any]]) -> Float[np.ndarray, "n k"]:
+    def _ask_all(self, n: int, rows: Callable[[slice], list[Any]]) -> Outputs:
         parts = [self._ask(rows(slice(k, k + self.batch))) for k in range(0, n, self.batch)]
         if len({part.shape[1] for part in parts}) > 1:
             raise InvalidModel(f"{self.address} gave answers of different lengths.")
         return np.concatenate(parts)
 
-    def _ask(self, rows: list[Any]) -> Float[np.ndarray, "n k"]:
+    def _ask(self, rows: list[Any]) -> Outputs:
         body = json.dumps({"instances": rows}, default=str).encode()
         problem = ""
         for attempt in range(self.retries + 1):
@@ -247,7 +246,7 @@ class _Again(Exception):
     """A failure that may pass."""
 
 
-def _matrix(content: bytes, n: int, url: str) -> Float[np.ndarray, "n k"]:
+def _matrix(content: bytes, n: int, url: str) -> Outputs:
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):

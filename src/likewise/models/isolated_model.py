@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidFile
+from likewise.loss import Rows
 from likewise.models.black_box import BlackBox, from_answer
 from likewise.models.sklearn import TableAnswer, as_rows
 from likewise.run.isolated import About, IsolatedProcess, Message
@@ -60,7 +60,7 @@ class IsolatedAnswer(TableAnswer):
         return self._in_parts(about, [array for _, array in parts], len(parts))
 
     @override
-    def matrix(self, x: Float[np.ndarray, "n d"]) -> Any:
+    def matrix(self, x: Rows) -> Any:
         if self.named:
             return self.ask({name: x[:, j] for j, name in enumerate(self.columns)})
         return self._in_parts({}, [np.asarray(x, dtype=np.float64)], x.shape[1])

@@ -18,7 +18,7 @@ from scipy.special import expit
 from typing_extensions import override
 
 from likewise.errors import InvalidFile, InvalidModel
-from likewise.loss import Output
+from likewise.loss import Output, Outputs
 from likewise.models.base import Affine, Front, Model, ModelCard, Network, Pullback, Reference
 
 Rows = Float[np.ndarray, "n _"]
@@ -199,13 +199,11 @@ class LayeredModel(Model):
     front: Front | None = None
 
     @override
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+    def __call__(self, x: Rows) -> Outputs:
         return self.chain(x.astype(np.float64, copy=False))
 
     @override
-    def outputs_and_pullback(
-        self, x: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+    def outputs_and_pullback(self, x: Rows) -> tuple[Outputs, Pullback]:
         return self.chain.outputs_and_pullback(x.astype(np.float64, copy=False))
 
     @functools.cached_property

@@ -5,11 +5,10 @@ import math
 import warnings
 
 import numpy as np
-from jaxtyping import Float, Shaped
 from scipy.stats import rankdata
 
 from likewise.errors import StatisticalWarning
-from likewise.loss import CLIP, decide, probabilities, true_probability
+from likewise.loss import CLIP, Labels, Outputs, Rows, decide, probabilities, true_probability
 from likewise.models.base import Model, ModelCard
 
 SAMPLE = 10_000
@@ -42,9 +41,7 @@ class Performance:
     noise: float
 
     @classmethod
-    def from_outputs(
-        cls, out: Float[np.ndarray, "n k"], card: ModelCard, y: Shaped[np.ndarray, " n"]
-    ) -> "Performance":
+    def from_outputs(cls, out: Outputs, card: ModelCard, y: Labels) -> "Performance":
         """Judge a model's outputs for people with targets ``y`` (class indices, or numbers)."""
         n = len(y)
         if card.task == "regression":
@@ -84,9 +81,7 @@ class Performance:
             )
 
 
-def performance_of(
-    model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
-) -> Performance:
+def performance_of(model: Model, x: Rows, y: Labels) -> Performance:
     """Ask a model about up to ten thousand of the people; warn if it is no better than a constant.
 
     They are evenly spread over all. Where everyone's label is the same, a constant knows it.

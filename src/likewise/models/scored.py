@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings, nearest
-from likewise.loss import Output
+from likewise.loss import Output, Outputs
 from likewise.models.base import ModelCard, listed
 
 REFUSAL = (
@@ -95,7 +95,7 @@ class ScoredTable:
             )
         return {name: places.to_numpy()}
 
-    def ask(self, columns: Mapping[str, Any]) -> Float[np.ndarray, "n k"]:
+    def ask(self, columns: Mapping[str, Any]) -> Outputs:
         """Return the answers as outputs of a model."""
         found = columns[self.column]
         if not self.card.decisions:

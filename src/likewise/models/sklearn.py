@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float
 from scipy.special import expit
 
 from likewise.errors import InvalidData, InvalidModel, in_short
-from likewise.loss import Output
+from likewise.loss import Output, Outputs, Rows
 from likewise.models.layers import Chain, Layer, LayeredModel, from_chain, linear
 
 _ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid"}
@@ -147,7 +146,7 @@ class TableAnswer:
         by_column = getattr(self.method, "by_column", False)
         return columns if by_column else as_rows(columns, named=self.named)
 
-    def matrix(self, x: Float[np.ndarray, "n d"]) -> Any:
+    def matrix(self, x: Rows) -> Any:
         """Return the answer to a plain matrix; most remark on one without their names."""
         if len(self.columns) != x.shape[1] or not (
             _frame_class() or hasattr(self.method, "by_column")
@@ -226,7 +225,7 @@ def installed(library: str) -> bool:
     return False
 
 
-def decisions(estimator: Any, x: Any) -> Float[np.ndarray, "n k"]:
+def decisions(estimator: Any, x: Any) -> Outputs:
     """Return the decisions of a classifier without probabilities, as probabilities of 0 and 1.
 
     Of two classes the score is kept, as if it were log odds: a search sees where it leads.
@@ -348,7 +347,7 @@ class Steps:
         """Return the last step's outputs."""
         return self.last(self.inputs(rows))
 
-    def inputs(self, rows: Any) -> Float[np.ndarray, "n d"]:
+    def inputs(self, rows: Any) -> Rows:
         """Return what the last step is given, as a matrix of numbers."""
         try:
             out = rows if self.steps is None else self.steps.transform(rows)

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, in_short
-from likewise.loss import Output
+from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import Front, Model, ModelCard, Network, Pullback, Reference
 from likewise.models.layers import (
     Chain,
@@ -75,20 +75,18 @@ class TorchModel(Model):
         return np.dtype(np.float32 if self.function.coarse else np.float64)
 
     @override
-    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+    def __call__(self, x: Rows) -> Outputs:
         with torch.no_grad():
             return self._outputs(_tensor(x)).numpy()
 
     @override
-    def outputs_and_pullback(
-        self, x: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "n k"], Pullback]:
+    def outputs_and_pullback(self, x: Rows) -> tuple[Outputs, Pullback]:
         with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
             rows = _tensor(x).detach().requires_grad_()
             with _needs_gradient():
                 out = self._outputs(rows)
 
-        def pullback(g: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n d"]:
+        def pullback(g: Outputs) -> Rows:
             with _needs_gradient():
                 weight = torch.from_numpy(g).double()
                 (slope,) = torch.autograd.grad(out, rows, weight, retain_graph=True)
@@ -123,7 +121,7 @@ class TorchModel(Model):
         return plain_network(chain.layers) if same else None
 
 
-def _tensor(x: Float[np.ndarray, "n d"]) -> Tensor:
+def _tensor(x: Rows) -> Tensor:
     """Return rows as a tensor on the same memory, if it can be one."""
     plain = x.flags.writeable and all(stride >= 0 for stride in x.strides)
     return torch.from_numpy(x if plain else x.copy()).to(torch.float64)
