@@ -315,9 +315,3 @@ def test_a_function_that_answers_otherwise_to_frames_and_arrays_is_asked_for_col
         adapt(width, people, traits=("group",))
     model, _ = adapt(width, people, columns=COLUMNS)
     assert table_model(model, people)(people.table)[0, 0] == 0.3
-
-
-def test_a_function_that_answers_to_nothing_says_why(table):
-    people = likewise.read(table[300:], label="y", protected=["group"], raw=True)
-    with pytest.raises(InvalidModel, match=r"neither to a data frame of 3 columns.*no idea"):
-        adapt(lambda rows: (_ for _ in ()).throw(ValueError("no idea")), people, traits=("group",))

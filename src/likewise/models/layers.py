@@ -59,8 +59,8 @@ def arrays_of(layers: Sequence[Layer]) -> dict[str, np.ndarray]:
     }
 
 
-def chain_from(names: Sequence[str], tensors: Mapping[str, np.ndarray]) -> tuple["Chain", int]:
-    """Rebuild layers from names and weights that may be anything; and count outputs."""
+def named_layers(names: Sequence[str], tensors: Mapping[str, np.ndarray]) -> tuple[Layer, ...]:
+    """Rebuild layers from names and weights that may be anything."""
     own: dict[str, dict[str, np.ndarray]] = {str(index): {} for index in range(len(names))}
     for name, tensor in tensors.items():
         index, _, key = name.partition(".")
@@ -71,14 +71,7 @@ def chain_from(names: Sequence[str], tensors: Mapping[str, np.ndarray]) -> tuple
         own[index][key] = tensor
     for name, arrays in zip(names, own.values(), strict=True):
         _check_layer(name, arrays)
-    chain = Chain(tuple(Layer(*both) for both in zip(names, own.values(), strict=True)))
-    if chain.width is None:
-        raise InvalidFile("it has no weights")
-    try:
-        out = chain(np.zeros((2, chain.width)))
-    except ValueError:
-        raise InvalidFile("its layers do not fit each other") from None
-    return chain, out.shape[1]
+    return tuple(Layer(*both) for both in zip(names, own.values(), strict=True))
 
 
 def _check_layer(name: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -138,25 +131,23 @@ def plain_network(layers: Iterable[Layer]) -> Network | None:
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
-class Chain:
-    """Layers that feed each other, with float64 arrays."""
+class LayeredModel(Model):
+    """A network of known layers that feed each other, run in float64."""
 
+    card: ModelCard
     layers: tuple[Layer, ...]
+    declared: bool = True
+    reference: Reference | None = None
+    front: Front | None = None
 
-    def __post_init__(self) -> None:
-        double = (
-            Layer(layer.name, {n: a.astype(np.float64) for n, a in layer.arrays.items()})
-            for layer in self.layers
-        )
-        object.__setattr__(self, "layers", tuple(double))
-
-    def __call__(self, x: Rows) -> Rows:
-        """Return the outputs, row by row."""
+    @override
+    def __call__(self, x: Rows) -> Outputs:
         return self.outputs_and_pullback(x)[0]
 
-    def outputs_and_pullback(self, x: Rows) -> Step:
-        """Return the outputs, and the way back from gradients in them to rows."""
+    @override
+    def outputs_and_pullback(self, x: Rows) -> tuple[Outputs, Pullback]:
         ways: list[Pullback] = []
+        x = x.astype(np.float64, copy=False)
         with np.errstate(all="ignore"):  # whoever diverged is counted, and warned of, elsewhere
             for layer in self.layers:
                 x, way = _STEPS[layer.name](layer, x)
@@ -170,59 +161,32 @@ class Chain:
 
         return x, pullback
 
-    @property
-    def width(self) -> int | None:
-        """How many inputs the first layer with weights takes."""
-        for layer in self.layers:
-            for name in _ARRAYS[layer.name][:1]:
-                return int(layer.arrays[name].shape[-1])
-        return None
-
-    @property
-    def fingerprint(self) -> str:
-        """A sha256 of the layers and their weights."""
-        digest = hashlib.sha256(" ".join(layer.name for layer in self.layers).encode())
-        for name, array in arrays_of(self.layers).items():
-            digest.update(f"{name} {array.shape}".encode() + array.tobytes())
-        return digest.hexdigest()
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class LayeredModel(Model):
-    """A network of known layers, run in float64."""
-
-    card: ModelCard
-    chain: Chain
-    declared: bool = True
-    reference: Reference | None = None
-    front: Front | None = None
-
-    @override
-    def __call__(self, x: Rows) -> Outputs:
-        return self.chain(x.astype(np.float64, copy=False))
-
-    @override
-    def outputs_and_pullback(self, x: Rows) -> tuple[Outputs, Pullback]:
-        return self.chain.outputs_and_pullback(x.astype(np.float64, copy=False))
-
     @functools.cached_property
     @override
     def network(self) -> Network | None:
-        return plain_network(self.chain.layers)
+        return plain_network(self.layers)
 
 
-def from_chain(
-    chain: Chain,
+def from_layers(
+    layers: Sequence[Layer],
     *,
     output: Output | None = None,
     classes: tuple[Any, ...] = (),
     kind: str = "network",
 ) -> LayeredModel:
-    """Turn layers into a model."""
-    about: dict[str, Any] = {"n_features": chain.width, "fingerprint": chain.fingerprint}
+    """Turn layers into a model that takes as many inputs as the first with weights."""
+    double = tuple(
+        Layer(layer.name, {n: a.astype(np.float64) for n, a in layer.arrays.items()})
+        for layer in layers
+    )
+    firsts = (layer.arrays[name] for layer in double for name in _ARRAYS[layer.name][:1])
+    width = next((int(array.shape[-1]) for array in firsts), None)
+    digest = hashlib.sha256(" ".join(layer.name for layer in double).encode())
+    for name, array in arrays_of(double).items():
+        digest.update(f"{name} {array.shape}".encode() + array.tobytes())
+    about: dict[str, Any] = {"n_features": width, "fingerprint": digest.hexdigest()}
     card = ModelCard.from_output(kind, output, classes, **about)
-    return LayeredModel(card, chain, declared=output is not None)
+    return LayeredModel(card, double, declared=output is not None)
 
 
 def probe_rows(width: int) -> Float[np.ndarray, "16 d"]:

@@ -35,11 +35,10 @@ from likewise.models import boosted, endpoint, isolated_model, onnx
 from likewise.models.adapt import as_model
 from likewise.models.base import Opened
 from likewise.models.layers import (
-    Chain,
     LayeredModel,
     arrays_of,
-    chain_from,
-    from_chain,
+    from_layers,
+    named_layers,
     probe_rows,
 )
 from likewise.settings.choices import MODELS
@@ -91,10 +90,9 @@ def save_model(
     converted = as_model(model, output=output, classes=classes)
     if converted.front is not None:
         raise InvalidModel("A pipeline cannot be saved as layers. Save its last step alone.")
-    chain: Any = getattr(converted, "chain", None)
-    if chain is None:
+    layers: Any = getattr(converted, "layers", None)
+    if layers is None:
         raise InvalidModel(f"A {converted.card.kind} has no layers that could be saved.")
-    layers = (chain if isinstance(chain, Chain) else chain()).layers
     about = _Description(
         output=converted.card.output,
         classes=tuple(_plain(value) for value in converted.card.classes),
@@ -119,7 +117,11 @@ def read_network(content: bytes, source: str) -> LayeredModel:
         if len(written[KEY]) > MOST_METADATA:
             raise InvalidFile(f"its description has {len(written[KEY])} characters")
         about = _Description.model_validate_json(written[KEY])
-        chain, width = chain_from([named.layer for named in about.layers], tensors)
+        layers = named_layers([named.layer for named in about.layers], tensors)
+        model = from_layers(layers, output=about.output, classes=about.classes)
+        if model.card.n_features is None:
+            raise InvalidFile("it has no weights")
+        width = _width(model, model.card.n_features)
         if len(set(about.classes)) < len(about.classes):
             raise InvalidFile("it names a class twice")
         if about.classes and (about.output == "values" or len(about.classes) != max(width, 2)):
@@ -130,7 +132,14 @@ def read_network(content: bytes, source: str) -> LayeredModel:
             first = error.errors()[0]
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InvalidFile(f"{source!r} is damaged or was not written by likewise: {why}.") from None
-    return from_chain(chain, output=about.output, classes=about.classes)
+    return model
+
+
+def _width(model: LayeredModel, inputs: int) -> int:
+    try:
+        return model(np.zeros((2, inputs))).shape[1]
+    except ValueError:
+        raise InvalidFile("its layers do not fit each other") from None
 
 
 def _plain(label: Any) -> str | int | float:

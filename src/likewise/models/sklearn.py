@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from likewise.errors import InvalidData, InvalidModel, in_short
 from likewise.loss import Output, Outputs, Rows
-from likewise.models.layers import Chain, Layer, LayeredModel, from_chain, linear
+from likewise.models.layers import Layer, LayeredModel, from_layers, linear
 
 _ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid"}
 
@@ -49,7 +49,7 @@ def convert(estimator: Any) -> LayeredModel | None:
         return None
     output: Output = "logits" if hasattr(estimator, "predict_proba") else "values"
     classes, kind = classes_of(estimator), type(estimator).__name__
-    model = from_chain(Chain(tuple(layers)), output=output, classes=classes, kind=kind)
+    model = from_layers(layers, output=output, classes=classes, kind=kind)
     card = dataclasses.replace(model.card, features=features_of(estimator))
     reference = TableAnswer.from_estimator(estimator).matrix
     return dataclasses.replace(model, card=card, reference=reference)

@@ -22,11 +22,10 @@ from likewise.errors import InvalidModel, in_short
 from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import Front, Model, ModelCard, Network, Pullback, Reference
 from likewise.models.layers import (
-    Chain,
     Layer,
     check_orthonormal,
+    from_layers,
     linear,
-    plain_network,
     probe_rows,
     unsavable,
 )
@@ -100,11 +99,12 @@ class TorchModel(Model):
             self.function.coarse = True
         return out.double()
 
-    def chain(self) -> Chain:
-        """Return the layers of the module; refuse what is no chain of the closed list."""
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of the module; refuses what is no chain of the closed list."""
         if not isinstance(self.function.double, nn.Module):
             raise InvalidModel(f"A {self.card.kind} has no layers.")
-        return Chain(read_layers(self.function.double))
+        return read_layers(self.function.double)
 
     @functools.cached_property
     @override
@@ -112,13 +112,13 @@ class TorchModel(Model):
         if self.card.n_features is None or self.function.coarse:
             return None
         try:
-            chain = self.chain()
+            layered = from_layers(self.layers)
         except InvalidModel:
             return None
         x = probe_rows(self.card.n_features)
         # A hook, for one, is in no list of layers.
-        same = np.allclose(chain(x), self(x), rtol=1e-9, atol=1e-9)
-        return plain_network(chain.layers) if same else None
+        same = np.allclose(layered(x), self(x), rtol=1e-9, atol=1e-9)
+        return layered.network if same else None
 
 
 def _tensor(x: Rows) -> Tensor:
