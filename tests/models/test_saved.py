@@ -223,7 +223,7 @@ def test_a_hostile_file_is_one_sentence(changes, words):
         ),
         (save(WEIGHTS, {KEY: "[" * 100_000}), "Invalid JSON"),
         (save(WEIGHTS, {KEY: " " * 1_100_000}), "characters"),
-        (save({"fc.weight": torch.ones(2, 3)}), r"likewise\.save_model"),
+        (save({"fc.weight": torch.ones(2, 3)}), r"likewise\.models\.save_model"),
     ],
 )
 def test_what_another_tool_or_nobody_wrote_is_one_sentence(content, words):
