@@ -301,8 +301,8 @@ def attributes_read(part: MatchedPairsRecord, names: Names) -> Iterator[str]:
     """Say which protected columns the model reads, and what flipping each alone does."""
     for use in part.reads:
         ends = f"({percent(use.lower)} to {percent(use.upper)})"
-        share = f": changing it alone changes {percent(use.changed)} of decisions {ends}"
-        changes = share if use.n else ""
+        changes = f": changing it alone changes {percent(use.changed)} of decisions {ends}"
+        changes = changes if use.n else ""
         yield f"The model reads {names.column(use.attribute)}{changes}."
 
 
@@ -346,11 +346,11 @@ def _settle(
     needed, more = row.people_needed, "Audit more people, with a larger reference sample (--pool)"
     if needed is not None:
         more = f"About {number(needed, 2)} {here} (now {row.n:,}) would settle it"
-    if needed is not None and needed > MANY_MORE * record.data.n:
-        close = min(limits(part), key=lambda end: abs(end - value))
-        why = f"the {name} is close to the limit {limit(close)}"
-        why = f"{decision} is rare" if row.reason == "events" else why
-        more = f"{HARDLY.capitalize()}, since {why}"
+        rare = row.reason == "events"
+        if needed > MANY_MORE * record.data.n and (rare or math.isfinite(value)):
+            close = limit(min(limits(part), key=lambda end: abs(end - value)))
+            why = f"{decision} is rare" if rare else f"the {name} is close to the limit {close}"
+            more = f"{HARDLY.capitalize()}, since {why}"
     worst = [b.column for b in balance_of(part, row)[:1]]
     kept = percent(row.n / max(row.people, 1))
     reasons = {
@@ -361,7 +361,7 @@ def _settle(
         ),
         "holm": (
             f"{found}, is not evidence after correction for {len(part.comparisons)} comparisons",
-            f"{more}. So would fewer attributes",
+            f"{more}. Testing fewer attributes helps",
         ),
         "pairs": (f"fewer than 20 pairs of comparable {here} and {there}", larger),
         "overlap": (f"only {kept} of {here} have comparable {there}", larger),
