@@ -54,10 +54,11 @@ def labels(model, n=60):
 def gradient(network, x, y):
     """The gradient with respect to x, by way of the first layer."""
     backprop = InplaceBackprop(network, y)
-    backprop.entry[:] = network.first_layer(x)
+    first = network.layers[0]
+    backprop.entry[:] = first.weight @ x.T + first.bias
     slope = np.empty_like(backprop.entry)
     backprop.gradient(slope)
-    return (slope.T * network.factor) @ network.layers[0].weight
+    return (slope.T * network.factor) @ first.weight
 
 
 def automatic(model, x, y, loss):

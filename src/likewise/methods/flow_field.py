@@ -14,11 +14,10 @@ from numpy.typing import DTypeLike
 from typing_extensions import override
 
 from likewise.methods.metric import FairMetric, ProjectionMetric, QuadraticForm, QuadraticMetric
-from likewise.methods.solvers import SemilinearField
+from likewise.methods.solvers import SemilinearField, State
 from likewise.models.base import Model
 
 Rows = Float[np.ndarray, "n d"]
-States = Float[np.ndarray, "n r"]
 
 
 @final
@@ -59,17 +58,17 @@ class Coordinates:
         directions = np.ascontiguousarray(vectors.T, dtype=dtype)
         return cls((2 * lam * values).astype(dtype), directions, slice(0, k))
 
-    def lower(self, v: Rows) -> States:
+    def lower(self, v: Rows) -> Float[np.ndarray, "n r"]:
         """Turn a gradient (or any row of features) into a velocity of the state."""
         along = v @ self.directions.T
         return np.hstack([v - along @ self.directions, along]) if self.thin else along
 
-    def lift(self, state: States) -> Rows:
-        """Turn a state into a displacement; the transpose of `lower` on states."""
+    def lift(self, state: State) -> Rows:
+        """Turn a state into displacements; the transpose of `lower` on states."""
         if not self.thin:
-            return state @ self.directions
+            return state.T @ self.directions
         d = self.directions.shape[1]
-        return state[:, :d] + state[:, d:] @ self.directions
+        return state[:d].T + state[d:].T @ self.directions
 
 
 class FlowField(SemilinearField):
@@ -79,7 +78,7 @@ class FlowField(SemilinearField):
     """Where the k free coordinates stand in a state."""
 
     @abc.abstractmethod
-    def displacement(self, state: States) -> Rows:
+    def displacement(self, state: State) -> Rows:
         """Return how far from the start a state stands for."""
 
 
@@ -94,13 +93,13 @@ class GeneralField(FlowField):
         self.rates, self.free = coordinates.rates, coordinates.free
 
     @override
-    def displacement(self, state: States) -> Rows:
+    def displacement(self, state: State) -> Rows:
         return self.coordinates.lift(state)
 
     @override
-    def nonlinear(self, x: States, out: States) -> None:
+    def nonlinear(self, x: State, out: State) -> None:
         gradient = self.model.loss_gradient(self.x0 + self.coordinates.lift(x), self.y)
-        np.copyto(out, self.coordinates.lower(gradient))
+        np.copyto(out, self.coordinates.lower(gradient).T)
 
 
 @final
@@ -114,11 +113,11 @@ class PenalisedField(FlowField):
         self.rates = np.zeros(x0.shape[1], dtype=x0.dtype)
 
     @override
-    def displacement(self, state: States) -> Rows:
-        return state
+    def displacement(self, state: State) -> Rows:
+        return state.T
 
     @override
-    def nonlinear(self, x: States, out: States) -> None:
-        at = self.x0 + x
+    def nonlinear(self, x: State, out: State) -> None:
+        at = self.x0 + x.T
         penalty = self.lam * self.metric.gradient(at, self.x0)
-        np.copyto(out, self.model.loss_gradient(at, self.y) - penalty)
+        np.copyto(out, (self.model.loss_gradient(at, self.y) - penalty).T)

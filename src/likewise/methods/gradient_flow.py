@@ -237,8 +237,7 @@ class BoundFlow:
         """Move a block of people. A row's result depends on that row alone."""
         start = x0.astype(self.flow.dtype, copy=False)
         field = self._field(start, y)
-        # Laid out coordinate by coordinate, which suits the matrix products best.
-        still = np.zeros((len(field.rates), len(x0)), dtype=field.rates.dtype).T
+        still = np.zeros((len(field.rates), len(x0)), dtype=field.rates.dtype)
         confine = self._confine(start, field.free) if self.flow.bounded else None
         path = integrate(field, still, self.steps, self.solver, self.flow.horizons, confine=confine)
         x = x0 + field.displacement(path.x)
@@ -271,7 +270,7 @@ class BoundFlow:
         region = cast(Ellipsoid, self.metric.reach)
 
         def confine(state: np.ndarray) -> np.ndarray:
-            state[:, free] = region.project(own + state[:, free]) - own
+            state[free] = (region.project(own + state[free].T) - own).T
             return state
 
         return confine

@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from likewise.loss import Loss
 from likewise.methods.flow_field import Coordinates, FlowField
+from likewise.methods.solvers import State
 from likewise.models.base import Affine, Model
 
 STEEP = 1e30
@@ -42,19 +43,14 @@ class PlainNetwork:
         network = model.network
         if network is None or type(model.loss) is not Loss or model.card.output == "probabilities":
             return None
-        *before, last = network.layers
+        *layers, last = network.layers
         if model.loss.name == "cross_entropy" and len(last.bias) == 2:
             weight, bias = last.weight[1:] - last.weight[:1], last.bias[1:] - last.bias[:1]
             last = Affine(last.activation, weight, bias)
-        cast = (
-            Affine(
-                layer.activation,
-                np.ascontiguousarray(layer.weight, dtype=dtype),
-                layer.bias.astype(dtype),
-            )
-            for layer in (*before, last)
-        )
-        return cls(tuple(cast), model.loss)
+        for place, layer in enumerate(layers := [*layers, last]):
+            weight = np.ascontiguousarray(layer.weight, dtype=dtype)
+            layers[place] = Affine(layer.activation, weight, layer.bias.astype(dtype))
+        return cls(tuple(layers), model.loss)
 
     @property
     def factor(self) -> Float[np.ndarray, " m"]:
@@ -62,11 +58,6 @@ class PlainNetwork:
         if len(self.layers) == 2 and len(self.layers[1].bias) == 1:
             return self.layers[1].weight[0]
         return np.ones(len(self.layers[0].bias), dtype=self.layers[0].weight.dtype)
-
-    def first_layer(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m n"]:
-        """Return what the first layer makes of people."""
-        first = self.layers[0]
-        return first.weight @ x.T + first.bias
 
 
 @final
@@ -194,17 +185,16 @@ class FirstLayerCoordinates:
     (`SlidingMode`), which is worth it for a layer up to four times as wide as its input.
 
     ``into`` is the matrix :math:`D`, and ``back`` its transpose, from gradients at the first layer
-    to velocities of the state; if the state holds those gradients themselves, only its last rows,
-    for the free coordinates. ``rows`` are then the displacements that the numbers of a state stand
-    for: the rows of the first layer without their free part, and the free directions.
+    to velocities of the state; of weights, for the free coordinates alone. ``rows`` are then the
+    displacements that the numbers of a state stand for.
     """
 
     network: PlainNetwork
+    coordinates: Coordinates
     rates: Float[np.ndarray, " r"]
     free: slice
     into: Float[np.ndarray, "m r"]
     back: Float[np.ndarray, "q m"]
-    coordinates: Coordinates
     rows: Float[np.ndarray, "r d"] | None = None
 
     @classmethod
@@ -216,15 +206,15 @@ class FirstLayerCoordinates:
         into = coordinates.lower(network.layers[0].weight)
         if not coordinates.thin or m >= (4 if _has_kinks(network) else 2) * d:
             back = np.ascontiguousarray(into.T * factor)
-            return cls(network, coordinates.rates, coordinates.free, into, back, coordinates)
+            return cls(network, coordinates, coordinates.rates, coordinates.free, into, back)
         costly, along = into[:, :d], into[:, d:]
         return cls(
             network,
+            coordinates,
             rates=np.concatenate([np.repeat(coordinates.rates[:1], m), coordinates.rates[d:]]),
             free=slice(m, None),
             into=np.hstack([costly @ costly.T * factor, along]),
             back=along.T * factor,
-            coordinates=coordinates,
             rows=np.concatenate([costly * factor[:, None], coordinates.directions]),
         )
 
@@ -232,10 +222,6 @@ class FirstLayerCoordinates:
     def slides(self) -> bool:
         """Whether kinks of the first layer can be followed by `SlidingMode`."""
         return self.rows is not None and _has_kinks(self.network)
-
-    def lift(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
-        """Turn a state into a displacement."""
-        return self.coordinates.lift(state) if self.rows is None else state @ self.rows
 
 
 def _has_kinks(network: PlainNetwork) -> bool:
@@ -303,7 +289,8 @@ class NetworkField(FlowField):
         sliding: bool = False,
     ) -> None:
         self.first, self.rates, self.free = first, first.rates, first.free
-        self.h0 = first.network.first_layer(x0)
+        layer = first.network.layers[0]
+        self.h0 = layer.weight @ x0.T + layer.bias
         self.backprop = InplaceBackprop(first.network, y)
         self.slope = np.empty_like(self.h0) if first.rows is None else None
         self.sliding: SlidingMode | None = None
@@ -312,21 +299,17 @@ class NetworkField(FlowField):
             self.sliding = SlidingMode(self.backprop, own, float(first.rates[0]), y)
 
     @override
-    def displacement(self, state: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n d"]:
-        return self.first.lift(state)
+    def displacement(self, state: State) -> Float[np.ndarray, "n d"]:
+        rows = self.first.rows
+        return self.first.coordinates.lift(state) if rows is None else state.T @ rows
 
     @override
-    def nonlinear(self, x: Float[np.ndarray, "n r"], out: Float[np.ndarray, "n r"]) -> None:
-        velocity, slope, entry = out.T, self.slope, self.backprop.entry
-        np.add(np.matmul(self.first.into, x.T, out=entry), self.h0, out=entry)
-        if slope is not None:
-            self.backprop.gradient(slope)
-            np.matmul(self.first.back, slope, out=velocity)
-            return
-        width = len(self.h0)
-        slope, along = velocity[:width], velocity[width:]
+    def nonlinear(self, x: State, out: State) -> None:
+        entry, width = self.backprop.entry, len(self.h0)
+        np.add(np.matmul(self.first.into, x, out=entry), self.h0, out=entry)
+        slope, velocity = (out[:width], out[width:]) if self.slope is None else (self.slope, out)
         if self.sliding is None:
             self.backprop.gradient(slope)
         else:
-            self.sliding.gradient(x.T[:width], slope)
-        np.matmul(self.first.back, slope, out=along)
+            self.sliding.gradient(x[:width], slope)
+        np.matmul(self.first.back, slope, out=velocity)

@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -20,12 +20,11 @@ from typing_extensions import override
 
 from likewise.errors import InvalidSettings
 
-State = Float[np.ndarray, "n d"]
+State = Float[np.ndarray, "r n"]
+"""One row a coordinate, one column a person: this layout suits the matrix products best."""
+
 Steps = tuple[float, ...]
 Step = Callable[[np.ndarray], np.ndarray]
-
-FEW_RUNS = 4
-"""Runs of equal factors up to which each is added by a call of its own."""
 
 
 def partition(time: float, n: int, stops: Iterable[float] = ()) -> Steps:
@@ -60,12 +59,12 @@ def steps_until(steps: Steps, times: Iterable[float]) -> dict[int, float]:
 class SemilinearField(abc.ABC):
     r"""A field with a stiff linear part that is known and diagonal: :math:`\dot x = -ax + N(x)`."""
 
-    rates: Float[np.ndarray, " d"]
+    rates: Float[np.ndarray, " r"]
     """The rates :math:`a \\ge 0`, one a coordinate."""
 
     @abc.abstractmethod
     def nonlinear(self, x: State, out: State) -> None:
-        """Write :math:`N(x)` to ``out``, row by row; ``out`` may be ``x``."""
+        """Write :math:`N(x)` to ``out``, person by person; ``out`` may be ``x``."""
 
 
 class Solver(abc.ABC):
@@ -97,14 +96,14 @@ class Euler(Solver):
 
     @override
     def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
-        slope, scratch, ends = np.empty_like(x), np.empty_like(x), Alternating(x)
+        slope, ends = np.empty_like(x), _in_turns(x)
         # x + h (N − a x), with the linear part taken together.
         left = Diagonal(1 - h * field.rates)
         ahead = Diagonal(np.full_like(field.rates, h))
 
         def step(x: State) -> State:
             field.nonlinear(x, slope)
-            return ahead.add(slope, left.times(x, ends.other(x)), scratch)
+            return ahead.add(slope, left.times(x, next(ends)))
 
         return step
 
@@ -121,7 +120,7 @@ class RK4(Solver):
         def velocity(x: State) -> State:
             out = np.empty_like(x)
             field.nonlinear(x, out)
-            return out - field.rates * x
+            return out - field.rates[:, None] * x
 
         def step(x: State) -> State:
             k1 = velocity(x)
@@ -152,10 +151,7 @@ class Exponential(Solver):
     kink of the loss) by larger ones. The first step is one of the exponential Runge–Kutta method
     of order two, corrected once more; the next take as many steps before them as there are.
 
-    Parameters
-    ----------
-    multistep
-        Without it every step is one of that Runge–Kutta method: two evaluations, and no memory.
+    Without ``multistep`` every step is one of that Runge–Kutta method: two evaluations, no memory.
     """
 
     order = 2
@@ -169,25 +165,25 @@ class Exponential(Solver):
         rates = field.rates.astype(np.float64).tobytes()
         decay, full, correction, *weights = _exponential_weights(h, rates, x.dtype)
         past = [np.empty_like(x) for _ in range(LAGS)]
-        scratch, ends, corrections = np.empty_like(x), Alternating(x), 2 if self.multistep else 1
+        ends, corrections = _in_turns(x), 2 if self.multistep else 1
         taken = 0
 
         def step(x: State) -> State:
             nonlocal taken
             past.insert(0, past.pop())
             field.nonlinear(x, past[0])
-            end = decay.times(x, ends.other(x))
+            end = decay.times(x, next(ends))
             if taken and self.multistep:
                 known = min(taken + 1, LAGS)
                 begin = known * (known - 1) // 2 - 1
                 for weight, earlier in zip(weights[begin : begin + known], past, strict=False):
-                    weight.add(earlier, end, scratch)
+                    weight.add(earlier, end)
             else:
-                full.add(past[0], end, scratch)
+                full.add(past[0], end)
                 before = past[0]
                 for after in past[1 : 1 + corrections]:
                     field.nonlinear(end, after)
-                    correction.add(np.subtract(after, before, out=past[3]), end, scratch)
+                    correction.add(np.subtract(after, before, out=past[3]), end)
                     before = after
             taken += 1
             return end
@@ -234,97 +230,73 @@ def _exponential_weights(h: float, rates: bytes, dtype: np.dtype) -> tuple["Diag
 
 @final
 class Diagonal:
-    """A diagonal matrix, of one factor a coordinate, that acts on states.
+    """A diagonal matrix that acts on states: one call for each run of equal factors.
 
-    States are best laid out coordinate by coordinate (the transpose of a C-ordered array): then
-    neighbours with the same factor, of which there are mostly two runs, take one call each.
+    Most metrics have two runs, what costs and what is free.
     """
 
-    def __init__(self, factors: Float[np.ndarray, " d"]) -> None:
-        self.factors = factors
+    def __init__(self, factors: Float[np.ndarray, " r"]) -> None:
+        from scipy.linalg import blas  # late: it takes a while to import
+
         cuts = [0, *(np.flatnonzero(np.diff(factors)) + 1).tolist(), len(factors)]
-        self.runs = [(slice(a, b), factors[a]) for a, b in itertools.pairwise(cuts) if a < b]
-        self.axpy = _axpy(factors.dtype.char)
+        self.runs = [(a, b, factors[a]) for a, b in itertools.pairwise(cuts) if a < b]
+        # The routine that adds a multiple of a vector to another, in place.
+        self.axpy = {"d": blas.daxpy, "f": blas.saxpy}[factors.dtype.char]
 
     def times(self, x: State, out: State) -> State:
         """Write the product with ``x`` to ``out``, and return that."""
-        if not self._in_runs(x, out):
-            return np.multiply(x, self.factors, out=out)
-        for rows, factor in self.runs:
-            np.multiply(x.T[rows], factor, out=out.T[rows])
+        for a, b, factor in self.runs:
+            np.multiply(x[a:b], factor, out=out[a:b])
         return out
 
-    def add(self, x: State, out: State, scratch: State) -> State:
+    def add(self, x: State, out: State) -> State:
         """Add the product with ``x`` to ``out``, and return that."""
-        if not self._in_runs(x, out):
-            return np.add(out, np.multiply(x, self.factors, out=scratch), out=out)
-        flat, target = x.T.reshape(-1), out.T.reshape(-1)
-        for rows, factor in self.runs:
+        flat, target, n = x.reshape(-1), out.reshape(-1), x.shape[1]
+        for a, b, factor in self.runs:
             if factor:
-                begin, count = rows.start * len(x), (rows.stop - rows.start) * len(x)
-                self.axpy(flat, target, count, factor, begin, 1, begin, 1)
+                self.axpy(flat, target, (b - a) * n, factor, a * n, 1, a * n, 1)
         return out
 
-    def _in_runs(self, x: State, out: State) -> bool:
-        # Anything but contiguous memory would be copied, and the sum written to the copy.
-        plain = x.flags.f_contiguous and out.flags.f_contiguous and x.dtype == out.dtype
-        return plain and len(self.runs) <= FEW_RUNS
 
-
-@functools.cache
-def _axpy(kind: str) -> Callable[..., Any]:
-    """Return the BLAS routine that adds a multiple of a vector to another, in place."""
-    from scipy.linalg import blas  # late: it takes a while to import
-
-    return {"d": blas.daxpy, "f": blas.saxpy}[kind]
-
-
-@final
-class Alternating:
-    """Two arrays that hold the last state and the next one in turns."""
-
-    def __init__(self, x: State) -> None:
-        self.pair = np.empty_like(x), np.empty_like(x)
-
-    def other(self, x: State) -> State:
-        """Return the one that is not ``x``."""
-        return self.pair[1] if x is self.pair[0] else self.pair[0]
+def _in_turns(x: State) -> Iterator[State]:
+    """Yield two arrays in turns, for the last state and the next one."""
+    return itertools.cycle((np.empty_like(x), np.empty_like(x)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The last state, which rows stayed finite, states kept on the way, and evaluations.
+    """The last state, who stayed finite, states kept on the way, and evaluations.
 
-    A row that left the finite numbers stands at its last finite place.
+    People who left the finite numbers stand at their last finite place.
     """
 
-    x: Float[np.ndarray, "n d"]
+    x: State
     finite: Bool[np.ndarray, " n"]
-    kept: Mapping[float, Float[np.ndarray, "n d"]]
+    kept: Mapping[float, State]
     evaluations: int
 
 
 def integrate(
     field: SemilinearField,
-    x0: Float[np.ndarray, "n d"],
+    x0: State,
     steps: Steps,
     solver: Solver,
     keep: Iterable[float] = (),
     *,
     confine: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Solution:
-    r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, row by row.
+    r"""Solve :math:`\dot x = g(x)`, :math:`x(0) = x_0`, person by person.
 
     Parameters
     ----------
     keep
         Times, each a partial sum of ``steps``, at which the state is kept.
     confine
-        Applied after every step: brings rows back to where they may be.
+        Applied after every step: brings people back to where they may be.
     """
     wanted = steps_until(steps, keep)
     kept: dict[float, np.ndarray] = {}
-    finite = np.ones(len(x0), dtype=bool)
+    finite = np.ones(x0.shape[1], dtype=bool)
     lost = False
     x, before, step, started = x0, math.nan, None, 0
     with _in_place_and_quiet():
@@ -334,11 +306,10 @@ def integrate(
                 before, step, started = h, solver.stepper(field, x, h), started + 1
             after = step(x) if confine is None else confine(step(x))
             # One product is far cheaper than asking every number: it is not finite if one is not.
-            flat = after.T if after.flags.f_contiguous else after
-            if lost or not math.isfinite(np.vdot(flat, flat)):
-                finite &= np.isfinite(after).all(axis=1)
+            if lost or not math.isfinite(np.vdot(after, after)):
+                finite &= np.isfinite(after).all(axis=0)
                 lost = not finite.all()
-                np.copyto(after, x, where=~finite[:, None])
+                np.copyto(after, x, where=~finite)
             x = after
             if number in wanted:
                 kept[wanted[number]] = x.copy()  # the solver uses its memory again
