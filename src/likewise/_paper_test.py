@@ -139,8 +139,8 @@ def paper_test(
     y_places, classes = chosen.targets(labels)
     check(chosen, features, features=(), classes=classes)
     alike = as_metric(metric, features, [str(name) for name in getattr(x, "columns", ())])
-    flow = _flow(lam, steps, step, alike)
-    seen = observe(chosen, flow.bind(chosen, alike), alike, features, y_places)
+    bound = _flow(lam, steps, step, alike).bind(chosen, alike)
+    seen = observe(chosen, bound, alike, features, y_places)
     outcomes = seen.outcomes
     if stuck := troubles(outcomes.counts()):
         raise InvalidData(f"The flow failed for some people: {stuck[0]}. Shorten the steps.")

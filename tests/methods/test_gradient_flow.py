@@ -186,13 +186,6 @@ def test_horizons_equal_separate_runs(smooth, metric, people):
     assert whole.evaluations == 8 + 2
 
 
-def test_float32_agrees_with_float64(smooth, metric, people):
-    double = move(GradientFlow(steps=8), smooth, metric, people).x
-    single = move(GradientFlow(steps=8, precision="float32"), smooth, metric, people).x
-    assert single.dtype == np.float64
-    assert 0 < np.abs(double - single).max() < 1e-4
-
-
 def test_a_row_that_leaves_all_bounds_is_marked(metric, people):
     def exploding(x):
         high = torch.where(x[:, :1] > 1.5, torch.exp(x[:, :1].abs() * 400), x[:, :1])
@@ -202,16 +195,6 @@ def test_a_row_that_leaves_all_bounds_is_marked(metric, people):
     lost = moved.status == Status.DIVERGED
     assert 0 < lost.sum() < len(lost)
     assert np.isfinite(moved.x).all()
-
-
-def test_a_reach_keeps_the_free_coordinates_within_its_ellipsoid(smooth, metric, people):
-    x, y = people
-    ellipsoid = Ellipsoid.of(x @ metric.free.T, coverage=0.9)
-    flow = GradientFlow(time=50, steps=50, free_only=True, bounded=True)
-    moved = move(flow, smooth, ProjectionMetric(metric.free, reach=ellipsoid), people)
-    stayed = (moved.x == x).all(1)
-    assert ellipsoid.distance(moved.x[~stayed] @ metric.free.T).max() <= 1 + 1e-9
-    assert (losses(smooth, moved.x, y) >= losses(smooth, x, y)).all()
 
 
 def test_within_a_reach_the_flow_converges_to_the_worst_point_of_the_ellipsoid(metric, people):
@@ -243,7 +226,6 @@ def test_the_paper_s_schedules_are_exact():
     ("choices", "words"),
     [
         ({"lam": 0.0}, r"lam \(λ\) must be a positive number, not 0"),
-        ({"lam": -1.0}, "not -1"),
         ({"lam": float("nan")}, "not nan"),
         ({"time": 0.0}, "time must be a positive number"),
         ({"time": float("inf")}, "time must be a positive number, not inf"),

@@ -64,14 +64,15 @@ def test_the_bound_exceeds_the_true_error(seed, activation, metric, people):
     assert not found.cap_reached
 
 
-def test_the_steps_are_doubled_until_they_are_enough(metric, people):
+def test_the_steps_are_doubled_until_they_are_enough(metric, people, monkeypatch):
     flow, found = choose_steps(GradientFlow(), network(0), metric, *people)
     assert flow.steps == found.steps
     assert found.steps in ADAMS_STEPS
     solver = SOLVERS[found.method]
     assert found.evaluations == found.steps * solver.evaluations + solver.at_start
     assert found.subsample == 600
-    stricter = choose_steps(GradientFlow(), network(0), metric, *people, target=0.01)[1]
+    monkeypatch.setattr(numerical_error, "TARGET", 0.01)
+    stricter = choose_steps(GradientFlow(), network(0), metric, *people)[1]
     assert stricter.evaluations > found.evaluations
 
 
@@ -85,10 +86,11 @@ def test_the_standard_error_never_asks_for_more_than_anyone_needs(metric, people
     assert abs(ours - exact) < 1e-3 * (exact - 1)
 
 
-def test_the_cap_is_kept_and_said(metric, people):
+def test_the_cap_is_kept_and_said(metric, people, monkeypatch):
+    monkeypatch.setattr(numerical_error, "MOST", 10)
     x, y = people
     few = GradientFlow(solver="exponential_rk2")
-    flow, found = choose_steps(few, network(0), metric, x[:100], y[:100], most=10)
+    flow, found = choose_steps(few, network(0), metric, x[:100], y[:100])
     assert found.cap_reached
     assert found.evaluations <= 10
     assert flow.steps == found.steps

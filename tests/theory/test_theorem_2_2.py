@@ -26,14 +26,14 @@ def bound(h: float, m: float, d: int, lipschitz: float, time: float) -> float:
 
 
 def error(steps: Steps, x0: np.ndarray) -> float:
-    x = integrate(Field(np.negative, x0.shape[1]), x0, steps, Euler()).x
+    x = integrate(Field(np.negative, len(x0)), x0, steps, Euler()).x
     return float(np.linalg.norm(x - x0 * math.exp(-math.fsum(steps))))
 
 
 @pytest.mark.parametrize("n_steps", [10, 100, 1000])
 def test_the_error_of_euler_is_within_the_bound(n_steps):
     # g(x) = -x has L = 1, and J g(x) = x, so m = max |x0|: everything is known.
-    x0 = np.array([[1.0, -2.0, 0.5]])
+    x0 = np.array([[1.0], [-2.0], [0.5]])
     h = 2.0 / n_steps
     assert 0 < error((h,) * n_steps, x0) <= bound(h, 2.0, 3, 1.0, 2.0)
 
@@ -41,7 +41,7 @@ def test_the_error_of_euler_is_within_the_bound(n_steps):
 @settings(max_examples=25)
 @given(st.floats(0.01, 1.0), st.floats(0.1, 1.0), st.integers(1, 60), st.integers(1, 6))
 def test_the_bound_holds_for_falling_steps_by_the_largest(first, power, n_steps, d):
-    x0 = np.linspace(-1, 1, d + 1)[None, 1:]
+    x0 = np.linspace(-1, 1, d + 1)[1:, None]
     steps = tuple(first / k**power for k in range(1, n_steps + 1))
     limit = bound(first, 1.0, d, 1.0, math.fsum(steps))
     assert error(steps, x0) <= limit * (1 + 1e-12)
@@ -51,8 +51,7 @@ def test_the_bound_holds_for_falling_steps_by_the_largest(first, power, n_steps,
 @given(st.floats(0.05, 3.0), st.integers(2, 80))
 def test_the_bound_holds_for_a_loss_with_known_curvature(slope, n_steps):
     # The flow of log(1 + e^{-m}) with m = θx: |g'| ≤ θ²/4 = L and |g'g| ≤ θ³/4 = m.
-    x0 = np.linspace(-3, 3, 13)[:, None]
-
+    x0 = np.linspace(-3, 3, 13)[None]
     field = Field(lambda x: -slope * expit(-slope * x))
     time, lipschitz = 2.0, slope**2 / 4
     steps = (time / n_steps,) * n_steps

@@ -79,9 +79,7 @@ def test_scikit_learns_checks_pass_but_for_those_listed_with_reasons(estimator):
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_protected_columns_are_named_or_passed_and_are_no_features(estimator):
     table = people()
-    seeded = clone(estimator)
-    if "random_state" in seeded.get_params():
-        seeded.set_params(random_state=0)
+    seeded = clone(estimator).set_params(random_state=0)
     passed = clone(seeded).fit(table[X], table["paid"], protected=table["sex"])
     named = clone(seeded).set_params(protected="sex")
     for frame in (table, pl.from_pandas(table)):
@@ -99,9 +97,7 @@ def test_protected_columns_are_named_or_passed_and_are_no_features(estimator):
     )
     with pytest.raises(InvalidSettings, match="named in the constructor and passed to fit"):
         clone(named).fit(table[[*X, "sex"]], table["paid"], protected=table["sex"])
-    with pytest.raises(
-        InvalidSettings, match=r"no column 'sexx' for protected. Did you mean 'sex'"
-    ):
+    with pytest.raises(InvalidSettings, match=r"'sexx' for protected.* Did you mean 'sex'"):
         clone(seeded).set_params(protected="sexx").fit(table[[*X, "sex"]], table["paid"])
     with pytest.raises(InvalidData, match=r"shape \(3,\) for 600 people"):
         clone(seeded).fit(table[X], table["paid"], protected=[1, 2, 3])
@@ -191,20 +187,6 @@ def test_a_strength_that_costs_too_much_even_at_its_least_is_said(monkeypatch):
     with pytest.warns(TrainingWarning, match="least weight tried, 1, loses .* more than 0.02"):
         model.fit(table[X], table["paid"], protected=table["sex"])
     assert model.weight_ == 1
-
-
-@pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)
-def test_the_same_random_state_gives_the_same_model(estimator):
-    table = people()
-
-    def probabilities(seed):
-        model = clone(estimator).set_params(random_state=seed)
-        model.fit(table[X], table["paid"], protected=table["sex"])
-        return model.predict_proba(table[X])
-
-    np.testing.assert_array_equal(probabilities(1), probabilities(1))
-    if not isinstance(estimator, ReductionsClassifier):  # liblinear's answer has no luck in it
-        assert np.abs(probabilities(1) - probabilities(2)).max() > 1e-3
 
 
 @pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)

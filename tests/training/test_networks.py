@@ -16,7 +16,7 @@ from likewise.training import (
     SenSRClassifier,
 )
 from likewise.training.networks import new_network
-from likewise.training.sensr import AdamAscent, Attack, Head
+from likewise.training.sensr import Attack, Head
 from likewise.training.sklearn_compat import TrainingData
 
 
@@ -113,17 +113,22 @@ def test_the_written_out_gradient_is_autograds(k, rng):
     torch.testing.assert_close(head.slope(hidden.detach()), gradient, rtol=1e-10, atol=1e-14)
 
 
-def test_ascent_is_adam(rng):
-    start = torch.from_numpy(rng.normal(size=(3, 2)))
-    ours, theirs = AdamAscent(start.clone()), start.clone().requires_grad_()
-    optimizer = torch.optim.Adam([theirs], lr=0.1, maximize=True)
-    for _ in range(20):
-        gradient = torch.from_numpy(rng.normal(size=(3, 2)))
-        ours.step(gradient, 0.1)
-        theirs.grad = gradient
+def test_the_first_attack_is_adam(attacked):
+    network, batch, classes = attacked
+    directions = torch.eye(2, 6)
+    ours, _ = attack_on(network, directions)._within(
+        network[0](batch), network[0].weight, Head(*list(network.parameters())[2:], classes)
+    )
+    theirs = torch.zeros(len(batch), 2, requires_grad=True)
+    optimizer = torch.optim.Adam([theirs], lr=0.5, maximize=True)
+    for _ in range(10):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(batch + theirs @ directions), classes).backward()
         optimizer.step()
-    # They add the same tiny constant to the root before and after its bias correction.
-    torch.testing.assert_close(ours.x, theirs.detach(), rtol=1e-6, atol=1e-6)
+    # Both add a tiny constant to the root, one before and one after its bias correction; a few
+    # people at a kink take another way for that.
+    assert (ours - theirs).abs().median() < 0.01
+    assert ours.abs().median() > 1
 
 
 def test_attacks_move_within_the_subspace_and_their_budget_and_raise_the_loss(attacked):

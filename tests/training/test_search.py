@@ -83,10 +83,7 @@ def test_a_loss_of_accuracy_that_is_not_shown_to_be_small_changes_nothing(found)
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        LogisticRegression(),
-        RandomForestClassifier(25, min_samples_leaf=10, random_state=0),
-    ],
+    [LogisticRegression(), RandomForestClassifier(25, min_samples_leaf=10, random_state=0)],
     ids=["logistic", "forest"],
 )
 def test_where_nothing_is_wrong_nothing_is_changed(kind):
@@ -126,12 +123,9 @@ def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_faire
 
 def test_within_tolerance_is_never_replaced_by_inconclusive(found):
     result, *_ = found
-    record = result.before.record
-    good = dataclasses.replace(
-        result.before, record=record.model_copy(update={"verdict": "within_tolerance"})
-    )
-    unsure = dataclasses.replace(
-        result.after, record=record.model_copy(update={"verdict": "inconclusive"})
+    good, unsure = (
+        dataclasses.replace(one, record=one.record.model_copy(update={"verdict": verdict}))
+        for one, verdict in ((result.before, "within_tolerance"), (result.after, "inconclusive"))
     )
     assert not dataclasses.replace(result, before=good, after=unsure).better
 

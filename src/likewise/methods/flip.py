@@ -70,51 +70,38 @@ class Flip(UnfairMap):
     ) -> "Flip":
         if self.values is not None:
             return self
-        names = tuple(people.protected) if self.traits is None else self.traits
-        values: list[Swap] = []
-        if front is None:
-            found = self._features(people, names, traits)
-            names = tuple(found)
-            for columns in found.values():
-                rows = np.unique(people.x[:, columns], axis=0)
-                if len(columns) == 1 and len(rows) > 2 * QUANTILES:
-                    rows = rows[np.linspace(0, len(rows) - 1, QUANTILES).round().astype(int)]
-                values.append((tuple(columns), rows))
-        elif people.table is None:
+        if front is not None and people.table is None:
             raise InvalidData(NO_TABLE)
-        else:
-            names = tuple(n for n in names if not front.columns or n in front.columns)
-            for name in names:
-                if name not in people.table.column_names:
-                    hint = nearest(name, people.table.column_names)
+        known = [] if people.table is None else people.table.column_names
+        values: dict[str, Swap] = {}
+        for name in people.protected if self.traits is None else self.traits:
+            if front is None:  # as they are or one-hot encoded
+                levels = sorted({str(value) for value in traits.get(name, ())})
+                columns = columns_of(people.features, name, levels)
+                if columns:
+                    rows = np.unique(people.x[:, columns], axis=0)
+                    if len(columns) == 1 and len(rows) > 2 * QUANTILES:
+                        rows = rows[np.linspace(0, len(rows) - 1, QUANTILES).round().astype(int)]
+                    values[name] = tuple(columns), rows
+                elif self.traits is not None:
+                    hint = nearest(name, people.features)
+                    raise InvalidSettings(
+                        f"The model does not see {name!r}, so it cannot be swapped.{hint}"
+                    )
+            elif not front.columns or name in front.columns:
+                if name not in known:
+                    hint = nearest(name, known)
                     raise InvalidSettings(f"The table has no column {name!r} to swap.{hint}")
-                values.append((name, sorted(traits[name], key=lambda v: (str(type(v)), v))))
+                values[name] = name, sorted(traits[name], key=lambda v: (str(type(v)), v))
         if not values:
             raise InvalidSettings(NOTHING_TO_SWAP)
-        total = math.prod(len(options) for _, options in values)
+        total = math.prod(len(options) for _, options in values.values())
         if total > MOST:
             raise InvalidSettings(
                 f"The traits have {total} combinations of values, and at most {MOST} are tried. "
                 "Swap fewer traits at a time."
             )
-        return Flip(names, tuple(values))
-
-    def _features(
-        self, people: AuditData, names: Sequence[str], traits: Mapping[str, Sequence[Any]]
-    ) -> dict[str, list[int]]:
-        """Return the columns of every trait that the model sees, as they are or one-hot encoded."""
-        found = {}
-        for name in names:
-            levels = sorted({str(value) for value in traits.get(name, ())})
-            columns = columns_of(people.features, name, levels)
-            if columns:
-                found[name] = columns
-            elif self.traits is not None:
-                raise InvalidSettings(
-                    f"The model does not see {name!r}, so it cannot be swapped."
-                    f"{nearest(name, people.features)}"
-                )
-        return found
+        return Flip(tuple(values), tuple(values.values()))
 
     @override
     def bind(self, model: Model, metric: FairMetric) -> BoundMap:
@@ -149,7 +136,8 @@ class BoundFlip:
         combinations = list(itertools.product(*(options for _, options in self.values)))
         size = max(1, NUMBERS // (x0.shape[1] * (len(combinations) + 1)))
         parts = []
-        for rows in (slice(k, k + size) for k in range(0, max(len(x0), 1), size)):
+        for start in range(0, max(len(x0), 1), size):
+            rows = slice(start, start + size)
             swapped = [self._swapped(x0, rows, chosen) for chosen in combinations]
             x = np.stack([x0[rows], *swapped], axis=1)
             loss = candidate_losses(self.model, x, y[rows])

@@ -21,6 +21,8 @@ from likewise.models.base import Model
 from likewise.record import NumericalErrorRecord
 from likewise.run.executors import block_size, run_blocks
 
+Losses = Float[np.ndarray, " m"]
+
 SHARE, FEWEST, MOST_PEOPLE = 8, 1000, 20_000
 DRAWN_SHARE, FEWEST_DRAWN, MOST_DRAWN = 24, 384, 4096
 """Steps are compared on one person in eight, one in 24 is solved far finer, within these limits.
@@ -88,8 +90,6 @@ def choose_steps(
     *,
     weight: Float[np.ndarray, " n"] | None = None,
     n: int | None = None,
-    target: float = TARGET,
-    most: int = MOST,
     threads: int = 1,
 ) -> tuple[GradientFlow, NumericalErrorRecord]:
     r"""Fix the steps of a flow, and bound the error they make.
@@ -106,10 +106,6 @@ def choose_steps(
         What people count for; alike by default.
     n
         People in the whole audit, if ``x`` is only some of them: the standard error is theirs.
-    target
-        Error to aim at, in standard errors.
-    most
-        Evaluations a person, at most; if that binds, the result says so.
     """
     total = n or len(x)
     rows, wanted = np.arange(len(x)), min(max(total // SHARE, FEWEST), MOST_PEOPLE)
@@ -117,17 +113,18 @@ def choose_steps(
         rows = np.sort(np.random.default_rng([0, 4]).choice(len(x), wanted, replace=False))
     own = None if weight is None else weight[rows]
     some = FlowSample.from_people(model, metric, x[rows], y[rows], own, total, threads)
-    tried = list(_candidates(flow, metric, most))
+    tried = list(_candidates(flow, metric))
     first, rough = some.after(tried[0]), some.after(_beside(tried[0], metric, ROUGH))
     value, std_error = some.value(first)
     count = min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
-    drawn, places = some.drawn(rough, first, count, np.random.default_rng([0, 5]))
-    limit = FINER * max(target * std_error, NEGLIGIBLE * abs(value - 1))
+    drawn, places = some.drawn(rough, first, count)
+    negligible = NEGLIGIBLE * abs(value - 1)
     beside = drawn.after(_beside(tried[0], metric, BESIDE))
+    limit = FINER * max(TARGET * std_error, negligible)
     true, halved, jump = _fine_losses(flow, drawn, limit, beside)
     # A coarse solution may have been taken in about chance, too.
     std_error = min(std_error, drawn.value(true)[1])
-    tolerated = max(target * std_error, NEGLIGIBLE * abs(value - 1))
+    tolerated = max(TARGET * std_error, negligible)
     for candidate in tried:
         after = first[places] if candidate is tried[0] else drawn.after(candidate)
         change, chance, _ = drawn.mean_change(after, true)
@@ -135,27 +132,27 @@ def choose_steps(
             break
     precision, after, rounding = _precision(flow, candidate, drawn, after, tolerated)
     change, chance, worth = drawn.mean_change(after, true)
-    enough = max(abs(change), chance) <= tolerated
-    # Somebody at a fork takes the other path at steps that nobody tried. Where halved steps sent
-    # nobody another way, that is unlikely, and one person's spread is enough.
-    one_person, spread = 0.0, std_error * math.sqrt(total)
-    forks = jump > JUMP * spread
-    if not np.array_equal(first[places], beside):
-        one_person = (UNSEEN if forks else 1.0) * spread / total
-        rounding += 10 * float(np.finfo(np.float32).eps) * abs(value)  # they are in float32
     still = _together(drawn.parts(halved, true))
     noise = chance * float(special.stdtrit(max(worth, 3.0), SURE))  # more, the fewer it comes from
-    error = SAFETY * abs(change) + noise + still + one_person + rounding
-    if one_person:  # nobody needs to know less, and a few people may have gone unseen
-        error = max(error, target * std_error)
-    why = [_theorem_2_2(flow, metric)]
+    error = SAFETY * abs(change) + noise + still
+    spread = std_error * math.sqrt(total)
+    forks = jump > JUMP * spread
+    at_least = 0.0
+    if not np.array_equal(first[places], beside):
+        # Somebody at a fork takes the other path at steps that nobody tried. Where halved steps
+        # sent nobody another way, that is unlikely, and one person's spread is enough.
+        error += (UNSEEN if forks else 1.0) * spread / total
+        rounding += 10 * float(np.finfo(np.float32).eps) * abs(value)  # they are in float32
+        at_least = TARGET * std_error  # nobody needs to know less
+    error = max(error + rounding, at_least)
+    enough = max(abs(change), chance) <= tolerated
     cap_reached = flow.steps is None and not enough
     unresolved = still > tolerated or (cap_reached and forks)
-    heavy = worth < FEWEST_WORTH and noise > tolerated
-    if unresolved or heavy:
+    why = [_theorem_2_2(flow, metric)]
+    if unresolved or (worth < FEWEST_WORTH and noise > tolerated):
         error = math.inf
         why.append(_UNBOUNDED)
-    elif enough and abs(change) > target * std_error:
+    elif enough and abs(change) > TARGET * std_error:
         why.append(_SMALL_ENOUGH)
     steps, method = len(candidate.grid(metric)), candidate.method(metric)
     chosen = flow if flow.steps is not None else dataclasses.replace(candidate, precision=precision)
@@ -172,7 +169,7 @@ def choose_steps(
     )
 
 
-def _candidates(flow: GradientFlow, metric: FairMetric, most: int) -> Iterator[GradientFlow]:
+def _candidates(flow: GradientFlow, metric: FairMetric) -> Iterator[GradientFlow]:
     """Yield flows whose steps are settled, the cheapest first."""
     if flow.steps is not None:
         yield flow
@@ -182,10 +179,9 @@ def _candidates(flow: GradientFlow, metric: FairMetric, most: int) -> Iterator[G
         steps = len(flow.grid(metric))
     elif flow.solver == "auto":
         for steps in ADAMS_STEPS:
-            if steps <= most or steps == ADAMS_STEPS[0]:
-                yield dataclasses.replace(flow, solver=solver, steps=steps)
+            yield dataclasses.replace(flow, solver=solver, steps=steps)
         solver, steps = "exponential_rk2", RK2_STEPS
-    while steps * SOLVERS[solver].evaluations <= most:
+    while steps * SOLVERS[solver].evaluations <= MOST:
         yield dataclasses.replace(flow, solver=solver, steps=steps)
         steps = (3 * steps + 1) // 2
 
@@ -205,14 +201,13 @@ def _precision(
     flow: GradientFlow,
     candidate: GradientFlow,
     drawn: "FlowSample",
-    single: Float[np.ndarray, " u"],
+    single: Losses,
     tolerated: float,
-) -> tuple[Precision, Float[np.ndarray, " u"], float]:
+) -> tuple[Precision, Losses, float]:
     """Return what to compute in, people's losses then, and what float32 changes if that is it.
 
     Steps that somebody chose are computed in float64 unless that was chosen, too; and so are
-    models that are not computed here, which would take as long. Rounding is seen on half of those
-    drawn.
+    models that are not computed here. Rounding is seen on half of those drawn.
     """
     here = drawn.model.network is not None
     if flow.precision == "float32" or (flow.precision == "auto" and flow.steps is None and here):
@@ -224,8 +219,8 @@ def _precision(
 
 
 def _fine_losses(
-    flow: GradientFlow, drawn: "FlowSample", limit: float, known: Float[np.ndarray, " u"]
-) -> tuple[Float[np.ndarray, " u"], Float[np.ndarray, " u"], float]:
+    flow: GradientFlow, drawn: "FlowSample", limit: float, known: Losses
+) -> tuple[Losses, Losses, float]:
     """Return losses after the true flow, those with halved steps, and the largest jump of one.
 
     Steps are halved for whoever changes by that, until all changes are below ``limit``. The first
@@ -303,10 +298,10 @@ class FlowSample:
     metric: FairMetric
     x: Float[np.ndarray, "m d"]
     y: Shaped[np.ndarray, " m"]
-    before: Float[np.ndarray, " m"]
-    share: Float[np.ndarray, " m"]
-    scale: Float[np.ndarray, " m"]
-    factor: Float[np.ndarray, " m"]
+    before: Losses
+    share: Losses
+    scale: Losses
+    factor: Losses
     total: int
     pool: int
     draws: int
@@ -319,7 +314,7 @@ class FlowSample:
         metric: FairMetric,
         x: Float[np.ndarray, "m d"],
         y: Shaped[np.ndarray, " m"],
-        weight: Float[np.ndarray, " m"] | None,
+        weight: Losses | None,
         total: int,
         threads: int = 1,
     ) -> "FlowSample":
@@ -339,11 +334,7 @@ class FlowSample:
         return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def drawn(
-        self,
-        rough: Float[np.ndarray, " m"],
-        after: Float[np.ndarray, " m"],
-        count: int,
-        rng: np.random.Generator,
+        self, rough: Losses, after: Losses, count: int
     ) -> "tuple[FlowSample, Int[np.ndarray, ' u']]":
         """Draw people by importance, given two solutions for all; return them and their places.
 
@@ -362,15 +353,13 @@ class FlowSample:
         # At equal distances along the chances, in their order: less is left to chance than in
         # independent draws, whose standard errors are thus not too small.
         order = np.argsort(chance, kind="stable")
-        marks = (np.arange(count) + rng.random()) / count
+        marks = (np.arange(count) + np.random.default_rng([0, 5]).random()) / count
         places = np.minimum(np.searchsorted(chance[order].cumsum(), marks), m - 1)
         rows, times = np.unique(order[places], return_counts=True)
-        some = dataclasses.replace(self.take(rows), factor=times / (m * count * chance[rows]))
-        return dataclasses.replace(some, draws=count), rows
+        factor = times / (m * count * chance[rows])
+        return dataclasses.replace(self.take(rows), factor=factor, draws=count), rows
 
-    def after(
-        self, flow: GradientFlow, precision: Precision = "float32"
-    ) -> Float[np.ndarray, " m"]:
+    def after(self, flow: GradientFlow, precision: Precision = "float32") -> Losses:
         """Return everyone's loss after a flow.
 
         Differences between steps are far above the rounding of float32, which takes half as long.
@@ -394,9 +383,7 @@ class FlowSample:
         parts = run_blocks(block, len(self.x), size=size, threads=self.threads)
         return np.maximum(np.concatenate(parts), self.before if flow.keeps_start else -np.inf)
 
-    def changes(
-        self, after: Float[np.ndarray, " m"], finer: Float[np.ndarray, " m"]
-    ) -> Float[np.ndarray, " m"]:
+    def changes(self, after: Losses, finer: Losses) -> Losses:
         """Return what each person adds to the change of the audit value, times their number.
 
         People without finite losses or ratios are left to the statuses of the audit itself.
@@ -405,15 +392,11 @@ class FlowSample:
             change = self.share * (finer - after) / self.scale
         return np.where(np.isfinite(change), change, 0.0)
 
-    def parts(
-        self, after: Float[np.ndarray, " m"], finer: Float[np.ndarray, " m"]
-    ) -> Float[np.ndarray, " m"]:
+    def parts(self, after: Losses, finer: Losses) -> Losses:
         """Return the change of the audit value, person by person."""
         return self.factor * self.changes(after, finer)
 
-    def mean_change(
-        self, after: Float[np.ndarray, " m"], finer: Float[np.ndarray, " m"]
-    ) -> tuple[float, float, float]:
+    def mean_change(self, after: Losses, finer: Losses) -> tuple[float, float, float]:
         """Return the mean change, its standard error, and how many people it comes from."""
         change = self.changes(after, finer)
         part = self.factor * change
@@ -428,7 +411,7 @@ class FlowSample:
         error = math.sqrt(max(0.0, draws) + rest * max(0.0, spread) / self.pool)
         return mean, error, float(squares.sum() ** 2 / np.square(squares).sum())
 
-    def value(self, after: Float[np.ndarray, " m"]) -> tuple[float, float]:
+    def value(self, after: Losses) -> tuple[float, float]:
         """Return the audit value, and the standard error it has with all people."""
         with np.errstate(divide="ignore", invalid="ignore"):
             terms, own = after / self.scale, self.before / self.scale
@@ -442,12 +425,12 @@ class FlowSample:
         return value, math.sqrt(float((factor * np.square(away)).sum()) / self.total)
 
 
-def _together(part: Float[np.ndarray, " u"]) -> float:
+def _together(part: Losses) -> float:
     """Return how much changes of either sign may come to: their sum, or twice its spread."""
     return max(abs(float(part.sum())), 2 * math.sqrt(float(np.square(part).sum())))
 
 
-def _largest(part: Float[np.ndarray, " u"], limit: float) -> Int[np.ndarray, " q"]:
+def _largest(part: Losses, limit: float) -> Int[np.ndarray, " q"]:
     """Return the people without whom the changes come to at most ``limit`` together."""
     order = np.argsort(-np.abs(part), kind="stable")
     rest = part[order][::-1]

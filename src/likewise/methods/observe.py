@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from likewise.loss import decide, probabilities, true_probability
 from likewise.methods.metric import FairMetric
@@ -78,8 +78,12 @@ def observe(
         status=moved.status,
         horizons={time: AtHorizon(seen.loss, seen.decision) for time, seen in stops.items()},
     )
-    lost = ~np.isfinite(moved.x).all(axis=1)
-    status = _status(outcomes, lost, ratios=model.card.task == "classification")
+    # Mark people who are nowhere, or have no ratio, and are not marked already.
+    here = np.isfinite(moved.x).all(axis=1)
+    here &= np.isfinite(outcomes.loss_before) & np.isfinite(outcomes.loss_after)
+    defined = np.isfinite(outcomes.ratio) | (model.card.task == "regression")
+    found = np.select([~here, ~defined], [Status.DIVERGED, Status.UNDEFINED], Status.MOVED)
+    status = np.where(outcomes.status == Status.MOVED, found, outcomes.status)
     return Observed(dataclasses.replace(outcomes, status=status), moved)
 
 
@@ -91,13 +95,3 @@ def see(model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) 
         return Seen(loss, out[:, 0], np.full(len(x), np.nan))
     probability = true_probability(probabilities(out, model.card.output), y)
     return Seen(loss, decide(out, model.card.output, model.card.threshold), probability)
-
-
-def _status(
-    outcomes: Outcomes, lost: Bool[np.ndarray, " n"], *, ratios: bool
-) -> Int[np.ndarray, " n"]:
-    """Mark people who are nowhere, or have no ratio, and are not marked already."""
-    lost = lost | ~(np.isfinite(outcomes.loss_before) & np.isfinite(outcomes.loss_after))
-    undefined = ~np.isfinite(outcomes.ratio) if ratios else np.zeros(len(outcomes), dtype=bool)
-    found = np.select([lost, undefined], [Status.DIVERGED, Status.UNDEFINED], Status.MOVED)
-    return np.where(outcomes.status == Status.MOVED, found, outcomes.status)

@@ -5,6 +5,7 @@ people who could exist.
 """
 
 import dataclasses
+import functools
 from typing import final
 
 import numpy as np
@@ -62,8 +63,8 @@ class Ellipsoid:
         coverage: float = 0.99,
     ) -> "Ellipsoid":
         """Ellipsoid that holds the share ``coverage`` of a sample, by weight."""
-        weight = np.ones(len(coordinates)) if weight is None else weight
-        share = weight / weight.sum()
+        share = np.ones(len(coordinates)) if weight is None else weight
+        share = share / share.sum()
         mean = share @ coordinates
         centred = coordinates - mean
         covariance = np.atleast_2d((centred * share[:, None]).T @ centred)
@@ -120,8 +121,5 @@ def _lengths(u: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n 1"]:
     return np.sqrt(np.einsum("nr,nr->n", u, u))[:, None]
 
 
-def _times(
-    rows: Float[np.ndarray, "n k"], matrix: Float[np.ndarray, "k r"]
-) -> Float[np.ndarray, "n r"]:
-    """Return a matrix product whose rows depend, to the last bit, on no other row."""
-    return np.einsum("nk,kr->nr", rows, matrix)
+_times = functools.partial(np.einsum, "nk,kr->nr")
+"""A matrix product whose rows depend, to the last bit, on no other row."""

@@ -1,6 +1,7 @@
 """Reach: an adversarial example in the plausible region, searched for without gradients."""
 
 import dataclasses
+import itertools
 import math
 from typing import ClassVar, cast, final
 
@@ -93,15 +94,12 @@ class BoundReach:
         )
         # About half of the budget is looked at in one call.
         size = max(1, 2 * NUMBERS // (x0.shape[1] * self.budget))
-        parts = []
-        for start in range(0, max(len(once), 1), size):
-            rows = once[start : start + size]
-            parts.append(self._search(x0[rows], y[rows]))
-        return Moved(
-            x=np.concatenate([x for x, _ in parts])[back.reshape(-1)],
-            status=np.zeros(len(x0), dtype=np.int64),
-            evaluations=parts[0][1],
+        blocks = [once[start : start + size] for start in range(0, max(len(once), 1), size)]
+        places, evaluations = zip(
+            *(self._search(x0[rows], y[rows]) for rows in blocks), strict=True
         )
+        x = np.concatenate(places)[back.reshape(-1)]
+        return Moved(x, np.zeros(len(x0), dtype=np.int64), evaluations[0])
 
     def _search(
         self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]
@@ -171,11 +169,11 @@ class LocalSearch:
         # At first half the way to the next point of the design along the rim, and a quarter across.
         along = np.full_like(self.u[:, :1], 0.13 if r == 2 else 0.4)
         across = np.full_like(along, 0.25)
+        in_vain = np.zeros_like(along)
         # Along the rim twice for every step across: the worst place is mostly on it.
-        turns = [*range(1, r), *range(1, r), 0]
-        turn, in_vain = 0, np.zeros_like(along)
-        while self.calls + 2 <= budget:
-            axis = turns[turn % len(turns)]
+        for axis in itertools.cycle([*range(1, r), *range(1, r), 0]):
+            if self.calls + 2 > budget:
+                return
             moved = self.consider(both_ways(self.u, axis, along if axis else across))
             if axis:  # a step is too long when it leads nowhere along all axes
                 in_vain = np.where(moved[:, None], 0, in_vain + 1)
@@ -183,7 +181,6 @@ class LocalSearch:
                 in_vain %= r - 1
             else:
                 across[~moved] /= 2
-            turn += 1
 
 
 def first_places(r: int, budget: int, calls: int) -> Float[np.ndarray, "m r"]:
@@ -246,8 +243,7 @@ def both_ways(
 ) -> Float[np.ndarray, "n 2 r"]:
     """Places at a distance ``h`` on either side: across the rim (axis 0), or along it.
 
-    The directions are the columns of the reflection that takes the first axis to ``u``: the
-    first points outwards, the others along the rim.
+    Directions are the columns of the reflection that takes the first axis to ``u``.
     """
     length = np.linalg.norm(u, axis=1, keepdims=True)
     first = np.eye(1, u.shape[1])

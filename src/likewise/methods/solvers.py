@@ -228,16 +228,21 @@ def _exponential_weights(h: float, rates: bytes, dtype: np.dtype) -> tuple["Diag
     return tuple(Diagonal(weight.astype(dtype)) for weight in weights)
 
 
+FEW_RUNS = 4
+"""Runs of equal factors up to which each is added by a call of its own."""
+
+
 @final
 class Diagonal:
-    """A diagonal matrix that acts on states: one call for each run of equal factors.
+    """A diagonal matrix that acts on states.
 
-    Most metrics have two runs, what costs and what is free.
+    Most metrics have two runs of equal factors: what costs and what is free.
     """
 
     def __init__(self, factors: Float[np.ndarray, " r"]) -> None:
         from scipy.linalg import blas  # late: it takes a while to import
 
+        self.factors = factors[:, None]
         cuts = [0, *(np.flatnonzero(np.diff(factors)) + 1).tolist(), len(factors)]
         self.runs = [(a, b, factors[a]) for a, b in itertools.pairwise(cuts) if a < b]
         # The routine that adds a multiple of a vector to another, in place.
@@ -251,6 +256,8 @@ class Diagonal:
 
     def add(self, x: State, out: State) -> State:
         """Add the product with ``x`` to ``out``, and return that."""
+        if len(self.runs) > FEW_RUNS:
+            return np.add(out, x * self.factors, out=out)
         flat, target, n = x.reshape(-1), out.reshape(-1), x.shape[1]
         for a, b, factor in self.runs:
             if factor:

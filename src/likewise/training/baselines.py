@@ -92,14 +92,11 @@ class ReductionsClassifier(NetworkClassifier):
         Names (or numbers) of the columns of ``X`` that are protected attributes, not features.
     difference_bound
         Largest difference in true and in false positive rates between a group and everyone.
-    C
-        Inverse strength of the members' regularisation.
-    balanced
-        Whether members weigh people so that both classes count alike.
+    C, balanced, random_state
+        Of the members: inverse strength of the regularisation, whether both classes count alike,
+        and seed of the solver.
     max_iter
         Iterations of the exponentiated gradient.
-    random_state
-        Seed of the members' solver.
 
     References
     ----------
@@ -125,20 +122,12 @@ class ReductionsClassifier(NetworkClassifier):
             class_weight="balanced" if self.balanced else None,
             random_state=int(rng.integers(2**31 - 1)),
         )
-        d = data.x.shape[1]
         if not data.protected:
             self.n_iter_ = 1
-            return mixture_of([1.0], [member.fit(data.x, data.y, data.weight)], d)
+            return mixture_of([1.0], [member.fit(data.x, data.y, data.weight)], data.x.shape[1])
         if data.weight is not None:
             n = len(data.y)
             data = data.take(rng.choice(n, n, p=data.weight / data.weight.sum()))
-        weights, members = self._reduce(member, data)
-        return mixture_of(weights, members, d)
-
-    def _reduce(
-        self, member: LogisticRegression, data: TrainingData
-    ) -> tuple[list[float], list[Any]]:
-        """Return the members that fairlearn ends with, and their weights."""
         for name, column in data.protected.items():
             if lost := int(missing(column).sum()):
                 raise InvalidData(
@@ -160,7 +149,8 @@ class ReductionsClassifier(NetworkClassifier):
         self.n_iter_ = max(1, int(mixture.last_iter_) + 1)
         # By label: fairlearn does not keep its weights in the order of its members.
         used = mixture.weights_[mixture.weights_ > 0]
-        return [float(w) for w in used], [mixture.predictors_[label] for label in used.index]
+        members = [mixture.predictors_[label] for label in used.index]
+        return mixture_of(used.tolist(), members, data.x.shape[1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,7 @@
 """Individually fair gradient boosting (BuDRO): robust to transport between near people."""
 
 import dataclasses
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -65,10 +65,7 @@ class FairBoostingClassifier(FairClassifier):
     Vargo, Zhang, Yurochkin and Sun (2021), Individually fair gradient boosting.
     """
 
-    strength: ClassVar[tuple[str, tuple[float, ...]]] = (
-        "weight",
-        (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0),
-    )
+    strength = ("weight", (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0))
     weight_: float = dataclasses.field(init=False)
     start_: float = dataclasses.field(init=False)
     booster_: Any = dataclasses.field(init=False)

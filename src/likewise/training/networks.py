@@ -1,7 +1,6 @@
 """Networks that are trained: the paper's layers, batches, and a torch module to audit."""
 
 import abc
-import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator
@@ -15,11 +14,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.training.sklearn_compat import (
-    FairClassifier,
-    TrainingData,
-    learned_subspace,
-)
+from likewise.training.sklearn_compat import FairClassifier, TrainingData, learned_subspace
 
 CHUNK = 256
 """Steps whose batches are drawn at once: one call of the generator instead of many."""
@@ -45,8 +40,12 @@ class NetworkClassifier(FairClassifier):
 
     @override
     def _learn(self, data: TrainingData, rng: np.random.Generator) -> None:
-        with one_thread():
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # batches this small lose more time to others than they gain
+        try:
             self.module_ = self._train(data, rng).double().eval()
+        finally:
+            torch.set_num_threads(threads)
 
     @override
     def _probabilities(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
@@ -87,16 +86,16 @@ class BatchClassifier(NetworkClassifier):
         if self.balanced:
             pools = [np.flatnonzero(data.y == code) for code in range(data.y.max() + 1)]
         each, weight = max(1, self.batch_size // len(pools)), data.weight
-        shares = [None if weight is None else weight[pool] / weight[pool].sum() for pool in pools]
+
+        def draw(pool: Int[np.ndarray, " p"], shape: tuple[int, int]) -> Int[np.ndarray, "s e"]:
+            if weight is None:
+                return pool[rng.integers(0, len(pool), shape)]
+            return rng.choice(pool, shape, p=weight[pool] / weight[pool].sum())
+
         for start in range(0, self.max_iter, CHUNK):
             shape = (min(CHUNK, self.max_iter - start), each)
-            drawn = [
-                pool[rng.integers(0, len(pool), shape)]
-                if p is None
-                else rng.choice(pool, shape, p=p)
-                for pool, p in zip(pools, shares, strict=True)
-            ]
-            yield from torch.from_numpy(np.concatenate(drawn, axis=1))
+            drawn = np.concatenate([draw(pool, shape) for pool in pools], axis=1)
+            yield from torch.from_numpy(drawn)
 
     def _train_plain(
         self, data: TrainingData, x: Float[np.ndarray, "n d"], rng: np.random.Generator
@@ -157,14 +156,3 @@ def train_batches(
         optimizer.zero_grad()
         torch.autograd.backward(nn.functional.cross_entropy(network(x), y))
         optimizer.step()
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread: batches this small lose more time to others than they gain."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

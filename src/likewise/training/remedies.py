@@ -90,8 +90,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.m >= 1:
             raise InvalidSettings(f"m is {self.m}; it must be at least 1.")
         table = plain(nw.from_native(X, eager_only=True).to_arrow())
-        roles: dict[str, Any] = {"protected": list(self.protected)}
-        roles["may_matter"] = list(self.may_matter)
+        roles: Any = {"protected": list(self.protected), "may_matter": list(self.may_matter)}
         with Session(Inline(), Memory()) as session:
             setup = prepare(session, self.model, table, trust=self.trust, **roles)
             wrapped, self.handle_ = setup.adapt(features=False)
@@ -106,11 +105,10 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.gaps_ = takes_gaps(setup.opened)
         read = list(dict.fromkeys([*self._asked.columns, *self.may_matter]))
         self.feature_names_in_, self.n_features_in_ = np.array(read, dtype=object), len(read)
-        groups = {name: table[name].to_numpy() for name in self.protected}
+        protected = {name: table[name].to_numpy() for name in self.protected}
+        groups = joint_groups(protected, len(table))
         self.reference_, self.shift_ = columns_of(table, read), 0.0
-        self.near_ = NearestPeople(
-            columns_of(table, self.may_matter), joint_groups(groups, len(table))
-        )
+        self.near_ = NearestPeople(columns_of(table, self.may_matter), groups)
         if len(self.classes_) == 2 and self.weight > 0:
             card = self._asked.card
             decided = decide(self._asked(self.reference_), card.output, card.threshold)
@@ -155,8 +153,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """Return the likeliest class of each person."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     @functools.cached_property
     def _asked(self) -> TableModel:

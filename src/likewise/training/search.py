@@ -43,7 +43,7 @@ class Tried:
 
     ``weight`` is how much the average over comparable people counts (0: the given model),
     ``deviation`` the largest |log ratio| of the comparisons that were evidence against the given
-    model, ``error_rate`` how often it is wrong.
+    model.
     """
 
     weight: float
@@ -86,9 +86,8 @@ class Improvement:
     @property
     def as_accurate(self) -> bool:
         """Whether the loss of accuracy is shown to be below the margin."""
-        if self.comparison is None:
-            return False
-        return self.comparison.pairs[0].shown_within("error rate", self.margin)
+        both = self.comparison
+        return both is not None and both.pairs[0].shown_within("error rate", self.margin)
 
     @property
     def better(self) -> bool:
@@ -203,10 +202,9 @@ def improve(
     """
     if not 0 < margin < 1:
         raise InvalidSettings(f"The margin of accuracy is between 0 and 1, not {margin:g}.")
-    names = [protected] if isinstance(protected, str) else list(protected)
     asked: dict[str, Any] = {
         "label": label,
-        "protected": names,
+        "protected": [protected] if isinstance(protected, str) else list(protected),
         "may_matter": list(may_matter),
         "favourable": favourable,
         "label_map": label_map,
@@ -218,7 +216,7 @@ def improve(
     reference = reference if pool is None else _table(pool)
     found = _audited(model, pa.concat_tables([choose, judge]), asked)
     result = Improvement(found, model, margin)
-    if result.found.verdict == "evidence":
+    if found.verdict == "evidence":
         result = _searched(result, (reference, choose, judge), asked, progress)
     if folder is not None:
         result.write(Path(folder))
@@ -253,11 +251,11 @@ def _searched(
     result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
     if chosen is None:
         return result
-    before, after = (_audited(m, judge, asked) for m in (result.model, models[chosen.weight]))
+    remedy = models[chosen.weight]
+    before, after = (_audited(model, judge, asked) for model in (result.model, remedy))
     both = compare({"given": before, "chosen": after})
     result = dataclasses.replace(result, before=before, after=after, comparison=both)
-    model = models[chosen.weight] if result.better else result.model
-    return dataclasses.replace(result, model=model)
+    return dataclasses.replace(result, model=remedy) if result.better else result
 
 
 def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:
@@ -274,8 +272,7 @@ def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:
         and one.error_rate <= given.error_rate + margin
         and ORDER.index(one.verdict) <= ORDER.index(given.verdict)
     ]
-    enough = [one for one in allowed if one.deviation <= AIM * math.log(delta)]
-    if enough:
+    if enough := [one for one in allowed if one.deviation <= AIM * math.log(delta)]:
         return min(enough, key=lambda one: one.error_rate)
     return min(allowed, key=lambda one: one.deviation, default=None)
 

@@ -1,7 +1,7 @@
 """SenSeI (sensitive set invariance): train for equal outputs at adversarial examples."""
 
 import dataclasses
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -51,10 +51,7 @@ class SenSeIClassifier(BatchClassifier):
     Yurochkin and Sun (2021), SenSeI: Sensitive set invariance for enforcing individual fairness.
     """
 
-    strength: ClassVar[tuple[str, tuple[float, ...]]] = (
-        "rho",
-        (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0),
-    )
+    strength = ("rho", (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0))
     rho_: float = dataclasses.field(init=False)
     lam_: float = dataclasses.field(init=False)
 
@@ -79,17 +76,14 @@ class SenSeIClassifier(BatchClassifier):
         attacked = len(directions) > 0 and self.rho_ > 0
         lam = self.lam
         for rows in self._batches(data, rng):
-            batch = x[rows]
-            worst = batch
-            if attacked:
-                worst, distance = self._worst(network, batch, directions, basis, lam, rng)
-                change = self.lam_rate * (distance - self.radius)
-                lam = min(max(lam + change, SMALLEST_LAM), LARGEST_LAM)
-            optimizer.zero_grad()
-            out = network(batch)
+            out = network(x[rows])
             loss = nn.functional.cross_entropy(out, y[rows])
             if attacked:
+                worst, distance = self._worst(network, x[rows], directions, basis, lam, rng)
+                change = self.lam_rate * (distance - self.radius)
+                lam = min(max(lam + change, SMALLEST_LAM), LARGEST_LAM)
                 loss = loss + self.rho_ * squared_gap(out, network(worst)).mean()
+            optimizer.zero_grad()
             torch.autograd.backward(loss)
             optimizer.step()
         self.lam_ = lam

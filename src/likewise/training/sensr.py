@@ -6,7 +6,7 @@ costs m columns instead of d, which makes a training step several times faster t
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -64,10 +64,7 @@ class SenSRClassifier(BatchClassifier):
     robustness.
     """
 
-    strength: ClassVar[tuple[str, tuple[float, ...]]] = (
-        "subspace_rate",
-        (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0),
-    )
+    strength = ("subspace_rate", (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0))
     subspace_rate_: float = dataclasses.field(init=False)
 
     directions: Any = dataclasses.field(default=None, kw_only=False)
@@ -86,33 +83,26 @@ class SenSRClassifier(BatchClassifier):
         directions = find_directions(self.directions, data).float()
         classes = int(data.y.max()) + 1
         network = new_network(data.x.shape[1], self.hidden, classes, rng, bias=0.1)
-        stream = self._stream(data, Attack(self, network, directions), rng)
-        train_batches(network, stream, learning_rate=self.learning_rate)
-        return network
-
-    def _stream(
-        self, data: TrainingData, attack: "Attack", rng: np.random.Generator
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Draw batches, and attack each with the weights that the network has by then."""
+        attack = Attack(self, network, directions)
         x, y = torch.tensor(data.x, dtype=torch.float32), torch.from_numpy(data.y)
-        for step, rows in enumerate(self._batches(data, rng)):
-            # The first step is a clean one, as in the authors' training.
-            attacked = attack(x[rows], y[rows]) if step and len(attack.directions) else x[rows]
-            if attacked is not None:
-                yield attacked, y[rows]
+
+        def stream() -> Iterator[tuple[Tensor, Tensor]]:
+            """Draw batches, and attack each with the weights that the network has by then."""
+            for step, rows in enumerate(self._batches(data, rng)):
+                # The first step is a clean one, as in the authors' training.
+                attacked = attack(x[rows], y[rows]) if step and len(directions) else x[rows]
+                if attacked is not None:
+                    yield attacked, y[rows]
+
+        train_batches(network, stream(), learning_rate=self.learning_rate)
+        return network
 
 
 class Attack:
     r"""Adversarial examples of a batch, the worst similar people; remembers :math:`\lambda`.
 
-    Parameters
-    ----------
-    choices
-        What the classifier says of steps, rates and radius.
-    network
-        One hidden ReLU layer; its weights are read anew at every call.
-    directions
-        Rows that span the subspace. Their lengths are the units of the first attack.
+    ``choices`` says how many steps, how long, and the radius; the weights of ``network``, one
+    hidden ReLU layer, are read anew at every call.
     """
 
     def __init__(
@@ -134,37 +124,33 @@ class Attack:
         # In one step: the budget is so short that the sign hardly changes on the way.
         budget = self.choices.full_steps * self.full_rate
         aside = (head.slope(hidden) @ weight).sign_() * budget
-        distance = self._fair(aside).square().sum().item() / len(x)
+        outside = aside - (aside @ self.basis.T) @ self.basis
+        distance = outside.square().sum().item() / len(x)
         ahead = head.loss(torch.addmm(hidden, aside, weight.T)) - self.lam * distance
         if ahead < head.loss(hidden):
             self.full_rate *= 0.999
             return None
-        self._steer(distance)
+        radius = self.choices.radius
+        wide, narrow = max(distance, radius), min(distance, radius)
+        change = wide / max(narrow, 1e-12) * (distance - radius)
+        self.lam = min(max(self.lam + change, SMALLEST_LAM), LARGEST_LAM)
         return x + along @ self.directions + aside
 
     def _within(
         self, hidden: Float[Tensor, "b h"], weight: Float[Tensor, "h d"], head: "Head"
     ) -> tuple[Float[Tensor, "b m"], Float[Tensor, "b h"]]:
-        """Move within the subspace; return coefficients, and the hidden layer there."""
+        """Move within the subspace by Adam; return coefficients, and the hidden layer there."""
         through = self.directions @ weight.T
-        along = AdamAscent(hidden.new_zeros(len(hidden), len(through)))
-        moved = hidden
-        for _ in range(self.choices.subspace_steps):
-            along.step(head.slope(moved) @ through.T, self.choices.subspace_rate_)
-            moved = torch.addmm(hidden, along.x, through)
-        if head.loss(moved) < head.loss(hidden):
-            return torch.zeros_like(along.x), hidden
-        return along.x, moved
-
-    def _fair(self, v: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
-        """Return the part of ``v`` that costs something: outside the subspace."""
-        return v - (v @ self.basis.T) @ self.basis
-
-    def _steer(self, distance: float) -> None:
-        r"""Move :math:`\lambda` so that the mean squared fair distance tends to the radius."""
-        wide, narrow = max(distance, self.choices.radius), min(distance, self.choices.radius)
-        change = wide / max(narrow, 1e-12) * (distance - self.choices.radius)
-        self.lam = min(max(self.lam + change, SMALLEST_LAM), LARGEST_LAM)
+        moved, still = hidden, hidden.new_zeros(len(hidden), len(through))
+        along, mean, square = still.clone(), still.clone(), still.clone()
+        for step in range(1, self.choices.subspace_steps + 1):
+            gradient = head.slope(moved) @ through.T
+            mean.lerp_(gradient, 0.1)
+            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+            size = self.choices.subspace_rate_ * (1 - 0.999**step) ** 0.5 / (1 - 0.9**step)
+            along.addcdiv_(mean, square.sqrt().add_(1e-8), value=size)
+            moved = torch.addmm(hidden, along, through)
+        return (still, hidden) if head.loss(moved) < head.loss(hidden) else (along, moved)
 
 
 class Head:
@@ -203,22 +189,3 @@ class Head:
 
     def _logits(self, hidden: Float[Tensor, "b h"]) -> Float[Tensor, "b k"]:
         return nn.functional.linear(hidden.relu(), self.weight, self.bias)
-
-
-@dataclasses.dataclass
-class AdamAscent:
-    """Adam uphill from ``x``, with the usual constants and a fresh memory."""
-
-    x: Float[Tensor, "b m"]
-
-    def __post_init__(self) -> None:
-        self.mean, self.square, self.steps = torch.zeros_like(self.x), torch.zeros_like(self.x), 0
-
-    def step(self, gradient: Float[Tensor, "b m"], size: float) -> None:
-        """Move ``x`` by about ``size`` in every coordinate."""
-        self.steps += 1
-        self.mean.lerp_(gradient, 0.1)
-        self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        correction = (1 - 0.999**self.steps) ** 0.5
-        scale = size * correction / (1 - 0.9**self.steps)
-        self.x.addcdiv_(self.mean, self.square.sqrt().add_(1e-8), value=scale)

@@ -23,20 +23,16 @@ from likewise.methods.metric import ProjectionMetric
 
 E = TypeVar("E", bound="FairClassifier")
 
-HELD_OUT = 0.2
-"""Share of the people on whom a strength ``auto`` is chosen."""
+HELD_OUT, FEWEST_HELD_OUT = 0.2, 10
+"""Share of the people on whom a strength ``auto`` is chosen; and people of the smallest class
+without whom nothing is held out."""
 
-FEWEST_HELD_OUT = 10
-"""People of the smallest class without whom nothing is held out."""
+_WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 
 EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
-    family: {"check_sample_weight_equivalence_on_dense_data": reason}
-    for family, reason in {
-        "networks": "Batches are drawn at random by weight: a repeated row and a doubled weight "
-        "give the same distribution of models, not the same model.",
-        "reductions": "fairlearn takes no weights: people are drawn by their weights instead.",
-        "boosting": "A repeated row is its own nearest neighbour, a weighted one is not.",
-    }.items()
+    "networks": {_WEIGHTS: "Batches are drawn at random by weight, so models differ by chance."},
+    "reductions": {_WEIGHTS: "fairlearn takes no weights: people are drawn by them instead."},
+    "boosting": {_WEIGHTS: "A repeated row is its own nearest neighbour, a weighted one is not."},
 }
 """Checks of scikit-learn's `check_estimator` that fail, by module, with the reason."""
 
@@ -163,8 +159,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """Return the likeliest class of each person."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Check people to be predicted, who may have the protected columns or not."""
@@ -184,7 +179,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         parameter, values = self.strength
         if parameter:
             value = getattr(self, parameter)
-            if isinstance(value, str):
+            if value == "auto":
                 informed = data.protected or not self._needs_protected()
                 value = self._chosen_strength(data, rng) if informed else values[0]
             setattr(self, f"{parameter}_", float(value))
@@ -236,13 +231,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         parameter, _ = self.strength
         for name, value in self.get_params(deep=False).items():
             numeric = isinstance(value, int | float) and not isinstance(value, bool)
-            if name == parameter and not (numeric or value == "auto"):
-                raise InvalidSettings(f"{name} is {value!r}; it is a number or 'auto'.")
-            if not numeric or name in ("random_state", "protected"):
-                continue
-            if name == parameter and not 0 <= value < np.inf:
-                raise InvalidSettings(f"{name} is {value}; it must not be negative.")
-            if name != parameter and not value > 0:
+            if name == parameter:
+                if value != "auto" and not (numeric and 0 <= value < np.inf):
+                    raise InvalidSettings(
+                        f"{name} is {value!r}; it is a number or 'auto', and must not be negative."
+                    )
+            elif numeric and name not in ("random_state", "protected") and not value > 0:
                 raise InvalidSettings(f"{name} is {value}; it must be positive.")
 
 
@@ -276,10 +270,10 @@ def split_columns(
     if len(table.shape) != 2 or table.shape[1] == features:
         return X, {}
     wanted = checked_columns(names, table.columns if framed else range(table.shape[1]), "protected")
-    if not framed:
-        return np.delete(table, wanted, axis=1), {str(name): table[:, name] for name in wanted}
-    columns = {str(name): table.get_column(name).to_numpy() for name in wanted}
-    return table.drop(wanted).to_native(), columns
+    if framed:
+        columns = {str(name): table.get_column(name).to_numpy() for name in wanted}
+        return table.drop(wanted).to_native(), columns
+    return np.delete(table, wanted, axis=1), {str(name): table[:, name] for name in wanted}
 
 
 def named_columns(protected: Any, n: int) -> dict[str, Shaped[np.ndarray, " n"]]:
