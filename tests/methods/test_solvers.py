@@ -191,10 +191,10 @@ FACTORS = {
 @pytest.mark.parametrize("name", FACTORS)
 def test_products_are_those_of_the_diagonal_matrix(name, dtype, rng):
     factors = FACTORS[name].astype(dtype)
-    x, out = rng.normal(size=(2, len(factors), 7)).astype(dtype)
+    x, out, scratch = rng.normal(size=(3, len(factors), 7)).astype(dtype)
     start, kept = out.copy(), x.copy()
     diagonal, product = Diagonal(factors), x * factors[:, None]
-    assert diagonal.add(x, out) is out
+    assert diagonal.add(x, out, scratch) is out
     # A sum of two products of size one, with or without one rounding in between.
     np.testing.assert_allclose(out, start + product, atol=8 * np.finfo(dtype).eps)
     assert diagonal.times(x, out) is out

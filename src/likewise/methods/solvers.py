@@ -96,14 +96,14 @@ class Euler(Solver):
 
     @override
     def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
-        slope, ends = np.empty_like(x), _in_turns(x)
+        slope, scratch, ends = np.empty_like(x), np.empty_like(x), _in_turns(x)
         # x + h (N − a x), with the linear part taken together.
         left = Diagonal(1 - h * field.rates)
         ahead = Diagonal(np.full_like(field.rates, h))
 
         def step(x: State) -> State:
             field.nonlinear(x, slope)
-            return ahead.add(slope, left.times(x, next(ends)))
+            return ahead.add(slope, left.times(x, next(ends)), scratch)
 
         return step
 
@@ -165,7 +165,7 @@ class Exponential(Solver):
         rates = field.rates.astype(np.float64).tobytes()
         decay, full, correction, *weights = _exponential_weights(h, rates, x.dtype)
         past = [np.empty_like(x) for _ in range(LAGS)]
-        ends, corrections = _in_turns(x), 2 if self.multistep else 1
+        scratch, ends, corrections = np.empty_like(x), _in_turns(x), 2 if self.multistep else 1
         taken = 0
 
         def step(x: State) -> State:
@@ -177,13 +177,13 @@ class Exponential(Solver):
                 known = min(taken + 1, LAGS)
                 begin = known * (known - 1) // 2 - 1
                 for weight, earlier in zip(weights[begin : begin + known], past, strict=False):
-                    weight.add(earlier, end)
+                    weight.add(earlier, end, scratch)
             else:
-                full.add(past[0], end)
+                full.add(past[0], end, scratch)
                 before = past[0]
                 for after in past[1 : 1 + corrections]:
                     field.nonlinear(end, after)
-                    correction.add(np.subtract(after, before, out=past[3]), end)
+                    correction.add(np.subtract(after, before, out=past[3]), end, scratch)
                     before = after
             taken += 1
             return end
@@ -229,7 +229,7 @@ def _exponential_weights(h: float, rates: bytes, dtype: np.dtype) -> tuple["Diag
 
 
 FEW_RUNS = 4
-"""Runs of equal factors up to which each is added by a call of its own."""
+"""Runs of equal factors up to which each takes a call of its own."""
 
 
 @final
@@ -250,14 +250,16 @@ class Diagonal:
 
     def times(self, x: State, out: State) -> State:
         """Write the product with ``x`` to ``out``, and return that."""
+        if len(self.runs) > FEW_RUNS:
+            return np.multiply(x, self.factors, out=out)
         for a, b, factor in self.runs:
             np.multiply(x[a:b], factor, out=out[a:b])
         return out
 
-    def add(self, x: State, out: State) -> State:
+    def add(self, x: State, out: State, scratch: State) -> State:
         """Add the product with ``x`` to ``out``, and return that."""
         if len(self.runs) > FEW_RUNS:
-            return np.add(out, x * self.factors, out=out)
+            return np.add(out, np.multiply(x, self.factors, out=scratch), out=out)
         flat, target, n = x.reshape(-1), out.reshape(-1), x.shape[1]
         for a, b, factor in self.runs:
             if factor:
