@@ -58,21 +58,15 @@ def test_a_zero_loss_before_is_undefined_and_not_dropped():
     assert still.ratio.tolist() == [1.0, 1.0]
 
 
-def test_a_loss_that_is_not_a_number_is_diverged():
-    model = as_model(torch.nn.Linear(1, 2, dtype=torch.float64))
-
+def test_a_loss_that_is_not_a_number_is_diverged_and_a_status_of_the_map_stays(
+    smooth, metric, people
+):
     def push(x0, y):
         return Moved(x0 * np.inf, np.zeros(len(x0), dtype=np.int64), 1)
 
-    x, y = np.ones((2, 1)), np.array([0, 1])
-    seen = observe(model, push, ignoring([[1.0]]), x, y).outcomes
-    assert set(seen.status.tolist()) == {Status.DIVERGED}
-
-
-def test_a_status_given_by_the_map_stays(smooth, metric, people):
-    x, y = people
-    status = np.full(60, int(Status.DIVERGED))
-    assert (observe(smooth, stay(status), metric, x, y).outcomes.status == status).all()
+    for bound in (push, stay(np.full(60, int(Status.DIVERGED)))):
+        seen = observe(smooth, bound, metric, *people).outcomes
+        assert set(seen.status.tolist()) == {Status.DIVERGED}
 
 
 def test_regressions_have_predictions_and_no_probabilities(metric):

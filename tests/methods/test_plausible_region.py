@@ -37,10 +37,9 @@ def test_weights_count_as_repeated_people(people, rng):
 def test_it_does_not_depend_on_the_basis(seed):
     rng = np.random.default_rng(seed)
     people = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3))
-    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    there, here = Ellipsoid.of(people @ rotation), Ellipsoid.of(people)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    there, here = Ellipsoid.of(people @ turn), Ellipsoid.of(people)
     points = 3 * rng.normal(size=(50, 3))
-    turn = rotation
     np.testing.assert_allclose(there.distance(points @ turn), here.distance(points))
     np.testing.assert_allclose(there.project(points @ turn), here.project(points) @ turn)
 

@@ -67,18 +67,12 @@ def coordinates(metric, x):
     return x @ metric.free.T
 
 
-@pytest.mark.parametrize(
-    ("k", "differentiable", "share"),
-    # Share of the largest possible loss that is found; with random directions in 8 dimensions
-    # and 60 calls, some of it is missed.
-    [
-        *[(1, False, 0.9999), (2, False, 0.9999), (3, False, 0.99), (5, False, 0.97)],
-        (7, False, 0.8),
-    ],
-)
-def test_a_linear_model_is_worst_on_the_rim_where_algebra_says(k, differentiable, share):
+# Share of the largest possible loss that is found; with random directions in 8 dimensions and 60
+# calls, some of it is missed.
+@pytest.mark.parametrize(("k", "share"), [(1, 0.9999), (2, 0.9999), (3, 0.99), (5, 0.97), (7, 0.8)])
+def test_a_linear_model_is_worst_on_the_rim_where_algebra_says(k, share):
     x0, y, metric = setting(d=8, k=k)
-    model, w = logistic(differentiable=differentiable)
+    model, w = logistic(differentiable=False)
     moved = Reach().bind(model, metric)(x0, y)
     # The margin is linear, so on the ellipsoid it falls at most by the length of the image of w.
     sign = 2 * y - 1

@@ -153,24 +153,19 @@ def _undo(
     name: str, slope: Float[np.ndarray, "k n"], active: Float[np.ndarray, "m n"]
 ) -> Callable[[np.ndarray], Any]:
     """Return what writes the gradient in front of an activation, given that behind it."""
-    if name == "relu":
-        mask = np.empty(active.shape, dtype=bool)
+    if not name:
+        return lambda out: np.copyto(out, slope)
+    scratch = np.empty(active.shape, dtype=bool if name == "relu" else active.dtype)
 
-        def undo_relu(out: np.ndarray) -> None:
-            np.greater(active, 0, out=mask)
-            np.multiply(slope, mask, out=out)
+    def undo(out: np.ndarray) -> None:
+        if name == "relu":
+            np.greater(active, 0, out=scratch)
+        else:  # 1 − v² for tanh, v − v² for the sigmoid
+            np.multiply(active, active, out=scratch)
+            np.subtract(1 if name == "tanh" else active, scratch, out=scratch)
+        np.multiply(slope, scratch, out=out)
 
-        return undo_relu
-    if name in ("tanh", "sigmoid"):
-        square = np.empty_like(active)
-
-        def undo_smooth(out: np.ndarray) -> None:
-            np.multiply(active, active, out=square)  # 1 − v² for tanh, v − v² for the sigmoid
-            np.subtract(1 if name == "tanh" else active, square, out=square)
-            np.multiply(slope, square, out=out)
-
-        return undo_smooth
-    return lambda out: np.copyto(out, slope)
+    return undo
 
 
 @final

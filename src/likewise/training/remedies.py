@@ -153,7 +153,8 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """Return the likeliest class of each person."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)  # first: it checks that this is fitted
+        return self.classes_[best]
 
     @functools.cached_property
     def _asked(self) -> TableModel:

@@ -159,7 +159,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """Return the likeliest class of each person."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)  # first: it checks that this is fitted
+        return self.classes_[best]
 
     def _rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Check people to be predicted, who may have the protected columns or not."""
