@@ -104,18 +104,13 @@ class ReductionsClassifier(NetworkClassifier):
     classification.
     """
 
+    binary_only = True
     difference_bound: float = 0.03
     C: float = 1.0
     max_iter: int = 50
 
     @override
     def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
-        if data.y.max() > 1:
-            # scikit-learn's checks look for the beginning of this sentence.
-            raise InvalidData(
-                f"Only binary classification is supported: the label has {data.y.max() + 1} "
-                "classes. Equalized odds compares rates of one positive class."
-            )
         member = LogisticRegression(
             C=self.C,
             solver="liblinear",
@@ -151,11 +146,6 @@ class ReductionsClassifier(NetworkClassifier):
         used = mixture.weights_[mixture.weights_ > 0]
         members = [mixture.predictors_[label] for label in used.index]
         return mixture_of(used.tolist(), members, data.x.shape[1])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
 
 
 def mixture_of(weights: list[float], members: list[Any], d: int) -> nn.Sequential:

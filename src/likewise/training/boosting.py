@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from scipy.special import expit
 from typing_extensions import override
 
-from likewise.errors import InvalidData, import_optional
+from likewise.errors import import_optional
 from likewise.training.sklearn_compat import (
     FairClassifier,
     TrainingData,
@@ -66,6 +66,7 @@ class FairBoostingClassifier(FairClassifier):
     """
 
     strength = ("weight", (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0))
+    binary_only = True
     weight_: float = dataclasses.field(init=False)
     start_: float = dataclasses.field(init=False)
     booster_: Any = dataclasses.field(init=False)
@@ -86,12 +87,6 @@ class FairBoostingClassifier(FairClassifier):
 
     @override
     def _learn(self, data: TrainingData, rng: np.random.Generator) -> None:
-        if len(self.classes_) > 2:
-            # scikit-learn's checks look for this sentence.
-            raise InvalidData(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"the label has {len(self.classes_)} classes."
-            )
         each = np.ones(len(data.y)) if data.weight is None else data.weight
         share = np.bincount(data.y, each) / each.sum()
         self.start_ = 0.0 if self.balanced else float(np.log(share[1] / share[0]))
@@ -164,7 +159,6 @@ class FairBoostingClassifier(FairClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         # Everyone may be moved to anyone near: a few trees on little data score badly.
         tags.classifier_tags.poor_score = True
         return tags

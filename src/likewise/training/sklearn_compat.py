@@ -91,6 +91,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
     max_loss: ClassVar[float] = 0.02
     """Balanced accuracy that ``auto`` may lose on held-out people."""
 
+    binary_only: ClassVar[bool] = False
+    """Whether labels with more than two classes are refused."""
+
     protected: Any = None
     random_state: Any = None
     classes_: Shaped[np.ndarray, " k"] = dataclasses.field(init=False)
@@ -137,6 +140,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
             raise InvalidData(
                 f"The label has one class only ({', '.join(map(repr, self.classes_))}). Training "
                 "needs two classes."
+            )
+        if self.binary_only and len(self.classes_) > 2:
+            # scikit-learn's checks look for this sentence.
+            raise InvalidData(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"the label has {len(self.classes_)} classes."
             )
         if not columns and self._needs_protected():
             warnings.warn(
@@ -226,6 +235,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
                 stacklevel=4,
             )
         return strengths[max(place - 1, 0)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = not self.binary_only
+        return tags
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; scikit-learn wants this in `fit`, not before."""
