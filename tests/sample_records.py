@@ -320,7 +320,6 @@ def perturbed(i):
         groups={"sex": ("Female", "Male")[i % 2], "race": "White"},
         before={"age": 54, "education": "HS-grad", "hours": 40.0, "note": None},
         after={"age": 52 - i, "education": "Masters", "hours": 38.5, "note": None},
-        nearest={"age": 51, "education": "Masters", "hours": 40.0, "note": None},
         outside=("age",) if i == 1 else (),
     )
 
@@ -372,21 +371,13 @@ def flow(**changes):
         drivers=[parts.DriverRecord(column="relationship", share=0.7, interval=(0.6, 0.8))],
         delta_curve=parts.DeltaCurveRecord(evidence_below=1.55, within_from=1.71),
         perturbed=[perturbed(i) for i in range(10)],
-        shifts=[parts.FeatureShift(feature="age", mean_absolute=0.4, mean=-0.2)],
         metric=fill(
             parts.MetricRecord,
             **{"kind": "ProjectionMetric", "learned": True, "same_sample": True},
             directions=({"age": 0.4, "hours-per-week": -0.3},),
             origin=parts.OriginRecord(
                 source="the audited people",
-                attributes=[
-                    fill(
-                        parts.AttributeRecord,
-                        name="sex",
-                        before=parts.PredictionRecord(auc=0.91, accuracy=0.84),
-                        after=parts.PredictionRecord(auc=0.5, accuracy=0.67),
-                    )
-                ],
+                attributes=[fill(parts.AttributeRecord, name="sex")],
             ),
         ),
     )

@@ -52,6 +52,9 @@ def value(record, flow):
 def test_the_ladder_equals_separate_runs(record):
     flow = with_horizons(GradientFlow(steps=16))
     assert flow.horizons == (1.25, 2.5, 3.75, 5.0)
+    given = with_horizons(GradientFlow.paper_simulation())
+    shares = np.array(given.horizons) / given.time
+    np.testing.assert_allclose(shares, [0.25, 0.5, 0.75, 1.0], atol=0.02)
     rungs = record(GradientFlow(steps=16)).stopping_times[:-1]
     assert [rung.time for rung in rungs] == [1.25, 2.5, 3.75, 5.0]
     for rung, steps in zip(rungs[:2], (4, 8), strict=True):
@@ -60,13 +63,6 @@ def test_the_ladder_equals_separate_runs(record):
         assert rung.loss_ratio == pytest.approx(value(record, alone), rel=1e-12)
         assert rung.n == 1200
         assert rung.band_lower <= rung.lower_bound <= rung.loss_ratio
-
-
-def test_given_steps_keep_the_nearest_times(metric):
-    flow = with_horizons(GradientFlow.paper_simulation())
-    flow.bind(as_model(nn.Linear(5, 2)), metric)
-    shares = np.array(flow.horizons) / flow.time
-    np.testing.assert_allclose(shares, [0.25, 0.5, 0.75, 1.0], atol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +83,4 @@ def test_free_directions_only_are_the_limit_of_a_dear_price(record):
     # 1000 of 1200 people: the difference is chance, a few standard errors of the others.
     assert free == pytest.approx(value(record, dear), rel=0.05)
     assert free < value(record, GradientFlow(lam=1.0, steps=32))
-
-
-def test_without_free_directions_there_is_no_such_number(record):
-    full = QuadraticMetric(np.eye(5))
-    assert np.isnan(record(GradientFlow(), full).diagnostics["free_only"])
+    assert np.isnan(record(GradientFlow(), QuadraticMetric(np.eye(5))).diagnostics["free_only"])

@@ -43,27 +43,25 @@ def in_torch(model):
     return torch.nn.Sequential(*modules)
 
 
-class Rounded(torch.nn.Module):
+class Hidden(torch.nn.Module):
+    """The network, with a function of its logits that has no gradient to follow."""
+
+    def __init__(self, inner, last):
+        super().__init__()
+        self.inner, self.last = in_torch(inner), last
+
+    def forward(self, x):
+        return self.last(self.inner(x))
+
+
+def rounded(logits):
     """Probabilities rounded to two digits: no gradient almost everywhere."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = in_torch(inner)
-
-    def forward(self, x):
-        p = torch.sigmoid(self.inner(x))
-        return torch.round(p * 100) / 100
+    return torch.round(torch.sigmoid(logits) * 100) / 100
 
 
-class Saturated(torch.nn.Module):
+def saturated(logits):
     """Logits so large that the gradient of the loss vanishes wherever the decision is right."""
-
-    def __init__(self, inner, scale):
-        super().__init__()
-        self.inner, self.scale = in_torch(inner), scale
-
-    def forward(self, x):
-        return self.scale * self.inner(x)
+    return 40.0 * logits
 
 
 def misses(record):
@@ -78,22 +76,14 @@ def test_an_honest_network_passes_and_flow_and_search_are_shown_together(world):
     assert {test.method for test in record.secondary} == {"reach"}
 
 
-def test_rounded_probabilities_pass_the_naive_flow_and_are_caught(world):
+@pytest.mark.parametrize(("last", "output"), [(rounded, "probabilities"), (saturated, "logits")])
+def test_models_that_hide_their_gradient_are_caught(world, last, output):
     people, metric, model = world
-    hidden = Rounded(model)
-    settings = Settings(method="gradient_flow", columns={"output": "probabilities"})
-    naive = likewise.audit(hidden, people, metric=metric, settings=settings.changed(checks="core"))
-    assert naive.verdict != "evidence"
-    caught = likewise.audit(hidden, people, metric=metric, settings=settings)
-    assert misses(caught.record)
-
-
-def test_saturated_logits_are_caught(world):
-    people, metric, model = world
-    record = likewise.audit(
-        Saturated(model, 40.0), people, metric=metric, method="gradient_flow"
-    ).record
+    settings = Settings(method="gradient_flow", columns={"output": output})
+    record = likewise.audit(Hidden(model, last), people, metric=metric, settings=settings).record
     assert misses(record)
+    if last is rounded:  # the flow itself finds nothing
+        assert record.verdict != "evidence"
 
 
 def test_disagreement_about_the_tolerance_is_said(world):
@@ -106,8 +96,7 @@ def test_disagreement_about_the_tolerance_is_said(world):
 
 def test_an_invariant_model_is_never_rejected_along_free_directions(world):
     people, metric, _ = world
-    torch.manual_seed(0)
-    for seed in range(5):
+    for seed in range(3):
         torch.manual_seed(seed)
         inner = torch.nn.Sequential(
             torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
@@ -121,14 +110,3 @@ def test_an_invariant_model_is_never_rejected_along_free_directions(world):
             )
             assert result.verdict != "evidence"
             assert np.allclose(result.outcomes.ratio, 1, atol=1e-8)
-
-
-def test_what_twice_the_calls_add_is_said_and_warned_of_above_two_per_cent():
-    from likewise.checks.reach_crosscheck import more_calls
-
-    little, much = (more_calls(1.0, 2.0, twice) for twice in (2.01, 2.1))
-    assert little.record["diagnostics"]["doubled_budget"] == pytest.approx(0.01)
-    assert little.warnings == ()
-    assert much.record["diagnostics"]["doubled_budget"] == pytest.approx(0.1)
-    assert "method.budget" in much.warnings[0]
-    assert more_calls(1.0, 1.0, 1.0).warnings == ()

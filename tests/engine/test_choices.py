@@ -56,12 +56,6 @@ def test_the_papers_simulation_is_written_down_as_it_was_run(metric):
     assert np.array_equal(again.outcomes.loss_after, by_hand.outcomes.loss_after)
 
 
-def test_the_time_is_the_sum_of_steps_that_are_given(metric):
-    settings = CORE.changed(method={"name": "gradient_flow", "steps": (0.1, 0.2, 0.4)})
-    result = audit(metric, settings=settings)
-    assert result.record.settings.method.get("time") == pytest.approx(0.7)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shift(UnfairMap):
     """Adds the same numbers to everyone's features."""

@@ -1,6 +1,6 @@
 """What decides under a learned metric: the same for every model, and people who could exist."""
 
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,9 @@ from likewise.settings import Choice, Settings
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
 
-@dataclasses.dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     people: AuditData
-    metric: likewise.methods.metric.FairMetric
+    metric: likewise.metrics.FairMetric
     model: LogisticRegression
 
 
@@ -45,6 +44,10 @@ def world():
     model = LogisticRegression().fit(train.x, train.y)
     metric = likewise.metrics.sensitive_subspace(train, placebos=19, groups=4)
     return World(people(250, 2), metric, model)
+
+
+def audit(world, settings):
+    return likewise.audit(world.model, world.people, metric=world.metric, settings=settings)
 
 
 def test_the_flow_decides_and_the_search_for_want_of_gradients(world):
@@ -73,13 +76,8 @@ def test_the_paper_in_one_word_is_its_flow_its_penalty_and_this_very_metric():
 
 
 def test_people_moved_beyond_what_was_observed_are_counted_and_named(world):
-    record = likewise.audit(
-        world.model,
-        world.people,
-        metric=world.metric,
-        method=likewise.GradientFlow(time=30.0),
-        checks="core",
-    ).record
+    flow = {"name": "gradient_flow", "time": 30.0}
+    record = audit(world, Settings(method=flow, checks="core")).record
     low, high = world.people.x.min(axis=0), world.people.x.max(axis=0)
     for case in record.perturbed:
         after = np.array([case.after[name] for name in world.people.features])
@@ -96,12 +94,8 @@ def test_columns_that_may_matter_are_held_under_a_metric_too(world):
         | {"sex": world.people.protected["sex"], "paid": world.people.y}
     )
     columns = {"label": "paid", "protected": ("sex",), "may_matter": ("school",)}
-    settings = Settings(
-        columns=columns,
-        method="reach",
-        metric={"placebos": 0, "groups": 2},
-        checks="core",
-    )
+    few = {"placebos": 0, "groups": 2}
+    settings = Settings(columns=columns, method="reach", metric=few, checks="core")
     fitted = LogisticRegression().fit(
         pd.DataFrame(world.people.x, columns=world.people.features), world.people.y
     )
@@ -117,9 +111,8 @@ def test_columns_that_may_matter_are_held_under_a_metric_too(world):
 
 def test_impact_ratios_are_of_the_favourable_decision_and_refusals_are_described(world):
     chosen = Settings(checks=["groups"], decide={"favourable": "0"})
-    found = likewise.audit(world.model, world.people, metric=world.metric, settings=chosen)
-    record = found.record
-    known = {(m.name, m.group): m.value for m in record.measures}
+    found = audit(world, chosen)
+    known = {(m.name, m.group): m.value for m in found.record.measures}
     decision = world.model.predict(world.people.x)
     women = world.people.protected["sex"] == "f"
     shares = [np.mean(decision[part] == 0) for part in (women, ~women)]
@@ -129,9 +122,4 @@ def test_impact_ratios_are_of_the_favourable_decision_and_refusals_are_described
     after = found.outcomes.decision_after
     assert known["refused_after", ""] == pytest.approx(np.mean(after != 0))
     with pytest.raises(InvalidSettings, match="'2' is not a decision of this model"):
-        likewise.audit(
-            world.model,
-            world.people,
-            metric=world.metric,
-            settings=chosen.changed(decide__favourable="2"),
-        )
+        audit(world, chosen.changed(decide__favourable="2"))

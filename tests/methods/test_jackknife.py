@@ -1,40 +1,55 @@
+"""The delete-group jackknife: bounds under a learned metric, and whom a group leaves out."""
+
 import dataclasses
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from helpers import outcomes_of
-from likewise.methods.jackknife import JackknifeBounds, with_jackknife
+from likewise.audit_data import AuditData
+from likewise.methods.jackknife import (
+    JackknifeBounds,
+    cut_points,
+    groups_between,
+    unit_hashes,
+    with_jackknife,
+)
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
-from likewise.stats.estimate import Estimate, Unknown
+from likewise.stats.estimate import Unknown
 from likewise.stats.loss_ratio import LossRatioTest
 
+REPLICATES = np.array([1.4, 1.5, 1.6, 1.7])
 
-def delete_one_group(ratio, groups, test):
-    """Return the evidence without each of the groups; the metric never changes."""
-    member = np.arange(len(ratio)) % groups
-    return [test.evidence_of(outcomes_of(ratio[member != g])) for g in range(groups)]
+
+def evidence_of(ratio):
+    return LossRatioTest().evidence_of(outcomes_of(ratio))
+
+
+def moved(evidence, value):
+    return dataclasses.replace(
+        evidence, estimate=dataclasses.replace(evidence.estimate, value=value)
+    )
+
+
+def jackknife(values):
+    return math.sqrt(3 / 4 * np.square(values - values.mean()).sum())
 
 
 def test_a_metric_that_never_changes_adds_no_uncertainty(rng):
     # The delete-group jackknife of a mean estimates V²/n; over 200 samples its average error
     # is within four standard errors, 4·√(2/9)/√200 of the variance.
-    test, shares = LossRatioTest(), []
+    shares, member = [], np.arange(100) % 10
     for _ in range(200):
         ratio = 1 + rng.exponential(size=100)
-        evidence = test.evidence_of(outcomes_of(ratio))
-        refitted = with_jackknife(evidence, delete_one_group(ratio, 10, test))
-        shares.append((refitted.bounds.std_error / evidence.estimate.std_error) ** 2)
+        evidence = evidence_of(ratio)
+        parts = [evidence_of(ratio[member != g]) for g in range(10)]
+        bounds = with_jackknife(evidence, parts).bounds.parts[0]
+        shares.append((bounds.std_error / evidence.estimate.std_error) ** 2)
     assert np.mean(shares) == pytest.approx(1, abs=0.14)
-
-
-REPLICATES = np.array([1.4, 1.5, 1.6, 1.7])
-
-
-def jackknife(values):
-    return math.sqrt(3 / 4 * np.square(values - values.mean()).sum())
 
 
 def test_a_flow_is_bounded_on_the_scale_of_roots_and_logarithms():
@@ -61,87 +76,57 @@ def test_a_reach_is_bounded_for_the_worst_of_its_directions(directions):
     assert bounds.p_value(lower) == pytest.approx(0.05, rel=1e-9)
 
 
-def test_a_replicate_at_one_keeps_the_natural_scale():
+def test_a_replicate_at_one_keeps_the_natural_scale_and_a_separate_sample_adds_its_error():
     bounds = JackknifeBounds(1.02, np.array([1.0, 1.02, 1.04]))
-    assert bounds.upper_bound(0.05) == pytest.approx(
-        1.02 + stats.t.ppf(0.95, 2) * bounds.std_error, rel=1e-12
-    )
-
-
-def test_a_separate_sample_adds_the_sampling_error():
-    replicates = np.array([1.4, 1.5, 1.6, 1.7])
-    alone, both = JackknifeBounds(1.55, replicates), JackknifeBounds(1.55, replicates, separate=0.2)
+    upper = 1.02 + stats.t.ppf(0.95, 2) * bounds.std_error
+    assert bounds.upper_bound(0.05) == pytest.approx(upper, rel=1e-12)
+    alone, both = (JackknifeBounds(1.55, REPLICATES, separate=own) for own in (0.0, 0.2))
     assert both.std_error == pytest.approx(math.hypot(alone.std_error, 0.2))
     assert both.upper_bound(0.05) > alone.upper_bound(0.05)
 
 
-def test_no_bound_is_narrower_than_with_the_metric_fixed():
+@pytest.mark.parametrize("spread", [1e-6, 0.2])
+def test_nothing_is_narrower_than_with_the_metric_fixed(rng, spread):
     # Replicates that happen to agree say less than the people themselves do.
-    lucky, fixed = np.array([1.499, 1.5, 1.501]), Estimate(1.5, 0.1, 400)
-    bounds = JackknifeBounds(1.5, lucky, fixed)
-    assert bounds.lower_bound(0.05) == fixed.lower_bound(0.05)
-    assert bounds.upper_bound(0.05) == fixed.upper_bound(0.05)
-    assert bounds.p_value(1.25) == fixed.p_value(1.25)
-    wide = JackknifeBounds(1.5, REPLICATES, fixed)
-    alone = JackknifeBounds(1.5, REPLICATES)
-    assert wide.lower_bound(0.05) == alone.lower_bound(0.05)
-    assert wide.p_value(1.25) == alone.p_value(1.25)
-
-
-def test_the_standard_error_is_never_smaller_than_with_the_metric_fixed(rng):
-    test = LossRatioTest()
-    evidence = test.evidence_of(outcomes_of(1.2 + rng.exponential(0.3, size=500)))
-    close = [
-        dataclasses.replace(
-            evidence,
-            estimate=dataclasses.replace(evidence.estimate, value=evidence.estimate.value + e),
-        )
-        for e in (-1e-6, 0.0, 1e-6)
-    ]
-    refitted = with_jackknife(evidence, close)
-    assert refitted.estimate.std_error == evidence.estimate.std_error
+    evidence = evidence_of(1.2 + rng.exponential(0.3, size=500))
+    value = evidence.estimate.value
+    refitted = with_jackknife(evidence, [moved(evidence, value + e) for e in (-spread, 0, spread)])
     fixed, after = (e.result(1.25, 0.05) for e in (evidence, refitted))
-    assert after.lower_bound <= fixed.lower_bound
-    assert after.upper_bound >= fixed.upper_bound
-    assert after.p_value >= fixed.p_value
+    for narrow, wide in [
+        (after.lower_bound, fixed.lower_bound),
+        (fixed.upper_bound, after.upper_bound),
+        (fixed.p_value, after.p_value),
+        (fixed.std_error, after.std_error),
+    ]:
+        assert narrow <= wide
+        assert spread < 1e-3 or narrow < wide
 
 
 def test_a_verdict_with_jackknife_says_so_and_keeps_both_errors(rng):
-    test = LossRatioTest()
-    evidence = test.evidence_of(outcomes_of(1.3 + rng.exponential(0.3, size=500)))
+    evidence = evidence_of(1.3 + rng.exponential(0.3, size=500))
     assert evidence.result(1.25, 0.05).outcome == "evidence"
     replicates = [
-        test.evidence_of(outcomes_of(1 + (0.3 + rng.exponential(0.3, size=450)) * factor))
+        evidence_of(1 + (0.3 + rng.exponential(0.3, size=450)) * factor)
         for factor in np.linspace(0.3, 1.7, 10)
     ]
-    refitted = with_jackknife(evidence, replicates)
-    verdict = refitted.result(1.25, 0.05)
+    verdict = with_jackknife(evidence, replicates).result(1.25, 0.05)
     assert verdict.interval_method == "Hall; jackknife of 10 metric refits"
     assert verdict.outcome == "inconclusive"
     assert verdict.std_error > 5 * verdict.details["std_error_fixed_metric"]
     assert verdict.capped_upper_bound == verdict.cap < verdict.upper_bound
 
 
-def test_refits_that_never_differ_tell_nothing():
-    test = LossRatioTest()
-    evidence = test.evidence_of(outcomes_of(np.array([1.0, 2.0, 3.0] * 40)))
-    refitted = with_jackknife(evidence, [evidence] * 10)
+@pytest.mark.parametrize("rounding", [0.0, 4e-18])
+def test_refits_that_never_differ_tell_nothing(rounding):
+    evidence = evidence_of(np.array([1.0, 2.0, 3.0] * 40))
+    refitted = with_jackknife(evidence, [moved(evidence, 2 + g * rounding) for g in range(10)])
     assert refitted.bounds == Unknown()
     assert refitted.result(1.25, 0.05).outcome == "inconclusive"
-    # A spread of 4e-18 is rounding, not evidence.
-    almost = [
-        dataclasses.replace(
-            evidence, estimate=dataclasses.replace(evidence.estimate, value=2 + g * 4e-18)
-        )
-        for g in range(10)
-    ]
-    assert with_jackknife(evidence, almost).bounds == Unknown()
 
 
 def test_an_undefined_refit_is_said(rng):
-    test = LossRatioTest()
-    evidence = test.evidence_of(outcomes_of(1 + rng.random(50)))
-    broken = test.evidence_of(outcomes_of(np.append(1 + rng.random(49), np.inf)))
+    evidence = evidence_of(1 + rng.random(50))
+    broken = evidence_of(np.append(1 + rng.random(49), np.inf))
     verdict = with_jackknife(evidence, [evidence, broken, evidence]).result(1.25, 0.05)
     assert verdict.outcome == "inconclusive"
     assert math.isnan(verdict.lower_bound)
@@ -154,9 +139,9 @@ def test_bounds_are_shown_within_what_is_possible_and_decide_as_they_are():
     found = ErrorRateRatioTest().evidence_of(
         outcomes_of(wrong_before=people < 200, wrong_after=people < 260, monotone=True)
     )
-    bounds = JackknifeBounds(found.estimate.value, wild, directions=3)
-    far = dataclasses.replace(found, bounds=bounds)
-    said, raw = far.result(1.25, 0.05), far.bounds
+    raw = JackknifeBounds(found.estimate.value, wild, directions=3)
+    far = dataclasses.replace(found, bounds=raw)
+    said = far.result(1.25, 0.05)
     assert raw.lower_bound(0.05) < 0 < 4 < 100 < raw.upper_bound(0.05)
     assert (said.lower_bound, said.interval[0]) == (0.0, 0.0)
     assert said.statistic == raw.lower_bound(0.05)
@@ -164,7 +149,58 @@ def test_bounds_are_shown_within_what_is_possible_and_decide_as_they_are():
     assert 4 < said.upper_bound == said.interval[1] == said.details["largest_possible"] < 5.2
     assert said.outcome == "inconclusive"
     assert far.within_from(0.05) == raw.upper_bound(0.05)
-    loss = LossRatioTest().evidence_of(outcomes_of(np.linspace(1, 2, 50)))
-    loose = JackknifeBounds(loss.estimate.value, wild)
-    capped = dataclasses.replace(loss, bounds=loose, capped=loose).result(1.25, 0.05)
-    assert capped.capped_upper_bound == capped.cap < capped.upper_bound
+
+
+def people(n, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    return AuditData.from_arrays(rng.normal(size=(n, 2)), np.arange(n) % 2, **more)
+
+
+def dealt(data, groups):
+    units = unit_hashes([data])
+    return groups_between(units, cut_points(units, groups))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 300), st.integers(2, 25), st.integers(0, 2**31))
+def test_groups_are_equal_and_never_more_than_people(n, groups, seed):
+    sizes = np.bincount(dealt(people(n, seed), groups))
+    assert len(sizes) == min(groups, n)
+    assert np.ptp(sizes) <= 1
+
+
+def test_the_order_of_rows_and_the_blocks_they_are_read_in_change_no_group(rng):
+    data, order = people(500), rng.permutation(500)
+    np.testing.assert_array_equal(dealt(data.take(order), 20), dealt(data, 20)[order])
+    parts = [data.take(slice(0, 200)), data.take(slice(200, 500))]
+    np.testing.assert_array_equal(unit_hashes(parts), unit_hashes([data]))
+
+
+def test_clusters_stay_whole_sizes_nearly_equal_and_groups_no_more_than_clusters(rng):
+    sizes = rng.integers(1, 8, size=300)
+    cluster = np.repeat([f"house {i}" for i in range(300)], sizes)
+    order = rng.permutation(len(cluster))
+    groups = dealt(people(len(cluster), cluster=cluster[order]), 10)
+    for name in np.unique(cluster):
+        assert len(set(groups[cluster[order] == name])) == 1
+    assert np.ptp(np.bincount(groups)) <= 14  # at most one of the largest clusters on either side
+    assert set(dealt(people(60, cluster=np.repeat([1, 2, 3], 20)), 10)) == {0, 1, 2}
+
+
+def test_equal_rows_are_dealt_at_random_not_together_nor_evenly(rng):
+    # One in ten rows is the same: 400 people in 20 groups. Together they would all be in one
+    # group; evenly they would be 20 in each. At random the variance of their number is 20 · .9.
+    x = rng.normal(size=(4000, 1))
+    x[:400] = 0.0
+    groups = dealt(AuditData.from_arrays(x, (x[:, 0] == 0) * 1), 20)
+    count = np.bincount(groups[:400], minlength=20)
+    assert count.sum() == 400
+    # A chi-squared of 19 degrees divided by 19 lies in here but for one draw in 10 000.
+    assert 0.25 < count.var(ddof=1) / 18 < 2.6
+
+
+def test_people_who_were_not_learned_from_are_dealt_out_in_proportion():
+    cuts = cut_points(unit_hashes([people(400)]), 10)
+    # 400 expected in each; the cuts themselves have a standard error of 5 %.
+    sizes = np.bincount(groups_between(unit_hashes([people(4000, seed=1)]), cuts), minlength=10)
+    assert 200 < sizes.min() <= sizes.max() < 650

@@ -39,38 +39,12 @@ def fitted(x, values):
     return LogisticRegression(tol=1e-12, solver="newton-cholesky").fit(x, values).coef_
 
 
-def test_two_classes_free_the_direction_of_the_logistic_regression(rng):
-    data = people(rng)
-    metric = learn(data, C=1.0)
-    expected = fitted(data.x, data.protected["sex"])
-    assert largest_angle(metric.free, expected) < 1e-5
-    np.testing.assert_allclose(metric.directions, expected, rtol=1e-6)
-    assert metric.labels == ("sex: M against F",)
-
-
-def test_several_classes_free_the_differences_of_their_coefficients(rng):
-    data = people(rng)
-    scores = data.x[:, :4] + rng.gumbel(size=(len(data), 4))
-    race = np.array(["a", "b", "c", "d"], dtype=object)[scores.argmax(axis=1)]
-    metric = learn(with_trait(data, "race", race), protected=["race"], C=1.0)
-    coefficients = fitted(data.x, race)
-    assert metric.free.shape == (3, 6)
-    assert largest_angle(metric.free, (coefficients[1:] - coefficients[0])) < 1e-4
-
-
-def test_a_number_frees_the_direction_of_its_ridge_regression(rng):
+def test_a_number_frees_the_direction_of_its_ridge_regression_and_few_numbers_are_classes(rng):
     data = people(rng)
     age = 40 + 10 * data.x[:, 2] + rng.normal(size=len(data))
     metric = learn(with_trait(data, "age", age), protected=["age"])
     assert largest_angle(metric.free, np.eye(6)[2:3]) < 2
-    (trait,) = metric.origin.attributes
-    assert (trait.kind, trait.before.auc) == ("number", None)
-    assert trait.before.r2 > 0.98
-    assert trait.after.r2 < 0.05
-
-
-def test_few_numbers_are_classes(rng):
-    data = people(rng)
+    assert metric.origin.attributes[0].kind == "number"
     band = np.digitize(data.x[:, 2] + rng.normal(size=len(data)), [-1.0, 0.0, 1.0])
     assert learn(with_trait(data, "band", band), protected=["band"]).free.shape[0] == 3
 
@@ -79,7 +53,9 @@ def test_several_traits_are_learned_at_once_and_repeated_ones_add_nothing(rng):
     data = people(rng)
     opposite = np.where(data.protected["sex"] == "M", 0.0, 1.0)
     other = data.x[:, 3] + rng.normal(size=len(data)) > 0
-    assert learn(with_trait(data, "other", other)).free.shape == (2, 6)
+    both = learn(with_trait(data, "other", other))
+    assert both.free.shape == (2, 6)
+    assert both.labels == ("sex: M against F", "other: True against False")
     repeated = learn(with_trait(data, "opposite", opposite))
     assert repeated.free.shape == (1, 6)
     assert largest_angle(repeated.free, learn(data).free) < 1e-5
@@ -188,14 +164,6 @@ def test_the_subspace_of_adult_is_the_published_one(reference):
     assert 20 < largest_angle(learn(split.train, C=1.0).free, basis) < 55
 
 
-def test_compas_has_four_free_directions(compas):
-    # Appendix G: the model sees sex and race, so their axes are free, beside two regressions.
-    metric = sensitive_subspace(compas.train)
-    assert metric.free.shape == (4, 7)
-    assert largest_angle(metric.free, [*metric.free, np.eye(7)[0], np.eye(7)[1]]) < 1e-5
-    assert len(metric.refits) == 20
-
-
 @pytest.mark.parametrize("scaled", [False, True])
 def test_one_hot_columns_without_names_are_recognised_by_their_values(rng, scaled):
     race, age = rng.integers(0, 3, 300), rng.normal(40, 10, 300)
@@ -210,45 +178,27 @@ def test_one_hot_columns_without_names_are_recognised_by_their_values(rng, scale
     assert found == {"race": data.features[2:5], "age": data.features[5:6], "few": ()}
 
 
-def test_how_well_an_attribute_is_predicted_is_seen_in_people_left_out(rng):
-    data = with_trait(people(rng, n=2000), "age", rng.normal(size=2000))
-    sex, age = learn(data).origin.attributes
-    assert sex.before.auc > 0.75
-    assert not sex.before.hardly
-    # Independent features: nothing is left. Five folds of 400 people are off by .03 each.
-    assert abs(sex.after.auc - 0.5) < 0.06
-    assert sex.after.hardly
-    assert sex.gradient <= TOLERANCE
-    assert age.before.r2 < 0.05
-    assert age.before.hardly
-
-
-def test_the_origin_says_what_the_metric_was_learned_from(rng):
+def test_of_very_many_people_a_seeded_sample_is_learned_from_and_it_is_said(rng, monkeypatch):
     data = people(rng)
     with pytest.warns(StatisticalWarning, match="500 of 900 people"):
         origin = learn(data, C=0.5, seed=7, drawn_from=900).origin
     assert origin.data == data.fingerprint()
     assert (origin.n, origin.drawn_from, origin.C, origin.seed) == (500, 900, 0.5, 7)
-    assert (origin.penalty, origin.solver) == (None, "newton-cholesky")
-    assert origin.tolerance <= 1e-10
+    assert origin.penalty is None
     assert origin.attributes[0].penalty == pytest.approx(1 / (0.5 * 500))
     assert "500 people (arrays), drawn at random from 900; C = 0.5" in str(origin)
-    assert learn(data).origin.penalty == 0.003
-
-
-def test_of_very_many_people_a_seeded_sample_is_learned_from_and_it_is_said(rng, monkeypatch):
     monkeypatch.setattr("likewise.methods.learn_metric.MOST", 300)
     with pytest.warns(StatisticalWarning, match=r"random sample of 300 of 500 people \(seed 0\)"):
-        origin = learn(people(rng)).origin
-    assert (origin.n, origin.drawn_from) == (300, 500)
+        origin = learn(data).origin
+    assert (origin.n, origin.drawn_from, origin.penalty) == (300, 500, 0.003)
 
 
-def test_printing_a_learned_metric_shows_angles_and_predictions_in_80_columns(rng):
+def test_printing_a_learned_metric_shows_its_angles_in_80_columns(rng):
     text = str(sensitive_subspace(people(rng, features=[f"long-name-{j}" for j in range(6)])))
     for words in (
         "sex: M against F: long-name-",
-        "AUC 0.",
-        "without the free directions",
+        "Learned from 500 people (arrays); penalty 0.003 a person",
+        "Jackknife: 20 groups",
         "Negative control: 39 times with permuted attributes",
     ):
         assert words in text
@@ -269,31 +219,16 @@ def test_a_penalty_a_person_does_not_depend_on_how_many_people_there_are(rng):
     assert np.abs(direction(1, C=0.05) - direction(5, C=0.05)).max() > 0.05
 
 
-@pytest.mark.parametrize("kind", ["refits", "coarse_refits"])
-def test_each_refit_is_the_metric_of_the_people_kept(rng, kind):
+def test_each_refit_is_the_metric_of_the_people_kept(rng):
     data = people(rng)
     metric = sensitive_subspace(data, placebos=0)
     groups = groups_between(unit_hashes([data]), metric.cuts)
-    if kind == "coarse_refits":
-        groups = groups // 2
-    refits = getattr(metric, kind)
-    assert np.bincount(groups).tolist() == [500 // len(refits)] * len(refits)
-    for g, refit in enumerate(refits):
-        kept = learn(data.take(groups != g))
-        assert largest_angle(refit.free, kept.free) < 1e-6
-        assert refit.reach.radius == pytest.approx(kept.reach.radius, rel=1e-6)
-
-
-def test_neither_seed_nor_order_change_metric_or_refits(rng):
-    data, order = people(rng), rng.permutation(500)
-    one = sensitive_subspace(data, placebos=0, seed=1)
-    for other in (
-        sensitive_subspace(data, placebos=0, seed=2),
-        sensitive_subspace(data.take(order), placebos=0, seed=1),
-    ):
-        np.testing.assert_array_equal(one.cuts, other.cuts)
-        for mine, theirs in zip((one, *one.refits), (other, *other.refits), strict=True):
-            assert largest_angle(mine.free, theirs.free) < 1e-6
+    for refits, dealt in ((metric.refits, groups), (metric.coarse_refits, groups // 2)):
+        assert np.bincount(dealt).tolist() == [500 // len(refits)] * len(refits)
+        for g, refit in enumerate(refits):
+            kept = learn(data.take(dealt != g))
+            assert largest_angle(refit.free, kept.free) < 1e-6
+            assert refit.reach.radius == pytest.approx(kept.reach.radius, rel=1e-6)
 
 
 def test_refits_survive_the_loss_of_a_rare_class(rng):
@@ -370,20 +305,16 @@ def test_directions_of_public_data_are_those_of_version_0_1(compas):
         same_directions(learn(data, **how), name)
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 1e6, "cents and years"])
+@pytest.mark.parametrize("C", [0.1, 1e6, "cents and years", "more columns than people"])
 def test_separable_classes_and_columns_in_cents_and_in_years_are_fitted_to_convergence(rng, C):
     x = rng.normal(size=(200, 5))
     x, sex = x + np.sign(x), x[:, 0] > 0
     if C == "cents and years":
         x, sex, C = x * 10.0 ** np.arange(-4, 5, 2), x[:, 0] > rng.logistic(size=200), 1.0
+    if C == "more columns than people":
+        x, sex, C = rng.normal(size=(60, 500)), np.arange(60) % 2, 1.0
     metric = learn(AuditData.from_arrays(x, sex, {"sex": sex}), C=C)
     assert metric.origin.attributes[0].gradient <= TOLERANCE
-
-
-def test_more_columns_than_people_are_no_difficulty(rng):
-    x = rng.normal(size=(60, 500))
-    data = AuditData.from_arrays(x, np.arange(60) % 2, {"sex": x[:, 0] > 0})
-    assert learn(data, C=1.0).origin.attributes[0].gradient <= TOLERANCE
 
 
 def test_a_regression_that_does_not_converge_is_an_error(rng):
@@ -419,6 +350,8 @@ def test_a_placebo_is_the_metric_learned_from_permuted_attributes(rng, missing, 
     weight = rng.exponential(size=300) + 0.1 if weighted else None
     data = attributes_of(rng, missing=missing, weight=weight)
     metric = sensitive_subspace(data, groups=0, placebos=3, seed=4, **how)
+    other = sensitive_subspace(data, groups=0, placebos=1, seed=5, **how)
+    assert not np.allclose(metric.placebos[0].free, other.placebos[0].free)
     sample = Sample(data, how.get("protected"), (), lambda total: 1.0)
     for b, placebo in enumerate(metric.placebos):
         order = permutation(sample, np.random.default_rng([4, 2, b]))
@@ -428,15 +361,6 @@ def test_a_placebo_is_the_metric_learned_from_permuted_attributes(rng, missing, 
         again = learn(moved, **how)
         assert largest_angle(placebo.free, again.free) < 1e-5
         assert placebo.reach.radius == pytest.approx(again.reach.radius, rel=1e-5)
-
-
-def test_placebos_depend_on_the_seed_and_on_nothing_else(rng):
-    data = attributes_of(rng)
-    one, again, other = (
-        sensitive_subspace(data, groups=0, placebos=2, seed=seed) for seed in (5, 5, 6)
-    )
-    assert np.array_equal(one.placebos[1].free, again.placebos[1].free)
-    assert not np.allclose(one.placebos[1].free, other.placebos[1].free)
 
 
 @pytest.mark.parametrize("whole", [True, False])

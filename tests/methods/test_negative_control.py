@@ -18,31 +18,34 @@ pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning
 CORE = Settings(checks="core", method="reach", decide={"test": "loss_ratio"})
 
 
-def test_the_p_value_counts_permutations_that_do_at_least_as_much():
-    drawn = (1.0, 2.0, 1.5, *[1.1] * 36)
-    assert ControlComparison(3.0, drawn, 39).p_value == pytest.approx(1 / 40)
-    assert ControlComparison(2.0, drawn, 39).p_value == pytest.approx(2 / 40)
-    assert ControlComparison(1.4, drawn, 39).p_value == pytest.approx(3 / 40)
-    assert ControlComparison(3.0, drawn, 39).range == (1.0, 2.0)
+DRAWN = (1.0, 2.0, 1.5, *[1.1] * 36)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "drawn", "p"),
+    [
+        (3.0, DRAWN, 1 / 40),
+        (2.0, DRAWN, 2 / 40),
+        (1.4, DRAWN, 3 / 40),
+        # What is not finite counts against evidence, and so do the ties of a constant model.
+        (2.0, (math.nan, math.inf, *[1.0] * 37), 3 / 40),
+        (math.nan, (1.0,) * 39, 1.0),
+        (2.0, (2.0,) * 39, 1.0),
+    ],
+)
+def test_the_p_value_counts_permutations_that_do_at_least_as_much(estimate, drawn, p):
+    assert ControlComparison(estimate, drawn, 39).p_value == pytest.approx(p)
 
 
 def test_it_ends_at_the_eighth_permutation_that_does_at_least_as_much():
     drawn = (*[1.0, 3.0] * 6, 9.0, 3.0, 3.0, 3.0, 0.0)
-    compared = ControlComparison(2.0, drawn, 39)
-    assert compared.complete
-    assert len(compared.needed) == 14
-    assert compared.p_value == pytest.approx(8 / 14)
-    assert compared.range == (1.0, 9.0)
     # What was drawn beyond that, in the same wave, changes nothing.
-    assert ControlComparison(2.0, drawn[:14], 39).p_value == compared.p_value
+    for compared in (ControlComparison(2.0, drawn, 39), ControlComparison(2.0, drawn[:14], 39)):
+        assert compared.complete
+        assert compared.needed == drawn[:14]
+        assert compared.p_value == pytest.approx(8 / 14)
+    assert "(1 to 9, p = 0.57; as they are 2)" in str(compared)
     assert not ControlComparison(2.0, drawn[:13], 39).complete
-
-
-def test_what_is_not_finite_counts_against_evidence():
-    assert ControlComparison(2.0, (math.nan, math.inf, *[1.0] * 37), 39).p_value == 3 / 40
-    assert ControlComparison(math.nan, (1.0,) * 39, 39).p_value == 1.0
-    assert ControlComparison(2.0, (2.0,) * 39, 39).p_value == 1.0  # ties, a constant model
-    assert ControlComparison(2.0, (), 0).p_value == 1.0
 
 
 def test_under_exchangeability_p_is_small_no_more_often_than_it_says(rng):
@@ -116,18 +119,14 @@ def test_the_papers_procedure_shows_permuted_attributes_and_decides_without_them
     assert record.decided_by.metric == "fixed"
 
 
-def test_a_learned_metric_without_permuted_attributes_gives_no_evidence(steep):
+def test_without_permuted_attributes_only_a_given_metric_gives_evidence(steep):
     record = audit(steep, metric=dataclasses.replace(steep[2], placebos=()))
     assert record.verdict == "inconclusive"
     assert "was learned without permuted attributes" in record.tests["loss_ratio"].held_back
+    given = audit(steep, metric=likewise.metrics.ignoring(steep[2].free).with_reach(steep[1].x))
+    assert given.verdict == "evidence"
     assert not record.control
-
-
-def test_a_given_metric_needs_no_control(steep):
-    given = likewise.metrics.ignoring(steep[2].free).with_reach(steep[1].x)
-    record = audit(steep, metric=given)
-    assert record.verdict == "evidence"
-    assert not record.control
+    assert not given.control
 
 
 def test_nothing_is_permuted_where_there_is_no_evidence_to_hold_back(steep):

@@ -9,7 +9,6 @@ import numpy as np
 from typing_extensions import override
 
 from likewise.method import Check, Finding
-from likewise.methods.decide import judge
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import ProjectionMetric
 from likewise.methods.numerical_error import choose_steps
@@ -30,7 +29,10 @@ DOUBLED, FREE_ONLY = "twice the time", "free directions only"
 @final
 @dataclasses.dataclass(frozen=True)
 class Horizons(Check):
-    r"""Earlier times of the flow, twice the time, and the limit :math:`\lambda \to \infty`."""
+    r"""Earlier times of the flow, twice the time, and the limit :math:`\lambda \to \infty`.
+
+    A sup-t band holds for all earlier times at once.
+    """
 
     methods: ClassVar[tuple[str, ...]] = ("perturbation",)
     name: ClassVar[str] = "horizons"
@@ -57,41 +59,35 @@ class Horizons(Check):
     def read(
         self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
     ) -> Finding:
-        horizons = list(_ladder(method, stats[PRIMARY].tally))
-        diagnostics: dict[str, float] = {}
+        tally, settings = stats[PRIMARY].tally, method.settings
+        times, diagnostics = [], {}
+        if tally.frame.horizons:
+            band = horizon_band(
+                tally,
+                rng=np.random.default_rng([settings.seed, 5]),
+                alpha=settings.alpha,
+                side="both",
+                interval="paper" if settings.decide.interval == "paper" else "hall",
+            )
+            for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
+                times.append(_at(method, tally.horizons[time], time, low, high))
         if isinstance(method.map, GradientFlow):
-            horizons.append(_rung(method, stats[DOUBLED], 2 * method.map.time))
+            times.append(_at(method, stats[DOUBLED].tally, 2 * method.map.time))
             diagnostics["free_only"] = math.nan
         if FREE_ONLY in stats:
-            free = judge(method.tests, method.decider, method.map.name, stats[FREE_ONLY])
+            free = method.tested(stats[FREE_ONLY].tally)
             diagnostics["free_only"] = free.deciding.estimate
-        return Finding({"stopping_times": tuple(horizons), "diagnostics": diagnostics})
+        return Finding({"stopping_times": tuple(times), "diagnostics": diagnostics})
 
 
-def _ladder(method: BoundPerturbation, tally: Tally) -> Iterator[StoppingTimeRecord]:
-    """Yield the statistics at every horizon, with a band that holds for all of them at once."""
-    if not tally.frame.horizons:
-        return
-    settings = method.settings
-    band = horizon_band(
-        tally,
-        rng=np.random.default_rng([settings.seed, 5]),
-        alpha=settings.alpha,
-        side="both",
-        interval="paper" if settings.decide.interval == "paper" else "hall",
-    )
-    for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
-        yield _rung(method, tally.horizons[time], time, low, high)
-
-
-def _rung(
+def _at(
     method: BoundPerturbation,
-    found: PerturbStats | Tally,
+    tally: Tally,
     time: float,
     low: float = math.nan,
     high: float = math.nan,
 ) -> StoppingTimeRecord:
-    verdicts = judge(method.tests, method.decider, method.map.name, found).records
+    verdicts = method.tested(tally).records
     first = next(iter(verdicts.values()))
     errors = verdicts.get("error_rate_ratio")
     return StoppingTimeRecord(

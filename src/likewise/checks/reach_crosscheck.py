@@ -9,7 +9,6 @@ import numpy as np
 from typing_extensions import override
 
 from likewise.method import Check, Finding
-from likewise.methods.decide import judge
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import FairMetric, ProjectionMetric
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
@@ -24,9 +23,6 @@ COMPARED = (500, 2)
 SEARCHED = (2000, 7)
 """People who are searched for where there are many more, and the search cannot decide."""
 
-DOUBTED = (300, 9)
-"""People who are searched for twice as long, where the search decides."""
-
 LONG, STEPS = 100.0, 100
 """Time and steps of the flow they are compared with: long enough to come to rest within reach."""
 
@@ -37,11 +33,6 @@ SIGNIFICANT = 3.0
 """Standard errors by which the search must find more."""
 
 SEARCH, FLOWED, SEARCHED_TOO = "reach", "crosscheck: flow", "crosscheck: reach"
-
-AS_IT_IS, DOUBLED = "search: as it is", "search: twice the calls"
-
-WORTH_MORE = 0.02
-"""If twice as many calls add more than this share to the loss found, the user should know."""
 
 
 @final
@@ -62,34 +53,26 @@ class ReachCrosscheck(Check):
 
     @override
     def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
-        if not len(method.metric.free) or not method.metric.quadratic:
+        free = len(method.metric.free) and method.metric.quadratic
+        if not free or not isinstance(method.map, GradientFlow):
             return
-        if isinstance(method.map, Reach):
-            calls = method.map.bind(method.model, method.metric).budget
-            for name, times in ((AS_IT_IS, 1), (DOUBLED, 2)):
-                yield method.probe(name, Reach(times * calls), subsample=DOUBTED, keeps_rows=True)
-        if isinstance(method.map, GradientFlow):
-            metric, search = with_region(method), Reach(self.budget)
-            flow = GradientFlow(time=LONG, steps=STEPS, free_only=True, bounded=True)
-            for name, map in ((FLOWED, flow), (SEARCHED_TOO, search)):
-                yield method.probe(name, map, metric, subsample=COMPARED, keeps_rows=True)
-            some = SEARCHED if method.n > len(method.people) else None
-            yield method.probe(SEARCH, search, metric, subsample=some)
+        metric, search = with_region(method), Reach(self.budget)
+        flow = GradientFlow(time=LONG, steps=STEPS, free_only=True, bounded=True)
+        for name, map in ((FLOWED, flow), (SEARCHED_TOO, search)):
+            yield method.probe(name, map, metric, subsample=COMPARED, keeps_rows=True)
+        some = SEARCHED if method.n > len(method.people) else None
+        yield method.probe(SEARCH, search, metric, subsample=some)
 
     @override
     def read(
         self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
     ) -> Finding:
-        if DOUBLED in stats:
-            once, twice = (stats[name].outcomes for name in (AS_IT_IS, DOUBLED))
-            losses = (once.loss_before, once.loss_after, twice.loss_after)
-            return more_calls(*(float(loss.mean()) for loss in losses))
         if FLOWED not in stats:
             return Finding()
         blinded, flow_gain, search_gain = compare(
             stats[FLOWED].outcomes, stats[SEARCHED_TOO].outcomes
         )
-        searched = judge(method.tests, method.decider, Reach.name, stats[SEARCH])
+        searched = method.tested(stats[SEARCH].tally, Reach.name)
         tests = tuple(searched.records.values())
         record = {"diagnostics": {"reach": tests[0].estimate}, "secondary": tests}
         flow, search = verdict.detail.deciding, searched.deciding
@@ -107,17 +90,6 @@ class ReachCrosscheck(Check):
                 "said beforehand that the flow decides."
             )
         return Finding(record, warnings=(note,) if note else ())
-
-
-def more_calls(start: float, once: float, twice: float) -> Finding:
-    """Say what twice the calls add to the rise of the mean loss that a search finds."""
-    added = max(0.0, (twice - once) / (once - start)) if once > start else float(twice > once)
-    words = (
-        "The search within reach is not at its end: twice as many places a person add "
-        f"{added:.0%} to the rise of the loss. Give it more (method.budget)."
-    )
-    record = {"diagnostics": {"doubled_budget": added}}
-    return Finding(record, warnings=(words,) if added > WORTH_MORE else ())
 
 
 def with_region(method: BoundPerturbation) -> FairMetric:
@@ -139,7 +111,7 @@ def compare(flowed: Outcomes, searched: Outcomes) -> tuple[bool, float, float]:
     saturated, have none. Logarithms, because one person's ratio may exceed all others' together.
     """
     flow, search = (
-        np.log(np.maximum(o.loss_after, _TINY) / np.maximum(o.loss_before, _TINY))
+        np.log(np.maximum(o.loss_after, 1e-300) / np.maximum(o.loss_before, 1e-300))
         for o in (flowed, searched)
     )
     more = search - flow
@@ -147,6 +119,3 @@ def compare(flowed: Outcomes, searched: Outcomes) -> tuple[bool, float, float]:
     mean_flow, mean_search = float(flow.mean()), float(search.mean())
     significant = float(more.mean()) > max(SIGNIFICANT * error, MATERIAL)
     return bool(significant and mean_flow < mean_search / 2), mean_flow, mean_search
-
-
-_TINY = 1e-300

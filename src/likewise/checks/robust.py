@@ -22,7 +22,7 @@ from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.reach import NUMBERS, BoundReach, Reach, candidate_losses
 from likewise.models.base import Model
 from likewise.record import Measure
-from likewise.stats.estimate import ONE_MORE, Estimate, check_alpha, from_terms, hall
+from likewise.stats.estimate import ONE_MORE, Estimate, from_terms, hall
 from likewise.stats.tally import Design
 from likewise.verdict import Verdict
 
@@ -122,7 +122,6 @@ def robust_fairness(
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise InvalidSettings(f"epsilon must be a positive number (got {epsilon:g}).")
-    check_alpha(alpha)
     design = design or Design.make(len(loss))
     weights = design.total_weights
     row = np.arange(len(loss))
@@ -139,28 +138,21 @@ def robust_fairness(
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             low, high = (middle, high) if mean_cost(middle) > epsilon else (low, middle)
+
+    def mean(rises: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"]) -> Estimate:
+        total = float(weights.sum())
+        rise = float(rises.sum()) / total
+        terms = (rises - rise * weights) * (len(rises) / total)
+        return from_terms(high * epsilon + rise, terms, design.n, design.degrees)
+
     rises = design.totals((loss - high * cost).max(axis=1) - loss[:, 0])
-    degrees = design.degrees
-    estimate = _mean(rises, weights, high * epsilon, design.n, degrees)
+    estimate = mean(rises, weights)
     # One more unit that is moved up more than any seen: the few who are decide the upper end.
     one, usual = ONE_MORE * float((rises / weights).max()), float(weights.mean())
-    rises, weights = np.append(rises, one * usual), np.append(weights, usual)
-    more = _mean(rises, weights, high * epsilon, design.n, degrees)
+    more = mean(np.append(rises, one * usual), np.append(weights, usual))
     lower, upper = hall(estimate).interval(alpha)
     upper = max(upper, hall(more).interval(alpha)[1])
     return RobustValue(estimate.value, estimate.std_error, (lower, upper), high)
-
-
-def _mean(
-    rises: Float[np.ndarray, " g"],
-    weights: Float[np.ndarray, " g"],
-    spent: float,
-    n: int,
-    degrees: float,
-) -> Estimate:
-    total = float(weights.sum())
-    mean = float(rises.sum()) / total
-    return from_terms(spent + mean, (rises - mean * weights) * (len(rises) / total), n, degrees)
 
 
 def robust_value(

@@ -1,4 +1,4 @@
-"""How the audit value changes with what was chosen: the metric's directions, and λ."""
+"""Sensitivity to what was chosen: the metric's free directions, and the penalty λ."""
 
 import dataclasses
 import math
@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, final
 
 import numpy as np
-from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.method import Check, Finding
-from likewise.methods.decide import judge
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import FairMetric, ProjectionMetric
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
@@ -23,18 +21,16 @@ from likewise.verdict import Verdict
 SAMPLE = (1000, 3)
 """People on whom other choices are tried."""
 
-ANGLES = (1, 5, 10)
-FACTORS = (0.5, 2.0)
-
-Trial = tuple[str, str, FairMetric, UnfairMap]
+PREFIX = "sensitivity: "
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Sensitivity(Check):
-    """Other metrics and prices, tried on some of the people; the first line is the choice itself.
+    """Other metrics and penalties, tried on some of the people; the first line is the choice made.
 
-    Bounds are those of a fixed metric, whatever the verdict uses. Swaps do not go by a metric.
+    One free direction is dropped at a time, and the penalty λ halved and doubled. Bounds are those
+    of a fixed metric, whatever the verdict uses. Flips do not go by a metric.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("perturbation",)
@@ -42,12 +38,18 @@ class Sensitivity(Check):
 
     @override
     def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
-        if method.goes_by_metric:
-            for what, change, metric, map in (
-                ("as chosen", "", method.metric, method.map),
-                *_others(method),
-            ):
-                yield method.probe(_name(what, change), map, metric, subsample=SAMPLE)
+        if not method.goes_by_metric:
+            return
+        metric, map = method.metric, method.map
+        trials: list[tuple[str, str, FairMetric, UnfairMap]] = [("as chosen", "", metric, map)]
+        if isinstance(metric, ProjectionMetric) and len(metric.free) > 1:
+            for i in range(len(metric.free)):
+                trials.append((f"direction {i + 1}", "dropped", metric.without(i), map))
+        if isinstance(map, GradientFlow) and not map.free_only:
+            for lam in (0.5 * map.lam, 2.0 * map.lam):
+                trials.append(("λ", f"{lam:g}", metric, map.with_penalty(lam)))
+        for what, change, other, moved in trials if len(trials) > 1 else ():
+            yield method.probe(f"{PREFIX}{what}; {change}", moved, other, subsample=SAMPLE)
 
     @override
     def read(
@@ -55,10 +57,10 @@ class Sensitivity(Check):
     ) -> Finding:
         tried = []
         for name in stats:
-            if not name.startswith(_PREFIX):
+            if not name.startswith(PREFIX):
                 continue
-            what, _, change = name.removeprefix(_PREFIX).partition("; ")
-            test = judge(method.tests, method.decider, method.map.name, stats[name]).deciding
+            what, _, change = name.removeprefix(PREFIX).partition("; ")
+            test = method.tested(stats[name].tally).deciding
             tried.append(
                 SensitivityRecord(
                     what=what,
@@ -70,61 +72,8 @@ class Sensitivity(Check):
                     outcome=test.outcome,
                 )
             )
-        turned = any("turned" in row.change for row in tried)
-        unturned = len(method.metric.free) > 0 and method.goes_by_metric and not turned
-        return Finding(
-            {
-                "sensitivity": tuple(tried),
-                "diagnostics": {"theorem_a1_bound": theorem_a1_bound(method, 1.0)},
-            },
-            skipped=(_UNTURNED,) if unturned else (),
-        )
-
-
-_PREFIX = "sensitivity: "
-_UNTURNED = "turning the free directions (for projections, among people who differ off them)"
-
-
-def _name(what: str, change: str) -> str:
-    return f"{_PREFIX}{what}; {change}"
-
-
-def _others(method: BoundPerturbation) -> Iterator[Trial]:
-    metric, map = method.metric, method.map
-    if isinstance(metric, ProjectionMetric):
-        towards = _priced_direction(method)
-        for i in range(len(metric.free)):
-            for angle in ANGLES:
-                if towards is not None:
-                    turned = metric.turned(i, towards, math.radians(angle))
-                    yield f"direction {i + 1}", f"turned by {angle}°", turned, map
-            if len(metric.free) > 1:
-                yield f"direction {i + 1}", "dropped", metric.without(i), map
-    if isinstance(map, GradientFlow) and not map.free_only:
-        for factor in FACTORS:
-            yield "λ", f"{factor * map.lam:g}", metric, map.with_penalty(factor * map.lam)
-
-
-def _priced_direction(method: BoundPerturbation) -> Float[np.ndarray, " d"] | None:
-    """Return the direction off the free ones along which the model's loss changes most.
-
-    A metric that is off by some angle is off towards *something*; this is where it matters.
-    Without gradients it is the direction in which people differ most.
-    """
-    if not len(method.metric.free):
-        return None
-    some = method.drawn(*SAMPLE)
-    rows = method.x[some]
-    if method.model.card.differentiable:
-        rows = method.model.loss_gradient(rows, method.y[some]).astype(np.float64)
-    else:
-        rows = rows - rows.mean(axis=0)
-    free = method.metric.free
-    priced = rows - (rows @ free.T) @ free
-    # What is left of nothing is rounding.
-    if float(np.linalg.norm(priced)) <= 1e-9 * float(np.linalg.norm(rows)):
-        return None
-    return np.linalg.svd(priced, full_matrices=False)[2][0]
+        bound = theorem_a1_bound(method, 1.0)
+        return Finding({"sensitivity": tuple(tried), "diagnostics": {"theorem_a1_bound": bound}})
 
 
 def theorem_a1_bound(method: BoundPerturbation, degrees: float) -> float:

@@ -1,16 +1,15 @@
-"""What decides among perturbation tests, and whether the metric's uncertainty counts."""
+"""What decides among perturbation tests: which test, and everyone with every group."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr
 
 from likewise.errors import InvalidSettings, nearest
-from likewise.methods.metric import FairMetric
-from likewise.methods.perturb_probe import PerturbStats
 from likewise.models.base import ModelCard
 from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
 from likewise.settings import Choice, Settings
@@ -39,15 +38,23 @@ class Judgement:
     map: str
     against_tolerance: tuple[str, ...] = ()
 
-    @property
+    @functools.cached_property
     def records(self) -> dict[str, TestRecord]:
         """The tests as they stand in the result file."""
-        return {name: self.record(name) for name in self.tests}
+        found = {}
+        for name, test in self.tests.items():
+            record = self.evidence[name].result(test.delta, test.alpha)
+            update: dict[str, Any] = {"method": self.map, "claim": test.claim}
+            if record.outcome == "within_tolerance" and self.against_tolerance:
+                notes = (*record.notes, *self.against_tolerance)
+                update |= {"outcome": "inconclusive", "notes": notes}
+            found[name] = record.model_copy(update=update)
+        return found
 
     @property
     def deciding(self) -> TestRecord:
         """The test that decides."""
-        return self.record(self.decider)
+        return self.records[self.decider]
 
     @property
     def delta_curve(self) -> DeltaCurveRecord:
@@ -56,22 +63,12 @@ class Judgement:
         below, within = self.evidence[self.decider].turning_points(alpha)
         return DeltaCurveRecord(evidence_below=below, within_from=within)
 
-    def record(self, name: str) -> TestRecord:
-        """Return one test as it stands in the result file."""
-        test = self.tests[name]
-        found = self.evidence[name].result(test.delta, test.alpha)
-        update: dict[str, Any] = {"method": self.map, "claim": test.claim}
-        if found.outcome == "within_tolerance" and self.against_tolerance:
-            notes = (*found.notes, *self.against_tolerance)
-            update |= {"outcome": "inconclusive", "notes": notes}
-        return found.model_copy(update=update)
-
 
 def judge(
     tests: Mapping[str, RatioTest],
     decider: str,
     map: str,
-    found: PerturbStats | Tally,
+    tally: Tally,
     numerical_error: float = 0.0,
 ) -> Judgement:
     """Run tests on sums.
@@ -82,16 +79,11 @@ def judge(
         How far a mean loss ratio may be off because people were moved in steps: added to the bounds
         that decide. The paper's interval stays as printed; decisions have none to speak of.
     """
-    evidence = {name: evidence_of(test, found) for name, test in tests.items()}
+    evidence = {name: test.evidence(tally) for name, test in tests.items()}
     for name in {"loss_ratio", "mean_loss_ratio"} & set(tests):
         if getattr(tests[name], "interval", "") != "paper":
             evidence[name] = evidence[name].allowing(numerical_error)
     return Judgement(tests, evidence, decider, map)
-
-
-def evidence_of(test: RatioTest, found: PerturbStats | Tally) -> Evidence:
-    """Return what sums say to a test."""
-    return test.evidence(found if isinstance(found, Tally) else found.tally)
 
 
 def deciding_map(choice: Choice, card: ModelCard) -> Choice:
@@ -107,22 +99,14 @@ def deciding_map(choice: Choice, card: ModelCard) -> Choice:
     return Choice.model_validate({"name": chosen, **given})
 
 
-class GroupDecision(NamedTuple):
-    """The verdict over everyone and every protected group, why not, and the groups adjusted."""
-
-    outcome: VerdictName
-    reason: str
-    groups: tuple[GroupRecord, ...]
-
-
 def decide_with_groups(
     deciding: TestRecord,
     groups: Sequence[GroupRecord],
     *,
     wider: float = 1.0,
     held_back: str = "",
-) -> GroupDecision:
-    """Decide over everyone and the groups of each attribute.
+) -> tuple[VerdictName, str, tuple[GroupRecord, ...]]:
+    """Return the verdict over everyone and the groups of each attribute, why not, and the groups.
 
     Evidence if everyone *or* a group exceeds the limit (Holm over these); within tolerance only if
     everyone *and* all groups are.
@@ -155,29 +139,26 @@ def decide_with_groups(
         for k, group in enumerate(groups)
     )
     if rejected:
-        return GroupDecision("evidence", "", marked)
+        return "evidence", "", marked
     if deciding.outcome == "evidence":
-        return GroupDecision("inconclusive", "not after correction for groups", marked)
+        return "inconclusive", "not after correction for groups", marked
     if above:
-        return GroupDecision("inconclusive", held_back, marked)
+        return "inconclusive", held_back, marked
     if deciding.outcome != "within_tolerance":
-        return GroupDecision(deciding.outcome, deciding.held_back, marked)
-    within = all(
-        g.estimate + wider * (g.upper - g.estimate) <= deciding.delta for g in single.values()
-    )
-    if not within:
-        return GroupDecision("inconclusive", "groups", marked)
-    return GroupDecision("within_tolerance", "", marked)
+        return deciding.outcome, deciding.held_back, marked
+    uppers = [g.estimate + wider * (g.upper - g.estimate) for g in single.values()]
+    if any(not upper <= deciding.delta for upper in uppers):
+        return "inconclusive", "groups", marked
+    return "within_tolerance", "", marked
 
 
 def choose_tests(
     settings: Settings, card: ModelCard, *, trust: bool = False
 ) -> dict[str, RatioTest]:
     """Return the tests to run: those named, or those for the task."""
-    run = settings.tests.run
-    names = tuple(run) if run != "auto" else _USUAL[card.task]
-    if run == "auto" and card.decisions:
-        names = ("error_rate_ratio",)
+    names = settings.tests.run
+    if names == "auto":
+        names = ("error_rate_ratio",) if card.decisions else _USUAL[card.task]
     shared = shared_parameters(settings)
     tests = {}
     for name in names:
@@ -248,23 +229,7 @@ def note_tests(settings: Settings, tests: Mapping[str, RatioTest], task: str) ->
 
 def shared_parameters(settings: Settings) -> dict[str, Any]:
     """Return what the settings say to all tests that have such a parameter."""
-    return {
-        "delta": settings.delta,
-        "alpha": settings.alpha,
-        "cap": settings.cap,
-        "seed": settings.seed,
-    }
-
-
-def metric_counts(settings: Settings, metric: FairMetric) -> bool:
-    """Tell whether the verdict takes the metric's own uncertainty into account.
-
-    It does whenever the metric was learned, from whomever, unless the settings ask about this very
-    metric; the paper's procedure takes it as given.
-    """
-    if settings.decide.metric == "auto":
-        return metric.origin is not None and settings.decide.interval != "paper"
-    return settings.decide.metric == "refitted"
+    return {name: getattr(settings, name) for name in ("delta", "alpha", "cap", "seed")}
 
 
 FEW_ERRORS = 5
@@ -310,7 +275,10 @@ def by_group(
     groups = [Sample(tally, group) for group in members]
     if not groups:
         return ()
-    estimates = [_estimate(own) for own in groups]
+    estimates = []
+    for own in groups:
+        few, estimate = own.units - 1.0 if 1 < own.units < FEW_PEOPLE else math.inf, own.estimate()
+        estimates.append(dataclasses.replace(estimate, degrees=min(estimate.degrees, few)))
     ends = _intervals(groups, estimates, alpha, interval, rng, draws)
     p_values = [_bounds(estimate, interval).p_value(delta) for estimate in estimates]
     adjusted = holm_adjusted(dict(enumerate(p_values)))
@@ -341,12 +309,6 @@ def by_group(
             )
         )
     return tuple(found)
-
-
-def _estimate(own: Sample) -> Estimate:
-    few = own.units - 1.0 if 1 < own.units < FEW_PEOPLE else math.inf
-    estimate = own.estimate()
-    return dataclasses.replace(estimate, degrees=min(estimate.degrees, few))
 
 
 def _bounds(estimate: Estimate, interval: str) -> Bounds:

@@ -17,10 +17,10 @@ from typing_extensions import override
 from likewise.audit_data import AuditData, person_columns
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.fingerprints import row_hashes, scattered
-from likewise.methods.decide import Judgement, evidence_of, metric_counts
+from likewise.methods.decide import Judgement
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.record import JackknifeRecord
-from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Unknown, quantile, upper_tail
+from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Unknown, Wider, quantile, upper_tail
 from likewise.stats.ratio_test import Evidence
 
 GROUPS = 20
@@ -38,18 +38,22 @@ _PREFIX = "refits: "
 def refitted_probes(method: Any) -> Iterator[PerturbProbe]:
     """Yield everyone perturbed under every refit of the metric, where the verdict counts them.
 
-    A metric learned from the audited people is refitted without one group of them, who are then
-    not audited either; one learned from others carries its refits, and everyone is audited.
+    It does whenever the metric was learned, from whomever, unless the settings ask about this very
+    metric; the paper's procedure takes it as given. A metric learned from the audited people is
+    refitted without one group of them, who are then not audited either; one learned from others
+    carries its refits, and everyone is audited.
     """
     metric, groups, refits = method.metric, method.groups, method.metric.refits
+    decide = method.settings.decide
     if not method.goes_by_metric or not refits:
-        if method.settings.decide.metric == "refitted":
+        if decide.metric == "refitted":
             raise InvalidSettings(
                 "decide.metric = 'refitted' needs a learned metric with refits, and a method "
                 "that goes by it; here is none."
             )
         return
-    if not metric_counts(method.settings, metric):
+    given = metric.origin is None or decide.interval == "paper"
+    if decide.metric == "fixed" or (decide.metric == "auto" and given):
         return
     if method.decider == "error_rate_ratio" and metric.coarse_refits:
         groups = None if groups is None else coarse(groups, len(refits))
@@ -75,19 +79,17 @@ def with_refitted(
         return judgement, {}
     fewer = not method.same_sample and found[0].n < method.n
     seen = f", seen on {found[0].n} people" if fewer else ""
-    evidence: dict[str, Evidence] = {}
-    records: dict[str, JackknifeRecord] = {}
+    evidence, records = {}, {}
     for name, test in judgement.tests.items():
-        parts = [evidence_of(test, part) for part in found]
+        parts = [test.evidence(part.tally) for part in found]
         before = judgement.evidence[name]
-        after = with_jackknife(
+        after = evidence[name] = with_jackknife(
             before,
             parts,
             separate=not method.same_sample,
             directions=len(method.metric.free),
             root=judgement.map == "gradient_flow",
         )
-        evidence[name] = after
         verdict = after.result(test.delta, test.alpha)
         records[name] = JackknifeRecord(
             method=after.method + seen,
@@ -123,8 +125,6 @@ class JackknifeBounds(Bounds):
     ----------
     value, replicates
         The estimate with everybody, and without each group.
-    fixed
-        Bounds with the metric taken as given, if there are: no bound is narrower than these.
     separate
         Standard error under the metric as it is, to be added if the metric was learned from other
         people than the audited ones; 0 if the replicates left out audited people too.
@@ -136,7 +136,6 @@ class JackknifeBounds(Bounds):
 
     value: float
     replicates: Float[np.ndarray, " g"]
-    fixed: Bounds | None = None
     separate: float = 0.0
     directions: int = 1
     root: bool = False
@@ -158,10 +157,8 @@ class JackknifeBounds(Bounds):
             gap = math.sqrt(self.value - 1) - math.sqrt(max(delta, 1.0) - 1)
             t = gap / self._root_error
         if self.directions < 2 or t <= 0:
-            p = upper_tail(t, self.degrees)
-        else:
-            p = float(fdtrc(self.directions, self.degrees, t**2 / self.directions))
-        return p if self.fixed is None else max(p, self.fixed.p_value(delta))
+            return upper_tail(t, self.degrees)
+        return float(fdtrc(self.directions, self.degrees, t**2 / self.directions))
 
     @override
     def lower_bound(self, alpha: float) -> float:
@@ -170,20 +167,16 @@ class JackknifeBounds(Bounds):
             far = float(fdtri(self.directions, self.degrees, 1 - alpha))
             t = math.sqrt(self.directions * far)
         if self.root and self._skewed:
-            bound = 1 + max(math.sqrt(self.value - 1) - t * self._root_error, 0.0) ** 2
-        else:
-            bound = self.value - t * self.std_error
-        return bound if self.fixed is None else min(bound, self.fixed.lower_bound(alpha))
+            return 1 + max(math.sqrt(self.value - 1) - t * self._root_error, 0.0) ** 2
+        return self.value - t * self.std_error
 
     @override
     def upper_bound(self, alpha: float) -> float:
-        t = quantile(1 - alpha, self.degrees)
-        bound = self.value + t * self.std_error
-        if self._skewed:
-            excess = self.value - 1
-            on_log_scale = math.hypot(_spread(np.log(self.replicates - 1)), self.separate / excess)
-            bound = 1 + excess * math.exp(t * on_log_scale)
-        return bound if self.fixed is None else max(bound, self.fixed.upper_bound(alpha))
+        t, excess = quantile(1 - alpha, self.degrees), self.value - 1
+        if not self._skewed:
+            return self.value + t * self.std_error
+        on_log_scale = math.hypot(_spread(np.log(self.replicates - 1)), self.separate / excess)
+        return 1 + excess * math.exp(t * on_log_scale)
 
     @property
     def _skewed(self) -> bool:
@@ -211,56 +204,43 @@ def with_jackknife(
     """Return the evidence for the population's metric, of which the one used is an estimate.
 
     Replicates are the evidence of the same test without each group. If the metric was learned from
-    other people than the audited ones (``separate``), they differ by the metric alone.
+    other people than the audited ones (``separate``), they differ by the metric alone. No bound is
+    narrower than with the metric taken as given.
     """
     if len(replicates) < 2:
         raise InvalidSample(f"{len(replicates)} refits of the metric are too few; 2 at least.")
-    method = f"{evidence.method}; jackknife of {len(replicates)} metric refits"
-    details = {**evidence.details, "std_error_fixed_metric": evidence.estimate.std_error}
+    fixed = evidence.estimate
+    changes: dict[str, Any] = {
+        "method": f"{evidence.method}; jackknife of {len(replicates)} metric refits",
+        "details": {**evidence.details, "std_error_fixed_metric": fixed.std_error},
+    }
     undefined = sum(not math.isfinite(r.estimate.value) for r in replicates)
     if undefined or evidence.bounds is None:
         note = f"{undefined} of {len(replicates)} refits of the metric leave the ratio undefined."
-        return dataclasses.replace(
-            evidence,
-            method=method,
-            estimate=dataclasses.replace(evidence.estimate, std_error=math.nan),
-            bounds=None,
-            capped=None,
-            notes=(*evidence.notes, note),
-            details=details,
-        )
+        unknown = dataclasses.replace(fixed, std_error=math.nan)
+        changes |= {"estimate": unknown, "bounds": None, "capped": None}
+        return dataclasses.replace(evidence, notes=(*evidence.notes, note), **changes)
 
-    def refitted(
-        estimate: Estimate, parts: Sequence[Estimate | None], fixed: Bounds | None
-    ) -> JackknifeBounds:
+    def refitted(estimate: Estimate, parts: Sequence[Estimate | None]) -> JackknifeBounds:
         values = np.array([part.value for part in parts if part is not None])
         own = estimate.std_error if separate else 0.0
-        return JackknifeBounds(estimate.value, values, fixed, own, directions, root)
+        return JackknifeBounds(estimate.value, values, own, directions, root)
 
-    total = refitted(evidence.estimate, [r.estimate for r in replicates], evidence.bounds)
-    capped = evidence.capped_estimate
-    held = None
-    if capped is not None:
-        held = refitted(capped, [r.capped_estimate for r in replicates], evidence.capped)
-    return dataclasses.replace(
-        evidence,
-        method=method,
-        estimate=dataclasses.replace(
-            evidence.estimate,
-            std_error=max(total.std_error, evidence.estimate.std_error),
-            degrees=total.degrees,
-        ),
-        bounds=_known(total, evidence.estimate),
-        capped=held and _known(held, evidence.estimate),
-        details=details,
+    def widened(bounds: JackknifeBounds, given: Bounds | None) -> Bounds | None:
+        # Refits that differ by rounding only: nothing is known, or nobody moved.
+        if bounds.std_error <= ROUNDING * abs(bounds.value):
+            return given if fixed.std_error == 0 else Unknown()
+        return bounds if given is None else Wider((bounds, given))
+
+    total = refitted(fixed, [r.estimate for r in replicates])
+    changes["estimate"] = dataclasses.replace(
+        fixed, std_error=max(total.std_error, fixed.std_error), degrees=total.degrees
     )
-
-
-def _known(bounds: JackknifeBounds, estimate: Estimate) -> Bounds | None:
-    """Return the bounds, unless refits differ by rounding only: nothing is known, or moved."""
-    if bounds.std_error > ROUNDING * abs(bounds.value):
-        return bounds
-    return bounds.fixed if estimate.std_error == 0 else Unknown()
+    changes["bounds"] = widened(total, evidence.bounds)
+    if evidence.capped_estimate is not None:
+        capped = refitted(evidence.capped_estimate, [r.capped_estimate for r in replicates])
+        changes["capped"] = widened(capped, evidence.capped)
+    return dataclasses.replace(evidence, **changes)
 
 
 def unit_hashes(blocks: Iterable[AuditData]) -> UInt64[np.ndarray, " n"]:
@@ -276,19 +256,14 @@ def unit_hashes(blocks: Iterable[AuditData]) -> UInt64[np.ndarray, " n"]:
         columns = {"cluster": people.cluster} if clustered else person_columns(people)
         found.append(row_hashes(columns))
     hashes = np.concatenate(found)
-    return hashes if clustered else _numbered(hashes)
-
-
-def _numbered(hashes: UInt64[np.ndarray, " n"]) -> UInt64[np.ndarray, " n"]:
-    """Tell equal hashes apart by how many of them came before."""
+    if clustered:
+        return hashes
     order = np.argsort(hashes, kind="stable")
-    ranked = hashes[order]
-    places = np.arange(len(hashes), dtype=np.uint64)
+    ranked, places = hashes[order], np.arange(len(hashes), dtype=np.uint64)
     first = np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)]
     before = places - np.maximum.accumulate(np.where(first, places, np.uint64(0)))
-    numbered = np.empty_like(hashes)
-    numbered[order] = scattered(ranked + before * np.uint64(0x9E3779B97F4A7C15))
-    return numbered
+    hashes[order] = scattered(ranked + before * np.uint64(0x9E3779B97F4A7C15))
+    return hashes
 
 
 def cut_points(units: UInt64[np.ndarray, " n"], groups: int) -> UInt64[np.ndarray, " c"]:

@@ -6,13 +6,14 @@ early turns the directions (10 to 16 degrees for race on Adult).
 
 import dataclasses
 import functools
+import itertools
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from threadpoolctl import threadpool_limits
 
 from likewise.audit_data import GAP, AuditData, missing, person_columns
@@ -34,7 +35,6 @@ from likewise.methods.metric import (
     FairMetric,
     Kind,
     Origin,
-    Prediction,
     ProjectionMetric,
     axes,
     columns_of,
@@ -70,9 +70,7 @@ MOST_CLASSES = 50
 RECOGNISED = 10
 """People who must have a feature's value before it counts as another name for an attribute."""
 
-FOLDS = 5
-PREDICTED = 20_000
-"""People, at most, on whom it is seen how well an attribute is predicted."""
+EVERYONE = slice(None)
 
 Progress = Callable[[int, int], None]
 
@@ -154,61 +152,53 @@ def sensitive_subspace(
     units = unit_hashes([read])
     cuts = cut_points(units, groups) if groups else np.zeros(0, np.uint64)
     dealt, count = groups_between(units, cuts), len(cuts) + 1
-    fewer = coarse(dealt, count) if count >= 2 * COARSE else None
     left_out = [dealt != g for g in range(count)] if count > 1 else []
-    coarsely = [] if fewer is None else [fewer != g for g in range(COARSE)]
-    done, total = 0, 1 + len(left_out) + len(coarsely) + placebos
-
-    def tell(metric: ProjectionMetric) -> ProjectionMetric:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, total)
-        return metric
-
-    def learned(rows: Any = slice(None), order: Any = slice(None)) -> ProjectionMetric:
-        found = sample.metric(sample.fits(rows, order), rows)
-        return tell(ProjectionMetric(found.free, found.features, reach=found.reach))
-
+    fewer = coarse(dealt, count)
+    coarsely = [fewer != g for g in range(COARSE)] if count >= 2 * COARSE else []
+    samples = itertools.chain(
+        ((rows, EVERYONE) for rows in (EVERYONE, *left_out, *coarsely)),
+        (
+            (EVERYONE, permutation(sample, np.random.default_rng([seed, 2, b])))
+            for b in range(placebos)
+        ),
+    )
+    total, found = 1 + len(left_out) + len(coarsely) + placebos, []
     # Many small products: more threads would mostly wait for each other.
     with threadpool_limits(1):
-        fits = sample.fits()
-        metric = tell(sample.metric(fits))
-        metric = dataclasses.replace(
-            metric,
-            origin=Origin(
-                data=read.fingerprint(),
-                source=data.source,
-                n=len(data),
-                drawn_from=drawn_from,
-                penalty=None if C is not None else penalty or PENALTY,
-                C=C,
-                solver="newton-cholesky",
-                tolerance=TOLERANCE,
-                seed=seed,
-                weighted=data.weight is not None,
-                clustered=data.cluster is not None,
-                attributes=sample.origins(
-                    metric, fits, groups_between(units, cut_points(units, FOLDS))
-                ),
-                may_matter=tuple(may_matter),
-            ),
-            refits=tuple(learned(kept) for kept in left_out),
-            coarse_refits=tuple(learned(kept) for kept in coarsely),
-            cuts=cuts if left_out else None,
-            placebos=tuple(
-                learned(order=permutation(sample, np.random.default_rng([seed, 2, b])))
-                for b in range(placebos)
-            ),
-            sketch=Sketch.from_hashes(row_hashes(person_columns(read))).smallest,
-        )
+        for done, (rows, order) in enumerate(samples, start=1):
+            found.append(sample.learn(rows, order))
+            if progress is not None:
+                progress(done, total)
+    (metric, gradients), *others = found
     if not len(metric.free):
         warnings.warn(
             "No feature predicts any protected attribute, so no direction is free.",
             StatisticalWarning,
             stacklevel=2,
         )
-    return metric
+    again = tuple(ProjectionMetric(one.free, one.features, reach=one.reach) for one, _ in others)
+    first, second = len(left_out), len(left_out) + len(coarsely)
+    return dataclasses.replace(
+        metric,
+        origin=Origin(
+            data=read.fingerprint(),
+            source=data.source,
+            n=len(data),
+            drawn_from=drawn_from,
+            penalty=None if C is not None else penalty or PENALTY,
+            C=C,
+            seed=seed,
+            weighted=data.weight is not None,
+            clustered=data.cluster is not None,
+            attributes=sample.origins(gradients),
+            may_matter=tuple(may_matter),
+        ),
+        refits=again[:first],
+        coarse_refits=again[first:second],
+        cuts=cuts if left_out else None,
+        placebos=again[second:],
+        sketch=Sketch.from_hashes(row_hashes(person_columns(read))).smallest,
+    )
 
 
 def _strength(penalty: float | None, C: float | None) -> Callable[[float], float]:
@@ -233,18 +223,14 @@ class Attribute:
     values: Float[np.ndarray, " n"]
     classes: tuple[str, ...] = ()
 
-    @functools.cached_property
-    def known(self) -> Bool[np.ndarray, " n"]:
-        """Whose attribute is known."""
-        return ~np.isnan(self.values)
-
     def features_of(self, x: Float[np.ndarray, "n d"]) -> list[int]:
         """Return the features that are the attribute itself: one-hot columns without names.
 
         Such a column has one value throughout each class, and two values or more that ten people
         have; that of a number is the number itself, on any scale.
         """
-        x, values = x[self.known], self.values[self.known]
+        known = ~np.isnan(self.values)
+        x, values = x[known], self.values[known]
         if self.kind == "number":
             fitted = np.column_stack([values, np.ones(len(values))])
             with np.errstate(all="ignore"):
@@ -293,58 +279,25 @@ def read_attribute(name: str, column: Shaped[np.ndarray, " n"]) -> Attribute:
     return Attribute(name, "binary" if len(names) == 2 else "classes", target, names)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Fit:
-    """A ridge, logistic or multinomial regression, fitted to convergence by scikit-learn.
-
-    ``directions`` are its coefficients by what they stand for: those of a number, or of each class
-    against the one of most weight. ``gradient`` is the largest one left, a person, for columns
-    with a standard deviation of one at most.
-    """
-
-    estimator: Any
-    directions: Mapping[str, Float[np.ndarray, " e"]]
-    gradient: float
-
-    def score(
-        self,
-        x: Float[np.ndarray, "n e"],
-        values: Float[np.ndarray, " n"],
-        weight: Float[np.ndarray, " n"],
-    ) -> float | None:
-        """Return R² or the mean area under the curve of other people, if they differ."""
-        from sklearn.metrics import r2_score, roc_auc_score
-
-        if not len(values) or np.ptp(values) == 0:
-            return None
-        if not hasattr(self.estimator, "classes_"):
-            return float(r2_score(values, self.estimator.predict(x), sample_weight=weight))
-        members = values[:, None] == self.estimator.classes_
-        areas = [
-            roc_auc_score(member, chance, sample_weight=weight)
-            for member, chance in zip(members.T, self.estimator.predict_proba(x).T, strict=True)
-            if member.any() and not member.all()
-        ]
-        return float(np.mean(areas)) if areas else None
-
-
 def regress(
     attribute: Attribute,
     x: Float[np.ndarray, "n e"],
     values: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
     strength: Callable[[float], float],
-) -> Fit | None:
+) -> tuple[dict[str, Float[np.ndarray, " e"]], float]:
     r"""Minimise :math:`C \sum_i s_i\, \ell(W x_i + b, t_i) + |W|^2 / 2`, b unpenalised.
 
-    Nothing can be learned from an attribute that is constant.
+    Returns the coefficients by what they stand for, a number or each class against the one of most
+    weight, and the largest gradient left, a person, for columns with a standard deviation of one at
+    most. Nothing can be learned from an attribute that is constant.
     """
     from sklearn.linear_model import LogisticRegression, Ridge
 
     known = ~np.isnan(values)
     x, values, weight = x[known], values[known], weight[known]
     if not len(values) or np.ptp(values) == 0:
-        return None
+        return {}, math.nan
     C = strength(float(weight.sum()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what it warns about shows in the gradient
@@ -378,7 +331,7 @@ def regress(
             for number, (name, row) in enumerate(zip(names, rows, strict=True))
             if number != common
         }
-    return Fit(estimator, directions, float(largest))
+    return directions, float(largest)
 
 
 @final
@@ -435,7 +388,7 @@ class Sample:
         constant = scale <= 1e-12 * np.abs(x).max(axis=0, initial=0.0)
         return np.where(constant, 0.0, x - mean)
 
-    def design(self, rows: Any = slice(None)) -> Float[np.ndarray, "m e"]:
+    def design(self, rows: Any) -> Float[np.ndarray, "m e"]:
         """Return the other features of some people, without what those that may matter explain."""
         x = self.columns[rows]
         if not self.kept:
@@ -445,82 +398,57 @@ class Sample:
         slopes, *_ = np.linalg.lstsq(known * root, x[:, self.others] * root, rcond=None)
         return x[:, self.others] - known @ slopes
 
-    def fits(self, rows: Any = slice(None), order: Any = slice(None)) -> list[Fit | None]:
-        """Regress each attribute; ``order`` says whose attributes each person has."""
-        design, weight = self.design(rows), self.weight[rows]
-        return [
-            regress(attribute, design, attribute.values[order][rows], weight, self.strength)
-            for attribute in self.attributes
-        ]
+    def learn(
+        self, rows: Any = EVERYONE, order: Any = EVERYONE
+    ) -> tuple[ProjectionMetric, list[float]]:
+        """Return the metric of some people, and the largest gradient left for each attribute.
 
-    def metric(self, fits: Sequence[Fit | None], rows: Any = slice(None)) -> ProjectionMetric:
-        """Return the metric of these regressions, with the plausible region of some people."""
-        found = [pair for fit in fits if fit is not None for pair in fit.directions.items()]
-        d = self.data.x.shape[1]
+        ``order`` says whose attributes each person has.
+        """
+        design, weight, d = self.design(rows), self.weight[rows], self.data.x.shape[1]
+        found: dict[str, Float[np.ndarray, " e"]] = {}
+        gradients = []
+        for attribute in self.attributes:
+            values = attribute.values[order][rows]
+            coefficients, gradient = regress(attribute, design, values, weight, self.strength)
+            found |= coefficients
+            gradients.append(gradient)
         directions = np.zeros((len(found), d))
-        for direction, (_, coefficients) in zip(directions, found, strict=True):
-            direction[self.others] = coefficients
-        labels = [label for label, _ in found]
+        for direction, coefficient in zip(directions, found.values(), strict=True):
+            direction[self.others] = coefficient
+        labels = list(found)
         for name, places in self.inputs.items():
             directions = np.vstack([directions, axes(places, d)])
             labels.extend(f"{self.data.features[j]} (the attribute {name} itself)" for j in places)
         free = span(directions, SAME_DIRECTION)
-        return ProjectionMetric(
+        metric = ProjectionMetric(
             free,
             self.data.features,
             directions=directions,
             labels=tuple(labels),
-            reach=Ellipsoid.of(self.data.x[rows] @ free.T, self.weight[rows]),
+            reach=Ellipsoid.of(self.data.x[rows] @ free.T, weight),
         )
+        return metric, gradients
 
-    def origins(
-        self, metric: ProjectionMetric, fits: Sequence[Fit | None], folds: Int[np.ndarray, " n"]
-    ) -> tuple[AttributeOrigin, ...]:
+    def origins(self, gradients: Sequence[float]) -> tuple[AttributeOrigin, ...]:
         """Tell what was learned about each attribute."""
-        x, free = self.columns, metric.free
-        parts = {"before": self.design(), "after": x - (x @ free.T) @ free}
         told = []
-        for attribute, fit in zip(self.attributes, fits, strict=True):
-            total = float(self.weight[attribute.known].sum())
+        for attribute, gradient in zip(self.attributes, gradients, strict=True):
+            known = ~np.isnan(attribute.values)
+            total = float(self.weight[known].sum())
             told.append(
                 AttributeOrigin(
                     name=attribute.name,
                     kind=attribute.kind,
                     classes=attribute.classes,
-                    n=int(attribute.known.sum()),
-                    missing=int((~attribute.known).sum()),
+                    n=int(known.sum()),
+                    missing=int((~known).sum()),
                     inputs=tuple(self.data.features[j] for j in self.inputs[attribute.name]),
                     penalty=1 / (self.strength(total) * total),
-                    gradient=math.nan if fit is None else fit.gradient,
-                    **{
-                        when: self._predicted(attribute, design, folds)
-                        for when, design in parts.items()
-                    },
+                    gradient=gradient,
                 )
             )
         return tuple(told)
-
-    def _predicted(
-        self,
-        attribute: Attribute,
-        design: Float[np.ndarray, "n e"],
-        folds: Int[np.ndarray, " n"],
-    ) -> Prediction:
-        """Return how well an attribute is predicted for people left out of the regression."""
-        some = np.flatnonzero(attribute.known)[:PREDICTED]
-        x, values, weight = design[some], attribute.values[some], self.weight[some]
-        found = []
-        for fold in np.unique(folds[some]):
-            out = folds[some] == fold
-            fit = regress(attribute, x[~out], values[~out], weight[~out], self.strength)
-            value = None if fit is None else fit.score(x[out], values[out], weight[out])
-            if value is not None:
-                found.append(value)
-        if len(found) < 2:
-            return Prediction()
-        name = "r2" if attribute.kind == "number" else "auc"
-        error = float(np.std(found, ddof=1)) / math.sqrt(len(found))
-        return Prediction(**{name: float(np.mean(found)), "std_error": error})
 
 
 def permutation(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n"]:

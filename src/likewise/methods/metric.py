@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import html
 import importlib
-import math
 import operator
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -31,39 +30,12 @@ Kind = Literal["binary", "classes", "number"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Prediction:
-    """How well an attribute is predicted by cross-validation: AUC, or R² of a number.
-
-    With several classes the AUC is the mean over classes; the standard error is from the spread
-    over folds.
-    """
-
-    auc: float | None = None
-    r2: float | None = None
-    std_error: float | None = None
-
-    @property
-    def hardly(self) -> bool:
-        """Whether nothing may predict the attribute at all (at about 95 % confidence)."""
-        value, nothing = (self.r2, 0.0) if self.auc is None else (self.auc, 0.5)
-        return value is None or self.std_error is None or value - 2 * self.std_error <= nothing
-
-    def __str__(self) -> str:
-        value, name = (self.r2, "R²") if self.auc is None else (self.auc, "AUC")
-        if value is None or self.std_error is None:
-            return "unknown accuracy: too few people"
-        margin = 2 * self.std_error
-        return f"{name} {value:.2f} ({value - margin:.2f} to {value + margin:.2f})"
-
-
-@dataclasses.dataclass(frozen=True)
 class AttributeOrigin:
     """What was learned about one protected attribute, from how many people.
 
     ``inputs`` are the features that are the attribute itself: they are free on their own, and left
     out of the regressions. ``penalty`` is the ridge penalty a person, ``gradient`` the largest
-    gradient left. The attribute is predicted ``before`` from the features, and ``after`` from what
-    is left of them without the free directions.
+    gradient left.
     """
 
     name: str
@@ -74,8 +46,6 @@ class AttributeOrigin:
     inputs: tuple[str, ...]
     penalty: float
     gradient: float
-    before: Prediction
-    after: Prediction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +63,6 @@ class Origin:
     drawn_from: int
     penalty: float | None
     C: float | None
-    solver: str
-    tolerance: float
     seed: int
     weighted: bool
     clustered: bool
@@ -107,13 +75,7 @@ class Origin:
         lines = [f"Learned from {self.n:,} people ({self.source}){drawn}; {strength}"]
         if self.may_matter:
             lines.append(f"  fixed, since they may matter: {', '.join(self.may_matter)}")
-        for one in self.attributes:
-            missing = f"; {one.missing:,} missing" if one.missing else ""
-            lines.append(f"  {one.name} is predicted with {one.before}{missing};")
-            lines.append(f"    without the free directions with {one.after}")
-            if one.before.hardly:
-                lines.append(f"    {one.name} can hardly be predicted: its directions may be")
-                lines.append("    chance, and whatever is found along them too.")
+        lines += [f"  {a.name}: {a.missing:,} missing" for a in self.attributes if a.missing]
         return "\n".join(lines)
 
 
@@ -363,14 +325,6 @@ class ProjectionMetric(QuadraticForm):
         rest = np.delete(self.free, direction, axis=0)
         reach = None if self.reach is None else self.reach.without(direction)
         return ProjectionMetric(rest, self.features, reach=reach)
-
-    def turned(
-        self, direction: int, towards: Float[np.ndarray, " d"], angle: float
-    ) -> "ProjectionMetric":
-        """Return the metric with a free direction turned towards another, in radians."""
-        free = self.free.copy()
-        free[direction] = math.cos(angle) * free[direction] + math.sin(angle) * towards
-        return ProjectionMetric(free, self.features, reach=self.reach)
 
     def with_reach(
         self, x: Rows, weight: Float[np.ndarray, " n"] | None = None
@@ -787,15 +741,14 @@ def _describe(
     labels = labels or [f"direction {i + 1}" for i in range(m)]
     count = "1 direction" if dimension == 1 else f"{dimension} directions"
     lines = [f"{title}: {count} of {d} free (angles to the axes)"]
-    page = textwrap.TextWrapper(80, "  ", "    ", break_on_hyphens=False)
     for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True):
-        length = np.linalg.norm(direction)
-        angles = np.degrees(np.arccos(np.minimum(np.abs(direction / (length or 1.0)), 1.0)))
-        nearest_axes = np.argsort(angles, kind="stable")[:4]
-        told = ", ".join(f"{names[j]} {angles[j]:.0f}°" for j in nearest_axes)
-        lines.append(
-            page.fill(f"{label}: {told if length else 'no direction: nothing predicts it'}")
-        )
+        told, length = "no direction: nothing predicts it", np.linalg.norm(direction)
+        if length:
+            angles = np.degrees(np.arccos(np.minimum(np.abs(direction / length), 1.0)))
+            near = np.argsort(angles, kind="stable")[:4]
+            told = ", ".join(f"{names[j]} {angles[j]:.0f}°" for j in near)
+        page = {"initial_indent": "  ", "subsequent_indent": "    ", "break_on_hyphens": False}
+        lines.append(textwrap.fill(f"{label}: {told}", 80, **page))
     if m > SHOWN:
         lines.append(f"  … and {m - SHOWN} more")
     return "\n".join(lines)

@@ -34,17 +34,17 @@ PARTS = {"refit": "refits", "coarse": "coarse_refits", "placebo": "placebos"}
 Arrays = Mapping[str, np.ndarray]
 
 
-class _Region(pydantic.BaseModel):
+class _Closed(pydantic.BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+
+class _Region(_Closed):
     radius: float
     coverage: float
 
 
-class _About(pydantic.BaseModel):
+class _About(_Closed):
     """What the numbers in the file mean. Unknown entries are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal[3] = 3
     kind: Literal["quadratic", "projection"]

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
-from likewise.methods.decide import Judgement, evidence_of, group_records, judge
+from likewise.methods.decide import Judgement, group_records
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.probe import PRIMARY
 from likewise.record import ControlRecord
@@ -45,39 +45,31 @@ class ControlComparison:
     planned: int
 
     @functools.cached_property
+    def hits(self) -> list[int]:
+        """Which permutations do at least as much, counted from one, until they are enough."""
+        # What is not finite is no smaller; an estimate that is not finite is never remarkable.
+        smaller = (math.isfinite(value) and value < self.estimate for value in self.drawn)
+        return [place for place, less in enumerate(smaller, start=1) if not less][:ENOUGH]
+
+    @property
     def needed(self) -> tuple[float, ...]:
         """The permutations that count: those up to the one that was enough."""
-        hits = [i for i, value in enumerate(self.drawn, start=1) if self._at_least(value)]
-        return self.drawn[: hits[ENOUGH - 1]] if len(hits) >= ENOUGH else self.drawn
+        return self.drawn[: self.hits[-1]] if len(self.hits) == ENOUGH else self.drawn
 
     @property
     def complete(self) -> bool:
         """Whether no further permutation is needed."""
-        return len(self.drawn) >= self.planned or self._hits >= ENOUGH
+        return len(self.drawn) >= self.planned or len(self.hits) == ENOUGH
 
     @property
     def p_value(self) -> float:
         """How often a permuted attribute does at least as much."""
-        if self._hits >= ENOUGH and len(self.needed) < self.planned:
+        if len(self.hits) == ENOUGH and len(self.needed) < self.planned:
             return ENOUGH / len(self.needed)
-        return (1 + self._hits) / (len(self.needed) + 1)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The smallest and the largest permuted estimate."""
-        return min(self.needed, default=math.nan), max(self.needed, default=math.nan)
-
-    @functools.cached_property
-    def _hits(self) -> int:
-        return sum(map(self._at_least, self.needed))
-
-    def _at_least(self, value: float) -> bool:
-        # What is not finite is no smaller; an estimate that is not finite is never remarkable.
-        return not (math.isfinite(value) and value < self.estimate)
+        return (1 + len(self.hits)) / (len(self.needed) + 1)
 
     def __str__(self) -> str:
-        low, high = self.range
-        span = f"{low:.3g} to {high:.3g}, p = {self.p_value:.2g}"
+        span = f"{min(self.needed):.3g} to {max(self.needed):.3g}, p = {self.p_value:.2g}"
         return f"random attributes give ratios as large ({span}; as they are {self.estimate:.3g})"
 
 
@@ -144,7 +136,8 @@ def compared(
     permuted, real = _permuted(stats), REAL if _apart(method) else PRIMARY
     if not permuted or real not in stats:
         return None
-    own, *values = (evidence_of(test, found).estimate.value for found in (stats[real], *permuted))
+    sums = (found.tally for found in (stats[real], *permuted))
+    own, *values = (test.evidence(tally).estimate.value for tally in sums)
     return ControlComparison(own, tuple(values), len(method.metric.placebos))
 
 
@@ -152,9 +145,9 @@ def _wanted(stats: Mapping[str, PerturbStats], method: Any) -> bool:
     """Tell whether it can decide: there may be evidence to hold back; or is shown anyway."""
     if method.settings.checks.run != "core":
         return True
-    found = judge(method.tests, method.decider, method.map.name, stats[PRIMARY])
-    groups = group_records(stats[PRIMARY].tally, method.settings)
-    return found.deciding.rejected or any(group.rejected for group in groups)
+    tally = stats[PRIMARY].tally
+    groups = group_records(tally, method.settings)
+    return method.tested(tally).deciding.rejected or any(group.rejected for group in groups)
 
 
 def _apart(method: Any) -> bool:

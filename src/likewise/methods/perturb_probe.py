@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 
 from likewise.audit_data import AuditData
 from likewise.handle import as_seen
 from likewise.methods.metric import FairMetric
-from likewise.methods.observe import Observed, Seen, observe, see
+from likewise.methods.observe import Seen, observe, see
 from likewise.methods.unfair_map import UnfairMap, among
 from likewise.models import check_conversion
 from likewise.models.base import Model, targets
@@ -19,7 +19,7 @@ from likewise.outcomes import Outcomes
 from likewise.probe import PRIMARY, Block, Measured, Subsample
 from likewise.record import PerturbedPerson
 from likewise.stats.frame import Frame
-from likewise.stats.sums import Additive, Mean
+from likewise.stats.sums import Additive
 from likewise.stats.tally import Tally
 
 FEWEST = 64
@@ -50,7 +50,7 @@ class PerturbProbe:
     groups, left_out
         Everyone's group of a jackknife, by position, and the group that is not measured.
     detailed
-        Whether tables by group, most affected people and shifts are wanted too.
+        Whether tables by group and the most affected people are wanted too.
     keeps_rows
         Whether outcomes are kept row by row, for comparisons of the same people.
     """
@@ -97,21 +97,21 @@ class PerturbProbe:
 
     def measure(self, model: Model, block: Block) -> Measured | None:
         """Move the people of a block, and add up what became of them."""
-        seen = block.once("seen", lambda: self._seen(model, block))
-        rows = np.arange(len(seen.x))
+        people, x, y, levels, before = block.once("seen", lambda: self._seen(model, block))
+        rows = np.arange(len(x))
         if self.groups is not None:
             rows = np.flatnonzero(self.groups[block.positions] != self.left_out)
         if not len(rows):
             return None
-        people, filled_up = seen.people, filled(rows, model)
+        filled_up = filled(rows, model)
         found = observe(
             model,
             among(self.map.bind(model, self.metric), people, filled_up),
             self.metric,
-            seen.x[filled_up],
-            seen.y[filled_up],
+            x[filled_up],
+            y[filled_up],
             n=len(rows),
-            before=seen.before if len(rows) == len(seen.x) else seen.before.take(rows),
+            before=before if len(rows) == len(x) else before.take(rows),
         )
         outcomes = dataclasses.replace(
             found.outcomes,
@@ -120,12 +120,30 @@ class PerturbProbe:
             cluster=None if people.cluster is None else people.cluster[rows],
             about=self.about,
         )
-        levels = {name: codes[rows] for name, codes in seen.levels.items()}
-        found = dataclasses.replace(found, outcomes=outcomes)
-        stats = PerturbStats.from_block(found, seen.x[rows], self, levels)
-        return Measured(stats, self._table(outcomes, levels) if self.name == PRIMARY else None)
+        levels = {name: codes[rows] for name, codes in levels.items()}
+        details: dict[str, Any] = {}
+        if self.detailed:
+            start, end = x[rows], found.moved.x
+            details = {
+                "outside": int(beyond(end, start, self.context.ranges).any(axis=1).sum()),
+                "worst": MostAffected.of(outcomes, start, end, self.frame, levels),
+            }
+        stats = PerturbStats(
+            tally=Tally.of(outcomes, self.frame, levels if self.detailed else {}),
+            below_one=found.below_one,
+            rows=(outcomes,) if self.keeps_rows else (),
+            **details,
+        )
+        if self.name != PRIMARY:
+            return Measured(stats)
+        table = outcomes.to_arrow()
+        for name, codes in levels.items():
+            column = self.context.frame.traits[name].named(codes)
+            table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
+        return Measured(stats, table)
 
-    def _seen(self, model: Model, block: Block) -> "SeenBlock":
+    def _seen(self, model: Model, block: Block) -> tuple[AuditData, Any, Any, dict[str, Any], Seen]:
+        """Return people as the model sees them, with their levels and its answers at first."""
         people = as_seen(model, block.people)
         if model.reference is not None:
             check_conversion(model, people.x)
@@ -136,26 +154,7 @@ class PerturbProbe:
             for name, known in self.context.frame.traits.items()
         }
         rows = filled(np.arange(len(x)), model)
-        return SeenBlock(people, x, y, levels, see(model, x[rows], y[rows]).take(slice(0, len(x))))
-
-    def _table(self, outcomes: Outcomes, levels: Mapping[str, Int[np.ndarray, " n"]]) -> pa.Table:
-        """Return the rows of a block as they are kept, with the names of their groups."""
-        table = outcomes.to_arrow()
-        for name, codes in levels.items():
-            column = self.context.frame.traits[name].named(codes)
-            table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
-        return table
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class SeenBlock:
-    """People as the model sees them, with its answers before they are moved."""
-
-    people: AuditData
-    x: Float[np.ndarray, "n d"]
-    y: Shaped[np.ndarray, " n"]
-    levels: Mapping[str, Int[np.ndarray, " n"]]
-    before: Seen
+        return people, x, y, levels, see(model, x[rows], y[rows]).take(slice(0, len(x)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,14 +200,6 @@ class MostAffected:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shifts(Additive):
-    """How far each feature is pushed: the mean move, and the mean of its size."""
-
-    signed: Mean
-    absolute: Mean
-
-
-@dataclasses.dataclass(frozen=True)
 class PerturbStats:
     """All that is known of one probe's people, of any number of blocks.
 
@@ -220,32 +211,7 @@ class PerturbStats:
     below_one: int
     outside: int = 0
     worst: MostAffected | None = None
-    shifts: Shifts | None = None
     rows: tuple[Outcomes, ...] = ()
-
-    @classmethod
-    def from_block(
-        cls,
-        seen: Observed,
-        before: Float[np.ndarray, "n d"],
-        probe: PerturbProbe,
-        levels: Mapping[str, np.ndarray],
-    ) -> "PerturbStats":
-        """Summarise a block of people."""
-        outcomes, after, frame = seen.outcomes, seen.moved.x, probe.frame
-        details: dict[str, Any] = {}
-        if probe.detailed:
-            details = {
-                "outside": int(beyond(after, before, probe.context.ranges).any(axis=1).sum()),
-                "worst": MostAffected.of(outcomes, before, after, frame, levels),
-                "shifts": Shifts(Mean.of(after - before), Mean.of(np.abs(after - before))),
-            }
-        return cls(
-            tally=Tally.of(outcomes, frame, levels if probe.detailed else {}),
-            below_one=seen.below_one,
-            rows=(outcomes,) if probe.keeps_rows else (),
-            **details,
-        )
 
     def __add__(self, other: "PerturbStats") -> "PerturbStats":
         return PerturbStats(
@@ -253,7 +219,6 @@ class PerturbStats:
             below_one=self.below_one + other.below_one,
             outside=self.outside + other.outside,
             worst=self.worst and other.worst and self.worst + other.worst,
-            shifts=self.shifts and other.shifts and self.shifts + other.shifts,
             rows=self.rows + other.rows,
         )
 
@@ -330,7 +295,7 @@ def beyond(
 
 
 def perturbed_people(worst: MostAffected, people: AuditData) -> tuple[PerturbedPerson, ...]:
-    """Return the people whose loss grows most, before and after the move, with a real neighbour."""
+    """Return the people whose loss grows most, before and after the move."""
     outcomes, rows = worst.outcomes, worst.outcomes.row.tolist()
     before, after = (_columns(people, x) for x in (worst.before, worst.after))
     places = {int(row): i for i, row in enumerate(people.row)}
@@ -343,15 +308,13 @@ def perturbed_people(worst: MostAffected, people: AuditData) -> tuple[PerturbedP
         return classes[int(decision)] if classes else f"{float(decision):.6g}"
 
     found = []
-    for i, (row, real) in enumerate(zip(rows, nearest_people(people, worst), strict=True)):
+    for i, row in enumerate(rows):
         if people.originals is not None and row in places and people.table is not None:
-            own = _in_table(people, places[row])  # what steps do not keep of a person is there
+            # What steps do not keep of a person is in the table.
+            own = people.table.slice(places[row], 1).to_pylist()[0]
             same = {k: _alike(before[i][k], after[i][k]) for k in after[i]}
             after[i] = {k: own.get(k) if same[k] else v for k, v in after[i].items()}
             before[i] = {k: own[k] for k in before[i]}
-        neighbour = _in_table(people, real)
-        if not all(name in neighbour for name in after[i]):
-            neighbour = _columns(people, people.x[real : real + 1])[0]
         found.append(
             PerturbedPerson.model_validate(
                 {
@@ -363,8 +326,6 @@ def perturbed_people(worst: MostAffected, people: AuditData) -> tuple[PerturbedP
                     "groups": {name: group[i] for name, group in outcomes.groups.items()},
                     "before": before[i],
                     "after": after[i],
-                    "nearest_row": int(people.row[real]),
-                    "nearest": {name: neighbour[name] for name in after[i]},
                     "outside": tuple(dict.fromkeys(originals[j] for j in np.flatnonzero(left[i]))),
                     **{name: float(getattr(outcomes, name)[i]) for name in values},
                 }
@@ -377,23 +338,6 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return bool(np.isclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True))
     return bool(one == other)
-
-
-def nearest_people(people: AuditData, worst: MostAffected) -> list[int]:
-    """Return who else is nearest to each place, in spreads of the features, by place among them."""
-    spread = people.x.std(axis=0)
-    scale = np.where(spread > 0, spread, 1)
-    found, scaled = [], people.x / scale
-    for place, row in zip(worst.after / scale, worst.outcomes.row, strict=True):
-        far = np.square(np.nan_to_num(scaled - place)).sum(axis=1)
-        far[people.row == row] = np.inf
-        found.append(int(far.argmin()))
-    return found
-
-
-def _in_table(people: AuditData, place: int) -> dict[str, Any]:
-    """Return a person's own columns as they were read, if they were."""
-    return {} if people.table is None else people.table.slice(place, 1).to_pylist()[0]
 
 
 def _columns(people: AuditData, x: np.ndarray) -> list[dict[str, Any]]:

@@ -54,7 +54,6 @@ from likewise.outcomes import troubles
 from likewise.probe import PRIMARY, Probe, Subsample
 from likewise.record import (
     DecidedBy,
-    FeatureShift,
     MetricRecord,
     NumericalErrorRecord,
 )
@@ -65,6 +64,7 @@ from likewise.setup import Setup
 from likewise.stats.frame import Frame, TraitLevels
 from likewise.stats.ratio_test import RatioTest
 from likewise.stats.sums import QuantileSketch
+from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
 MANY_FREE = 4
@@ -73,8 +73,8 @@ MANY_FREE = 4
 TRIED = 20
 """People on whom it is seen whether a method goes by the metric."""
 
-SHOWN, SHOWN_SHIFTS, BINS = 10, 30, 40
-"""People and loadings that are shown, shifts of features, and bins of the histogram."""
+SHOWN, BINS = 10, 40
+"""Loadings that are shown of each direction, and bins of the histogram."""
 
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 OUTSIDE = "outside_observed_ranges"
@@ -240,7 +240,12 @@ class BoundPerturbation(BoundMethod):
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
         found: PerturbStats = stats[PRIMARY]
-        judgement, jackknife = with_refitted(self.judge_everyone(found), stats, self)
+        if found.n != self.primary.frame.n:
+            raise InvalidSettings(
+                f"{found.n} people were measured, but there are {self.primary.frame.n}. Begin "
+                "again."
+            )
+        judgement, jackknife = with_refitted(self._judge_everyone(found.tally), stats, self)
         judgement, control = with_control(judgement, stats, self)
         counts = found.tally.status_counts
         deciding = judgement.deciding
@@ -280,23 +285,21 @@ class BoundPerturbation(BoundMethod):
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
             "perturbed": perturbed_people(found.worst, self.people) if found.worst else (),
-            "shifts": shifts(found, self.people.features),
             "metric": metric_record(self),
             "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
             "skipped": tuple(name for name, left_out in skipped.items() if left_out),
         }
-        causes = (*_numerical_causes(self), *troubles(counts))
+        causes = (*_numerical_causes(self.numerical_error), *troubles(counts))
         return Verdict(outcome, reason, record=record, detail=judgement).refused(*causes)
 
-    def judge_everyone(self, found: PerturbStats) -> Judgement:
-        """Run the tests on everyone."""
-        if found.n != self.primary.frame.n:
-            raise InvalidSettings(
-                f"{found.n} people were measured, but there are {self.primary.frame.n}. Begin "
-                "again."
-            )
+    def tested(self, tally: Tally, map: str | None = None) -> Judgement:
+        """Run the tests on sums as they are: of another probe, or at another time."""
+        return judge(self.tests, self.decider, map or self.map.name, tally)
+
+    def _judge_everyone(self, tally: Tally) -> Judgement:
+        """Run the tests on everyone, allowing for the numerical error."""
         off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
-        judgement = judge(self.tests, self.decider, self.map.name, found, off)
+        judgement = judge(self.tests, self.decider, self.map.name, tally, off)
         against: tuple[str, ...] = ()
         if not self.settings.decide.certify:
             against = ("The settings said that nothing is to be found within tolerance.",)
@@ -446,10 +449,8 @@ def _check_held(metric: FairMetric, people: AuditData, settings: Settings) -> No
 
 def _warn_of_freedom(metric: FairMetric) -> None:
     """Warn if more than half of all directions are free: then almost everyone is alike."""
-    if len(metric.free) < MANY_FREE:
-        return
     k, d = metric.free.shape
-    if 2 * k > d:
+    if k >= MANY_FREE and 2 * k > d:
         warnings.warn(
             f"{k} of {d} directions are free under this metric, more than half: people who have "
             "little in common count as alike. Name fewer protected attributes, or the columns "
@@ -459,18 +460,17 @@ def _warn_of_freedom(metric: FairMetric) -> None:
         )
 
 
-def _numerical_causes(bound: BoundPerturbation) -> tuple[str, ...]:
+def _numerical_causes(error: NumericalErrorRecord | None) -> tuple[str, ...]:
     """Return why the numerical error of the flow makes the result invalid, if it does."""
-    error = bound.numerical_error
-    remedy = "shorten its time, or bound it by the plausible region (method.bounded)"
-    if error is not None and not math.isfinite(error.error_bound):
-        return (f"the numerical error of the flow could not be bounded; {remedy}",)
-    if error is None or not error.cap_reached:
+    if error is None or (math.isfinite(error.error_bound) and not error.cap_reached):
         return ()
-    return (
-        f"after {error.evaluations} gradients a person the flow may still be off by "
-        f"{error.error_in_se:.2g} standard errors; {remedy}",
-    )
+    what = "the numerical error of the flow could not be bounded"
+    if math.isfinite(error.error_bound):
+        what = (
+            f"after {error.evaluations} gradients a person the flow may still be off by "
+            f"{error.error_in_se:.2g} standard errors"
+        )
+    return (f"{what}; shorten its time, or bound it by the plausible region (method.bounded)",)
 
 
 def metric_record(bound: BoundPerturbation) -> MetricRecord:
@@ -502,15 +502,3 @@ def distribution(spread: QuantileSketch) -> dict[str, tuple[float, ...]]:
         "edges": tuple(map(float, edges)),
         "counts": tuple(map(float, counts)),
     }
-
-
-def shifts(found: PerturbStats, features: Sequence[str]) -> tuple[FeatureShift, ...]:
-    """Return the features that are perturbed most."""
-    if found.shifts is None:
-        return ()
-    mean, absolute = found.shifts.signed.value, found.shifts.absolute.value
-    order = np.argsort(-absolute, kind="stable")[:SHOWN_SHIFTS]
-    return tuple(
-        FeatureShift(feature=features[j], mean_absolute=float(absolute[j]), mean=float(mean[j]))
-        for j in order
-    )

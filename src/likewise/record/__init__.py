@@ -124,14 +124,6 @@ class DataRecord(Part):
     sha256: Hash
 
 
-class PredictionRecord(pydantic.BaseModel):
-    """How well an attribute is predicted; what is not a measure for its kind is left out."""
-
-    auc: Number | None = None
-    accuracy: Number | None = None
-    r2: Number | None = None
-
-
 class AttributeRecord(pydantic.BaseModel):
     """What a learned metric knows about one protected attribute."""
 
@@ -140,8 +132,6 @@ class AttributeRecord(pydantic.BaseModel):
     name: Text
     n: Count
     missing: Count
-    before: PredictionRecord
-    after: PredictionRecord
 
 
 class OriginRecord(pydantic.BaseModel):
@@ -214,14 +204,6 @@ class GroupRecord(Part):
     p_adjusted: Share = math.nan
     rejected: bool = False
     small: bool = False
-
-
-class FeatureShift(Part):
-    """How far the map pushes one feature, over all people."""
-
-    feature: Text
-    mean_absolute: Size
-    mean: Number
 
 
 class JackknifeRecord(Part):
@@ -301,8 +283,6 @@ class PerturbedPerson(Part):
     groups: dict[Text, Text | None] = Field(default_factory=dict)
     before: dict[Text, Anything] = Field(default_factory=dict)
     after: dict[Text, Anything] = Field(default_factory=dict)
-    nearest: dict[Text, Anything] = Field(default_factory=dict)
-    nearest_row: Count | None = None
     outside: tuple[Text, ...] = ()
 
     def moved(self) -> list[tuple[str, Any, Any]]:
@@ -397,7 +377,6 @@ class Record(Part):
     subgroups: tuple[SubgroupRecord, ...] = ()
     delta_curve: DeltaCurveRecord | None = None
     perturbed: tuple[PerturbedPerson, ...] = ()
-    shifts: tuple[FeatureShift, ...] = ()
     notes: tuple[Text, ...] = ()
     warnings: tuple[Text, ...] = ()
     skipped: tuple[Text, ...] = ()

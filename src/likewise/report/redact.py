@@ -68,7 +68,6 @@ def redact(record: Record) -> Record:
             "matched_pairs": None if part is None else _pairs(part, small, data.weighted),
             "perturbed": (),
             "distribution": {},
-            "shifts": (),
             "notes": (),
             "rows": _without_few(record.rows),
             "groups": tuple(

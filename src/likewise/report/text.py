@@ -15,7 +15,6 @@ from likewise.record import (
     ControlRecord,
     MatchedPairsRecord,
     Measure,
-    PerturbedPerson,
     RateComparison,
     Record,
     ShownMeasure,
@@ -654,8 +653,3 @@ def group_measures(record: Record) -> list[tuple[str, str, dict[str, Measure]]]:
         if m.group and m.name in GROUP_MEASURES:
             found.setdefault((m.attribute, m.group), {})[m.name] = m
     return [(*key, row) for key, row in found.items()]
-
-
-def perturbed_columns(person: PerturbedPerson) -> list[tuple[str, Any, Any, Any]]:
-    """Return the columns that the perturbation changed, beside those of the nearest person."""
-    return [(name, b, a, person.nearest.get(name, "")) for name, b, a in person.moved()]
