@@ -741,14 +741,14 @@ def _describe(
     labels = labels or [f"direction {i + 1}" for i in range(m)]
     count = "1 direction" if dimension == 1 else f"{dimension} directions"
     lines = [f"{title}: {count} of {d} free (angles to the axes)"]
+    page = textwrap.TextWrapper(80, "  ", "    ", break_on_hyphens=False)
     for label, direction in zip(labels[:SHOWN], directions[:SHOWN], strict=True):
         told, length = "no direction: nothing predicts it", np.linalg.norm(direction)
         if length:
             angles = np.degrees(np.arccos(np.minimum(np.abs(direction / length), 1.0)))
             near = np.argsort(angles, kind="stable")[:4]
             told = ", ".join(f"{names[j]} {angles[j]:.0f}°" for j in near)
-        page = {"initial_indent": "  ", "subsequent_indent": "    ", "break_on_hyphens": False}
-        lines.append(textwrap.fill(f"{label}: {told}", 80, **page))
+        lines.append(page.fill(f"{label}: {told}"))
     if m > SHOWN:
         lines.append(f"  … and {m - SHOWN} more")
     return "\n".join(lines)
