@@ -52,7 +52,7 @@ class AuditData:
     named_inputs
         Whether someone said which columns the model reads, so that none may be guessed.
     originals
-        What shows features that a pipeline made in original columns (`decode`).
+        What turns features back into original columns, where a model is given those (`decode`).
     """
 
     x: Float[np.ndarray, "n d"]
