@@ -165,7 +165,7 @@ def _matched_pairs(
     variance = other * (1 - other) + limit**2 * rate * (1 - rate)
     variance *= 1 + 1 / pairs_per_person
     z = float(ndtri(1 - alpha / (2 * comparisons)))
-    people = max(20, whole(variance * ((z + float(ndtri(power))) / gap) ** 2))
+    people = max(20, _whole(variance * ((z + float(ndtri(power))) / gap) ** 2))
     return _row(
         "matched pairs",
         ratio,
@@ -178,13 +178,15 @@ def _matched_pairs(
 
 
 def _loss_ratio(effect: float, sd: float, delta: float, alpha: float, power: float) -> PlanRow:
+    r"""Plan for the loss-ratio test: :math:`((z_{1-\alpha} + z_{power}) \sigma/(\mu-\delta))^2`."""
     if not 0 < sd < math.inf:
         raise InvalidSettings(f"sd is a positive number (got {sd:g}).")
+    z = ndtri(1 - alpha)
     return _row(
         "loss ratio",
         effect,
-        normal_rows(effect, delta, sd, alpha, power),
-        lambda n: normal_power(n, effect, delta, sd, alpha),
+        _whole(((z + ndtri(power)) * sd / (effect - delta)) ** 2),
+        lambda n: float(ndtr(math.sqrt(n) * (effect - delta) / sd - z)),
         f"A person's loss ratio has standard deviation {sd:g}; the metric is taken as given.",
     )
 
@@ -192,32 +194,36 @@ def _loss_ratio(effect: float, sd: float, delta: float, alpha: float, power: flo
 def _error_rates(
     effect: float, base_error: float, delta: float, alpha: float, power: float
 ) -> PlanRow:
+    r"""Plan for the mid-P test of error rates: about the smallest n whose power is enough.
+
+    The power is enumerated over all tables. The search starts at the normal formula: of the M
+    people wrong after the perturbation a share :math:`p_1 = 1/\theta` was wrong before, against
+    :math:`p_0 = 1/\delta` at the limit, so
+    :math:`M = ((z_{1-\alpha}\sqrt{p_0 q_0} + z_{power}\sqrt{p_1 q_1})/(p_0 - p_1))^2`.
+    """
     if not 0 < base_error < 1 or effect * base_error > 1:
         raise InvalidSettings(
             f"base_error lies between 0 and 1, and effect × base_error is at most 1 (got "
             f"{base_error:g} and {effect:g})."
         )
-    return _row(
-        "error-rate ratio",
-        effect,
-        mid_p_rows(effect, delta, base_error, alpha, power),
-        lambda n: mid_p_power(n, effect, delta, base_error, alpha),
-        f"{base_error:.1%} are decided wrongly before; the power is that of the mid-P test.",
-    )
+
+    def power_at(n: int) -> float:
+        return _mid_p_power(n, effect, delta, base_error, alpha)
+
+    p0, p1 = 1 / delta, 1 / effect
+    spread = ndtri(1 - alpha) * math.sqrt(p0 * (1 - p0)) + ndtri(power) * math.sqrt(p1 * (1 - p1))
+    short, enough = 1, _whole((spread / (p0 - p1)) ** 2 / (effect * base_error))
+    while power_at(enough) < power:
+        enough = _whole(2 * enough)
+    while enough - short > max(1, enough // 200):
+        middle = (short + enough) // 2
+        short, enough = (short, middle) if power_at(middle) >= power else (middle, enough)
+    assumes = f"{base_error:.1%} are decided wrongly before; the power is that of the mid-P test."
+    return _row("error-rate ratio", effect, enough, power_at, assumes)
 
 
-def normal_power(n: float, effect: float, delta: float, sd: float, alpha: float) -> float:
-    r"""Power of the loss-ratio test in the limit, :math:`\Phi(\sqrt n (\mu-\delta)/\sigma - z)`."""
-    return float(ndtr(math.sqrt(n) * (effect - delta) / sd - ndtri(1 - alpha)))
-
-
-def normal_rows(effect: float, delta: float, sd: float, alpha: float, power: float) -> int:
-    r"""Rows for the loss-ratio test: :math:`((z_{1-\alpha} + z_{power}) \sigma/(\mu-\delta))^2`."""
-    return whole(((ndtri(1 - alpha) + ndtri(power)) * sd / (effect - delta)) ** 2)
-
-
-def mid_p_power(n: int, effect: float, delta: float, base_error: float, alpha: float) -> float:
-    r"""Power of the mid-P test of error rates, by going through all tables: no simulation.
+def _mid_p_power(n: int, effect: float, delta: float, base_error: float, alpha: float) -> float:
+    r"""Return the power of the mid-P test, by going through all tables: no simulation.
 
     The number M of people wrong after the perturbation is Binomial(n, :math:`\theta \cdot` base
     error); given M, the test rejects up to some number of people wrong before, who are
@@ -234,27 +240,7 @@ def mid_p_power(n: int, effect: float, delta: float, base_error: float, alpha: f
     return float(after.pmf(wrong) @ binom.cdf(both, wrong, 1 / effect))
 
 
-def mid_p_rows(effect: float, delta: float, base_error: float, alpha: float, power: float) -> int:
-    r"""Rows for the error-rate test: about the smallest number whose enumerated power is enough.
-
-    It starts at the normal formula: of the M people wrong after the perturbation a share
-    :math:`p_1 = 1/\theta` was wrong before, against :math:`p_0 = 1/\delta` at the limit, so
-    :math:`M = ((z_{1-\alpha}\sqrt{p_0 q_0} + z_{power}\sqrt{p_1 q_1})/(p_0 - p_1))^2`.
-    """
-    p0, p1 = 1 / delta, 1 / effect
-    spread = ndtri(1 - alpha) * math.sqrt(p0 * (1 - p0)) + ndtri(power) * math.sqrt(p1 * (1 - p1))
-    enough = whole((spread / (p0 - p1)) ** 2 / (effect * base_error))
-    while mid_p_power(enough, effect, delta, base_error, alpha) < power:
-        enough = whole(2 * enough)
-    short = 1
-    while enough - short > max(1, enough // 200):
-        middle = (short + enough) // 2
-        found = mid_p_power(middle, effect, delta, base_error, alpha)
-        short, enough = (short, middle) if found >= power else (middle, enough)
-    return enough
-
-
-def whole(rows: float) -> int:
+def _whole(rows: float) -> int:
     """Return rows as a number of people that somebody could audit."""
     if not rows <= MOST_ROWS:
         raise InvalidSettings(

@@ -25,23 +25,21 @@ class Status(enum.IntEnum):
     DIVERGED = 1
     UNDEFINED = 2
 
-    @property
-    def words(self) -> str:
-        """What it means, and what to do about it."""
-        return {
-            Status.MOVED: "moved as intended",
-            Status.DIVERGED: "left all bounds: shorten the step or the time",
-            Status.UNDEFINED: "no ratio: the loss before is zero",
-        }[self]
+
+REMEDIES = {
+    "diverged": "left all bounds: shorten the step or the time",
+    "undefined": "no ratio: the loss before is zero",
+}
+"""What a status means, and what to do about it."""
 
 
 def troubles(counts: Mapping[str, int]) -> tuple[str, ...]:
     """Say how many people were not moved as intended, given their numbers by status."""
     n = sum(counts.get(status.name.lower(), 0) for status in Status)
     return tuple(
-        f"{counts[status.name.lower()]} of {n} people: {status.words}"
-        for status in Status
-        if status is not Status.MOVED and counts.get(status.name.lower())
+        f"{counts[name]} of {n} people: {words}"
+        for name, words in REMEDIES.items()
+        if counts.get(name)
     )
 
 
@@ -131,10 +129,7 @@ class Outcomes:
             raise InvalidSample(f"There are no outcomes at time {horizon:g} (there are: {known}).")
         then = self.horizons[horizon]
         return dataclasses.replace(
-            self,
-            loss_after=then.loss_after,
-            decision_after=then.decision_after,
-            horizons={},
+            self, loss_after=then.loss_after, decision_after=then.decision_after, horizons={}
         )
 
     def take(self, rows: Shaped[np.ndarray, " m"]) -> "Outcomes":
@@ -181,10 +176,9 @@ class Outcomes:
         if version > FORMAT:
             raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
         names = table.column_names
-        fields = [f.name for f in dataclasses.fields(cls)][:10]
         times = [name.partition("@")[2] for name in names if name.startswith("loss_after@")]
         partners = [f"decision_after@{time}" for time in times]
-        for name in (*fields, *partners):
+        for name in (*COLUMNS[:10], *partners):
             if names.count(name) != 1:
                 raise InvalidFile(f"{source!r} has no column {name!r}.{nearest(name, names)}")
         columns = {name: table[name].to_numpy(zero_copy_only=False) for name in names}
@@ -196,14 +190,13 @@ class Outcomes:
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds lists.")
         try:
             about = {**about, **provenance(table)}
-            empty = cls(**{name: columns[name] for name in fields}, about=about)
-            return empty._with(columns)
+            own: dict[str, Any] = {name: columns[name] for name in COLUMNS[:10]}
+            return cls(**own, about=about)._with(columns)
         except ValueError:
             raise InvalidFile(f"{source!r} is damaged: it has a horizon without a time.") from None
 
     def _columns(self) -> dict[str, Shaped[np.ndarray, " n"]]:
-        names = [f.name for f in dataclasses.fields(self)][:12]
-        flat = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        flat = {name: getattr(self, name) for name in COLUMNS if getattr(self, name) is not None}
         flat |= {f"group:{name}": values for name, values in self.groups.items()}
         for time, then in self.horizons.items():
             flat[f"loss_after@{time!r}"] = then.loss_after
@@ -211,22 +204,20 @@ class Outcomes:
         return flat
 
     def _with(self, columns: Mapping[str, Shaped[np.ndarray, " n"]]) -> "Outcomes":
-        names = [f.name for f in dataclasses.fields(self)][:12]
-        times = [name.partition("@")[2] for name in columns if name.startswith("loss_after@")]
-        own: dict[str, Any] = {name: columns[name] for name in names if name in columns}
-        return dataclasses.replace(
-            self,
-            **own,
-            groups={
-                name.removeprefix("group:"): values
-                for name, values in columns.items()
-                if name.startswith("group:")
-            },
-            horizons={
-                float(t): AtHorizon(columns[f"loss_after@{t}"], columns[f"decision_after@{t}"])
-                for t in times
-            },
-        )
+        own: dict[str, Any] = {name: columns[name] for name in COLUMNS if name in columns}
+        parts = [(*name.partition("@"), values) for name, values in columns.items()]
+        own["horizons"] = {
+            float(time): AtHorizon(after, columns[f"decision_after@{time}"])
+            for name, at, time, after in parts
+            if at and name == "loss_after"
+        }
+        groups = {name: values for name, values in columns.items() if name.startswith("group:")}
+        own["groups"] = {name.removeprefix("group:"): values for name, values in groups.items()}
+        return dataclasses.replace(self, **own)
+
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(Outcomes))[:12]
+"""What there is one number of for each person; the first ten of these always."""
 
 
 @dataclasses.dataclass(frozen=True)

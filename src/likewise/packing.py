@@ -1,6 +1,7 @@
 """Sums as safetensors and back, without running code: numbers, arrays, and our own dataclasses."""
 
 import dataclasses
+import functools
 import importlib
 import json
 from collections.abc import Collection, Mapping
@@ -41,10 +42,7 @@ def unpack(content: bytes, shared: Mapping[str, Any], packages: Collection[str] 
 
 def _described(value: Any, names: Mapping[int, str], arrays: dict[str, np.ndarray]) -> Any:
     """Return what JSON can hold of a value, and put its arrays aside."""
-
-    def inner(part: Any) -> Any:
-        return _described(part, names, arrays)
-
+    inner = functools.partial(_described, names=names, arrays=arrays)
     if id(value) in names:
         return {"same": names[id(value)]}
     if value is None or isinstance(value, bool | int | float | str):
@@ -79,10 +77,7 @@ def _made(
     packages: Collection[str],
 ) -> Any:
     """Return the value that was described so."""
-
-    def inner(part: Any) -> Any:
-        return _made(part, shared, arrays, packages)
-
+    inner = functools.partial(_made, shared=shared, arrays=arrays, packages=packages)
     if isinstance(plain, list):
         return [inner(part) for part in plain]
     if not isinstance(plain, dict):

@@ -3,7 +3,7 @@
 import math
 
 from likewise.errors import InvalidSettings
-from likewise.record import MatchedPairsRecord, RateComparison, Record
+from likewise.record import MatchedPairsRecord, Record
 from likewise.stats.multiplicity import holm_adjusted
 
 
@@ -37,58 +37,38 @@ def at_limit(record: Record, delta: float) -> Record:
         above = delta < curve.evidence_below and not test.held_back
         within = delta >= curve.within_from and not record.paper
         verdict = "evidence" if above else "within_tolerance" if within else "inconclusive"
-        tests = {
-            **record.tests,
-            test.test: test.model_copy(
-                update={"delta": delta, "outcome": verdict, "rejected": above}
-            ),
-        }
+        again = {"delta": delta, "outcome": verdict, "rejected": above}
+        tests = {**record.tests, test.test: test.model_copy(update=again)}
         update = {"tests": tests, "verdict": verdict}
     settings = record.settings.changed(delta=delta, cap=max(record.settings.cap, 2 * delta))
-    changed = record.model_copy(
-        update={
-            **update,
-            "delta": delta,
-            "settings": settings,
-            "settings_hash": settings.hash,
-            "notes": (
-                *record.notes,
-                f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}.",
-            ),
-        }
-    )
+    note = f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}."
+    update |= {"delta": delta, "settings": settings, "settings_hash": settings.hash}
+    changed = record.model_copy(update={**update, "notes": (*record.notes, note)})
     return changed.model_copy(update={"sentence": sentence(changed)})
 
 
 def _pairs(part: MatchedPairsRecord, delta: float) -> MatchedPairsRecord:
-    p_values = {k: _p_value(row, delta) for k, row in enumerate(part.comparisons)}
-    adjusted = holm_adjusted(p_values)
-    rows = tuple(
-        _row(row, delta, p_values[k], adjusted[k], part.alpha)
+    """Decide all comparisons again."""
+    p_values = {
+        k: next((p for limit, p in row.p_by_limit if limit >= delta - 1e-12), 1.0)
         for k, row in enumerate(part.comparisons)
-    )
-    return part.model_copy(update={"comparisons": rows, "delta": delta})
-
-
-def _p_value(row: RateComparison, delta: float) -> float:
-    return next((p for limit, p in row.p_by_limit if limit >= delta - 1e-12), 1.0)
-
-
-def _row(
-    row: RateComparison, delta: float, p_value: float, adjusted: float, alpha: float
-) -> RateComparison:
-    """Decide one comparison again."""
-    low, high = row.interval
-    undecided = row.reason not in ("", "too_few", "holm", "events", "matching")
-    if row.measure == "prediction" or undecided or math.isnan(low):
-        return row
-    if low > delta or high < 1 / delta:
-        sure = adjusted <= alpha
-        verdict, reason = ("evidence", "") if sure else ("inconclusive", "holm")
-    elif 1 / delta <= low and high <= delta:
-        enough = not row.events < 10
-        verdict, reason = ("within_tolerance", "") if enough else ("inconclusive", "events")
-    else:
+    }
+    adjusted = holm_adjusted(p_values)
+    rows = []
+    for k, row in enumerate(part.comparisons):
+        low, high = row.interval
+        undecided = row.reason not in ("", "too_few", "holm", "events", "matching")
+        if row.measure == "prediction" or undecided or math.isnan(low):
+            rows.append(row)
+            continue
         verdict, reason = "inconclusive", "too_few"
-    update = {"verdict": verdict, "reason": reason, "p_value": p_value, "p_adjusted": adjusted}
-    return row.model_copy(update={**update, "people_needed": None})
+        if low > delta or high < 1 / delta:
+            sure = adjusted[k] <= part.alpha
+            verdict, reason = ("evidence", "") if sure else ("inconclusive", "holm")
+        elif 1 / delta <= low and high <= delta:
+            rare = row.events < 10
+            verdict, reason = ("inconclusive", "events") if rare else ("within_tolerance", "")
+        found = {"verdict": verdict, "reason": reason, "people_needed": None}
+        p = {"p_value": p_values[k], "p_adjusted": adjusted[k]}
+        rows.append(row.model_copy(update={**found, **p}))
+    return part.model_copy(update={"comparisons": tuple(rows), "delta": delta})

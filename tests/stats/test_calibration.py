@@ -127,25 +127,3 @@ def test_refits_cover_the_value_under_the_populations_metric(lines, adult, rng):
         # 93 % of 8, less than 5 once in 1000; without refits it is about 2 %, over 2 as rarely.
         assert covered[2] >= 5
         assert max(covered[:2]) <= 2
-
-
-def test_the_closed_form_moves_margins_as_the_equation_does(lines):
-    from scipy.integrate import solve_ivp
-
-    margins = np.array([-3.0, 0.0, 2.0, 8.0, 29.0, 31.0, 40.0])
-    moved = lines("learned_metric").moved_margin(margins, 2.5)
-    # m' = -c/(1 + exp(m)), with cT = 2.5.
-    solution = solve_ivp(
-        lambda t, m: -2.5 / (1 + np.exp(m)), (0, 1), margins, rtol=1e-11, atol=1e-12
-    )
-    assert moved == pytest.approx(solution.y[:, -1], rel=1e-8)
-
-
-def test_a_broken_promise_is_found(lines):
-    module = lines("__init__")
-    row = module.Row("m", "p", 100, 1000, size=0.2, bars=(module.Bar("size", high=0.05),))
-    assert row.missed() == list(row.bars)
-    lucky = module.Row("m", "p", 100, 1000, size=0.06, bars=row.bars)
-    assert lucky.missed() == []
-    unmeasured = module.Row("m", "p", 100, 1000, bars=row.bars)
-    assert unmeasured.missed() == list(row.bars)

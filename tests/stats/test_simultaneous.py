@@ -1,17 +1,14 @@
 """Many tests at once: Holm's correction and sup-t bands."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import wrightomega
 from scipy.stats import binom, multivariate_normal, multivariate_t, norm
 from statsmodels.stats.multitest import multipletests
 
-from helpers import mean_of_ratios, outcomes_of, ratio_of_means
+from helpers import mean_of_ratios, outcomes_of
 from likewise.errors import InvalidSample, InvalidSettings
 from likewise.outcomes import AtHorizon
 from likewise.stats.estimate import hall
@@ -58,15 +55,6 @@ def test_holm_agrees_with_statsmodels(rng, m):
     assert list(ours) == [f"test {k}" for k in range(m)]
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-@settings(max_examples=50, deadline=None)
-def test_adjusted_p_values_keep_the_order_and_never_shrink(values):
-    adjusted = list(holm_adjusted({str(k): p for k, p in enumerate(values)}).values())
-    assert all(p <= a <= 1 for p, a in zip(values, adjusted, strict=True))
-    in_order = [adjusted[k] for k in np.argsort(values, kind="stable")]
-    assert in_order == sorted(in_order)
-
-
 def test_a_test_that_could_not_be_made_has_to_be_counted():
     with pytest.raises(InvalidSample, match=r"'race' is nan.*counts as p = 1"):
         holm_adjusted({"sex": 0.01, "race": math.nan})
@@ -88,16 +76,6 @@ def test_the_critical_value_is_the_equicoordinate_quantile_of_scipy(rng, degrees
         inside = multivariate_t(shape=corr, df=degrees).cdf(np.full(4, c), random_state=1)
     # 200 000 draws put the level within .0005, scipy's integral within .001.
     assert inside == pytest.approx(0.95, abs=0.003)
-
-
-def test_drawing_from_the_correlations_is_the_multiplier_bootstrap(rng):
-    terms = rng.lognormal(size=(200, 5)).cumsum(axis=1)
-    terms -= terms.mean(axis=0)
-    unit = terms / np.sqrt((terms**2).sum(axis=0))
-    by_hand = np.quantile((rng.normal(size=(100_000, 200)) @ unit).max(axis=1), 0.95)
-    ours = critical(terms.T @ terms, rng=rng)
-    # Two Monte-Carlo errors of .007 each; false alarms once in 10 000.
-    assert ours == pytest.approx(by_hand, abs=0.04)
 
 
 def test_a_band_over_one_horizon_is_halls_bound(rng):
@@ -136,33 +114,16 @@ def test_estimates_of_a_band_know_weights_and_clusters(rng):
     assert drawn.critical > horizon_band(Tally.of(with_horizons(ratios)), rng=rng).critical
 
 
-def test_a_regression_has_the_ratio_of_mean_losses(rng):
-    before = rng.exponential(size=200)
-    after = before[:, None] * at_the_tolerance(rng, 200)
-    outcomes = with_horizons(after, about={"task": "regression"})
-    drawn = horizon_band(Tally.of(dataclasses.replace(outcomes, loss_before=before)), rng=rng)
-    expected = ratio_of_means(before, after[:, 2])
-    assert drawn.estimates[2].value == pytest.approx(expected.value, rel=1e-12)
-    assert drawn.estimates[2].std_error == pytest.approx(expected.std_error, rel=1e-12)
-
-
-def test_a_horizon_where_nobody_moved_says_nothing_and_spoils_nothing(rng):
-    ratios = at_the_tolerance(rng, 300)
-    still = ratios.copy()
-    still[:, 0] = 1.0
-    drawn = horizon_band(Tally.of(with_horizons(still)), rng=rng, side="both")
-    assert (drawn.lower[0], drawn.upper[0]) == (0.0, math.inf)
-    assert 1 < drawn.lower[1] < drawn.upper[1]
-
-
-def test_a_horizon_with_an_undefined_ratio_is_not_known_and_drops_nobody(rng):
+def test_a_horizon_that_is_undefined_or_moves_nobody_is_not_known_and_spoils_nothing(rng):
     ratios = at_the_tolerance(rng, 50)
+    ratios[:, 0] = 1.0
     ratios[3, 2] = np.inf
     drawn = horizon_band(Tally.of(with_horizons(ratios)), rng=rng, side="both")
     assert math.isnan(drawn.estimates[2].value)
-    assert (drawn.lower[2], drawn.upper[2]) == (0.0, math.inf)
+    for k in (0, 2):
+        assert (drawn.lower[k], drawn.upper[k]) == (0.0, math.inf)
     assert drawn.estimates[1].n == 50
-    assert math.isfinite(drawn.upper[1])
+    assert 0 < drawn.lower[1] < drawn.upper[1] < math.inf
 
 
 def test_bad_input_is_a_sentence(rng):

@@ -74,11 +74,6 @@ def agree(one, other):
     """Compare numbers to 1e-11 (their own scale), and everything else exactly."""
     if isinstance(one, pydantic.BaseModel):
         agree(one.model_dump(), other.model_dump())
-    elif dataclasses.is_dataclass(one):
-        names = [field.name for field in dataclasses.fields(one)]
-        agree([getattr(one, k) for k in names], [getattr(other, k) for k in names])
-    elif hasattr(one, "model_dump"):
-        agree(one.model_dump(), other.model_dump())
     elif isinstance(one, dict):
         assert one.keys() == other.keys()
         agree(list(one.values()), list(other.values()))
@@ -234,19 +229,16 @@ def test_missing_values_stay_missing_and_whole_numbers_look_whole():
     assert as_levels(np.array([1.0, np.nan, 0.0])).tolist() == ["1", None, "0"]
     assert as_levels(np.array(["a", None], dtype=object)).tolist() == ["a", None]
     assert as_levels(np.array([True, False])).tolist() == ["True", "False"]
-
-
-def test_lumpy_numbers_lose_quarters_but_nobody(rng):
-    incomes = np.concatenate([np.zeros(300), rng.normal(50, 10, 60).round(3)])
-    levels = as_levels(incomes).tolist()
-    assert levels.count("0 to 0") == 300
-    assert None not in levels
+    # A column in single precision holds 0.1 as 0.10000000149011612, and nobody calls it so.
+    column = np.array([0.1, 0.25, 3.0], dtype=np.float32)
+    assert as_levels(column).tolist() == ["0.1", "0.25", "3"]
 
 
 def test_a_number_with_many_values_is_grouped_into_ranges_that_do_not_overlap():
     ages = np.arange(17, 91)
     levels = as_levels(ages)
     assert len(set(levels.tolist())) == 4
+    assert as_levels(np.r_[np.zeros(300), ages]).tolist().count("0 to 0") == 300
     for age, level in zip(ages, levels, strict=True):
         low, _, high = level.partition(" to ")
         assert float(low) <= age <= float(high)
@@ -266,9 +258,3 @@ def test_numbers_that_differ_are_levels_that_differ(values):
     column = np.array(values + values[:1])
     names = as_levels(column).tolist()
     assert names[0] == names[2] != names[1]
-
-
-def test_short_numbers_keep_their_short_names():
-    # A column in single precision holds 0.1 as 0.10000000149011612, and nobody calls it so.
-    column = np.array([0.1, 0.25, 3.0], dtype=np.float32)
-    assert as_levels(column).tolist() == ["0.1", "0.25", "3"]

@@ -92,30 +92,7 @@ def score_bounds(table: ErrorTable) -> Bounds:
     """
     if not (table.before or table.after):
         return Unknown()
-    counts = dataclasses.astuple(table)
-    return searched(lambda theta: float(score(theta, *counts)), table.ratio)
-
-
-def design_effect(
-    theta: float, counts: Float[np.ndarray, "4"], sums: RatioSums, total_weight: float
-) -> float:
-    r"""Return the design effect of :math:`\sum_g (a_g - \theta b_g)`.
-
-    Its variance, over what independent people of equal weight would give.
-
-    Parameters
-    ----------
-    counts
-        Weighted shares of the people wrong both times, newly wrong, newly right and never, times
-        their number.
-    sums
-        Power sums of weighted errors over independent units.
-    """
-    n = float(counts.sum())
-    shares, values = counts / n, np.array([1 - theta, 1.0, -theta, 0.0])
-    simple = float(shares @ values**2 - (shares @ values) ** 2) * total_weight**2 / n
-    actual = sums.moments(theta)[1] * sums.units / (sums.units - 1)
-    return actual / simple if actual > 0 and simple > 0 else 1.0
+    return searched(lambda theta: float(score(theta, *table)), table.ratio)
 
 
 def score(theta: float, both: Any, newly_wrong: Any, newly_right: Any, neither: Any) -> Any:
@@ -148,8 +125,9 @@ def design_bounds(
     Neither mid-P nor the plain score test holds then. The mean of :math:`D_g = a_g - \delta b_g`
     does, given enough errors; with few of them it errs far too often, and the score test on as many
     people as the sample is worth is the wider one: weighted shares of the four cells, with n
-    divided by the design effect of D. (Korn and Graubard, 1998, do so for one proportion.) Where
-    few units hold most of the weight both reject too often, and the jackknife bounds them.
+    divided by the design effect of D, its variance over what independent people of equal weight
+    would give. (Korn and Graubard, 1998, do so for one proportion.) Where few units hold most of
+    the weight both reject too often, and the jackknife bounds them.
 
     Parameters
     ----------
@@ -160,13 +138,18 @@ def design_bounds(
     estimate
         The ratio, with the jackknife's standard error.
     """
-    total = float(weights.sum())
     if weights[:3].sum() == 0:
         return Unknown()
+    total = float(weights.sum())
     counts = weights * (estimate.n / total)
+    n = float(counts.sum())
+    shares = counts / n
 
     def pivot(theta: float) -> float:
-        effect = design_effect(theta, counts, sums, total)
+        values = np.array([1 - theta, 1.0, -theta, 0.0])
+        simple = float(shares @ values**2 - (shares @ values) ** 2) * total**2 / n
+        actual = sums.moments(theta)[1] * sums.units / (sums.units - 1)
+        effect = actual / simple if actual > 0 and simple > 0 else 1.0
         return float(score(theta, *counts.tolist())) / math.sqrt(effect)
 
     by_score = searched(pivot, sums.ratio, degrees)
@@ -220,7 +203,7 @@ class ErrorRateRatioTest(RatioTest):
                 f"The {self.interval} test does not hold with weights or clusters; one that does "
                 "took its place.",
             )
-        counts = {name: float(count) for name, count in dataclasses.asdict(table).items()}
+        counts = {name: float(count) for name, count in table._asdict().items()}
         wrong = sample.effective_n * float((weights[0] + weights[2]) / weights.sum())
         return Evidence(
             test=self.name,

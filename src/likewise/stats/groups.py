@@ -331,20 +331,19 @@ def _rates(
     )
     most = max(names, key=lambda name: chosen[name].value)
     found: Metrics = {}
-    for group in members:
-        own, n = group.name, table.people(group.members)
-        odds = [hits[own], hits[base], alarms[own], alarms[base]]
-        impact, difference = Quantity(1.0, 1.0, 1.0, n), Quantity(0.0, 0.0, 0.0, n)
+    for trait, own, _ in members:
+        impact, difference = Quantity(1.0, 1.0, 1.0, 0), Quantity(0.0, 0.0, 0.0, 0)
         if own != most:
             impact = ratio(chosen[own], chosen[most], alpha)
         if own != base:
+            odds = [hits[own], hits[base], alarms[own], alarms[base]]
             difference = combination([0.5, -0.5, 0.5, -0.5], odds, alpha)
         values = {
             "selection_rate": chosen[own].wilson(alpha),
-            "impact_ratio": dataclasses.replace(impact, n=n),
+            "impact_ratio": dataclasses.replace(impact, n=chosen[own].n),
             "true_positive_rate": hits[own].wilson(alpha),
             "false_positive_rate": alarms[own].wilson(alpha),
-            "average_odds_difference": dataclasses.replace(difference, n=n),
+            "average_odds_difference": dataclasses.replace(difference, n=chosen[own].n),
         }
-        found |= {(name, group.trait, own): quantity for name, quantity in values.items()}
+        found |= {(name, trait, own): quantity for name, quantity in values.items()}
     return found

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -20,20 +20,16 @@ class Additive:
     """Fields that are the same for every block."""
 
     def __add__(self: A, other: A) -> A:
-        return self._added(other, operator.add)
+        return self._merged(other, operator.add)
 
     def __iadd__(self: A, other: A) -> A:
         """Add in place what can be: sums that are large."""
-        return self._added(other, operator.iadd)
+        return self._merged(other, operator.iadd)
 
-    def _added(self: A, other: A, add: Callable[[Any, Any], Any]) -> A:
-        pairs = {
-            f.name: (getattr(self, f.name), getattr(other, f.name))
-            for f in dataclasses.fields(self)
-        }
-        return type(self)(
-            **{k: a if k in self.kept_as_is else _added(a, b, add) for k, (a, b) in pairs.items()}
-        )
+    def _merged(self: A, other: A, add: Callable[[Any, Any], Any]) -> A:
+        names = [f.name for f in dataclasses.fields(self) if f.name not in self.kept_as_is]
+        added = {name: _added(getattr(self, name), getattr(other, name), add) for name in names}
+        return dataclasses.replace(self, **added)
 
 
 def _added(one: Any, other: Any, add: Callable[[Any, Any], Any]) -> Any:
@@ -121,8 +117,7 @@ class RatioSums(Additive):
         return third / (self.before * squares) if squares > 0 else 0.0
 
 
-@dataclasses.dataclass(frozen=True)
-class ErrorTable:
+class ErrorTable(NamedTuple):
     """People wrong both times (n11), only after (n10), only before (n01), and never (n00)."""
 
     both: int = 0
