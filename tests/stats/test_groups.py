@@ -276,6 +276,13 @@ def test_groups_without_deserving_people_have_no_such_rate():
     assert (odds.lower, odds.upper) == (-1, 1)
 
 
+def test_a_weighted_group_of_one_person_says_nothing_about_its_rate(rng):
+    y, sex = rng.integers(0, 2, 30), np.repeat(["a", "b"], [29, 1])
+    outcomes = decided(y, y, {"t": sex}, weight=rng.uniform(1, 2, 30))
+    alone = by_name(group_metrics(Tally.of(outcomes)))["t", "b", "selection_rate"]
+    assert (alone.lower, alone.upper, alone.n) == (0, 1, 1)
+
+
 def test_several_classes_are_one_against_the_rest(rng):
     y, decision = rng.integers(0, 3, 300), rng.integers(0, 3, 300)
     outcomes = decided(y, decision, {"t": rng.choice(["a", "b"], 300)})

@@ -81,7 +81,7 @@ class Estimate(Bounds):
     ----------
     skewness
         Of the estimate itself, :math:`\gamma / \sqrt n` with :math:`\gamma` that of one person; the
-        paper does not use it, `Hall` does.
+        paper does not use it, `hall` does.
     degrees
         Degrees of freedom of the standard error: infinite, unless there are few units.
     effective_n
@@ -414,27 +414,24 @@ def fieller(sums: RatioSums, degrees: float = math.inf) -> Inversion:
 def searched(
     pivot: Callable[[float], float], centre: float, degrees: float = math.inf
 ) -> Inversion:
-    """Return the bounds that a pivot gives, searched for from the estimate ``centre`` on."""
-    return Inversion(pivot, lambda z: crossing(pivot, z, centre), degrees)
-
-
-def crossing(pivot: Callable[[float], float], z: float, centre: float) -> float:
-    """Return where a falling function of a positive number crosses z; zero or infinity if nowhere.
+    """Return the bounds that a falling pivot gives; zero or infinity if they are nowhere.
 
     The search goes outwards from ``centre`` in steps that double, on a logarithmic scale.
     """
-    near = math.log(centre) if 0 < centre < math.inf else 0.0
 
-    def excess(s: float) -> float:
-        return pivot(math.exp(s)) - z
+    def solve(z: float) -> float:
+        def excess(s: float) -> float:
+            return pivot(math.exp(s)) - z
 
-    direction = 1.0 if excess(near) > 0 else -1.0
-    step = 0.25
-    while True:
-        far = near + direction * step
-        if abs(far) > FARTHEST:
-            return math.inf if direction > 0 else 0.0
-        if (excess(far) > 0) != (direction > 0):
-            break
-        near, step = far, 2 * step
-    return math.exp(float(brentq(excess, near, far, xtol=1e-14, rtol=1e-14)))
+        near, step = math.log(centre) if 0 < centre < math.inf else 0.0, 0.25
+        direction = 1.0 if excess(near) > 0 else -1.0
+        while True:
+            far = near + direction * step
+            if abs(far) > FARTHEST:
+                return math.inf if direction > 0 else 0.0
+            if (excess(far) > 0) != (direction > 0):
+                break
+            near, step = far, 2 * step
+        return math.exp(float(brentq(excess, near, far, xtol=1e-14, rtol=1e-14)))
+
+    return Inversion(pivot, solve, degrees)

@@ -136,8 +136,7 @@ class Frame:
     def of(cls, outcomes: Outcomes, cap: float = 10.0) -> "Frame":
         """Return what the outcomes of everyone, in memory, say."""
         n = len(outcomes)
-        weight = checked_weights(n, outcomes.weight)
-        check_clusters(outcomes.cluster)
+        weight = checked_weights(n, outcomes.weight, outcomes.cluster)
         each = np.ones(n) if weight is None else weight
         task = str(outcomes.about.get("task", "classification"))
         return cls(
@@ -182,24 +181,21 @@ class Frame:
 
 
 def checked_weights(
-    n: int, weight: Float[np.ndarray, " n"] | None
+    n: int,
+    weight: Float[np.ndarray, " n"] | None,
+    cluster: Shaped[np.ndarray, " n"] | None,
 ) -> Float[np.ndarray, " n"] | None:
-    """Return weights of people that a test can be made with; equal ones are none."""
+    """Return weights that a test can be made with; equal ones are none. All need a cluster."""
     if n < 2:
         raise InvalidSample(f"There are {n} people; a test needs at least 2.")
     bad = 0 if weight is None else int((~((weight > 0) & np.isfinite(weight))).sum())
     if bad:
         raise InvalidSample(f"{bad} of {n} weights are not positive numbers.")
-    return weight if weight is not None and np.ptp(weight) > 0 else None
-
-
-def check_clusters(cluster: Shaped[np.ndarray, " n"] | None) -> None:
-    """Refuse people of whom some have no cluster."""
-    gaps = 0 if cluster is None else int(missing(cluster).sum())
-    if cluster is not None and gaps:
+    if gaps := 0 if cluster is None else int(missing(cluster).sum()):
         raise InvalidSample(
-            f"{gaps} of {len(cluster)} people have no cluster. Give each one, if need be their own."
+            f"{gaps} of {n} people have no cluster. Give each one, if need be their own."
         )
+    return weight if weight is not None and np.ptp(weight) > 0 else None
 
 
 def _classes(outcomes: Outcomes) -> int:

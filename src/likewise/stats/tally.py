@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes, Status
 from likewise.stats.estimate import ONE_MORE, Estimate, ratio_of_sums, ratio_of_totals
-from likewise.stats.frame import MISSING, Frame, as_text, check_clusters, checked_weights
+from likewise.stats.frame import MISSING, Frame, as_text, checked_weights
 from likewise.stats.sums import (
     POWERS,
     Additive,
@@ -597,8 +597,7 @@ class Design:
         cluster: Shaped[np.ndarray, " n"] | None = None,
     ) -> "Design":
         """Return the design of ``n`` people; equal weights and clusters of one count as none."""
-        weight = checked_weights(n, weight)
-        check_clusters(cluster)
+        weight = checked_weights(n, weight, cluster)
         unit = None if cluster is None else _numbered(cluster)[1]
         if unit is not None and unit.max() == 0:
             raise InvalidSample("All people are in one cluster; a standard error needs two.")
