@@ -15,7 +15,7 @@ from helpers import outcomes_of
 from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.methods.decide import by_group
-from likewise.outcomes import AtHorizon, Outcomes
+from likewise.outcomes import AtHorizon
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.frame import Frame, TraitLevels
 from likewise.stats.groups import flip_rates, group_metrics
@@ -38,17 +38,13 @@ def people(seed, *, n=None, weighted=False, clustered=False, regression=False, c
     race = rng.choice(["a", "b", "c"], n, p=[0.05, 0.25, 0.7]).astype(object)
     race[rng.random(n) < 0.05] = None
     cluster = np.array([f"house {k}" for k in rng.integers(0, n // 3, n)], dtype=object)
-    return Outcomes(
-        row=np.arange(n),
+    return outcomes_of(
+        before=before,
+        after=before * (1 + harm),
         y=y,
-        loss_before=before,
-        loss_after=before * (1 + harm),
         decision_before=first,
         decision_after=second,
-        probability_before=np.full(n, 0.5),
-        probability_after=np.full(n, 0.5),
         fair_distance=rng.random(n),
-        status=np.zeros(n, dtype=np.int64),
         weight=rng.uniform(0.2, 3, n) if weighted else None,
         cluster=cluster if clustered else None,
         groups={"sex": rng.choice(["F", "M"], n).astype(object), "race": race},
@@ -74,6 +70,8 @@ def agree(one, other):
     """Compare numbers to 1e-11 (their own scale), and everything else exactly."""
     if isinstance(one, pydantic.BaseModel):
         agree(one.model_dump(), other.model_dump())
+    elif dataclasses.is_dataclass(one):
+        agree(vars(one), vars(other))
     elif isinstance(one, dict):
         assert one.keys() == other.keys()
         agree(list(one.values()), list(other.values()))
