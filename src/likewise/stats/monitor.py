@@ -489,6 +489,7 @@ class PairMonitor(SavedMonitor):
     settings = ("delta", "alpha", "level", "bets")
 
     def __init__(self, delta: float, alpha: float, level: float, bets: Sequence[Bet]) -> None:
+        check_alpha(level)
         self.level, self.bets = level, tuple(bets)
         tests = {bet.name: BettingTest(0.0, level, bet.lowest) for bet in bets}
         super().__init__(delta, alpha, tests)
