@@ -49,17 +49,9 @@ def test_a_factor_that_goes_with_the_group_makes_a_difference_when_left_out():
 def test_halves_and_clusters_are_sampled_whole():
     people = population(3000, 5)
     people["home"] = people.index // 2
-    result = likewise.audit(
-        linear(zone=1.0),
-        people,
-        label="paid",
-        protected="group",
-        may_matter=["skill", "size"],
-        clusters="home",
-        favourable=1,
-        checks=["column_choice"],
-        settings=likewise.Settings(seed=1),
-    )
+    choices = {"may_matter": ("skill", "size"), "clusters": "home"}
+    settings = likewise.Settings(seed=1)
+    result = audited(linear(zone=1.0), people, None, "column_choice", settings=settings, **choices)
     found = rows(result)
     assert found[LEFT_OUT, "size"].estimate > 1.25 or found[LEFT_OUT, "size"].estimate < 0.8
     assert found[ADDED, "zone"].lower_bound <= 1 <= found[ADDED, "zone"].upper_bound

@@ -77,6 +77,7 @@ def test_a_planted_effect_is_found_and_the_disadvantaged_group_is_named(found):
     assert row.verdict == "evidence"
     assert not part.reads
     assert (part.may_matter, part.remaining) == (("income",), ("town",))
+    assert {row.control_p for row in part.comparisons} == {1 / 20}
     # The truth, from people without end: comparable people differ by one in the mean of town.
     rng = np.random.default_rng(9)
     income, noise = rng.normal(size=(2, 200_000))
@@ -94,10 +95,12 @@ def test_a_model_that_does_not_go_by_it_is_not_accused(pool):
     assert row.interval[0] < 1 < row.interval[1]
 
 
-def test_an_attribute_that_means_nothing_is_no_evidence():
+def test_neither_a_random_attribute_nor_a_constant_model_is_evidence():
     rng = np.random.default_rng(3)
     frame = people(0).assign(sex=rng.choice(["f", "m"], 900))
+    constant = Rule(["income", "town"], lambda income, town: np.ones(len(income)))
     assert audit(TOWN, frame).verdict != "evidence"
+    assert audit(constant).verdict != "evidence"
 
 
 def test_direct_use_of_the_attribute_is_flagged_with_the_share_it_changes():
@@ -118,11 +121,6 @@ def test_total_exclusion_of_a_group_is_found():
     assert result.verdict == "evidence"
     assert result.record.matched_pairs.leading.group == "f"
     assert result.record.matched_pairs.leading.favourable_own == pytest.approx(0, abs=0.02)
-
-
-def test_a_constant_model_is_neither_accused_nor_an_error():
-    result = audit(Rule(["income", "town"], lambda income, town: np.ones(len(income))))
-    assert result.verdict != "evidence"
 
 
 def test_weights_count_people_and_clusters_widen_the_interval():
@@ -179,11 +177,6 @@ def test_impact_ratios_have_intervals(found):
     assert measures["impact_ratio", "m"].value == 1
 
 
-def test_the_randomisation_p_value_is_in_the_record(found):
-    for row in found.record.matched_pairs.comparisons:
-        assert row.control_p == 1 / (len(row.control) + 1)
-
-
 def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
     rng = np.random.default_rng(5)
     frame, pool = people(0), people(1, 1500)
@@ -201,29 +194,21 @@ def test_missing_values_of_what_may_matter_are_a_value_of_their_own():
 REFUSED = {
     "labels in other words": (
         {"frame": people(0).assign(paid=lambda t: np.where(t.paid, "good", "bad"))},
-        InvalidData,
         "--label-map",
     ),
-    "a continuous attribute": (
-        {"protected": "hours"},
-        InvalidData,
-        "--bins",
-    ),
+    "a continuous attribute": ({"protected": "hours"}, "--bins"),
     "the attribute may matter": (
         {"may_matter": ["income", "sex"]},
-        InvalidData,
         "protected attribute, so it cannot be among the columns that may matter",
     ),
     "the label may matter": (
         {"may_matter": ["income", "paid"]},
-        InvalidSettings,
         "'paid' is named as label, so it cannot be among the columns that may matter",
     ),
-    "no such column": ({"may_matter": ["incme"]}, InvalidData, "'income'"),
-    "no such decision": ({"favourable": "2"}, InvalidSettings, "'2' is not a decision"),
+    "no such column": ({"may_matter": ["incme"]}, "'income'"),
+    "no such decision": ({"favourable": "2"}, "'2' is not a decision"),
     "a pool that lacks a column": (
         {"pool": people(1).drop(columns="town")},
-        InvalidData,
         "reference sample has no column 'town'",
     ),
 }
@@ -231,8 +216,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_compared_is_one_sentence(what):
-    choices, error, words = REFUSED[what]
-    with pytest.raises(error, match=words):
+    choices, words = REFUSED[what]
+    with pytest.raises((InvalidData, InvalidSettings), match=words):
         audit(TOWN, **choices)
 
 
@@ -291,10 +276,3 @@ def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
     for seed in range(20, 24):
         calm.update(audit(FAIR, people(seed), pool=pool).rows)
     assert not calm.rejected
-
-
-def test_a_plan_says_how_many_people_are_needed():
-    few, many = (likewise.plan(rate=0.25, ratio=ratio).rows[0].people for ratio in (2.4, 1.6))
-    assert few < many
-    with pytest.raises(InvalidSettings, match="rate and ratio"):
-        likewise.plan(rate=0.25)

@@ -15,7 +15,6 @@ from likewise.methods.matching import (
     has_overlap,
     midpoint_tree,
     nearest_pairs,
-    neighbour_count,
     uniforms,
 )
 
@@ -52,24 +51,6 @@ def test_pairs_are_the_greedy_ones(seed, n, width, kind):
     assert set(zip(*pairs, strict=True)) == brute_force(points, cells, second)
     distance = np.linalg.norm(points[pairs[0]] - points[pairs[1]], axis=1)
     assert (np.diff(distance) >= -1e-12).all()
-
-
-def test_lists_of_candidates_are_renewed_until_nobody_is_left():
-    rng = np.random.default_rng(0)
-    points = np.sort(rng.random((600, 1)), axis=0) * 0.4
-    second = np.arange(600) >= 300
-    cells = np.zeros(600, dtype=np.int64)
-    pairs = greedy_pairs(points, cells, second)
-    # From the boundary outwards: the closest that are left are always the next on either side.
-    assert (pairs == [np.arange(299, -1, -1), np.arange(300, 600)]).all()
-
-
-def test_the_larger_group_may_come_first_or_second():
-    rng = np.random.default_rng(1)
-    points, cells = rng.random((80, 2)), np.zeros(80, dtype=np.int64)
-    second = rng.random(80) < 0.2
-    one, two = greedy_pairs(points, cells, second), greedy_pairs(points, cells, ~second)
-    assert (one == two[::-1]).all()
 
 
 def test_nobody_to_pair_gives_no_pairs():
@@ -149,8 +130,3 @@ def test_without_pairs_nobody_overlaps():
     tree = midpoint_tree(np.zeros((2, 1)), np.zeros(2, int), np.zeros((2, 0), int))
     distance, _ = nearest_pairs(tree, np.zeros((3, 1)), np.zeros(3, int), 4)
     assert not has_overlap(distance).any()
-
-
-def test_a_tenth_of_the_pairs_between_four_and_twenty():
-    counts = {0: 4, 49: 4, 50: 5, 199: 19, 200: 20, 9999: 20}
-    assert {pairs: neighbour_count(pairs) for pairs in counts} == counts

@@ -13,7 +13,6 @@ from likewise.methods.pair_stats import (
     ClusterPropensity,
     PairDesign,
     PeopleBlock,
-    SparseSums,
     random_halves,
 )
 from likewise.methods.redraws import fit_propensity, stratified_folds
@@ -151,8 +150,7 @@ def test_shares_of_pairs_are_those_of_the_comparisons():
     audit, rows = Audit(), np.arange(300)
     probe = audit.design.comparison(2)
     plan = probe.plan(audit.located(rows))
-    own, other = (audit.ask(rows)(plan.person, j) for j in (plan.own, plan.other))
-    sums = probe.sums(plan, own, other)
+    sums = probe.summed(plan.answers(audit.ask(rows), 2))
     for direction in (0, 1):
         mine = np.repeat(plan.part // 2 == direction, plan.count)
         estimate = sums.compared(direction, 0, []).estimate
@@ -167,17 +165,14 @@ def test_shares_of_pairs_are_those_of_the_comparisons():
 
 
 def test_in_halves_people_meet_pairs_of_the_other_half_and_share_units_with_their_pair():
-    audit, rows = Audit(halves=True), np.arange(300)
-    probe = audit.design.comparison(2)
-    plan = probe.plan(audit.located(rows))
+    audit = Audit(halves=True)
+    plan = audit.design.comparison(2).plan(audit.located(np.arange(300)))
     halves = audit.design.halves
     assert (halves[plan.person] != halves[plan.own]).all()
     assert (halves[plan.own] == halves[plan.other]).all()
     units = dict(zip(plan.people, plan.unit, strict=True))
-    pairs = {q: (a, b) for q, a, b in zip(plan.pair, plan.own, plan.other, strict=True)}
-    shared = [q for q, members in pairs.items() if all(units.get(row) == q for row in members)]
-    assert len(shared) > 10
-    assert len(set(plan.unit)) < len(plan.unit)
+    pairs = zip(plan.pair, plan.own, plan.other, strict=True)
+    assert len({q for q, *members in pairs if all(units.get(row) == q for row in members)}) > 10
 
 
 def test_people_with_clipped_propensities_leave_if_they_are_many():
@@ -208,16 +203,16 @@ def test_redraws_compare_about_two_thousand_people_of_a_group_and_always_the_sam
     audit = Audit(n=400, people=(20_000, 4_000))
     rows = np.arange(400)
     located = audit.located(rows)
-    plans = [probe.plan(located) for probe in audit.design.redraws(2, 6)]
+    probes = audit.design.redraws(2, 6)
+    plans = [probe.plan(located) for probe in probes]
     counts = np.array([np.bincount(plan.part // 2, minlength=2) for plan in plans])
     assert counts[:, 0].mean() == pytest.approx(0.1 * 200, abs=8)
     assert counts[:, 1].mean() == pytest.approx(0.5 * 200, abs=25)
     assert plans[0].people.tolist() != plans[1].people.tolist()
-    probe = audit.design.redraws(2, 1)[0]
-    halves = [probe.plan(audit.located(part)) for part in np.split(rows, 2)]
+    halves = [probes[0].plan(audit.located(part)) for part in np.split(rows, 2)]
     together = [*halves[0].people, *(200 + halves[1].people)]
     assert together == plans[0].people.tolist()
-    assert not probe.everyone
+    assert not probes[0].everyone
 
 
 def test_an_attribute_constant_in_clusters_is_redrawn_for_whole_clusters():
@@ -305,26 +300,6 @@ def test_rows_that_are_repeated_without_saying_so_are_named():
             covariates.take(rows), group, (0, 1), (0, "a", "b", "c"), clusters=clusters
         )
         assert (design.undecided or (None,))[0] == reason
-
-
-def test_sparse_sums_add_like_dense_ones_in_place_or_not():
-    rng = np.random.default_rng(0)
-    total = in_place = SparseSums.empty(2)
-    dense = np.zeros((52, 2))
-    for _ in range(6):
-        numbers, terms = rng.integers(0, 50, 20), rng.normal(size=(2, 20))
-        block = SparseSums.from_terms(numbers, *terms)
-        before = pack([total, block], {})
-        added = total + block
-        assert pack([total, block], {}) == before
-        total = added
-        in_place += block
-        np.add.at(dense, numbers, terms.T)
-    assert_same(total, in_place)
-    assert (np.diff(total.index) > 0).all()
-    np.testing.assert_allclose(total.values, dense[total.index])
-    by_number = total.parts([0, 1, 2, 3])
-    np.testing.assert_allclose(by_number.values, dense.reshape(13, 4, 2).sum(1)[by_number.index])
 
 
 def test_halves_are_random_and_hold_whole_clusters():

@@ -11,10 +11,14 @@ from typing_extensions import override
 from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
 from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import BoundMatchedPairs, PairsProbe, find_pairs
-from likewise.methods.pair_stats import PairSums, RedrawSums
-from likewise.models.base import Model
-from likewise.probe import Block, Measured
+from likewise.methods.matched_pairs import (
+    AskedBlock,
+    BoundMatchedPairs,
+    Pairing,
+    PairsProbe,
+    find_pairs,
+)
+from likewise.methods.pair_stats import Answers, PairSums, RedrawSums
 from likewise.record import MatchedPairsRecord, RateComparison, SensitivityRecord
 from likewise.stats.decision import Compared, Undecided, assess, decide
 from likewise.stats.sums import Additive
@@ -39,30 +43,28 @@ PREDICTED = 5_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class VariantStats(Additive):
-    """Sums of comparisons and their redraws, made otherwise than those that decide, by name."""
+class VariantSums(Additive):
+    """Sums of a comparison and its redraws, made otherwise than those that decide."""
 
     kept_as_is: ClassVar[tuple[str, ...]] = ("undecided",)
 
-    n: int
-    comparisons: Mapping[str, PairSums]
-    redraws: Mapping[str, tuple[RedrawSums, ...]]
-    undecided: Mapping[str, Undecided | None]
+    comparison: PairSums
+    redraws: tuple[RedrawSums, ...]
+    undecided: Undecided | None
 
-    def compared(self, key: str, method: BoundMatchedPairs, row: RateComparison) -> Compared:
+    def compared(self, method: BoundMatchedPairs, row: RateComparison) -> Compared:
         """Return the comparison of a row as it is here, of the outcome that was tested there."""
         _, direction, measure = method.located(row)
         measures = method.context.measures
-        found = self.comparisons[key].compared(
+        found = self.comparison.compared(
             direction,
             measure,
-            self.redraws[key],
+            self.redraws,
             unit_interval=measures.names[measure] != "prediction",
-            undecided=self.undecided[key],
+            undecided=self.undecided,
         )
-        if row.outcome == measures.outcomes[measure] or found.estimate is None:
-            return found
-        if method.rule(measure).kind == "difference":
+        as_given = row.outcome == measures.outcomes[measure]
+        if as_given or found.estimate is None or method.rule(measure).kind == "difference":
             return found
         return dataclasses.replace(found, estimate=found.estimate.complement())
 
@@ -81,30 +83,24 @@ class ChoiceProbe(PairsProbe):
         """Its name among the sums."""
         return self.context.variant
 
-    def measure(self, model: Model, block: Block) -> Measured:
-        """Compare the people of a block who are drawn, with the attribute as it is and redrawn."""
-        asked = self.context.asked(model, block)
-        comparisons: dict[str, Any] = {}
-        redraws: dict[str, Any] = {}
-        for pairing in self.pairings:
-            key, people = pairing.key, asked.located(block, pairing)
-            probes = (pairing.comparison, *pairing.redraws)
-            plans = [probe.plan(people, self.directions[key]) for probe in probes]
-            # All at once: a call takes longer than the few rows of one redraw.
-            names = ("person", "pair", "own", "other")
-            rows = {name: np.concatenate([getattr(p, name) for p in plans]) for name in names}
-            together = dataclasses.replace(plans[0], **rows)
-            answers = together.answers(asked.ask, len(self.context.measures.names))
-            ends = np.cumsum([len(plan) for plan in plans])[:-1]
-            own, other = (np.split(values, ends) for values in answers)
-            weighted = people.weight is not None
-            first, *others = (
-                probe.summed(plan, a, b, weighted=weighted)
-                for probe, plan, a, b in zip(probes, plans, own, other, strict=True)
-            )
-            comparisons[key], redraws[key] = first, tuple(others)
-        undecided = {pairing.key: pairing.design.undecided for pairing in self.pairings}
-        return Measured(VariantStats(len(asked), comparisons, redraws, undecided))
+    @override
+    def of(self, asked: AskedBlock, pairing: Pairing) -> VariantSums:
+        people, probes = asked.located(pairing), (pairing.comparison, *pairing.redraws)
+        plans = [probe.plan(people, self.directions[pairing.key]) for probe in probes]
+        # All at once: a call takes longer than the few rows of one redraw.
+        rows: dict[str, Any] = {
+            name: np.concatenate([getattr(plan, name) for plan in plans])
+            for name in ("person", "pair", "own", "other")
+        }
+        together = dataclasses.replace(plans[0], **rows)
+        answers = together.answers(asked.ask, len(self.context.measures.names))
+        ends = np.cumsum([len(plan) for plan in plans])[:-1]
+        values = (np.split(v, ends) for v in (answers.own_values, answers.other_values))
+        first, *others = (
+            probe.summed(Answers(**vars(plan), own_values=own, other_values=other))
+            for probe, plan, own, other in zip(probes, plans, *values, strict=True)
+        )
+        return VariantSums(first, tuple(others), pairing.design.undecided)
 
 
 @final
@@ -152,13 +148,39 @@ class ColumnChoice(Check):
         choices, left_out = other_choices(method)
         found = []
         for row in leading_rows(record):
-            found.append(_as_chosen(row))
-            key = method.located(row)[0].key
+            pairing, _, measure = method.located(row)
+            rule = method.rule(measure)
+            difference = rule.kind == "difference"
+            value, ends = row.ratio, row.interval
+            if difference:
+                value, ends = row.difference, row.difference_interval
+            lines = [("as chosen", "all of them", row.n, value, ends, str(row.verdict))]
             for choice, _ in choices:
-                compared = stats[_name(*choice)].compared(key, method, row)
-                found.append(_changed(method, row, *choice, compared))
-        skipped = f"other choices of {', '.join(left_out)}" if left_out else ""
-        return Finding({"sensitivity": tuple(found)}, skipped=(skipped,) if skipped else ())
+                compared = stats[_name(*choice)].sums[pairing.key].compared(method, row)
+                estimate, value, ends = compared.estimate, math.nan, (math.nan, math.nan)
+                if estimate is not None and difference:
+                    value, ends = estimate.difference, estimate.difference_interval(rule.alpha)
+                elif estimate is not None:
+                    value, ends = estimate.ratio, estimate.interval(rule.alpha)
+                outcome = decide({0: assess(compared, rule)}).outcome
+                lines.append((*choice, compared.kept, value, ends, outcome))
+            found += [
+                SensitivityRecord(
+                    what=what,
+                    change=change,
+                    attribute=row.attribute,
+                    group=row.group,
+                    other=row.other,
+                    n=n,
+                    estimate=value,
+                    lower_bound=ends[0],
+                    upper_bound=ends[1],
+                    outcome=outcome,
+                )
+                for what, change, n, value, ends, outcome in lines
+            ]
+        skipped = (f"other choices of {', '.join(left_out)}",) if left_out else ()
+        return Finding({"sensitivity": tuple(found)}, skipped=skipped)
 
 
 def _name(what: str, column: str) -> str:
@@ -200,47 +222,3 @@ def _predicts(method: BoundMatchedPairs, columns: Sequence[str]) -> float:
         for group in range(len(method.context.groups[name])):
             areas.append(predictive_area(some, columns, codes[:PREDICTED] == group))
     return max(area for area in areas if area == area)
-
-
-def _record(
-    row: RateComparison,
-    what: str,
-    change: str,
-    n: int,
-    estimate: float,
-    ends: tuple[float, float],
-    outcome: str,
-) -> SensitivityRecord:
-    return SensitivityRecord(
-        what=what,
-        change=change,
-        attribute=row.attribute,
-        group=row.group,
-        other=row.other,
-        n=n,
-        estimate=estimate,
-        lower_bound=ends[0],
-        upper_bound=ends[1],
-        outcome=outcome,
-    )
-
-
-def _as_chosen(row: RateComparison) -> SensitivityRecord:
-    value, ends = row.ratio, row.interval
-    if math.isnan(ends[0]):
-        value, ends = row.difference, row.difference_interval
-    return _record(row, "as chosen", "all of them", row.n, value, ends, row.verdict)
-
-
-def _changed(
-    method: BoundMatchedPairs, row: RateComparison, what: str, change: str, compared: Compared
-) -> SensitivityRecord:
-    """Return the same comparison under another choice of columns."""
-    rule = method.rule(method.located(row)[2])
-    estimate, ends, value = compared.estimate, (math.nan, math.nan), math.nan
-    if estimate is not None and rule.kind == "difference":
-        value, ends = estimate.difference, estimate.difference_interval(rule.alpha)
-    elif estimate is not None:
-        value, ends = estimate.ratio, estimate.interval(rule.alpha)
-    outcome = decide({0: assess(compared, rule)}).outcome
-    return _record(row, what, change, compared.kept, value, ends, outcome)

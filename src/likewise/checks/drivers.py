@@ -1,8 +1,6 @@
 """Drivers: which columns a difference comes from, by Shapley values, and which are proxies."""
 
 import dataclasses
-import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, final
@@ -13,7 +11,6 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 from typing_extensions import override
 
-from likewise.checks.overlap import KeyedSums
 from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
 from likewise.method import Check, Finding
@@ -21,12 +18,11 @@ from likewise.methods.matched_pairs import (
     FOLDS,
     AskedBlock,
     BoundMatchedPairs,
-    PairContext,
+    KeyedStats,
     Pairing,
+    PairsProbe,
 )
 from likewise.methods.matching import seed_sequence, uniforms
-from likewise.models.base import Model
-from likewise.probe import Block, Measured, Probe
 from likewise.record import DriverRecord, MatchedPairsRecord
 from likewise.verdict import Verdict
 
@@ -139,71 +135,52 @@ def column_shares(sums: Float[np.ndarray, "2 f k"], alpha: float) -> list[Column
     ]
 
 
-def _key(pairing: Pairing, direction: int, measure: int) -> str:
-    return f"{pairing.key}\t{direction}\t{measure}"
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class DriversProbe(Probe):
+class DriversProbe(PairsProbe):
     """Some people of every group, compared column by column through their nearest pairs.
 
     ``groups`` are the remaining columns; all levels of one category are one group. Sums are by
     pair of groups, direction and measure (`fold_sums`).
     """
 
-    context: PairContext
-    pairings: tuple[Pairing, ...]
     groups: Mapping[str, tuple[str, ...]]
     name: str = "drivers"
 
-    def measure(self, model: Model, block: Block) -> Measured:
-        """Exchange the remaining columns one after another."""
-        asked = self.context.asked(model, block)
-        size, measures = 2 + 4 * len(self.groups), range(self.context.measures.deciding)
-        every = itertools.product(self.pairings, (0, 1), measures)
-        found, n = {_key(*one): np.zeros((2, FOLDS, size)) for one in every}, 0
-        for pairing in self.pairings:
-            people = asked.located(block, pairing)
-            key = (*pairing.design.key, "drivers")
-            share = self._people / np.maximum(pairing.design.people, 1)
-            drawn = uniforms(key, people.positions) < share[people.second.astype(np.int64)]
-            plan = pairing.comparison.plan(people.take(drawn))
-            n += len(plan.people)
-            for direction in (0, 1):
-                who = np.flatnonzero(plan.part // 2 == direction)
-                if not len(who):
-                    continue
-                rows = (plan.start[who][:, None] + np.arange(PAIRS)).reshape(-1)
-                i = plan.person[rows]
-                ask = functools.partial(self._ask, asked, i, plan.own[rows], plan.other[rows])
-                rng = np.random.default_rng(seed_sequence((*key, direction, block.number)))
-                parts = shapley_parts(ask, len(rows), len(self.groups), rng)
-                weight = np.repeat(plan.weight[who] / PAIRS, PAIRS)
-                for measure in measures:
-                    found[_key(pairing, direction, measure)] = fold_sums(
-                        parts[:, :, measure], weight, asked.fold[i], plan.pair[rows] % FOLDS
-                    )
-        return Measured(KeyedSums(n, found))
+    @override
+    def of(self, asked: AskedBlock, pairing: Pairing) -> Float[np.ndarray, "2 v 2 f k"]:
+        deciding, groups = self.context.measures.deciding, list(self.groups.values())
+        found = np.zeros((2, deciding, 2, FOLDS, 2 + 4 * len(groups)))
+        people, key = asked.located(pairing), (*pairing.design.key, "drivers")
+        # The more columns there are, the more often each person is asked about.
+        size = int(np.clip(ROWS / (PAIRS * 4 * len(groups)), FEWEST, MOST))
+        share = size / np.maximum(pairing.design.people, 1)
+        drawn = uniforms(key, people.positions) < share[people.second.astype(np.int64)]
+        plan = pairing.comparison.plan(people.take(drawn))
+        for direction in (0, 1):
+            who = np.flatnonzero(plan.part // 2 == direction)
+            if not len(who):
+                continue
+            rows = (plan.start[who][:, None] + np.arange(PAIRS)).reshape(-1)
+            i, own, other = plan.person[rows], plan.own[rows], plan.other[rows]
 
-    def _ask(
-        self,
-        asked: AskedBlock,
-        i: Int[np.ndarray, " r"],
-        own: Int[np.ndarray, " r"],
-        other: Int[np.ndarray, " r"],
-        mask: Bool[np.ndarray, "r g"],
-    ) -> Float[np.ndarray, "r v"]:
-        by_column = {
-            name: np.where(mask[:, g], other, own)
-            for g, names in enumerate(self.groups.values())
-            for name in names
-        }
-        return asked.ask(i, own, by_column)[:, : self.context.measures.deciding]
+            def ask(
+                mask: Bool[np.ndarray, "r g"], i: Any = i, own: Any = own, other: Any = other
+            ) -> Float[np.ndarray, "r v"]:
+                columns = {
+                    name: np.where(mask[:, g], other, own)
+                    for g, names in enumerate(groups)
+                    for name in names
+                }
+                return asked.ask(i, own, columns)[:, :deciding]
 
-    @property
-    def _people(self) -> int:
-        """How many people of a group are compared: the fewer, the more often each is asked."""
-        return int(np.clip(ROWS / (PAIRS * 4 * len(self.groups)), FEWEST, MOST))
+            rng = np.random.default_rng(seed_sequence((*key, direction, asked.number)))
+            parts = shapley_parts(ask, len(rows), len(groups), rng)
+            weight = np.repeat(plan.weight[who] / PAIRS, PAIRS)
+            for measure in range(deciding):
+                found[direction, measure] = fold_sums(
+                    parts[:, :, measure], weight, asked.fold[i], plan.pair[rows] % FOLDS
+                )
+        return found
 
 
 @final
@@ -236,7 +213,7 @@ class Drivers(Check):
 
 
 def pair_drivers(
-    method: BoundMatchedPairs, stats: KeyedSums, verdict: Verdict
+    method: BoundMatchedPairs, stats: KeyedStats, verdict: Verdict
 ) -> Iterator[DriverRecord]:
     """Yield the drivers of each attribute's leading comparison, the largest share first.
 
@@ -247,7 +224,7 @@ def pair_drivers(
         if not math.isfinite(row.difference):
             continue
         pairing, direction, measure = method.located(row)
-        sums = stats.sums[_key(pairing, direction, measure)]
+        sums = stats.sums[pairing.key][direction, measure]
         if not sums.any():
             continue
         shown = row.difference_interval[0] > 0 or row.difference_interval[1] < 0

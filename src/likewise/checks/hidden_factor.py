@@ -51,9 +51,7 @@ class HiddenFactors(Check):
                     shares = sums.pair_differences(direction, measure)
                     gammas.append(largest_odds(shares, bias, method.settings.alpha))
             if gammas:
-                group, other = pairing.groups[direction], pairing.groups[1 - direction]
-                about = {"attribute": pairing.attribute, "group": group, "other": other}
-                found.append(HiddenFactor(**about, gamma=max(gammas)))
+                found.append(HiddenFactor(**pairing.names(direction), gamma=max(gammas)))
         return Finding({"matched_pairs": {"hidden_factor": tuple(found)}})
 
 

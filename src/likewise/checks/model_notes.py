@@ -55,12 +55,8 @@ class TrainingPool(Check):
         known = set(method.classes)
         unknown = len(np.unique(labels)) < 2 or (known and not known.issuperset(labels.tolist()))
         if method.setup.unlabelled or unknown:
-            return Finding(
-                notes=(
-                    "Not checked, for want of labels: whether the model was trained on the "
-                    "reference sample.",
-                )
-            )
+            skipped = "whether the model was trained on the reference sample."
+            return Finding(notes=(f"Not checked, for want of labels: {skipped}",))
         ours, theirs = (losses(method, people) for people in (method.people, method.pool.people))
         if not suspicious(ours, theirs):
             return Finding()

@@ -9,14 +9,11 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import BoundMatchedPairs, PairContext, Pairing
+from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, Pairing, PairsProbe
 from likewise.methods.matching import Covariates
 from likewise.methods.reference_sample import CovariateCoding
-from likewise.models.base import Model
-from likewise.probe import Block, Measured, Probe
 from likewise.record import MatchedPairsRecord
 from likewise.report.formats import number
-from likewise.stats.sums import Additive
 from likewise.verdict import Verdict
 
 NOTED = 0.05
@@ -24,15 +21,7 @@ NOTED = 0.05
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class KeyedSums(Additive):
-    """Arrays of sums by name."""
-
-    n: int
-    sums: Mapping[str, Float[np.ndarray, "..."]]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class OverlapProbe(Probe):
+class OverlapProbe(PairsProbe):
     """Everyone with and without overlap, described by the columns that may matter.
 
     Of every number and every value of a category: how often it is known, its sum and its sum of
@@ -40,25 +29,19 @@ class OverlapProbe(Probe):
     with a propensity that is clipped).
     """
 
-    context: PairContext
-    pairings: tuple[Pairing, ...]
     name: str = "overlap"
 
-    def measure(self, model: Model, block: Block) -> Measured:
-        """Sum over the people of a block."""
-        asked = self.context.asked(model, block)
-        x = indicators(self.context.coding, asked.covariates)
+    @override
+    def of(self, asked: AskedBlock, pairing: Pairing) -> Float[np.ndarray, "2 3 k 3"]:
+        people = asked.located(pairing)
+        x = indicators(self.context.coding, asked.covariates.take(people.rows))
         known = ~np.isnan(x)
         terms = np.stack([known, np.where(known, x, 0.0), np.where(known, x, 0.0) ** 2], axis=2)
-        found = {}
-        for pairing in self.pairings:
-            people = asked.located(block, pairing)
-            place = np.where(np.isin(people.rows, asked.plan(block, pairing).people), 0, 1)
-            place[people.clipped] = 2
-            sums = np.zeros((2, 3, *terms.shape[1:]))
-            np.add.at(sums, (people.second.astype(np.int64), place), terms[people.rows])
-            found[pairing.key] = sums
-        return Measured(KeyedSums(len(asked), found))
+        place = np.where(np.isin(people.rows, asked.plan(pairing).people), 0, 1)
+        place[people.clipped] = 2
+        sums = np.zeros((2, 3, *terms.shape[1:]))
+        np.add.at(sums, (people.second.astype(np.int64), place), terms)
+        return sums
 
 
 def indicators(coding: CovariateCoding, people: Covariates) -> Float[np.ndarray, "n k"]:

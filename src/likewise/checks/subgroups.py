@@ -9,21 +9,21 @@ import numpy as np
 from jaxtyping import Float, Int
 from typing_extensions import override
 
-from likewise.checks.column_choice import VariantStats, leading_rows
+from likewise.checks.column_choice import VariantSums, leading_rows
 from likewise.checks.overlap import indicator_names, indicators
 from likewise.method import Check, Finding
 from likewise.methods.matched_pairs import (
     AskedBlock,
     BoundMatchedPairs,
-    PairContext,
+    KeyedStats,
     Pairing,
+    PairsProbe,
     find_pairs,
 )
 from likewise.methods.matching import Covariates
 from likewise.methods.pair_stats import LocatedPeople, PairProbe
 from likewise.methods.reference_sample import CovariateCoding
-from likewise.models.base import Model
-from likewise.probe import Block, Measured, Probe
+from likewise.probe import Measured
 from likewise.record import RateComparison, SubgroupRecord
 from likewise.stats.decision import assess
 from likewise.verdict import Verdict
@@ -102,64 +102,56 @@ def _features(coding: CovariateCoding, people: Covariates) -> Float[np.ndarray, 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Changes:
-    """What trees are grown from, by pair of groups: one row a person.
+    """What a tree is grown from, one row a person.
 
     Columns: direction, weight, numbers and categories that may matter, changes of the measures.
     """
 
-    n: int
-    rows: Mapping[str, Float[np.ndarray, "n k"]]
+    rows: Float[np.ndarray, "n k"]
 
     def __add__(self, other: "Changes") -> "Changes":
-        both = {key: np.vstack([rows, other.rows[key]]) for key, rows in self.rows.items()}
-        return Changes(self.n + other.n, both)
+        return Changes(np.vstack([self.rows, other.rows]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FindProbe(Probe):
+class FindProbe(PairsProbe):
     """The changes of one half of the people, through pairs of one half of the reference sample."""
 
-    context: PairContext
-    pairings: tuple[Pairing, ...]
     name: str = FOUND
 
-    def measure(self, model: Model, block: Block) -> Measured:
-        """Measure by how much each person's rates change."""
-        asked = self.context.asked(model, block)
-        found = {}
-        for pairing in self.pairings:
-            plan = asked.plan(block, pairing)
-            own, other = plan.answers(asked.ask, len(self.context.measures.names))
-            people = asked.covariates.take(plan.people)
-            known = (plan.part // 2, plan.weight, people.numeric, people.category)
-            found[pairing.key] = np.column_stack([*known, plan.mean(other - own)])
-        return Measured(Changes(len(asked), found))
+    @override
+    def of(self, asked: AskedBlock, pairing: Pairing) -> Changes:
+        plan = asked.plan(pairing).answers(asked.ask, len(self.context.measures.names))
+        people = asked.covariates.take(plan.people)
+        known = (plan.part // 2, plan.weight, people.numeric, people.category)
+        return Changes(np.column_stack([*known, plan.mean(plan.other_values - plan.own_values)]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class JudgeProbe(Probe):
+class JudgeProbe(PairsProbe):
     """The comparison of the other half of the people, leaf by leaf, through pairs of their own."""
 
-    context: PairContext
-    pairing: Pairing
     tree: SubgroupTree
 
     @property
     @override
     def name(self) -> str:
-        return f"{JUDGED} {self.pairing.attribute}"
+        return f"{JUDGED} {self.pairings[0].attribute}"
 
-    def measure(self, model: Model, block: Block) -> Measured:
-        """Compare everyone once, and sum by leaf."""
-        asked = self.context.asked(model, block)
-        people = asked.located(block, self.pairing)
+    @override
+    def measured(self, asked: AskedBlock) -> Measured:
+        (pairing,) = self.pairings
+        people = asked.located(pairing)
         leaf = np.full(len(asked), -1)
         leaf[people.rows] = self.tree.leaf(asked.covariates.take(people.rows))
-        comparisons = self._by_leaf(asked, people, leaf, self.pairing.comparison)
-        each = [self._by_leaf(asked, people, leaf, probe) for probe in self.pairing.redraws]
-        redraws = {key: tuple(one[key] for one in each) for key in comparisons}
-        undecided = dict.fromkeys(comparisons, self.pairing.design.undecided)
-        return Measured(VariantStats(len(asked), comparisons, redraws, undecided))
+        comparisons = self._by_leaf(asked, people, leaf, pairing.comparison)
+        each = [self._by_leaf(asked, people, leaf, probe) for probe in pairing.redraws]
+        undecided = pairing.design.undecided
+        found = {
+            node: VariantSums(sums, tuple(one[node] for one in each), undecided)
+            for node, sums in comparisons.items()
+        }
+        return Measured(KeyedStats(len(asked), found))
 
     def _by_leaf(
         self,
@@ -168,17 +160,13 @@ class JudgeProbe(Probe):
         leaf: Int[np.ndarray, " n"],
         probe: PairProbe,
     ) -> dict[str, Any]:
-        plan = probe.plan(people)
-        own, other = plan.answers(asked.ask, len(self.context.measures.names))
-        rows = leaf[plan.person]
+        plan = probe.plan(people).answers(asked.ask, len(self.context.measures.names))
         found: dict[str, Any] = {}
         for node in self.tree.leaves():
+            sizes = people.take(leaf[people.rows] == node).sizes()
             some = plan.take(leaf[plan.people] == node)
-            here = people.take(leaf[people.rows] == node)
-            sizes = here.sizes()
             some = dataclasses.replace(some, group_size=sizes[0], group_clipped=sizes[1])
-            answers = own[rows == node], other[rows == node]
-            found[str(node)] = probe.summed(some, *answers, weighted=people.weight is not None)
+            found[str(node)] = probe.summed(some)
         return found
 
 
@@ -219,7 +207,7 @@ class Subgroups(Check):
             yield FindProbe(bound.context, bound.pairings)
             return
         for pairing in bound.pairings:
-            yield JudgeProbe(bound.context, pairing, trees[pairing.attribute])
+            yield JudgeProbe(bound.context, (pairing,), trees[pairing.attribute])
 
     @override
     def read(
@@ -246,7 +234,7 @@ def _trees(
     ends = np.cumsum([2, len(coding.numeric), len(coding.levels)])
     for row in rows:
         pairing, direction, measure = method.located(row)
-        known: Float[np.ndarray, "n k"] = stats[FOUND].rows[pairing.key]
+        known: Float[np.ndarray, "n k"] = stats[FOUND].sums[pairing.key].rows
         some = known[known[:, 0] == direction]
         if len(some) < FEWEST:
             continue
@@ -257,7 +245,7 @@ def _trees(
 
 
 def judged_leaves(
-    method: BoundMatchedPairs, row: RateComparison, tree: SubgroupTree, stats: VariantStats
+    method: BoundMatchedPairs, row: RateComparison, tree: SubgroupTree, stats: KeyedStats
 ) -> list[SubgroupRecord]:
     """Judge every leaf by the outcome that was tested; all of them together by Bonferroni."""
     rule, leaves = method.rule(method.located(row)[2]), tree.leaves()
@@ -265,7 +253,7 @@ def judged_leaves(
     rule = dataclasses.replace(rule, kind=kind, alpha=rule.alpha / len(leaves))
     found = []
     for node, words in leaves.items():
-        compared = stats.compared(str(node), method, row)
+        compared = stats.sums[str(node)].compared(method, row)
         assessed = assess(compared, rule)
         value, ends, beyond = math.nan, (math.nan, math.nan), -math.inf
         if assessed.shown is not None:

@@ -45,7 +45,7 @@ from likewise.methods.reference_sample import (
     group_name,
     groups_of,
     plain,
-    standardised_differences,
+    standardised_difference,
 )
 from likewise.models import check
 from likewise.models.adapt import NO_COLUMNS, TableModel, table_model
@@ -146,7 +146,98 @@ class MatchedPairs(Method):
     @override
     def bind(self, setup: Setup) -> "BoundMatchedPairs":
         """Check model, people, reference sample and columns together, and find the pairs."""
-        return _bind(self, setup)
+        settings, survey = setup.settings, setup.survey
+        keep = settings.columns.may_matter
+        if not keep:
+            raise InvalidSettings(
+                "Matched pairs need the columns that may matter: name them (may_matter, "
+                "--may-matter)."
+            )
+        for role in ("label", "weight", "cluster", "id"):
+            if (name := getattr(settings.columns, role)) in keep:
+                raise InvalidSettings(
+                    f"{name!r} is named as {role}, so it cannot be among the columns that may "
+                    "matter."
+                )
+        people = survey.sample.in_columns()
+        assert people.table is not None
+        model, handle = setup.adapt(features=False)
+        classes = setup.classes(model)
+        favourable = setup.favourable_place(model.card.task, classes)
+        pool = _reference_sample(setup)
+        attributes = tuple(survey.traits)
+        check_columns(keep, attributes, people.table, pool.table)
+        asked = table_model(model, people)
+        for name in asked.columns:
+            if name not in pool.table.column_names:
+                raise InvalidData(
+                    f"The reference sample has no column {name!r}, which the model reads."
+                )
+        if model.front is None:
+            check(model, people.x, features=people.features, classes=classes)
+        asked.check(people.table, classes)
+        table, performance = plain(people.table), None
+        if self.ratio or not setup.unlabelled:
+            out = asked(table)
+        if self.ratio and model.card.task == "regression" and not (least := out[:, 0].min()) > 0:
+            raise InvalidSettings(
+                f"A ratio is for predictions that are all positive, and the smallest is {least:g}: "
+                "leave method.ratio out, and give the largest difference (method.limit)."
+            )
+        if not setup.unlabelled:
+            y = targets(people.y, classes)
+            if isinstance(model.loss, CustomLoss):
+                model.loss.check(out, y)
+            performance = Performance.from_outputs(out, model.card, y)
+            if len(np.unique(y)) > 1:
+                performance.warn()
+        groups = {name: groups_of(name, counts) for name, counts in survey.traits.items()}
+        notes: tuple[str, ...] = ()
+        if pool.given:
+            compared = tuple(dict.fromkeys([*keep, *asked.columns]))
+            notes = pool_notes(people, pool.people, compared)
+        context = PairContext(
+            pool=pool.table,
+            keep=keep,
+            coding=CovariateCoding.fit(keep, pool.table, table),
+            measures=_measures(self, setup, model, classes, favourable),
+            groups=groups,
+            pool_groups={n: group_codes(g, pool.people.protected[n]) for n, g in groups.items()},
+            people=people.take(np.arange(min(len(people), 64))),
+            left_out=pool.positions,
+        )
+        settings = settings.changed(method={"name": "matched_pairs", **dataclasses.asdict(self)})
+        bound = BoundMatchedPairs(
+            method=self,
+            setup=dataclasses.replace(setup, settings=settings),
+            model=model,
+            handle=handle,
+            people=people,
+            classes=classes,
+            settings=settings,
+            performance=performance,
+            context=context,
+            pool=pool,
+            columns=asked.columns,
+            favourable=favourable,
+            redraws=self.redraws,
+            reads=tuple(name for name in attributes if name in asked.columns),
+            notes=notes,
+        )
+        if people.cluster is not None:
+            found = setup.session.measure(bound, [ClusterProbe()])["clusters"]
+            context = dataclasses.replace(context, clusters=found.found)
+            bound = dataclasses.replace(bound, context=context)
+        (bound,) = find_pairs([bound])
+        for pairing in bound.pairings:
+            if (pairing.design.undecided or ("",))[0] == "group":
+                warnings.warn(
+                    f"{pairing.attribute}: {pairing.groups[0]} and {pairing.groups[1]} cannot be "
+                    "compared: one of them has fewer than 5 rows in the reference sample.",
+                    StatisticalWarning,
+                    stacklevel=2,
+                )
+        return bound
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -295,15 +386,17 @@ class AskedBlock:
             vars(self).update(vars(context.whole.asked(model, block)))
         self.context = context
         self.covariates = context.coding.covariates(self.table)
+        self._located: dict[str, LocatedPeople] = {}
+        self._plans: dict[str, Comparisons] = {}
 
     def _prepare(self, context: PairContext, model: Model, block: Block) -> None:
-        people = block.people.in_columns()
-        positions = block.positions
+        people, positions = block.people.in_columns(), block.positions
         if context.left_out is not None:
             keep = ~np.isin(positions, context.left_out, assume_unique=True)
             people, positions = people.take(keep), positions[keep]
         assert people.table is not None
-        self.model, self.people, self.positions = model, people, positions
+        self.number, self.model = block.number, model
+        self.people, self.positions = people, positions
         self.table = plain(people.table)
         self.asked, self.pool = context.prepared_pool(model)
         self.rows = self.asked.prepare(self.table)
@@ -311,17 +404,15 @@ class AskedBlock:
         self.codes = {name: group_codes(some, people.protected[name]) for name, some in groups}
         labelled = "loss" in context.measures.names
         self.y = targets(people.y, context.measures.classes) if labelled else None
+        self.weight = np.ones(len(self)) if people.weight is None else people.weight
         self.cluster = None
         if context.clusters is not None and people.cluster is not None:
             self.cluster = np.searchsorted(context.clusters, people.cluster)
+        self.units = self.positions if self.cluster is None else self.cluster
+        self.fold = self.units % FOLDS
 
     def __len__(self) -> int:
         return len(self.positions)
-
-    @property
-    def fold(self) -> Int[np.ndarray, " n"]:
-        """The fold of everyone: by position, or by cluster."""
-        return (self.positions if self.cluster is None else self.cluster) % FOLDS
 
     def ask(
         self,
@@ -353,40 +444,26 @@ class AskedBlock:
         """The measures of people as they are."""
         return self.context.measures.of_outputs(self.model, self.outputs, self.y)
 
-    @property
-    def weight(self) -> Float[np.ndarray, " n"]:
-        """The weight of everyone, 1 without weights."""
-        return np.ones(len(self)) if self.people.weight is None else self.people.weight
-
     def group(self, attribute: str) -> Int[np.ndarray, " n"]:
         """Return the code of everyone's group; −1 for those who are not compared."""
-        codes = self.codes[attribute]
-        if self.context.sampled is None:
-            return codes
-        units = self.positions if self.cluster is None else self.cluster
-        return self.context.sampled.codes(attribute, codes, units)
+        codes, sampled = self.codes[attribute], self.context.sampled
+        return codes if sampled is None else sampled.codes(attribute, codes, self.units)
 
-    def located(self, block: Block, pairing: Pairing) -> LocatedPeople:
+    def located(self, pairing: Pairing) -> LocatedPeople:
         """Return where people are among the pairs of two groups."""
-        return block.once(
-            ("located", self.context.variant, pairing.key),
-            lambda: pairing.design.locate(
-                PeopleBlock(
-                    positions=self.positions,
-                    covariates=self.covariates,
-                    group=self.group(pairing.attribute),
-                    weight=self.people.weight,
-                    cluster=self.cluster,
-                )
-            ),
-        )
+        if pairing.key not in self._located:
+            group = self.group(pairing.attribute)
+            block = PeopleBlock(
+                self.positions, self.covariates, group, self.people.weight, self.cluster
+            )
+            self._located[pairing.key] = pairing.design.locate(block)
+        return self._located[pairing.key]
 
-    def plan(self, block: Block, pairing: Pairing) -> Comparisons:
+    def plan(self, pairing: Pairing) -> Comparisons:
         """Return who is compared through which pairs of two groups."""
-        return block.once(
-            ("plan", self.context.variant, pairing.key),
-            lambda: pairing.comparison.plan(self.located(block, pairing)),
-        )
+        if pairing.key not in self._plans:
+            self._plans[pairing.key] = pairing.comparison.plan(self.located(pairing))
+        return self._plans[pairing.key]
 
 
 class Change(NamedTuple):
@@ -407,13 +484,13 @@ class MostChanged:
 
     rows: Float[np.ndarray, "m 7"]
 
+    @classmethod
+    def among(cls, rows: Float[np.ndarray, "n 7"]) -> "MostChanged":
+        """Keep the largest changes."""
+        return cls(rows[np.lexsort((rows[:, 1], -np.abs(rows[:, 0])))[:KEPT]])
+
     def __add__(self, other: "MostChanged") -> "MostChanged":
-        return MostChanged(largest_changes(np.vstack([self.rows, other.rows])))
-
-
-def largest_changes(rows: Float[np.ndarray, "n 7"]) -> Float[np.ndarray, "m 7"]:
-    """Return the people whose rate changes most, up or down."""
-    return rows[np.lexsort((rows[:, 1], -np.abs(rows[:, 0])))[:KEPT]]
+        return MostChanged.among(np.vstack([self.rows, other.rows]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -461,11 +538,11 @@ class PairStats(Additive):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SumsByPairing(Additive):
-    """Sums of one redraw, or of clusters, by pair of groups."""
+class KeyedStats(Additive):
+    """Sums by pair of groups, or by another name."""
 
     n: int
-    pairings: Mapping[str, Any]
+    sums: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -475,6 +552,19 @@ class PairsProbe(Probe):
     context: PairContext
     pairings: tuple[Pairing, ...]
 
+    def measure(self, model: Model, block: Block) -> Measured | None:
+        """Measure the people of a block, unless all of them are the reference sample."""
+        asked = self.context.asked(model, block)
+        return self.measured(asked) if len(asked) else None
+
+    def measured(self, asked: AskedBlock) -> Measured:
+        """Return the sums of a block, by default those of every pair of groups."""
+        return Measured(KeyedStats(len(asked), {p.key: self.of(asked, p) for p in self.pairings}))
+
+    def of(self, asked: AskedBlock, pairing: Pairing) -> Any:
+        """Return the sums of one pair of groups."""
+        raise NotImplementedError
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ComparisonProbe(PairsProbe):
@@ -483,46 +573,34 @@ class ComparisonProbe(PairsProbe):
     reads: tuple[str, ...] = ()
     name: str = PRIMARY
 
-    def measure(self, model: Model, block: Block) -> Measured | None:
-        """Ask about everyone of a block, as they are and through their pairs."""
-        asked = self.context.asked(model, block)
-        if not len(asked):
-            return None
-        stats, rows = {}, []
-        for pairing in self.pairings:
-            stats[pairing.key], table = self._compared(block, asked, pairing)
-            rows.append(table)
+    @override
+    def measured(self, asked: AskedBlock) -> Measured:
+        compared = {pairing.key: self._compared(asked, pairing) for pairing in self.pairings}
         groups = {name: self._group_table(asked, name) for name in self.context.groups}
         w = asked.weight[:, None]
         everyone = _summed(asked.fold, FOLDS, np.hstack([w, w * asked.values]))
-        return Measured(PairStats(len(asked), stats, groups, everyone), pa.concat_tables(rows))
+        stats = {key: found for key, (found, _) in compared.items()}
+        rows = pa.concat_tables([table for _, table in compared.values()])
+        return Measured(PairStats(len(asked), stats, groups, everyone), rows)
 
-    def _compared(
-        self, block: Block, asked: AskedBlock, pairing: Pairing
-    ) -> tuple[PairingStats, pa.Table]:
-        probe, plan = pairing.comparison, asked.plan(block, pairing)
-        own, other = plan.answers(asked.ask, probe.measures)
+    def _compared(self, asked: AskedBlock, pairing: Pairing) -> tuple[PairingStats, pa.Table]:
+        plan = asked.plan(pairing).answers(asked.ask, len(self.context.measures.names))
         side, w = plan.part // 2, plan.weight[:, None]
-        own_mean, other_mean = plan.mean(own), plan.mean(other)
-        change = (other_mean - own_mean)[:, 0]
+        own, other = plan.mean(plan.own_values), plan.mean(plan.other_values)
+        rise = plan.other_values - plan.own_values
+        change = (other - own)[:, 0]
         edges = np.linspace(-1, 1, BINS + 1)
-        most = np.column_stack(
-            [
-                change,
-                asked.people.row[plan.people],
-                asked.positions[plan.people],
-                own_mean[:, 0],
-                other_mean[:, 0],
-                plan.own[plan.start],
-                plan.other[plan.start],
-            ]
-        )
-        folds = np.zeros((PARTS, FOLDS, probe.measures, 3))
-        np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.weighted(own, other))
+        people = asked.people.row[plan.people], asked.positions[plan.people]
+        pairs = plan.own[plan.start], plan.other[plan.start]
+        most = np.column_stack([change, *people, own[:, 0], other[:, 0], *pairs])
+        folds = np.zeros((PARTS, FOLDS, own.shape[1], 3))
+        np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.sums)
+        sums = pairing.comparison.summed(plan)
+        assert isinstance(sums, PairSums)
         stats = PairingStats(
-            sums=probe.sums(plan, own, other, weighted=asked.people.weight is not None),
-            up=_summed(plan.part, PARTS, w * plan.mean(np.maximum(other - own, 0.0))),
-            down=_summed(plan.part, PARTS, w * plan.mean(np.maximum(own - other, 0.0))),
+            sums=sums,
+            up=_summed(plan.part, PARTS, w * plan.mean(np.maximum(rise, 0.0))),
+            down=_summed(plan.part, PARTS, w * plan.mean(np.maximum(-rise, 0.0))),
             actual=_summed(plan.part, PARTS, w * asked.values[plan.people]),
             histogram=np.stack(
                 [
@@ -531,34 +609,22 @@ class ComparisonProbe(PairsProbe):
                 ]
             ),
             folds=folds,
-            most=tuple(MostChanged(largest_changes(most[side == d])) for d in (0, 1)),
+            most=tuple(MostChanged.among(most[side == d]) for d in (0, 1)),
         )
-        return stats, self._rows(asked, plan, pairing, side, own_mean, other_mean)
-
-    def _rows(
-        self,
-        asked: AskedBlock,
-        plan: Comparisons,
-        pairing: Pairing,
-        side: Int[np.ndarray, " p"],
-        own: Float[np.ndarray, "p v"],
-        other: Float[np.ndarray, "p v"],
-    ) -> pa.Table:
-        """Return one row a person and comparison: rates as they are, own and swapped."""
+        # One row a person and comparison: rates as they are, own and swapped.
         names = np.array(pairing.groups)
         columns: dict[str, Any] = {
-            "row": asked.people.row[plan.people],
+            "row": people[0],
             "attribute": pa.array([pairing.attribute] * len(side), pa.string()),
             "group": pa.array(names[side], pa.string()),
             "other": pa.array(names[1 - side], pa.string()),
             "weight": plan.weight,
         }
-        as_is = asked.values[plan.people]
         for v, label in enumerate(self.context.measures.columns):
-            columns[label] = as_is[:, v]
+            columns[label] = asked.values[plan.people, v]
             columns[f"{label}: own"] = own[:, v]
             columns[f"{label}: swapped"] = other[:, v]
-        return pa.table(columns)
+        return stats, pa.table(columns)
 
     def _group_table(self, asked: AskedBlock, attribute: str) -> GroupTable:
         code = asked.group(attribute)
@@ -585,17 +651,14 @@ class ComparisonProbe(PairsProbe):
         code: Int[np.ndarray, " k"],
     ) -> Int[np.ndarray, " 2"]:
         """Count people, and those whose decision changes when the attribute alone is flipped."""
-        context = self.context
-        size = len(context.groups[attribute])
-        pool_code = context.pool_groups[attribute]
+        size = len(self.context.groups[attribute])
+        pool_code = self.context.pool_groups[attribute]
         example = np.array([int(np.argmax(pool_code == g)) for g in range(size)])
         keep = [name for name in asked.asked.columns if name != attribute]
-        changed = np.zeros(len(known), dtype=bool)
+        card, changed = asked.model.card, np.zeros(len(known), dtype=bool)
         for shift in range(1, size):
-            out = asked.asked.substitute(
-                asked.rows, known, asked.pool, example[(code + shift) % size], keep
-            )
-            card = asked.model.card
+            rows = example[(code + shift) % size]
+            out = asked.asked.substitute(asked.rows, known, asked.pool, rows, keep)
             changed |= decide(out, card.output, card.threshold) != asked.decided[known]
         return np.array([len(known), changed.sum()])
 
@@ -611,16 +674,9 @@ class RedrawProbe(PairsProbe):
         """Its name among the sums."""
         return f"redraw {self.number}"
 
-    def measure(self, model: Model, block: Block) -> Measured | None:
-        """Ask about the people of a block who are drawn for this redraw."""
-        asked = self.context.asked(model, block)
-        if not len(asked):
-            return None
-        found = {}
-        for pairing in self.pairings:
-            people = asked.located(block, pairing)
-            found[pairing.key] = pairing.redraws[self.number].measure(asked.ask, people)
-        return Measured(SumsByPairing(len(asked), found))
+    @override
+    def of(self, asked: AskedBlock, pairing: Pairing) -> Any:
+        return pairing.redraws[self.number].measure(asked.ask, asked.located(pairing))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -655,16 +711,9 @@ class ClusterPropensityProbe(PairsProbe):
         """Its name among the sums."""
         return f"propensities of clusters {self.context.variant}".strip()
 
-    def measure(self, model: Model, block: Block) -> Measured | None:
-        """Sum the propensities of a block's people by cluster."""
-        asked = self.context.asked(model, block)
-        if not len(asked):
-            return None
-        found = {
-            pairing.key: ClusterPropensity.from_people(asked.located(block, pairing))
-            for pairing in self.pairings
-        }
-        return Measured(SumsByPairing(len(asked), found))
+    @override
+    def of(self, asked: AskedBlock, pairing: Pairing) -> ClusterPropensity:
+        return ClusterPropensity.from_people(asked.located(pairing))
 
 
 def _summed(
@@ -761,24 +810,24 @@ class BoundMatchedPairs(BoundMethod):
         of them aside. ``keep`` are other columns that may matter.
         """
         context, seed = self.context, self.settings.seed
-        assert self.people.table is not None
-        most = 1.0 if half is None else 0.5
-        of_pool: dict[str, np.ndarray] = {}
-        of_people: dict[str, np.ndarray] = {}
+        of_pool, of_people = {}, {}
         for name, codes in context.pool_groups.items():
             members = np.bincount(codes[codes >= 0], minlength=len(context.groups[name]))
-            of_pool[name] = np.minimum(pool / np.maximum(members, 1), most)
-            of_people[name] = np.minimum(people / np.maximum(_counts(self, name), 1), most)
+            of_pool[name], of_people[name] = (
+                np.minimum(size / np.maximum(counts, 1), 1.0 if half is None else 0.5)
+                for size, counts in ((pool, members), (people, _counts(self, name)))
+            )
         drawn = GroupSample(seed, "pool", of_pool, half)
+        units = np.arange(len(self.pool)) if self.pool_clusters is None else self.pool_clusters
         whole = self.halves is not None
-        rows = np.arange(len(self.pool)) if self.pool_clusters is None else self.pool_clusters
         changed: dict[str, Any] = {}
         if keep is not None:
+            assert self.people.table is not None
             coding = CovariateCoding.fit(keep, self.pool.table, plain(self.people.table))
             changed = {"keep": keep, "coding": coding}
         context = dataclasses.replace(
             context,
-            pool_groups={n: drawn.codes(n, c, rows) for n, c in context.pool_groups.items()},
+            pool_groups={n: drawn.codes(n, c, units) for n, c in context.pool_groups.items()},
             variant=variant,
             whole=context,
             sampled=drawn if whole else GroupSample(seed, "people", of_people, half),
@@ -832,7 +881,7 @@ class BoundMatchedPairs(BoundMethod):
         return DecisionRule(settings.delta, settings.alpha, "rate", binary=name == "decision")
 
     def assessed(
-        self, stats: PairStats, redraws: Sequence[SumsByPairing], measures: Iterable[int]
+        self, stats: PairStats, redraws: Sequence[KeyedStats], measures: Iterable[int]
     ) -> dict[RowKey, Assessment]:
         """Return every comparison, tested by itself."""
         found = {}
@@ -841,7 +890,7 @@ class BoundMatchedPairs(BoundMethod):
             compared = sums.compared(
                 direction,
                 measure,
-                [redraw.pairings[pairing.key] for redraw in redraws],
+                [redraw.sums[pairing.key] for redraw in redraws],
                 unit_interval=self.context.measures.names[measure] != "prediction",
                 undecided=pairing.design.undecided,
             )
@@ -884,92 +933,6 @@ class BoundMatchedPairs(BoundMethod):
         ]
 
 
-def _bind(method: MatchedPairs, setup: Setup) -> BoundMatchedPairs:
-    settings, survey = setup.settings, setup.survey
-    keep = settings.columns.may_matter
-    if not keep:
-        raise InvalidSettings(
-            "Matched pairs need the columns that may matter: name them (may_matter, --may-matter)."
-        )
-    for role in ("label", "weight", "cluster", "id"):
-        if (name := getattr(settings.columns, role)) in keep:
-            raise InvalidSettings(
-                f"{name!r} is named as {role}, so it cannot be among the columns that may matter."
-            )
-    people = survey.sample.in_columns()
-    assert people.table is not None
-    model, handle = setup.adapt(features=False)
-    classes = setup.classes(model)
-    favourable = setup.favourable_place(model.card.task, classes)
-    pool = _reference_sample(setup)
-    attributes = tuple(survey.traits)
-    check_columns(keep, attributes, people.table, pool.table)
-    asked = table_model(model, people)
-    lacking = [name for name in asked.columns if name not in pool.table.column_names]
-    if lacking:
-        raise InvalidData(
-            f"The reference sample has no column {lacking[0]!r}, which the model reads."
-        )
-    if model.front is None:
-        check(model, people.x, features=people.features, classes=classes)
-    asked.check(people.table, classes)
-    if method.ratio and model.card.task == "regression":
-        least = float(asked(plain(people.table))[:, 0].min())
-        if not least > 0:
-            raise InvalidSettings(
-                f"A ratio is for predictions that are all positive, and the smallest is {least:g}: "
-                "leave method.ratio out, and give the largest difference (method.limit)."
-            )
-    if isinstance(model.loss, CustomLoss) and not setup.unlabelled:
-        model.loss.check(asked(people.table.slice(0, 10)), targets(people.y[:10], classes))
-    coding = CovariateCoding.fit(keep, pool.table, plain(people.table))
-    groups = {name: groups_of(name, counts) for name, counts in survey.traits.items()}
-    compared = tuple(dict.fromkeys([*keep, *asked.columns]))
-    notes = pool_notes(people, pool.people, compared) if pool.given else ()
-    context = PairContext(
-        pool=pool.table,
-        keep=keep,
-        coding=coding,
-        measures=_measures(method, setup, model, classes, favourable),
-        groups=groups,
-        pool_groups={n: group_codes(g, pool.people.protected[n]) for n, g in groups.items()},
-        people=people.take(np.arange(min(len(people), 64))),
-        left_out=pool.positions,
-    )
-    settings = settings.changed(method={"name": "matched_pairs", **dataclasses.asdict(method)})
-    bound = BoundMatchedPairs(
-        method=method,
-        setup=dataclasses.replace(setup, settings=settings),
-        model=model,
-        handle=handle,
-        people=people,
-        classes=classes,
-        settings=settings,
-        performance=_performance(setup, model, asked, people, classes),
-        context=context,
-        pool=pool,
-        columns=asked.columns,
-        favourable=favourable,
-        redraws=method.redraws,
-        reads=tuple(name for name in attributes if name in asked.columns),
-        notes=notes,
-    )
-    if people.cluster is not None:
-        found = setup.session.measure(bound, [ClusterProbe()])["clusters"]
-        context = dataclasses.replace(context, clusters=found.found)
-        bound = dataclasses.replace(bound, context=context)
-    (bound,) = find_pairs([bound])
-    for pairing in bound.pairings:
-        if (pairing.design.undecided or ("",))[0] == "group":
-            warnings.warn(
-                f"{pairing.attribute}: {pairing.groups[0]} and {pairing.groups[1]} cannot be "
-                "compared: one of them has fewer than 5 rows in the reference sample.",
-                StatisticalWarning,
-                stacklevel=2,
-            )
-    return bound
-
-
 def _measures(
     method: MatchedPairs,
     setup: Setup,
@@ -999,21 +962,6 @@ def _measures(
     both = ("score", "decision") if method.measure == "score" else ("decision", "score")
     names = (*(name for name in both for _ in texts), *labelled)
     return Measures(names, (*texts, *texts, *("" for _ in labelled)), len(texts), classes)
-
-
-def _performance(
-    setup: Setup, model: Model, asked: TableModel, people: AuditData, classes: tuple[Any, ...]
-) -> Performance | None:
-    """Return how good the model is on the survey's sample, if there are labels."""
-    if setup.unlabelled:
-        return None
-    assert people.table is not None
-    out = asked(plain(people.table))
-    y = targets(people.y, classes)
-    found = Performance.from_outputs(out, model.card, y)
-    if len(np.unique(y)) > 1:
-        found.warn()
-    return found
 
 
 def _reference_sample(setup: Setup) -> ReferenceSample:
@@ -1052,22 +1000,20 @@ def find_pairs(
     They are one audit with its columns, or with several choices of them; ``wanted`` are the keys of
     the pairings to make, all without any.
     """
-    session = bounds[0].setup.session
-    places, calls = [], []
-    for number, bound in enumerate(bounds):
-        for attribute, names in bound.context.groups.items():
-            for groups in itertools.combinations(range(len(names)), 2):
-                two = names[groups[0]], names[groups[1]]
-                if wanted is None or "\t".join((attribute, *two)) in wanted:
-                    places.append((number, attribute, two))
-                    calls.append(_design_call(bound, attribute, groups))
-    made = dict(session.executor.map(Calls(tuple(calls)), range(len(calls))))
-    found: list[list[Pairing]] = [[] for _ in bounds]
-    for call, (number, attribute, two) in enumerate(places):
-        found[number].append(_pairing(bounds[number], attribute, two, made[call]))
+    executor, tell = bounds[0].setup.session.executor, bounds[0].setup.session.tell
+    places = [
+        (bound, attribute, groups)
+        for bound in bounds
+        for attribute, names in bound.context.groups.items()
+        for groups in itertools.combinations(names, 2)
+        if wanted is None or "\t".join((attribute, *groups)) in wanted
+    ]
+    designs = Calls(tuple(_design_call(*place) for place in places))
+    made = dict(executor.map(designs, range(len(places))))
+    pairings = [(place[0], _pairing(*place, made[k])) for k, place in enumerate(places)]
     paired = [
-        dataclasses.replace(bound, pairings=tuple(some))
-        for bound, some in zip(bounds, found, strict=True)
+        dataclasses.replace(bound, pairings=tuple(p for owner, p in pairings if owner is bound))
+        for bound in bounds
     ]
     if bounds[0].context.clusters is not None and bounds[0].halves is None:
         paired = _with_clusters(paired)
@@ -1075,9 +1021,9 @@ def find_pairs(
         p for bound in paired for one in bound.pairings for p in (one.comparison, *one.redraws)
     ]
     job = Calls(tuple(probe.find_pairs for probe in probes))
-    for done, (number, pairs) in enumerate(session.executor.map(job, range(len(probes)))):
+    for done, (number, pairs) in enumerate(executor.map(job, range(len(probes)))):
         probes[number].__dict__["pairing"] = pairs
-        session.tell("pairing comparable people", done + 1, len(probes))
+        tell("pairing comparable people", done + 1, len(probes))
     return paired
 
 
@@ -1089,7 +1035,7 @@ def _with_clusters(bounds: Sequence[BoundMatchedPairs]) -> list[BoundMatchedPair
     for bound, probe in zip(bounds, probes, strict=True):
         again = []
         for pairing in bound.pairings:
-            clustered = sums[probe.name].pairings[pairing.key]
+            clustered = sums[probe.name].sums[pairing.key]
             if clustered.constant:
                 design = dataclasses.replace(pairing.design, people_clusters=clustered)
                 pairing = _pairing(bound, pairing.attribute, pairing.groups, design)
@@ -1115,17 +1061,17 @@ def _pair_design(*arguments: Any, **more: Any) -> PairDesign:
 
 
 def _design_call(
-    bound: BoundMatchedPairs, attribute: str, groups: tuple[int, ...]
+    bound: BoundMatchedPairs, attribute: str, groups: tuple[str, str]
 ) -> Callable[[], PairDesign]:
     """Return the call that makes two groups ready for pairing."""
-    context, (a, b) = bound.context, groups
-    names, counts = context.groups[attribute], _counts(bound, attribute)
+    context, counts = bound.context, _counts(bound, attribute)
+    a, b = (context.groups[attribute].index(name) for name in groups)
     return functools.partial(
         _pair_design,
         context.pool_covariates,
         context.pool_groups[attribute],
         (a, b),
-        (bound.settings.seed, attribute, names[a], names[b]),
+        (bound.settings.seed, attribute, *groups),
         people=(counts[a], counts[b]),
         clusters=bound.pool_clusters,
         halves=bound.halves,
@@ -1157,17 +1103,19 @@ def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
 def build_pairs_record(
     bound: BoundMatchedPairs,
     stats: PairStats,
-    redraws: Sequence[SumsByPairing],
+    redraws: Sequence[KeyedStats],
     decision: Decision[RowKey],
 ) -> MatchedPairsRecord:
     """Put the comparisons into the record."""
     settings, measures = bound.settings, bound.context.measures
     by_key = {pairing.key: pairing for pairing in bound.pairings}
-    comparisons = [
-        _comparison(bound, stats, by_key[key], direction, measure, row)
-        for (key, direction, measure), row in decision.rows.items()
-    ]
-    comparisons = _with_mirrors(bound, comparisons)
+    comparisons = _with_mirrors(
+        bound,
+        [
+            _comparison(bound, stats, by_key[key], direction, measure, row)
+            for (key, direction, measure), row in decision.rows.items()
+        ],
+    )
     extra = bound.assessed(stats, redraws, range(measures.deciding, len(measures.names)))
     shown = [
         _shown(bound, by_key[key].names(direction), measure, found)
@@ -1199,15 +1147,12 @@ def build_pairs_record(
         changes=tuple(_histograms(bound, stats)),
         reads=tuple(_uses(bound, stats)),
         people=tuple(_people(bound, stats, comparisons)),
-        performance_folds=_performance_folds(bound, stats),
+        performance_folds={
+            name: tuple(sums.tolist())
+            for name, sums in zip(("weight", *measures.names), stats.everyone.T, strict=True)
+            if name in ("weight", "error", "loss")
+        },
     )
-
-
-def _performance_folds(bound: BoundMatchedPairs, stats: PairStats) -> dict[str, tuple[float, ...]]:
-    """Return weights, errors and losses by fold of people, to compare two models by."""
-    found = zip(("weight", *bound.context.measures.names), stats.everyone.T, strict=True)
-    wanted = ("weight", "error", "loss")
-    return {name: tuple(sums.tolist()) for name, sums in found if name in wanted}
 
 
 def _comparison(
@@ -1391,21 +1336,16 @@ def _shown(
 
 def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[ColumnBalance]:
     """Yield standardised mean differences of what may matter, before and after matching."""
-    keep = bound.context.keep
     for pairing in bound.pairings:
         design, use = pairing.design, stats.pairings[pairing.key].sums.by_pair.parts(range(4))
         groups = design.rows[~design.second], design.rows[design.second]
-        differences = functools.partial(
-            standardised_differences, keep, bound.pool.table, bound.context.coding, units=groups
-        )
-        before, after = differences(groups), dict.fromkeys(keep, math.nan)
-        if len(use.index):
-            first, second = design.rows[pairing.comparison.members[:, use.index]]
-            after = differences((first, second), weight=use.values[:, 0])
-        for name in keep:
-            yield ColumnBalance(
-                **pairing.names(0), column=name, before=before[name], after=after[name]
-            )
+        matched = design.rows[pairing.comparison.members[:, use.index]]
+        for name in bound.context.keep:
+            values, after = bound.context.coding.indicators(bound.pool.table, name), math.nan
+            before = standardised_difference(values, groups, groups)
+            if len(use.index):
+                after = standardised_difference(values, tuple(matched), groups, use.values[:, 0])
+            yield ColumnBalance(**pairing.names(0), column=name, before=before, after=after)
 
 
 def _histograms(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[ChangeHistogram]:

@@ -55,13 +55,10 @@ Key = tuple[int | str, ...]
 
 def seed_sequence(key: Key) -> np.random.SeedSequence:
     """Return the seed for one purpose; other attributes and purposes do not change it."""
-    words = [part if isinstance(part, int) else _as_number(part) for part in key]
-    return np.random.SeedSequence(words)
-
-
-def _as_number(text: str) -> int:
     # A leading 1 keeps texts of different length apart.
-    return int.from_bytes(b"\1" + text.encode(), "big")
+    return np.random.SeedSequence(
+        [k if isinstance(k, int) else int.from_bytes(b"\1" + k.encode(), "big") for k in key]
+    )
 
 
 def uniforms(key: Key, positions: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -111,8 +108,8 @@ class RankScale:
         for column, (values, combined) in zip(_exact(rows), self.levels, strict=True):
             if not len(values):
                 return np.full(len(rows), -1)
-            code, seen = _look_up(values, column)
-            cell, met = _look_up(combined, cell * len(values) + code)
+            code, seen = look_up(values, column)
+            cell, met = look_up(combined, cell * len(values) + code)
             known &= seen & met
         return np.where(known, cell, -1)
 
@@ -138,7 +135,7 @@ def _exact(rows: Covariates) -> list[Int[np.ndarray, " n"]]:
     return [*rows.category.T.astype(np.int64), *missing.T]
 
 
-def _look_up(
+def look_up(
     values: Int[np.ndarray, " v"], wanted: Int[np.ndarray, " n"]
 ) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
     """Return the places of numbers in a sorted array, and whether they are there."""
@@ -154,10 +151,12 @@ def _with_cells(
 
 
 def _nearest(
-    tree: cKDTree, places: Float[np.ndarray, "n e"], count: int, bound: float
+    tree: cKDTree, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], count: int
 ) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, "n k"]]:
-    """Return distances to the nearest places of a tree and their numbers; infinite if too far."""
-    distance, number = tree.query(places, k=range(1, count + 1), distance_upper_bound=bound)
+    """Return distances to the nearest places of the same cell and their numbers; else infinite."""
+    distance, number = tree.query(
+        _with_cells(points, cells), k=range(1, count + 1), distance_upper_bound=CELL_SPACING / 2
+    )
     return np.asarray(distance), np.asarray(number, dtype=np.int64)
 
 
@@ -244,7 +243,7 @@ def nearest_pairs(
     if not tree.n or not len(points):
         shape = (len(points), count)
         return np.full(shape, math.inf), np.zeros(shape, dtype=np.int64)
-    return _nearest(tree, _with_cells(points, cells), count, CELL_SPACING / 2)
+    return _nearest(tree, points, cells, count)
 
 
 def has_overlap(distance: Float[np.ndarray, "n m"]) -> Bool[np.ndarray, " n"]:
@@ -263,12 +262,11 @@ def nearest_others(
     clusters: Int[np.ndarray, " n"] | None = None,
 ) -> Int[np.ndarray, " a"]:
     """Return the nearest other row of the same cell, and of another cluster; −1 if none is near."""
-    count = 2 if clusters is None else 32
     if not len(asking):
         return np.zeros(0, dtype=np.int64)
-    places = _with_cells(points, cells)
-    tree = cKDTree(places, leafsize=LEAF)
-    distance, at = _nearest(tree, places[asking], count, CELL_SPACING / 2)
+    tree = cKDTree(_with_cells(points, cells), leafsize=LEAF)
+    count = 2 if clusters is None else 32
+    distance, at = _nearest(tree, points[asking], cells[asking], count)
     units = np.arange(len(points)) if clusters is None else clusters
     found = np.isfinite(distance)
     at[~found] = 0

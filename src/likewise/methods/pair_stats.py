@@ -8,6 +8,7 @@ about each person with the remaining columns of both members, and return sums. S
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
@@ -347,6 +348,8 @@ class Comparisons:
         Rows of those with overlap in the block; part, weight, unit and count are in their order.
     part
         Direction and whether the propensity is clipped: ``2 * second + clipped``.
+    weight, weighted
+        1 for everyone, unless people are weighted.
     unit
         Cluster of people, or unit of the halves.
     count
@@ -362,6 +365,7 @@ class Comparisons:
     people: Int[np.ndarray, " p"]
     part: Int[np.ndarray, " p"]
     weight: Float[np.ndarray, " p"]
+    weighted: bool
     unit: Int[np.ndarray, " p"] | None
     count: Int[np.ndarray, " p"]
     person: Int[np.ndarray, " q"]
@@ -379,28 +383,13 @@ class Comparisons:
         """The first of each person's comparisons."""
         return np.cumsum(self.count) - self.count
 
-    def take(self, chosen: Bool[np.ndarray, " p"]) -> "Comparisons":
-        """Return the comparisons of some of the people; group sizes stay those of all."""
-        rows = np.repeat(chosen, self.count)
-        some: dict[str, Any] = {
-            name: None if getattr(self, name) is None else getattr(self, name)[which]
-            for names, which in (
-                (("people", "part", "weight", "unit", "count"), chosen),
-                (("person", "pair", "own", "other"), rows),
-            )
-            for name in names
-        }
-        return dataclasses.replace(self, **some)
-
-    def answers(
-        self, ask: Ask, measures: int
-    ) -> tuple[Float[np.ndarray, "q k"], Float[np.ndarray, "q k"]]:
+    def answers(self, ask: Ask, measures: int) -> "Answers":
         """Ask about all comparisons at once: with the columns of own, and of other members."""
-        if not len(self):
-            return np.zeros((0, measures)), np.zeros((0, measures))
-        rows = np.concatenate([self.own, self.other])
-        own, other = np.split(ask(np.tile(self.person, 2), rows), 2)
-        return own, other
+        own = other = np.zeros((0, measures))
+        if len(self):
+            rows = np.concatenate([self.own, self.other])
+            own, other = np.split(ask(np.tile(self.person, 2), rows), 2)
+        return Answers(**vars(self), own_values=own, other_values=other)
 
     def mean(self, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "p k"]:
         """Return each person's mean over comparisons."""
@@ -408,20 +397,42 @@ class Comparisons:
             return np.zeros((0, values.shape[1]))
         return np.add.reduceat(values, self.start, axis=0) / self.count[:, None]
 
-    def deviations(self, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "q k"]:
-        """Return values minus each person's mean."""
-        return values - np.repeat(self.mean(values), self.count, axis=0)
-
-    def weighted(
-        self, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-    ) -> Float[np.ndarray, "p k 3"]:
-        """Return w, w other and w own of every person and measure."""
-        w = np.broadcast_to(self.weight[:, None], (len(self.people), own.shape[1]))
-        return np.stack([w, w * self.mean(other), w * self.mean(own)], axis=2)
-
     def by_part(self, values: np.ndarray) -> np.ndarray:
         """Return the sums of people's values by part."""
         return np.stack([values[self.part == number].sum(axis=0) for number in range(PARTS)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers(Comparisons):
+    """Comparisons with the measures of what the model answered about both members."""
+
+    own_values: Float[np.ndarray, "q k"]
+    other_values: Float[np.ndarray, "q k"]
+
+    def take(self, chosen: Bool[np.ndarray, " p"]) -> "Answers":
+        """Return the comparisons of some of the people; group sizes stay those of all."""
+        rows = np.repeat(chosen, self.count)
+        by_person = dict.fromkeys(("people", "part", "weight", "unit", "count"), chosen)
+        by_row = ("person", "pair", "own", "other", "own_values", "other_values")
+        some = {
+            name: values[which]
+            for name, which in (by_person | dict.fromkeys(by_row, rows)).items()
+            if (values := getattr(self, name)) is not None
+        }
+        return dataclasses.replace(self, **some)
+
+    @functools.cached_property
+    def deviations(self) -> Float[np.ndarray, "q k 2"]:
+        """Values of other and own minus each person's mean."""
+        both = (self.other_values, self.own_values)
+        return np.stack([v - np.repeat(self.mean(v), self.count, axis=0) for v in both], axis=2)
+
+    @functools.cached_property
+    def sums(self) -> Float[np.ndarray, "p k 3"]:
+        """w, w other and w own of every person and measure."""
+        w = np.broadcast_to(self.weight[:, None], (len(self.people), self.own_values.shape[1]))
+        means = self.mean(self.other_values), self.mean(self.own_values)
+        return np.stack([w, *(w * mean for mean in means)], axis=2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -712,6 +723,7 @@ class PairProbe:
             people=people.rows[selected],
             part=2 * second.astype(np.int64) + people.clipped[selected],
             weight=np.ones(len(selected)) if people.weight is None else people.weight[selected],
+            weighted=people.weight is not None,
             unit=unit,
             count=counts,
             person=np.repeat(people.rows[selected], counts),
@@ -741,93 +753,69 @@ class PairProbe:
 
     def measure(self, ask: Ask, people: LocatedPeople) -> "PairSums | RedrawSums":
         """Ask the model about all comparisons of a block at once, and sum."""
-        plan = self.plan(people)
-        own, other = plan.answers(ask, self.measures)
-        return self.summed(plan, own, other, weighted=people.weight is not None)
+        return self.summed(self.plan(people).answers(ask, self.measures))
 
-    def summed(
-        self,
-        plan: Comparisons,
-        own: Float[np.ndarray, "q k"],
-        other: Float[np.ndarray, "q k"],
-        *,
-        weighted: bool,
-    ) -> "PairSums | RedrawSums":
+    def summed(self, found: Answers) -> "PairSums | RedrawSums":
         """Sum what the model answered about the comparisons of a block."""
-        if self.redraw is None:
-            return self.sums(plan, own, other, weighted=weighted)
-        kept = np.bincount(plan.part, minlength=PARTS)
-        return RedrawSums(kept, self.pairs, plan.by_part(plan.weighted(own, other)))
-
-    def sums(
-        self,
-        plan: Comparisons,
-        own: Float[np.ndarray, "q k"],
-        other: Float[np.ndarray, "q k"],
-        *,
-        weighted: bool = False,
-    ) -> PairSums:
-        """Sum what the model answered with the real attribute."""
-        values = plan.weighted(own, other)
-        measures = own.shape[1]
+        kept = np.bincount(found.part, minlength=PARTS)
+        if self.redraw is not None:
+            return RedrawSums(kept, self.pairs, found.by_part(found.sums))
+        values, measures = found.sums, self.measures
         second = np.zeros((PARTS, measures, 3, 3))
         fourth = np.zeros((PARTS, measures, 6, 6))
-        for part in range(PARTS):
-            some = values[plan.part == part]
-            for k in range(measures):
-                second[part, k], fourth[part, k] = even_moments(some[:, k])
+        for part, k in itertools.product(range(PARTS), range(measures)):
+            second[part, k], fourth[part, k] = even_moments(values[found.part == part][:, k])
         by_person = SparseSums.empty(1 + 2 * measures)
-        if plan.unit is not None:
+        if found.unit is not None:
             columns = values[:, :, 1:].reshape(len(values), 2 * measures).T
-            by_person = SparseSums.from_terms(plan.unit * PARTS + plan.part, plan.weight, *columns)
-        e = self.design.propensity[self.members[:, plan.pair]]
-        by_member, effective = self._by_member(plan, own, other)
+            number = found.unit * PARTS + found.part
+            by_person = SparseSums.from_terms(number, found.weight, *columns)
+        e = self.design.propensity[self.members[:, found.pair]]
+        contrast = found.mean((e[1] - e[0])[:, None]) * found.weight[:, None]
+        by_member, effective = self._by_member(found)
         return PairSums(
-            group_size=plan.group_size,
-            group_clipped=plan.group_clipped,
-            kept=np.bincount(plan.part, minlength=PARTS),
+            group_size=found.group_size,
+            group_clipped=found.group_clipped,
+            kept=kept,
             pairs=self.pairs,
-            weighted=weighted,
+            weighted=found.weighted,
             halves=self.design.halves is not None,
-            first=plan.by_part(values),
+            first=found.by_part(values),
             second=second,
             fourth=fourth,
-            contrast=plan.by_part(plan.mean((e[1] - e[0])[:, None]) * plan.weight[:, None])[:, 0],
-            spread=plan.by_part(effective * plan.weight),
-            by_pair=self._by_pair(plan, own, other),
+            contrast=found.by_part(contrast)[:, 0],
+            spread=found.by_part(effective * found.weight),
+            by_pair=self._by_pair(found),
             by_member=by_member,
             by_person=by_person,
         )
 
-    def _by_pair(
-        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-    ) -> SparseSums:
-        part = np.repeat(plan.part, plan.count)
-        share = np.repeat(plan.weight / plan.count, plan.count)
+    def _by_pair(self, found: Answers) -> SparseSums:
+        part = np.repeat(found.part, found.count)
+        share = np.repeat(found.weight / found.count, found.count)
         # Means were taken off within each person: m - 1 for m, so that variances are not too small.
-        free = np.repeat(plan.weight / (plan.count - 1), plan.count)[:, None]
-        terms = np.stack([free * plan.deviations(other), free * plan.deviations(own)], axis=2)
-        columns = terms.reshape(len(share), 2 * own.shape[1]).T
-        differences = (share[:, None] * (other - own))[:, : self.deciding].T
-        return SparseSums.from_terms(plan.pair * PARTS + part, share, *columns, *differences)
+        free = np.repeat(found.weight / (found.count - 1), found.count)[:, None, None]
+        columns = (free * found.deviations).reshape(len(share), 2 * self.measures).T
+        differences = share[:, None] * (found.other_values - found.own_values)
+        return SparseSums.from_terms(
+            found.pair * PARTS + part, share, *columns, *differences[:, : self.deciding].T
+        )
 
-    def _by_member(
-        self, plan: Comparisons, own: Float[np.ndarray, "q k"], other: Float[np.ndarray, "q k"]
-    ) -> tuple[SparseSums, Float[np.ndarray, " p"]]:
+    def _by_member(self, found: Answers) -> tuple[SparseSums, Float[np.ndarray, " p"]]:
         """Sum by cluster of members, and count each person's: 1/Σ share² over their clusters."""
-        people, measures, clusters = len(plan.people), own.shape[1], self.design.clusters
+        people, measures, clusters = len(found.people), self.measures, self.design.clusters
         if clusters is None or not people:
             return SparseSums.empty(2 * measures), np.zeros(people)
-        part = np.repeat(plan.part, plan.count)
-        of_own, of_other = clusters[self._own_and_other(plan.pair, part >= 2)]
-        share = np.repeat(plan.weight / plan.count, plan.count)[:, None]
+        part = np.repeat(found.part, found.count)
+        of_own, of_other = clusters[self._own_and_other(found.pair, part >= 2)]
+        share = np.repeat(found.weight / found.count, found.count)[:, None]
         terms = np.zeros((2, len(part), measures, 2))
-        terms[0, :, :, 0] = share * plan.deviations(other)
-        terms[1, :, :, 1] = share * plan.deviations(own)
+        for side in (0, 1):
+            terms[side, :, :, side] = share * found.deviations[:, :, side]
         numbers = np.concatenate([of_other, of_own])
         columns = terms.reshape(2 * len(part), 2 * measures).T
         sums = SparseSums.from_terms(numbers * PARTS + np.tile(part, 2), *columns)
-        person, size = np.repeat(np.arange(people), plan.count), int(numbers.max()) + 1
+        person, size = np.repeat(np.arange(people), found.count), int(numbers.max()) + 1
         met, counts = np.unique(np.tile(person, 2) * size + numbers, return_counts=True)
         squares = np.bincount(met // size, counts.astype(np.float64) ** 2, people)
-        return sums, (2 * plan.count) ** 2 / squares
+        return sums, (2 * found.count) ** 2 / squares

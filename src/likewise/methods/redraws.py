@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from likewise.methods.matching import Covariates, Key, seed_sequence
+from likewise.methods.matching import Covariates, Key, look_up, seed_sequence
 
 REDRAWS = 19
 FOLDS = 5
@@ -95,8 +95,8 @@ def _features(rows: Covariates, levels: tuple[np.ndarray, ...]) -> Float[np.ndar
     """Return raw numbers, and categories as codes; other levels have a code of their own."""
     codes = []
     for column, known in zip(rows.category.T, levels, strict=True):
-        at = np.minimum(np.searchsorted(known, column), len(known) - 1)
-        codes.append(np.where(known[at] == column, at, len(known)).astype(np.float64))
+        at, seen = look_up(known, column)
+        codes.append(np.where(seen, at, len(known)).astype(np.float64))
     return np.column_stack([rows.numeric, *codes])
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,14 +103,27 @@ class CovariateCoding:
 
     def covariates(self, table: pa.Table) -> Covariates:
         """Return the columns that may matter of a table's rows."""
-        n = table.num_rows
-        numeric = np.empty((n, len(self.numeric)))
+        numeric = np.empty((table.num_rows, len(self.numeric)))
         for j, name in enumerate(self.numeric):
             numeric[:, j] = _numbers(table[name])
-        category = np.empty((n, len(self.levels)), dtype=np.int64)
-        for j, (name, codes) in enumerate(self.levels.items()):
-            category[:, j] = _codes(table[name], codes)
+        category = np.empty((table.num_rows, len(self.levels)), dtype=np.int64)
+        for j, name in enumerate(self.levels):
+            category[:, j] = self._codes(table, name)
         return Covariates(numeric, category)
+
+    def indicators(self, table: pa.Table, name: str) -> Float[np.ndarray, "n c"]:
+        """Return a column as numbers: as it is, or a 0/1 column for each of its values."""
+        if name in self.numeric:
+            return _numbers(table[name])[:, None]
+        codes = self._codes(table, name)
+        return (codes[:, None] == np.unique(codes)[None, :]).astype(np.float64)
+
+    def _codes(self, table: pa.Table, name: str) -> Int[np.ndarray, " n"]:
+        """Return codes of a category; what the reference sample lacks has one, missing another."""
+        codes, column = self.levels[name], without_dictionary(table[name]).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+        return _coded(column, lambda value: codes.get(value, len(codes)), len(codes) + 1)
 
 
 def _few(column: Any) -> list[Any]:
@@ -128,26 +141,19 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
     return column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def _codes(column: Any, codes: Mapping[Any, int]) -> Int[np.ndarray, " n"]:
-    """Return the code of every value; what the reference sample lacks has one, missing another."""
-    encoded = without_dictionary(column).combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    unseen, gap = len(codes), len(codes) + 1
-    known = [codes.get(value, unseen) for value in encoded.dictionary.to_pylist()]
-    return np.array([*known, gap], dtype=np.int64)[
-        encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    ]
+def _coded(column: Any, code: Callable[[Any], int], missing: int) -> Int[np.ndarray, " n"]:
+    """Return the code of every value of an array."""
+    encoded = column.dictionary_encode()
+    known = [code(value) for value in encoded.dictionary.to_pylist()]
+    places = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    return np.array([*known, missing], dtype=np.int64)[places]
 
 
 def group_codes(names: Sequence[str], column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     """Return the code of everyone's group; −1 where the attribute is missing or not compared."""
     place = {name: code for code, name in enumerate(names)}
-    encoded = pa.array(column.tolist(), from_pandas=True).dictionary_encode()
-    known = [place.get(group_name(value), -1) for value in encoded.dictionary.to_pylist()]
-    return np.array([*known, -1], dtype=np.int64)[
-        encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    ]
+    values = pa.array(column.tolist(), from_pandas=True)
+    return _coded(values, lambda value: place.get(group_name(value), -1), -1)
 
 
 def group_name(value: Any) -> str:
@@ -180,40 +186,28 @@ def groups_of(attribute: str, counts: Mapping[Any, int]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def standardised_differences(
-    columns: Sequence[str],
-    table: pa.Table,
-    coding: CovariateCoding,
-    rows: tuple[Int[np.ndarray, " a"], Int[np.ndarray, " b"]],
-    units: tuple[Int[np.ndarray, " c"], Int[np.ndarray, " d"]],
+def standardised_difference(
+    values: Float[np.ndarray, "n c"],
+    rows: Sequence[Int[np.ndarray, " _"]],
+    units: Sequence[Int[np.ndarray, " _"]],
     weight: Float[np.ndarray, " a"] | None = None,
-) -> dict[str, float]:
-    """Standardised mean difference of every column between two sets of rows, second minus first.
+) -> float:
+    """Standardised mean difference of a column between two sets of rows, second minus first.
 
     Means are divided by the pooled standard deviation of ``units``, the two groups before matching,
     so that differences before and after are in the same unit. For a category it is the largest
     difference of its levels. ``weight`` is the same for both sets.
     """
-    found = {}
-    for name in columns:
-        if name in coding.numeric:
-            values = _numbers(table[name])[:, None]
-        else:
-            codes = _codes(table[name], coding.levels[name])
-            values = (codes[:, None] == np.unique(codes)[None, :]).astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            variances = [np.nanvar(values[unit], axis=0) for unit in units]
-            spread = np.sqrt((variances[0] + variances[1]) / 2)
-            first, second = (_mean(values[some], weight) for some in rows)
-            gap = np.where(spread > 0, (second - first) / np.where(spread > 0, spread, 1), 0.0)
-        found[name] = float(gap[np.nanargmax(np.abs(gap))]) if len(gap) else 0.0
-    return found
 
+    def mean(some: Float[np.ndarray, "m c"]) -> Float[np.ndarray, " c"]:
+        w = np.ones(len(some)) if weight is None else weight
+        there = ~np.isnan(some)
+        total = (w[:, None] * np.where(there, some, 0.0)).sum(0)
+        return total / np.maximum((w[:, None] * there).sum(0), 1e-300)
 
-def _mean(
-    values: Float[np.ndarray, "n c"], weight: Float[np.ndarray, " n"] | None
-) -> Float[np.ndarray, " c"]:
-    w = np.ones(len(values)) if weight is None else weight
-    there = ~np.isnan(values)
-    total = (w[:, None] * np.where(there, values, 0.0)).sum(0)
-    return total / np.maximum((w[:, None] * there).sum(0), 1e-300)
+    with np.errstate(invalid="ignore"):
+        variances = [np.nanvar(values[unit], axis=0) for unit in units]
+        spread = np.sqrt((variances[0] + variances[1]) / 2)
+        first, second = (mean(values[some]) for some in rows)
+        gap = np.where(spread > 0, (second - first) / np.where(spread > 0, spread, 1), 0.0)
+    return float(gap[np.nanargmax(np.abs(gap))]) if len(gap) else 0.0
