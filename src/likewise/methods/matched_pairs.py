@@ -11,7 +11,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import pyarrow as pa
@@ -466,21 +466,13 @@ class AskedBlock:
         return self._plans[pairing.key]
 
 
-class Change(NamedTuple):
-    """How one person's rates change, and the members of the closest pair (rows of the pool)."""
-
-    change: float
-    row: float
-    position: float
-    own: float
-    swapped: float
-    own_member: float
-    other_member: float
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class MostChanged:
-    """The people of one direction whose rate changes most, up or down; a `Change` a row."""
+    """The people of one direction whose rate changes most, up or down.
+
+    Columns: change, row and position of the person, rates own and swapped, and the members of the
+    closest pair, of the own and of the other group (rows of the pool).
+    """
 
     rows: Float[np.ndarray, "m 7"]
 
@@ -859,16 +851,11 @@ class BoundMatchedPairs(BoundMethod):
         asked, _ = self.context.prepared_pool(self.model)
         return lambda: asked(some)
 
-    @functools.cached_property
-    def primary(self) -> ComparisonProbe:
-        """The probe that decides."""
-        return ComparisonProbe(self.context, self.pairings, reads=self.reads)
-
     @property
     @override
     def probes(self) -> Sequence[Probe]:
         redraws = [RedrawProbe(self.context, self.pairings, b) for b in range(self.redraws)]
-        return [self.primary, *redraws]
+        return [ComparisonProbe(self.context, self.pairings, reads=self.reads), *redraws]
 
     def rule(self, measure: int) -> DecisionRule:
         """Return what a comparison of one measure is decided by."""
@@ -1387,23 +1374,24 @@ def _people(
         gain = most[:, 0] if rises else -most[:, 0]
         order = np.lexsort((most[:, 1], -gain))
         for k in order[: max(FEWEST_SHOWN, int((gain > 0).sum()))]:
-            yield _person(bound, row, Change(*most[k].tolist()))
+            yield _person(bound, row, most[k])
 
 
-def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> ComparedPerson:
+def _person(
+    bound: BoundMatchedPairs, row: RateComparison, found: Float[np.ndarray, " 7"]
+) -> ComparedPerson:
     """Return a person beside the closest pair, each with the model's answers."""
+    _, number, position, own_rate, swapped_rate, *members = found.tolist()
+    number, members = int(number), [int(member) for member in members]
     if isinstance(bound.source, PeopleSource):
-        people = bound.source.people.take(np.array([int(found.position)]))
+        people = bound.source.people.take(np.array([int(position)]))
     else:
-        people, _ = bound.source.rows(int(found.row), int(found.row) + 1)
+        people, _ = bound.source.rows(number, number + 1)
     keep, table = bound.context.keep, plain(people.in_columns().table)
     asked, pool = bound.context.prepared_pool(bound.model)
-    rows, members = asked.prepare(table), [int(found.own_member), int(found.other_member)]
-    outputs = [asked.outputs(rows)]
-    for member in members:
-        zero = np.zeros(1, dtype=np.int64)
-        outputs.append(asked.substitute(rows, zero, pool, np.array([member]), keep))
-    out, card = np.vstack(outputs), bound.model.card
+    rows, card, zero = asked.prepare(table), bound.model.card, np.zeros(1, dtype=np.int64)
+    swapped = [asked.substitute(rows, zero, pool, np.array([m]), keep) for m in members]
+    out = np.vstack([asked.outputs(rows), *swapped])
     names = [str(value) for value in bound.classes]
     outcome = bound.context.measures.outcomes[0]
     decisions = [names[code] for code in decide(out, card.output, card.threshold)]
@@ -1422,7 +1410,7 @@ def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> Com
         group=row.group,
         other=row.other,
         outcome=outcome,
-        row=int(found.row),
+        row=number,
         label="" if bound.setup.unlabelled else str(people.y[0]),
         decision=decisions[0],
         decision_own=decisions[1],
@@ -1430,8 +1418,8 @@ def _person(bound: BoundMatchedPairs, row: RateComparison, found: Change) -> Com
         probability=chances[0],
         probability_own=chances[1],
         probability_swapped=chances[2],
-        own=found.own,
-        swapped=found.swapped,
+        own=own_rate,
+        swapped=swapped_rate,
         kept={name: person[name] for name in keep},
         person={n: v for n, v in person.items() if n not in keep and n != label},
         own_member=own,
