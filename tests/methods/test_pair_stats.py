@@ -199,6 +199,21 @@ def test_people_with_clipped_propensities_leave_if_they_are_many():
     assert sums.compared(0, 0, []).people == int((~located.second).sum())
 
 
+def test_a_rare_group_keeps_most_people_where_comparable_people_abound():
+    rng = np.random.default_rng(0)
+    covariates = Covariates(rng.normal(size=(14_000, 1)), np.zeros((14_000, 0), dtype=np.int64))
+    pool, rest = np.arange(12_000), np.arange(12_000, 14_000)
+    for every, least in ((125, 0.004), (50, 0.01)):  # .8 % and 2 %
+        group = (np.arange(14_000) % every == 0).astype(np.int64)
+        key = (0, "a", "b", "c")
+        design = PairDesign.from_pool(covariates.take(pool), group[pool], (0, 1), key)
+        located = design.locate(PeopleBlock(rest, covariates.take(rest), group[rest]))
+        # Clipped at .01, three quarters of the people would be left out beside a group of .8 %.
+        assert located.clipped.mean() < 0.35
+        assert design.propensity.min() >= least
+        assert design.limits == (least, 0.99)
+
+
 def test_redraws_compare_about_two_thousand_people_of_a_group_and_always_the_same():
     audit = Audit(n=400, people=(20_000, 4_000))
     rows = np.arange(400)

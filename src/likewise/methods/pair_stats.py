@@ -38,7 +38,7 @@ Ask = Callable[[Int[np.ndarray, " q"], Int[np.ndarray, " q"]], Float[np.ndarray,
 """Measures for people (rows of the block) with the remaining columns of rows of the pool."""
 
 CLIP = 0.01
-"""Propensities are never closer than this to 0 or 1."""
+"""Propensities are never closer than this to 0 or 1, unless a group is rarer than twice this."""
 
 MOST_CLIPPED = 0.05
 MOST_REDRAWN_PEOPLE = 2_000
@@ -187,9 +187,16 @@ class PairDesign:
         )
 
     @functools.cached_property
+    def limits(self) -> tuple[float, float]:
+        """Where propensities are clipped: at .01, or at half the share of a rarer group."""
+        # Else nearly everyone who is comparable with a group of 0.8 % would count as certain.
+        first, second = ((self.second == side).mean() / 2 for side in (False, True))
+        return min(CLIP, float(second)), 1 - min(CLIP, float(first))
+
+    @functools.cached_property
     def propensity(self) -> Float[np.ndarray, " r"]:
         """Of the second group, clipped."""
-        return np.clip(self.fitted.pool, CLIP, 1 - CLIP)
+        return np.clip(self.fitted.pool, *self.limits)
 
     def locate(self, block: PeopleBlock) -> LocatedPeople:
         """Return coordinates and propensities of a block's people; all probes share them."""
@@ -206,7 +213,7 @@ class PairDesign:
             index = np.searchsorted(self.rows, positions)
             e, points, cells = self.fitted.pool[index], self.points[index], self.cells[index]
             cluster = None if self.clusters is None else self.clusters[index]
-        clipped = np.clip(e, CLIP, 1 - CLIP)
+        clipped = np.clip(e, *self.limits)
         return LocatedPeople(
             rows=rows,
             positions=positions,
