@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 from typing_extensions import override
 
+from likewise.checks.column_choice import leading_rows
 from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
 from likewise.method import Check, Finding
@@ -23,7 +24,7 @@ from likewise.methods.matched_pairs import (
     PairsProbe,
 )
 from likewise.methods.matching import seed_sequence, uniforms
-from likewise.record import DriverRecord, MatchedPairsRecord
+from likewise.record import DriverRecord, RateComparison
 from likewise.verdict import Verdict
 
 ROWS = 200_000
@@ -207,50 +208,45 @@ class Drivers(Check):
     ) -> Finding:
         if method.scored:
             return Finding(skipped=("drivers (they need the model)",))
-        if not method.remaining:
-            return Finding()
-        return Finding({"drivers": tuple(pair_drivers(method, stats["drivers"], verdict))})
+        found: list[DriverRecord] = []
+        for row in leading_rows(verdict.record["matched_pairs"]) if method.remaining else ():
+            found += row_drivers(method, stats["drivers"], row)
+        return Finding({"drivers": tuple(found)})
 
 
-def pair_drivers(
-    method: BoundMatchedPairs, stats: KeyedStats, verdict: Verdict
-) -> Iterator[DriverRecord]:
-    """Yield the drivers of each attribute's leading comparison, the largest share first.
+def row_drivers(
+    method: BoundMatchedPairs, stats: KeyedStats, row: RateComparison
+) -> list[DriverRecord]:
+    """Return the drivers of a comparison, the largest share first.
 
     Without a difference beyond noise there is nothing to share out, and shares are unknown.
     """
-    record: MatchedPairsRecord = verdict.record["matched_pairs"]
-    for row in record.leading_by_attribute:
-        if not math.isfinite(row.difference):
-            continue
-        pairing, direction, measure = method.located(row)
-        sums = stats.sums[pairing.key][direction, measure]
-        if not sums.any():
-            continue
-        shown = row.difference_interval[0] > 0 or row.difference_interval[1] < 0
-        # A ratio; or a difference, in units of the prediction.
-        base, unit = 1.0, row.difference / (row.own or math.nan)
-        if math.isnan(row.interval[0]):
-            base, unit = 0.0, row.difference
-        codes = method.context.pool_groups[row.attribute]
-        place = [method.context.groups[row.attribute].index(name) for name in pairing.groups]
-        members = np.flatnonzero(np.isin(codes, place))[:PREDICTED]
-        some = method.pool.table.take(pa.array(members))
-        found = [
-            DriverRecord(
-                attribute=row.attribute,
-                column=name,
-                share=one.share if shown else math.nan,
-                interval=one.interval if shown else (math.nan, math.nan),
-                alone=base + one.alone * unit if shown else math.nan,
-                without=base + one.without * unit if shown else math.nan,
-                predicts=predictive_area(some, columns, codes[members] == place[1]),
-                moves=one.moves,
-            )
-            for (name, columns), one in zip(
-                column_groups(method.pool.table, method.remaining).items(),
-                column_shares(sums, method.settings.alpha),
-                strict=True,
-            )
-        ]
-        yield from sorted(found, key=lambda d: (-d.share if shown else 0.0, -d.moves))
+    pairing, direction, measure = method.located(row)
+    sums = stats.sums[pairing.key][direction, measure]
+    if not sums.any():
+        return []
+    shown = row.difference_interval[0] > 0 or row.difference_interval[1] < 0
+    # A ratio; or a difference, in units of the prediction.
+    base, unit = 1.0, row.difference / (row.own or math.nan)
+    if math.isnan(row.interval[0]):
+        base, unit = 0.0, row.difference
+    codes = method.context.pool_groups[row.attribute]
+    place = [method.context.groups[row.attribute].index(name) for name in pairing.groups]
+    members = np.flatnonzero(np.isin(codes, place))[:PREDICTED]
+    some = method.pool.table.take(pa.array(members))
+    groups = column_groups(method.pool.table, method.remaining).items()
+    shares = column_shares(sums, method.settings.alpha)
+    found = [
+        DriverRecord(
+            attribute=row.attribute,
+            column=name,
+            share=one.share if shown else math.nan,
+            interval=one.interval if shown else (math.nan, math.nan),
+            alone=base + one.alone * unit if shown else math.nan,
+            without=base + one.without * unit if shown else math.nan,
+            predicts=predictive_area(some, columns, codes[members] == place[1]),
+            moves=one.moves,
+        )
+        for (name, columns), one in zip(groups, shares, strict=True)
+    ]
+    return sorted(found, key=lambda d: (-d.share if shown else 0.0, -d.moves))

@@ -21,7 +21,6 @@ from likewise.methods.matched_pairs import (
     find_pairs,
 )
 from likewise.methods.matching import Covariates
-from likewise.methods.pair_stats import LocatedPeople, PairProbe
 from likewise.methods.reference_sample import CovariateCoding
 from likewise.probe import Measured
 from likewise.record import RateComparison, SubgroupRecord
@@ -141,33 +140,23 @@ class JudgeProbe(PairsProbe):
     @override
     def measured(self, asked: AskedBlock) -> Measured:
         (pairing,) = self.pairings
-        people = asked.located(pairing)
+        people, measures = asked.located(pairing), len(self.context.measures.names)
         leaf = np.full(len(asked), -1)
         leaf[people.rows] = self.tree.leaf(asked.covariates.take(people.rows))
-        comparisons = self._by_leaf(asked, people, leaf, pairing.comparison)
-        each = [self._by_leaf(asked, people, leaf, probe) for probe in pairing.redraws]
+        found: dict[int, list[Any]] = {node: [] for node in self.tree.leaves()}
+        for probe in (pairing.comparison, *pairing.redraws):
+            plan = probe.plan(people).answers(asked.ask, measures)
+            for node, sums in found.items():
+                size, clipped = people.take(leaf[people.rows] == node).sizes()
+                some = plan.take(leaf[plan.people] == node)
+                some = dataclasses.replace(some, group_size=size, group_clipped=clipped)
+                sums.append(probe.summed(some))
         undecided = pairing.design.undecided
-        found = {
-            node: VariantSums(sums, tuple(one[node] for one in each), undecided)
-            for node, sums in comparisons.items()
+        by_leaf = {
+            str(node): VariantSums(first, tuple(redraws), undecided)
+            for node, (first, *redraws) in found.items()
         }
-        return Measured(KeyedStats(len(asked), found))
-
-    def _by_leaf(
-        self,
-        asked: AskedBlock,
-        people: LocatedPeople,
-        leaf: Int[np.ndarray, " n"],
-        probe: PairProbe,
-    ) -> dict[str, Any]:
-        plan = probe.plan(people).answers(asked.ask, len(self.context.measures.names))
-        found: dict[str, Any] = {}
-        for node in self.tree.leaves():
-            sizes = people.take(leaf[people.rows] == node).sizes()
-            some = plan.take(leaf[plan.people] == node)
-            some = dataclasses.replace(some, group_size=sizes[0], group_clipped=sizes[1])
-            found[str(node)] = probe.summed(some)
-        return found
+        return Measured(KeyedStats(len(asked), by_leaf))
 
 
 @final
