@@ -1,12 +1,14 @@
 """Matched pairs written a second time, as a plain loop: every number has to be the same."""
 
 import dataclasses
+import functools
 import math
+import operator
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import t
+from scipy.stats import norm, t
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from likewise.methods.matching import Covariates, uniforms
@@ -112,42 +114,32 @@ class Plain:
             near = sorted(near)[:m]
             if len(near) < 4 or np.median([d for d, _ in near]) > 0.8:
                 continue
-            both = [
-                [
-                    model(self.people[0][i], self.people[1][i], self.pool[2][q[side]])
-                    for _, q in near
-                ]
+            who = self.people[0][i], self.people[1][i]
+            own, other = (
+                np.array([model(*who, self.pool[2][q[side]]) for _, q in near])
                 for side in (direction, 1 - direction)
-            ]
-            kept.append((i, [q for _, q in near], np.array(both[0]), np.array(both[1])))
+            )
+            kept.append((i, [q for _, q in near], own, other))
         return kept, pairs
 
     def rates(self, kept):
         w = np.array([self.weight[i] for i, *_ in kept])
         w = w / w.sum()
-        return (
-            w,
-            sum(w * [own.mean() for *_, own, _ in kept]),
-            sum(w * [o.mean() for *_, o in kept]),
-        )
+        own, other = [own.mean() for *_, own, _ in kept], [other.mean() for *_, other in kept]
+        return w, sum(w * own), sum(w * other)
 
     def redraw(self, number, direction):
-        if self.clusters:
-            draw = []
-            for role, e, c in (
-                ("pool", self.e_pool, self.pool[4]),
-                ("people", self.e_people, self.people[4]),
-            ):
-                mean = np.array([e[c == k].mean() for k in c])
+        draw = []
+        for role, e, table in (
+            ("pool", self.e_pool, self.pool),
+            ("people", self.e_people, self.people),
+        ):
+            unit, c = np.arange(len(e)), table[4]
+            if self.clusters:
+                e = np.array([e[c == k].mean() for k in c])
                 unit = np.unique(c, return_inverse=True)[1] if role == "pool" else c
-                draw.append(uniforms((*KEY, f"redraw {role}", number), unit) < mean)
-            pool, people = draw
-        else:
-            pool = (
-                uniforms((*KEY, "redraw pool", number), np.arange(len(self.e_pool))) < self.e_pool
-            )
-            rows = np.arange(len(self.e_people))
-            people = uniforms((*KEY, "redraw people", number), rows) < self.e_people
+            draw.append(uniforms((*KEY, f"redraw {role}", number), unit) < e)
+        pool, people = draw
         people = pool if self.halves is not None else people
         _, own, other = self.rates(self.compare(direction, people.astype(int), pool.astype(int))[0])
         return other - own
@@ -201,11 +193,8 @@ class Plain:
                 values = np.array([v for v in total.values() if v != 0])
                 v = len(values) / (len(values) - 1) * (values**2).sum()
                 df_v = 2 * (values**2).sum() ** 2 / (values**4).sum()
-                return (
-                    t_c,
-                    math.sqrt(v + v_b),
-                    (v + v_b) ** 2 / (v**2 / df_v + v_b**2 / (len(redrawn) - 1)),
-                )
+                below = v**2 / df_v + v_b**2 / (len(redrawn) - 1)
+                return t_c, math.sqrt(v + v_b), (v + v_b) ** 2 / below
             n = len(kept)
             grouped = e_i
             if self.clusters:
@@ -236,8 +225,6 @@ class Plain:
 
 
 def z(key, position):
-    from scipy.stats import norm
-
     return norm.ppf(uniforms(key, np.array([position]))[0])
 
 
@@ -293,14 +280,14 @@ def test_a_plain_loop_gives_the_same_numbers(case):
         located.append(design.locate(block))
         asks.append(ask)
     if clusters and halves is None:
-        summed = [ClusterPropensity.from_people(who) for who in located]
-        together = summed[0] + summed[1] + summed[2] + summed[3]
+        summed = (ClusterPropensity.from_people(who) for who in located)
+        together = functools.reduce(operator.add, summed)
         assert together.constant
         design = dataclasses.replace(design, people_clusters=together)
     found = []
     for probe in (design.comparison(), *design.redraws(count=count)):
-        parts = [probe.measure(ask, who) for ask, who in zip(asks, located, strict=True)]
-        found.append(parts[0] + parts[1] + parts[2] + parts[3])
+        parts = (probe.measure(ask, who) for ask, who in zip(asks, located, strict=True))
+        found.append(functools.reduce(operator.add, parts))
     assert not found[0].dropped
 
     plain = Plain(people, pool, halves, weight, clusters)
@@ -320,7 +307,5 @@ def test_a_plain_loop_gives_the_same_numbers(case):
             assert spread.std_error[0] == pytest.approx(se, abs=1e-10)
             assert spread.degrees[0] == pytest.approx(df, rel=1e-9)
         assert estimate.interval() == pytest.approx((low, high), abs=1e-10)
-        assert assess(row, DecisionRule()).undecided == (
-            "redraws",
-            {"redraws": count, "needed": 10},
-        )
+        too_few = {"redraws": count, "needed": 10}
+        assert assess(row, DecisionRule()).undecided == ("redraws", too_few)
