@@ -112,9 +112,14 @@ def test_a_bad_choice_is_named_in_one_sentence(choices, word):
 def test_a_file_that_is_no_settings_file_is_refused(tmp_path):
     with pytest.raises(InvalidFile, match="There is no file"):
         read_settings(tmp_path / "absent.toml")
-    (tmp_path / "bad.toml").write_text("delta = = 2")
-    with pytest.raises(InvalidFile, match="not a TOML"):
-        read_settings(tmp_path / "bad.toml")
+    for text, words in (
+        ("delta = = 2", "not a TOML"),
+        ("[files]\nmodel = 3", "model under .files. in .* is a path, not 3"),
+        ("[files]\ndata = []", "is a path, not "),
+    ):
+        (tmp_path / "bad.toml").write_text(text)
+        with pytest.raises(InvalidFile, match=words):
+            read_settings(tmp_path / "bad.toml")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ def settings_and_files(path: str | Path | None) -> tuple[Settings, dict[str, Any
         raise InvalidFile(f"[files] in {str(path)!r} names {', '.join(known)}, and nothing else.")
     found: dict[str, Any] = {}
     for name, value in files.items():
-        several = [value] if isinstance(value, str) else list(map(str, value))
+        several = [value] if isinstance(value, str) else value
+        if not (isinstance(several, list) and several and all(isinstance(p, str) for p in several)):
+            raise InvalidFile(f"{name} under [files] in {str(path)!r} is a path, not {value!r}.")
         # Relative to the settings file, unless it is an address or a module's name.
         places = [one if ":" in one else str(Path(path).parent / one) for one in several]
         found[name] = places if name in ("data", "pool") else places[0]
