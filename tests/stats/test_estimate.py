@@ -8,6 +8,8 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import ndtr
+from scipy.stats import binom
 from statsmodels.stats.weightstats import DescrStatsW
 
 from helpers import mean_of_ratios, outcomes_of, ratio_of_means
@@ -213,3 +215,39 @@ def test_without_skewness_hall_is_the_paper():
     estimate = Estimate(1.5, 0.1, 100)
     assert hall(estimate).interval(0.05) == pytest.approx(estimate.interval(0.05), rel=1e-14)
     assert hall(estimate).p_value(1.3) == pytest.approx(estimate.p_value(1.3), rel=1e-12)
+
+
+def test_the_delta_method_agrees_with_a_bootstrap(rng):
+    n = 2000
+    before = rng.random(n) < 0.2
+    after = before | (rng.random(n) < 0.1)
+    estimate = ratio_of_means(before, after)
+    drawn = rng.integers(n, size=(4000, n))
+    resampled = after[drawn].mean(axis=1) / before[drawn].mean(axis=1)
+    # 4000 resamples give a standard error to 1.1 %; one alarm in 10 000 beyond four times that,
+    # and the delta method's own error at n = 2000 is below 1 %.
+    assert estimate.std_error == pytest.approx(resampled.std(), rel=0.055)
+
+
+def studentised(samples, mean):
+    """Return t and γ/√n of many samples at once: rows are samples."""
+    n = samples.shape[1]
+    value, spread = samples.mean(axis=1), samples.std(axis=1, ddof=1)
+    gamma = ((samples - value[:, None]) ** 3).mean(axis=1) / spread**3
+    return (value - mean) * math.sqrt(n) / spread, gamma / math.sqrt(n)
+
+
+def test_hall_repairs_both_error_rates_of_a_lognormal(rng):
+    runs, n, sigma = 4000, 400, 1.5
+    samples = np.exp(rng.normal(-(sigma**2) / 2, sigma, size=(runs, n)))
+    t, g = studentised(samples, 1.0)
+    p = ndtr([-transformed(a, b) for a, b in zip(t.tolist(), g.tolist(), strict=True)])
+    # INFERENCE: z .014/.142, Hall .046/.095. Intervals hold all but one seed in 10 000.
+    for rejections, rate in [
+        ((t > 1.645).sum(), 0.014),
+        ((t < -1.645).sum(), 0.142),
+        ((p < 0.05).sum(), 0.046),
+        ((p > 0.95).sum(), 0.095),
+    ]:
+        low, high = binom.ppf([0.00005, 0.99995], runs, rate)
+        assert low - 0.004 * runs <= rejections <= high + 0.004 * runs

@@ -346,3 +346,21 @@ def test_the_turning_points_are_where_the_verdict_turns(rng):
         around = [below * (1 - 1e-9), below * (1 + 1e-9), above * (1 - 1e-9), above * (1 + 1e-9)]
         verdicts = [evidence.result(delta, 0.05).outcome for delta in around]
         assert verdicts == ["evidence", "inconclusive", "inconclusive", "within_tolerance"]
+
+
+def test_evidence_of_unfairness_beats_a_capped_upper_bound():
+    # Fifty of a thousand are harmed two hundredfold: the mean is 11, the capped one 1.1.
+    ratio = np.where(np.arange(1000) < 50, 200.0, 1.0)
+    verdict = LossRatioTest(cap=3.0)(outcomes_of(ratio))
+    assert verdict.capped_upper_bound <= 1.25
+    assert verdict.outcome == "evidence"
+
+
+def test_an_estimate_above_the_tolerance_is_never_certified(rng):
+    ratio = 1.0 + 0.01 * rng.random(1200)
+    ratio[:5] = 94.0
+    verdict = LossRatioTest()(outcomes_of(ratio))
+    assert verdict.estimate > 1.25 > verdict.capped_upper_bound
+    assert verdict.outcome == "inconclusive"
+    assert "without the cap the estimate itself" in verdict.notes[-1]
+    assert verdict.details["at_cap"] == 5
