@@ -131,3 +131,10 @@ def test_a_pool_of_another_type_is_refused_and_keeps_labels_only_if_everyone_has
         read_pool(pool.assign(pay="high"), source, protected="sex")
     with pytest.raises(InvalidData, match="no column 'sex', named as protected"):
         read_pool(pool.drop(columns="sex"), source, protected="sex")
+
+
+def test_ids_are_no_inputs_and_no_columns_of_the_model():
+    frame = FRAME.drop(columns=["home", "age"])
+    people = likewise.read(frame, label="y", protected="sex", id="person")
+    assert "person" not in people.table.column_names
+    assert "person" not in people.features

@@ -258,3 +258,14 @@ def test_what_names_no_table_is_refused(tmp_path, name, words):
     GOOD.to_csv(tmp_path / "a.csv", index=False)
     files = [tmp_path / "a.csv", str(tmp_path / "a*.csv")]
     assert "named twice" in refusal(InvalidFile, files)
+
+
+def test_dropping_everyone_is_refused():
+    frame = GOOD.assign(a=[np.nan, np.nan, 1.0])
+    with pytest.raises(InvalidData, match="there is 1, after 2 were left out for missing values"):
+        read(frame, label="y", ignore=["t"], drop_missing=True)
+
+
+@pytest.mark.parametrize("name", ["no-such-folder/x.csv", "x" * 5000 + ".csv", "a\0b.csv"])
+def test_an_impossible_name_is_no_traceback(name):
+    refusal(InvalidFile, name)

@@ -310,3 +310,13 @@ def test_a_model_without_a_gradient_is_refused(smooth, metric):
     card = dataclasses.replace(smooth.card, differentiable=False)
     with pytest.raises(InvalidModel, match="no gradient"):
         GradientFlow().bind(dataclasses.replace(smooth, card=card), metric)
+
+
+def test_a_reach_keeps_the_free_coordinates_within_its_ellipsoid(smooth, metric, people):
+    x, y = people
+    ellipsoid = Ellipsoid.of(x @ metric.free.T, coverage=0.9)
+    flow = GradientFlow(time=50, steps=50, free_only=True, bounded=True)
+    moved = move(flow, smooth, ProjectionMetric(metric.free, reach=ellipsoid), people)
+    stayed = (moved.x == x).all(1)
+    assert ellipsoid.distance(moved.x[~stayed] @ metric.free.T).max() <= 1 + 1e-9
+    assert (losses(smooth, moved.x, y) >= losses(smooth, x, y)).all()
