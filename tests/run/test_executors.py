@@ -183,10 +183,29 @@ def test_a_worker_that_is_killed_as_it_starts_is_replaced():
     thread.join()
 
 
+OPENMP = """
+import sklearn.ensemble
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as threads
+from likewise.run.executors import Inline, Threads
+
+class Ask:
+    def begin(self):
+        return lambda task: threads()
+
+print(threads(), *(n for run in (Inline(), Threads(2)) for _, n in run.map(Ask(), [range(2)])))
+"""
+
+
 def test_libraries_of_a_worker_have_one_thread():
     for run in (Inline(), Threads(2), Processes(1)):
         for _, found in run.map(CountsThreads(), tasks(2)):
             assert set(found) == {1}
+    # OpenMP counts threads for each caller apart.
+    two = {**os.environ, "OMP_NUM_THREADS": "2"}
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", OPENMP], env=two, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["2", "1", "1"]
 
 
 def test_what_cannot_be_run_is_refused():

@@ -236,7 +236,6 @@ class _ThreadPool(Pool):
 
     def _begin(self, job: Job) -> None:
         self._known.append(threading.get_ident())
-        _one_torch_thread()
         self._own.worker = Worker(job.begin)
 
     def interrupt(self) -> None:
@@ -248,7 +247,7 @@ class _ThreadPool(Pool):
 
     @override
     def submit(self, task: Any) -> Any:
-        return self.threads.submit(lambda: self._own.worker.answer(task))
+        return self.threads.submit(lambda: _alone(self._own.worker.answer, task))
 
 
 CACHE = 2**19
@@ -278,8 +277,8 @@ def run_blocks(
     with single_threaded():
         if threads == 1 or len(blocks) < 2:  # here Ctrl-C ends it at once
             return [function(rows) for rows in blocks]
-        with concurrent.futures.ThreadPoolExecutor(threads, initializer=_one_torch_thread) as pool:
-            return list(pool.map(function, blocks))
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(functools.partial(_alone, function), blocks))
 
 
 @contextlib.contextmanager
@@ -301,7 +300,8 @@ def single_threaded() -> Iterator[None]:
     torch: Any = sys.modules.get("torch")
     before = 1 if torch is None else torch.get_num_threads()
     with _pools(len(sys.modules)).limit(limits=1):
-        _one_torch_thread()
+        if torch is not None:
+            torch.set_num_threads(1)  # counted for each thread apart, too
         try:
             yield
         finally:
@@ -309,17 +309,16 @@ def single_threaded() -> Iterator[None]:
                 torch.set_num_threads(before)
 
 
+def _alone(function: Callable[[Any], T], task: Any) -> T:
+    """Call a function with one thread a library: OpenMP counts threads for each caller apart."""
+    with single_threaded():
+        return function(task)
+
+
 @functools.lru_cache(maxsize=1)
 def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
     """Return what holds the thread pools of all libraries; looked for again after an import."""
     return threadpoolctl.ThreadpoolController()
-
-
-def _one_torch_thread() -> None:
-    """Have torch use one thread in this thread; it counts them for each apart."""
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)
 
 
 def check_workers(workers: int | None) -> None:
