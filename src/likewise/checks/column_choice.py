@@ -15,7 +15,7 @@ from likewise.methods.matched_pairs import (
     AskedBlock,
     BoundMatchedPairs,
     Pairing,
-    PairsProbe,
+    PairingProbe,
     find_pairs,
 )
 from likewise.methods.pair_stats import Answers, PairSums, RedrawSums
@@ -70,7 +70,7 @@ class VariantSums(Additive):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ChoiceProbe(PairsProbe):
+class ChoiceProbe(PairingProbe):
     """The comparison of some people with another choice of columns that may matter.
 
     ``directions`` say which group's people are asked about, by pair of groups.

@@ -21,7 +21,7 @@ from likewise.methods.matched_pairs import (
     BoundMatchedPairs,
     KeyedStats,
     Pairing,
-    PairsProbe,
+    PairingProbe,
 )
 from likewise.methods.matching import seed_sequence, uniforms
 from likewise.record import DriverRecord, RateComparison
@@ -137,7 +137,7 @@ def column_shares(sums: Float[np.ndarray, "2 f k"], alpha: float) -> list[Column
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class DriversProbe(PairsProbe):
+class DriversProbe(PairingProbe):
     """Some people of every group, compared column by column through their nearest pairs.
 
     ``groups`` are the remaining columns; all levels of one category are one group. Sums are by

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, Pairing, PairsProbe
+from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, Pairing, PairingProbe
 from likewise.methods.matching import Covariates
 from likewise.methods.reference_sample import CovariateCoding
 from likewise.record import MatchedPairsRecord
@@ -21,7 +21,7 @@ NOTED = 0.05
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class OverlapProbe(PairsProbe):
+class OverlapProbe(PairingProbe):
     """Everyone with and without overlap, described by the columns that may matter.
 
     Of every number and every value of a category: how often it is known, its sum and its sum of

@@ -17,6 +17,7 @@ from likewise.methods.matched_pairs import (
     BoundMatchedPairs,
     KeyedStats,
     Pairing,
+    PairingProbe,
     PairsProbe,
     find_pairs,
 )
@@ -113,7 +114,7 @@ class Changes:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FindProbe(PairsProbe):
+class FindProbe(PairingProbe):
     """The changes of one half of the people, through pairs of one half of the reference sample."""
 
     name: str = FOUND

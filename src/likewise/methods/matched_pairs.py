@@ -5,6 +5,7 @@ own group, and of another. Rates, their difference and their ratio are compared,
 redrawn given the columns that may matter shows and removes what matching leaves.
 """
 
+import abc
 import dataclasses
 import functools
 import itertools
@@ -549,13 +550,22 @@ class PairsProbe(Probe):
         asked = self.context.asked(model, block)
         return self.measured(asked) if len(asked) else None
 
+    @abc.abstractmethod
     def measured(self, asked: AskedBlock) -> Measured:
-        """Return the sums of a block, by default those of every pair of groups."""
+        """Return the sums of a block."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PairingProbe(PairsProbe):
+    """A probe whose sums are by pair of groups alone."""
+
+    @override
+    def measured(self, asked: AskedBlock) -> Measured:
         return Measured(KeyedStats(len(asked), {p.key: self.of(asked, p) for p in self.pairings}))
 
+    @abc.abstractmethod
     def of(self, asked: AskedBlock, pairing: Pairing) -> Any:
         """Return the sums of one pair of groups."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -656,7 +666,7 @@ class ComparisonProbe(PairsProbe):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RedrawProbe(PairsProbe):
+class RedrawProbe(PairingProbe):
     """The comparison with the attribute redrawn given the columns that may matter."""
 
     number: int
@@ -695,7 +705,7 @@ class ClusterProbe(Probe):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ClusterPropensityProbe(PairsProbe):
+class ClusterPropensityProbe(PairingProbe):
     """Mean propensities of clusters, for attributes that are constant within them."""
 
     @property
