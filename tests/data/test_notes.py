@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import likewise
@@ -71,6 +72,8 @@ def test_names_and_good_predictors_tell_no_label():
     rng = np.random.default_rng(1)
     assert notes(frame.assign(good=frame["y"] + rng.normal(0, 0.4, N))) == ()
     assert notes(frame[:15].assign(leak=frame["y"][:15])) == ()  # too few to say so
+    empty = pa.table({**frame.to_dict("list"), "empty": pa.nulls(N)})
+    assert not any("predicts the label" in note for note in notes(empty))
 
 
 def test_codes_made_of_nines_are_noted_and_large_measurements_are_not():

@@ -50,6 +50,27 @@ def test_what_is_kept_comes_back_in_block_order(stores, kind):
             assert not stores[kind].path.exists()
 
 
+@pytest.mark.parametrize("steps", range(5))
+def test_a_kill_while_it_is_removed_leaves_a_journal_or_nothing(stores, steps, monkeypatch):
+    left, unlink = iter(range(steps)), Path.unlink
+
+    def killed(path, **options):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        unlink(path, **options)
+
+    store = stores["folder"]
+    with store.opened(IDENTITY) as kept:
+        fill(kept)
+        monkeypatch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            kept.remove()
+        monkeypatch.undo()
+    resumed = Folder(store.path, resume=bool(store.begun()))
+    with resumed.opened(IDENTITY) as kept:
+        assert len(kept.done()) == max(3 - steps, 0)
+
+
 def test_a_folder_sends_back_only_the_tally_and_travels_light(stores):
     with stores["folder"].opened(IDENTITY) as kept:
         away = pickle.loads(pickle.dumps(kept))

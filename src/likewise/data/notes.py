@@ -115,7 +115,7 @@ def _bins(column: Any) -> Int[np.ndarray, " n"]:
     """Return codes of values: numbers in bins of equal size, missing values by themselves."""
     missing = is_missing(column)
     if kind(column.type) == "numbers":
-        values = np.where(missing, 0.0, numbers("", column.fill_null(0)))
+        values = np.where(missing, 0.0, numbers("", column))
         known = values[~missing]
         edges = np.unique(np.quantile(known, np.arange(1, BINS) / BINS)) if len(known) else known
         codes = np.searchsorted(edges, values, side="left")

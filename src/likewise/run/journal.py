@@ -129,9 +129,10 @@ class Journal:
         self.parts.clear()
         if self.folder is None:
             return
-        for path in list(self.folder.iterdir()):
-            if PART.fullmatch(path.name) or path.name in (IDENTITY, LOCK):
-                path.unlink(missing_ok=True)
+        parts = [path for path in self.folder.iterdir() if PART.fullmatch(path.name)]
+        # What says that this is a journal goes last: a kill in between leaves one to resume.
+        for path in (*parts, self.folder / IDENTITY, self.folder / LOCK):
+            path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
