@@ -12,7 +12,8 @@ def at_limit(record: Record, delta: float) -> Record:
 
     Comparisons are decided by the same intervals, which do not depend on the limit, and by the
     p-values that the record holds (those at the next larger limit, which are no smaller), adjusted
-    anew. Tests of perturbations are decided by the two bounds of the record.
+    anew. Tests of perturbations are decided by the two bounds of the record. Other choices of
+    columns are not decided again, and keep no verdict.
     """
     from likewise.report.text import sentence
 
@@ -21,6 +22,11 @@ def at_limit(record: Record, delta: float) -> Record:
     if record.verdict == "invalid":
         return record
     if record.matched_pairs is not None:
+        if record.matched_pairs.measure == "prediction":
+            raise InvalidSettings(
+                f"--delta is a limit on ratios (got {delta:g}), and this result is decided by a "
+                "difference: audit again with --set method.limit=NUMBER, in the target's units."
+            )
         part = _pairs(record.matched_pairs, delta)
         verdicts = {row.verdict for row in part.comparisons}
         verdict = "inconclusive"
@@ -36,13 +42,21 @@ def at_limit(record: Record, delta: float) -> Record:
             raise InvalidSettings("The record does not hold what another limit needs. Audit again.")
         above = delta < curve.evidence_below and not test.held_back
         within = delta >= curve.within_from and not record.paper
+        # A group's p-value is known at the audit's limit, and is no smaller at a larger one.
+        kept = {"rejected": False} if delta > record.delta else {}
+        groups = tuple(group.model_copy(update=kept) for group in record.groups)
+        wide = any(not g.upper <= delta for g in groups if "×" not in g.attribute)
+        reason = "groups" if within and wide and not above else ""
+        within = within and not wide
         verdict = "evidence" if above else "within_tolerance" if within else "inconclusive"
         again = {"delta": delta, "outcome": verdict, "rejected": above}
         tests = {**record.tests, test.test: test.model_copy(update=again)}
-        update = {"tests": tests, "verdict": verdict}
+        update = {"tests": tests, "groups": groups, "verdict": verdict, "reason": reason}
     settings = record.settings.changed(delta=delta, cap=max(record.settings.cap, 2 * delta))
     note = f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}."
-    update |= {"delta": delta, "settings": settings, "settings_hash": settings.hash}
+    tried = (row.model_copy(update={"outcome": ""}) for row in record.sensitivity)
+    update |= {"delta": delta, "sensitivity": tuple(tried)}
+    update |= {"settings": settings, "settings_hash": settings.hash}
     changed = record.model_copy(update={**update, "notes": (*record.notes, note)})
     return changed.model_copy(update={"sentence": sentence(changed)})
 
@@ -58,7 +72,7 @@ def _pairs(part: MatchedPairsRecord, delta: float) -> MatchedPairsRecord:
     for k, row in enumerate(part.comparisons):
         low, high = row.interval
         undecided = row.reason not in ("", "too_few", "holm", "events", "matching")
-        if row.measure == "prediction" or undecided or math.isnan(low):
+        if undecided or math.isnan(low):
             rows.append(row)
             continue
         verdict, reason = "inconclusive", "too_few"

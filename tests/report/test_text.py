@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import sample_records as samples
+from likewise.errors import InvalidSettings
 from likewise.record import Record
+from likewise.redecide import at_limit
 from likewise.report.export import to_csv, to_junit, to_markdown
 from likewise.report.formats import Names, interval, listed, number, p_value, percent, wrap
 from likewise.report.html import to_card, to_html
@@ -161,6 +163,20 @@ def test_predictions_are_decided_by_their_difference_in_units():
         "with the marital-status and relationship of comparable people with sex = Male, 548. "
         "Difference 35.8 (95 % CI 28.2–43.4); limit 25."
     )
+
+
+def test_another_limit_keeps_no_verdict_that_was_not_read_again():
+    for delta in (1.1, 6.0):
+        again = at_limit(samples.evidence(), delta)
+        assert {row.outcome for row in again.sensitivity} == {""}
+        assert not any("may matter" in step for step, _ in next_steps(again))
+    assert [g.rejected for g in at_limit(samples.flow(), 1.2).groups].count(True) == 1
+    again = at_limit(samples.flow(), 1.8)
+    assert (again.verdict, again.reason) == ("inconclusive", "groups")
+    assert not any(group.rejected for group in again.groups)
+    assert at_limit(samples.flow(), 2.0).verdict == "within_tolerance"
+    with pytest.raises(InvalidSettings, match=r"limit on ratios \(got 4\)"):
+        at_limit(samples.regression(), 4.0)
 
 
 def test_the_gradient_flow_says_what_the_model_is_sensitive_to():

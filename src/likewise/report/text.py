@@ -517,7 +517,7 @@ def _steps_of_pairs(
         if record.model.kind != "scored table" and record.model.task == "classification":
             yield IMPROVE, improve_command(record, part)
         # Fewer people are asked than for the verdict: what could be the same does not count.
-        tried = [s for s in tried if s.what == "column added" and s.outcome != "evidence"]
+        tried = [s for s in tried if s.what == "column added" and s.outcome not in ("", "evidence")]
         tried = [s for s in tried if not s.lower_bound <= row.ratio <= s.upper_bound]
         then = f"if so, the finding about {names.column(row.attribute)} changes. People decide this"
         then += ", before the audit"
