@@ -46,12 +46,11 @@ def at_limit(record: Record, delta: float) -> Record:
         kept = {"rejected": False} if delta > record.delta else {}
         groups = tuple(group.model_copy(update=kept) for group in record.groups)
         wide = any(not g.upper <= delta for g in groups if "×" not in g.attribute)
-        reason = "groups" if within and wide and not above else ""
-        within = within and not wide
+        within, why = within and not wide, "groups" if within and wide and not above else ""
         verdict = "evidence" if above else "within_tolerance" if within else "inconclusive"
         again = {"delta": delta, "outcome": verdict, "rejected": above}
         tests = {**record.tests, test.test: test.model_copy(update=again)}
-        update = {"tests": tests, "groups": groups, "verdict": verdict, "reason": reason}
+        update = {"tests": tests, "groups": groups, "verdict": verdict, "reason": why}
     settings = record.settings.changed(delta=delta, cap=max(record.settings.cap, 2 * delta))
     note = f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}."
     tried = (row.model_copy(update={"outcome": ""}) for row in record.sensitivity)

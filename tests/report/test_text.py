@@ -84,6 +84,12 @@ def test_within_tolerance_never_calls_a_model_fair():
         "0.963–1.10). The decision differs in 5.10 % of comparisons, by chance too; net of both "
         "directions, the rates differ by 0.9 points. This does not show that the model is fair."
     )
+    rows = samples.within().matched_pairs.comparisons
+    both = [rows[0], rows[1].model_copy(update={"ratio": 0.92, "difference": -1e-9})]
+    part = samples.within().matched_pairs.model_copy(update={"comparisons": tuple(both)})
+    said = sentence(samples.within().model_copy(update={"matched_pairs": part}))
+    assert "Largest: Male → Female, 0.920" in said  # further from 1, whichever is the mirror
+    assert "differ by 0.0 points" in said
     record = changed(samples.within(), changed_up=0.0, changed_down=0.0)
     assert " No comparison changes the decision. This does" in sentence(record)
 
@@ -228,7 +234,7 @@ def test_no_output_has_a_banned_word_and_the_sentence_survives_the_file(sample):
 
 
 def test_numbers_have_three_digits_separators_and_minus_signs():
-    values = [2.2136, 0.5, 9.996, 99.96, 12345.6, -0.034567, 0.0, 1e-7, math.nan, math.inf]
+    values = [2.2136, 0.5, 9.996, 99.96, 12345.6, -0.034567, -0.0, 1e-7, math.nan, math.inf]
     assert [number(v) for v in values] == [
         *("2.21", "0.500", "10.0", "100", "12,346", "−0.0346", "0.00", "1.00e−7", "—", "∞")
     ]

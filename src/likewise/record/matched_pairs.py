@@ -137,11 +137,6 @@ class RateComparison(GroupPair):
         """The part of the raw gap that goes with the columns that may matter."""
         return self.raw_gap - self.difference
 
-    @property
-    def control_range(self) -> tuple[float, float]:
-        """The smallest and the largest ratio that a redrawn attribute gave."""
-        return min(self.control, default=math.nan), max(self.control, default=math.nan)
-
 
 class ShownMeasure(GroupPair):
     """A measure that is shown beside the verdict and never decides: error rate, loss, score."""

@@ -29,6 +29,7 @@ def number(value: float, digits: int = 3) -> str:
         return NOT_KNOWN
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
+    value += 0.0  # no minus before zero
     size = abs(value)
     if value and (size >= 1e9 or size < 1e-4):
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
@@ -53,7 +54,7 @@ def points(difference: float) -> str:
     """Return a difference of shares in percentage points."""
     if not math.isfinite(difference):
         return number(difference)
-    return f"{100 * difference:.1f} points".replace("-", "−")
+    return f"{round(100 * difference, 1) + 0.0:.1f} points".replace("-", "−")
 
 
 def level(alpha: float) -> str:

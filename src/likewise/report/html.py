@@ -70,6 +70,7 @@ def _plot(
     """Return rows on the axis on which all fit; nothing if there are none."""
     spans = [(row.dots or row.ends, row.value) for row in rows if not row.heading]
     found = [(min(span), value, max(span)) for span, value in spans]
+    marks = [mark for mark in marks if not math.isnan(mark)]
     axis = charts.Axis.for_rows(found, marks, log=more.pop("log", True))
     return Plot(title, head, rows, marks, axis, **more) if rows else None
 
@@ -169,7 +170,7 @@ def ratio_plot(
     part, (first, second, quantity) = record.matched_pairs, quantities(record)
     difference = quantity == "difference"
     low, high = (math.nan, record.delta) if part is None else limits(part)
-    marks = [mark for mark in (low, 0.0 if difference else 1.0, high) if not math.isnan(mark)]
+    marks = low, 0.0 if difference else 1.0, high
     band = None if math.isnan(low) else (low, high)
     body: list[Row] = []
     for heading, note, several in sections:
@@ -226,17 +227,18 @@ def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> 
     """Return the negative control: redrawn or permuted values as dots, beside the estimate."""
     rows = []
     for row in first[:MOST_COLUMNS]:
-        if row.control and row.measure != "prediction":
-            name, tone, ratio = arrows(row, names), row.verdict, effect(row)[1]
-            cells = number(ratio), " to ".join(map(number, row.control_range))
-            rows.append(Row(name, ratio, cells=cells, tone=tone, dots=row.control))
+        if redrawn := text.control(row):
+            name, tone, value = arrows(row, names), row.verdict, effect(row)[1]
+            cells = number(value), f"{number(min(redrawn))} to {number(max(redrawn))}"
+            rows.append(Row(name, value, cells=cells, tone=tone, dots=redrawn))
     for test, c in record.control.items():
         span = f"{number(min(c.permuted))} to {number(max(c.permuted))}, p = {p_value(c.p_value)}"
         cells, name = (number(c.estimate), span), text.test_name(test)
         note, tone = f"{len(c.permuted)} permutations, {c.n:,} people", record.verdict
         rows.append(Row(name, c.estimate, cells=cells, note=note, tone=tone, dots=c.permuted))
     head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
-    return _plot("Negative control", head, rows, [1.0])
+    difference = quantities(record)[2] == "difference"
+    return _plot("Negative control", head, rows, [0.0 if difference else 1.0], log=not difference)
 
 
 def _sensitivity(record: Record, names: Names) -> Plot | None:
@@ -250,6 +252,9 @@ def _sensitivity(record: Record, names: Names) -> Plot | None:
             cells = _estimate(s.estimate, ends), s.outcome.replace("_", " ")
             rows.append(Row(column, s.estimate, ends, cells, "", s.outcome, s.outcome))
     head = ("Choice", "Estimate (bounds)", "Result")
+    part = record.matched_pairs
+    if part is not None and part.measure == "prediction":
+        return _plot("Sensitivity", head, rows, [0.0, part.limit], log=False)
     return _plot("Sensitivity", head, rows, [1.0, record.delta])
 
 

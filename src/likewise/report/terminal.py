@@ -16,6 +16,8 @@ from likewise.report.text import Line, arrows, estimates, quantities, test_name
 NARROWEST, WIDEST = 60, 120
 SHORT, LONG = 25, 80
 """Lines of a summary, by default and with ``-v``."""
+MOST = 12
+"""Comparisons whose details ``-v`` shows."""
 ROWS = 8
 """Comparisons that the short summary shows."""
 COLOURS = {
@@ -188,12 +190,12 @@ def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str]
         numbers = [number(row.value), interval(row.ends, between), row.words]
         cells.append([f"{at}{row.label}", *facts, *numbers])
     shown = text.leading(record)  # the negative control of the comparison that decided
-    if shown is not None and shown.control and shown.measure != "prediction":
-        low, high = shown.control_range
-        outside = not low <= text.effect(shown)[1] <= high
-        ok = "ok" * (shown.verdict == "evidence" and outside)
+    if shown is not None and (redrawn := text.control(shown)):
+        low, high = min(redrawn), max(redrawn)
+        lower, upper = text.effect(shown)[2]
+        ok = "ok" * (shown.verdict == "evidence" and (high < lower or upper < low))
         label = f"control: redrawn {names.column(shown.attribute)}"
-        cells.append([label, "", "", "", interval(shown.control_range, between), ok])
+        cells.append([label, "", "", "", interval((low, high), between), ok])
     head = ["", f"{first}{unit}", f"{second}{unit}", quantity, f"{level(record.alpha)} CI"]
     cells.insert(0, [*head, "result"])
     if not detail:
@@ -260,10 +262,12 @@ def _tables(record: Record, names: Names) -> Iterator[tuple[list[str], list[list
     if part is not None:
         shares = part.measure not in text.UNITS
         rows = []
-        for row in part.comparisons[:12]:
+        for row in text.deciding_first(record)[:MOST]:
             gaps = (100 * v if shares else v for v in (row.raw_gap, row.explained))
-            counts = f"{row.people:,}", f"{row.without_overlap:,}", number(row.effective_pairs)
+            counts = f"{row.people:,}", f"{row.without_overlap:,}", text.pairs_worth(row)
             rows.append([arrows(row, names), *counts, *map(number, gaps), p_value(row.p_adjusted)])
+        if (more := len(part.comparisons) - MOST) > 0:
+            rows.append([f"… and {more} more comparisons in the result file", *[""] * 6])
         gap = "gap, pts" if shares else "gap"
         head = ["Comparisons", "people", "no overlap", "eff. pairs", gap, "explained", "adj. p"]
         yield head, rows, 0

@@ -133,6 +133,13 @@ def effect(row: RateComparison) -> tuple[str, float, Ends]:
     return "ratio", max(row.ratio, 0.0), row.interval  # as rates are shown, from 0 to 1
 
 
+def control(row: RateComparison) -> tuple[float, ...]:
+    """Return what redrawn attributes gave, as verdicts are read: ratios, or differences."""
+    if row.measure == "prediction":
+        return tuple((ratio - 1) * row.own for ratio in row.control)
+    return tuple(max(ratio, 0.0) for ratio in row.control)
+
+
 @dataclasses.dataclass(frozen=True)
 class Line:
     """One estimate as every output shows it: a comparison, a test, or a group.
@@ -200,12 +207,34 @@ def limits(part: MatchedPairsRecord) -> Ends:
 
 
 def leading(record: Record) -> RateComparison | None:
-    """Return the comparison that decided: of the record's verdict, the largest deviation."""
+    """Return the comparison that decided: of the record's verdict, the largest deviation.
+
+    Within tolerance no direction is the mirror of a finding: the largest is of either one.
+    """
     part = record.matched_pairs
     if part is None:
         return None
+    if record.verdict == "within_tolerance":
+        return max(part.comparisons, key=_deviation)
     rows = tuple(row for row in part.comparisons if row.verdict == record.verdict)
     return part.model_copy(update={"comparisons": rows or part.comparisons}).leading
+
+
+def _deviation(row: RateComparison) -> float:
+    """Return how far a comparison is from no difference; 0 where that is not known."""
+    far = abs(row.difference) if row.measure == "prediction" else row.deviation
+    return 0.0 if math.isnan(far) else far
+
+
+def deciding_first(record: Record) -> list[RateComparison]:
+    """Return all comparisons, those of the record's verdict first."""
+    rows = () if record.matched_pairs is None else record.matched_pairs.comparisons
+    return sorted(rows, key=lambda row: row.verdict != record.verdict)
+
+
+def pairs_worth(row: RateComparison) -> str:
+    """Return the effective number of pairs, where the pairs add to the error at all."""
+    return number(row.effective_pairs if math.isfinite(row.effective_pairs) else math.nan)
 
 
 def attributes(record: Record) -> list[str]:
