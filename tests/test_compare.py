@@ -100,7 +100,10 @@ def test_each_of_several_classes_is_compared_with_itself():
 
 
 def test_audits_that_are_no_pair_are_refused():
-    people, pool = population(500, 5), population(800, 6)
+    people, pool, another = (
+        population(n, seed).assign(old=lambda t: t["age"] + t["zone"] > 1)
+        for n, seed in ((500, 5), (800, 6), (800, 7))
+    )
     model = LogisticRegression().fit(people[X], people["paid"])
     one = audited(model, people, pool)
     with pytest.raises(InvalidSettings, match="at least two"):
@@ -111,8 +114,12 @@ def test_audits_that_are_no_pair_are_refused():
         likewise.compare({"one": one, "two": one}, margin=0.9)
     with pytest.raises(InvalidSample, match="the same people"):
         likewise.compare({"one": one, "two": audited(model, people[:400], pool)})
-    with pytest.raises(InvalidSample, match="their pool_sha256 differs"):
-        likewise.compare({"one": one, "two": audited(model, people, population(800, 7))})
-    other = audited(model, people, pool, may_matter=["zone"])
-    with pytest.raises(InvalidSample, match="their may_matter differs"):
-        likewise.compare({"one": one, "two": other})
+    for what, changes in {
+        r"reference sample differs\.": {"pool": another},
+        r"choice of columns that may matter differs \(age; zone\)": {"may_matter": ["zone"]},
+        r"choice of protected attributes differs \(sex; old\)": {"protected": "old"},
+        r"favourable decision differs \(none named; 1\)": {"favourable": 1},
+        r"limit differs \(1\.25; 1\.5\)": {"delta": 1.5},
+    }.items():
+        with pytest.raises(InvalidSample, match=f"'one' and 'two' .*: their {what}"):
+            likewise.compare({"one": one, "two": audited(model, people, **{"pool": pool, **changes})})

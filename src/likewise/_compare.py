@@ -183,11 +183,13 @@ def _compared(
             f"{first!r} and {second!r} were not audited on the same people. Audit both on the same "
             "table."
         )
-    for what in ("may_matter", "pool_size", "pool_sha256", "seed", "redraws", "measure"):
-        if getattr(a, what) != getattr(b, what):
+    basis = _basis(one, a)
+    for what, value in _basis(other, b).items():
+        if value != basis[what]:
+            shown = "" if what == "reference sample" else f" ({basis[what]}; {value})"
             raise InvalidSample(
-                f"{first!r} and {second!r} were compared otherwise: their {what} differs "
-                f"({getattr(a, what)!r}, {getattr(b, what)!r}). Audit both in the same way."
+                f"{first!r} and {second!r} were audited in different ways: their {what} differs"
+                f"{shown}. Audit both in the same way."
             )
     found = {comparison_key(row): row for row in b.comparisons}
     deviations = [
@@ -201,6 +203,24 @@ def _compared(
         if name in a.performance_folds and name in b.performance_folds
     ]
     return ModelComparison(first, second, tuple(deviations), tuple(performance), alpha)
+
+
+def _basis(record: Record, part: MatchedPairsRecord) -> dict[str, str]:
+    """Return what two audits must have in common to be compared, in the words of a message."""
+    rows = part.comparisons
+    found: dict[str, Any] = {
+        "choice of protected attributes": sorted({row.attribute for row in rows}),
+        "choice of groups": sorted({row.group for row in rows}),
+        "choice of columns that may matter": part.may_matter,
+        "set of decisions": sorted(record.model.classes),
+        "favourable decision": [part.favourable or "none named"],
+        "measure": [part.measure],
+        "limit": [part.delta if math.isnan(part.limit) else part.limit],
+        "reference sample": [part.pool_size, part.pool_sha256],
+        "seed": [part.seed],
+        "number of redraws": [part.redraws],
+    }
+    return {what: ", ".join(map(str, values)) for what, values in found.items()}
 
 
 def comparison_key(row: RateComparison) -> tuple[str, str, str, str]:
