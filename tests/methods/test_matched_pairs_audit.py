@@ -1,6 +1,7 @@
 """Audits by matched pairs from end to end: what is planted is found, the rest is refused."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -272,6 +273,10 @@ def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
         again.update(found.rows, source="20")
     with pytest.raises(InvalidSample, match="another audit: their pool is"):
         again.update(audit(TOWN, people(26), pool=people(2, 1500)).rows)
+    found.save(tmp_path / "first.json")
+    audit(TOWN, people(27), pool=pool, outcomes=tmp_path / "rows.parquet")
+    said = run("monitor", tmp_path / "first.json", tmp_path / "rows.parquet").output
+    assert re.search(r"rows.parquet +\d+ people with sex = [fm] so far   smallest p ", said), said
     calm = likewise.Monitor.from_audit(audit(FAIR, pool=pool))
     for seed in range(20, 24):
         calm.update(audit(FAIR, people(seed), pool=pool).rows)

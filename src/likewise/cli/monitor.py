@@ -69,9 +69,11 @@ def _feed(follower: Any, rows: list[Path], state: Path | None) -> Iterator[str]:
         if state is not None:
             follower.save(state)
         looks = follower.look() if pairs else (follower.look(),)
-        least, n = min(one.p_value for one in looks), max(one.n for one in looks)
-        mean = "" if pairs else f"   mean ratio {looks[0].mean:.3g}"
-        yield f"{path.name:36} {n:>10,} people{mean}   smallest p {least:.2g}"
+        one = min(looks, key=lambda look: look.p_value)
+        whom = f" with {one.bet.attribute} = {one.bet.group}" if pairs else ""
+        mean = "" if pairs else f"   mean ratio {one.mean:.3g}"
+        fed = f"{one.n:>10,} people{whom} so far{mean}"
+        yield f"{path.name:30} {fed}   smallest p {one.p_value:.2g}"
 
 
 def _said(follower: Any) -> tuple[str, bool]:
