@@ -54,6 +54,7 @@ Note          capital-gain is 99999 in 44 rows: a missing-value code?
 Skipped       reach
 Report        report.html"""
     )
+    assert "(the\n        whole command: below)" in summary(samples.evidence(), verbose=True)
 
 
 def test_groups_that_do_not_fit_side_by_side_can_be_told_apart():

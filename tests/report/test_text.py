@@ -15,7 +15,8 @@ from likewise.report.export import to_csv, to_junit, to_markdown
 from likewise.report.formats import Names, interval, listed, number, p_value, percent, wrap
 from likewise.report.html import to_card, to_html
 from likewise.report.terminal import summary
-from likewise.report.text import headline, method_words, next_steps, sentence
+from likewise.report.text import headline, improve_command, method_words, next_steps, sentence
+from likewise.settings import Settings
 
 BANNED = (Path(__file__).parents[1] / "banned_words.txt").read_text().splitlines()
 
@@ -261,3 +262,19 @@ def test_values_that_say_nothing_alone_are_written_with_their_column():
     assert Names({"sex = Female": "women"}).people("sex", "Female") == "women"
     assert names.decision("0") == "'deny = 0'"
     assert names.decision(">50K") == "'>50K'"
+
+
+def test_the_command_that_looks_for_a_fairer_model_names_what_the_audit_was_given():
+    columns = {"label": "y", "bins": {"age": [40, 60.5]}, "csv": {"separator": ";"}}
+    settings = Settings(columns={**columns, "drop_missing": True, "ignore": ["a", "b"]})
+    typed = "likewise audit 'my model.joblib' a.csv b.csv --pool 'c d.csv' --trust -o r.html"
+    record = samples.evidence(settings=settings, command=typed)
+    command = improve_command(record, record.matched_pairs)
+    assert command.startswith("likewise improve 'my model.joblib' a.csv b.csv --label ")
+    assert command.endswith(
+        " --bins age=40:60.5 --pool 'c d.csv' --set 'columns.csv.separator=;' "
+        "--set columns.ignore=a,b --set columns.drop_missing=true --trust"
+    )
+    for options in ("", "likewise audit --settings a.toml", "likewise audit 'a"):
+        record = samples.evidence(command=options)
+        assert " improve MODEL DATA " in improve_command(record, record.matched_pairs)

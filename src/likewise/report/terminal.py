@@ -73,7 +73,7 @@ def summary(
     the files that hold the rest.
     """
     ending = _fact(("Report", ", ".join(written)), width) if written else []
-    head, rows = _head(record, width), None if verbose else ROWS
+    head, rows = _head(record, width, verbose), None if verbose else ROWS
     if record.warnings and rows:  # a warning has its place below
         rows = min(rows, max(SHORT - len(head) - 9, 2))
     lines = [*head, *_table(record, width, rows), ""]
@@ -91,28 +91,29 @@ def summary(
     return printable("\n".join([*lines, *ending]).rstrip())
 
 
-def _head(record: Record, width: int) -> list[str]:
+def _head(record: Record, width: int, verbose: bool) -> list[str]:
     model = cut(record.model.name or record.model.kind, width - 34)
     version = ".".join(record.likewise_version.split(".")[:2])
     verdict, by, about = text.headline(record)
     indent = " " * (8 if width >= 76 else 2)
     said = f"{f'{verdict.upper()} {by}'.rstrip()}{f': {about}' if about else ''}"
+    steps, whole = text.next_steps(record)[:1], "below" if verbose else "-v, or the report"
     return [
         f"likewise {version}   {model}   {record.data.n:,} people",
         "",
         *wrap(said, "", width),
         "",
         *wrap(capital(text.claim(record)[1]), indent, width),
-        *(line for step in text.next_steps(record)[:1] for line in _next(step, indent, width)),
+        *(line for step in steps for line in _next(step, indent, width, whole)),
         "",
     ]
 
 
-def _next(step: text.Step, indent: str, width: int) -> list[str]:
-    """Return a step; the options of a long command are left to ``-v`` and the report."""
+def _next(step: text.Step, indent: str, width: int, whole: str) -> list[str]:
+    """Return a step; the options of a long command are left to where the ``whole`` stands."""
     words, command = step
     if len(command) > 68:
-        command = f"{' '.join(command.split()[:2])} (the whole command: -v, or the report)"
+        command = f"{' '.join(command.split()[:2])} (the whole command: {whole})"
     return wrap(f"Next: {text.step_words((words, command))}", indent, width)
 
 

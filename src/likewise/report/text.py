@@ -4,7 +4,9 @@ Every output takes its words from here, so that a claim reads the same everywher
 """
 
 import dataclasses
+import itertools
 import math
+import operator
 import re
 import shlex
 from collections.abc import Iterator
@@ -32,6 +34,7 @@ from likewise.report.formats import (
     percent,
     points,
 )
+from likewise.settings import Settings
 
 HEADLINES = {
     "evidence": "Evidence of unfairness",
@@ -536,6 +539,8 @@ def step_words(step: Step) -> str:
 
 AGAIN = "audit again when the model or the people change (likewise monitor)"
 IMPROVE = "look for a fairer model that is as accurate"
+NAMED = ("label", "protected", "may_matter", "favourable", "bins", "label_map", "csv")
+"""Settings that `likewise improve` has options for, and a section."""
 
 
 def _steps_of_pairs(
@@ -568,12 +573,33 @@ def _steps_of_pairs(
 
 
 def improve_command(record: Record, part: MatchedPairsRecord) -> str:
-    """Return the command that looks for a fairer model, quoted for a shell."""
-    words = ["likewise", "improve", "MODEL", "DATA", "--label", record.data.label or "LABEL"]
-    words += ["--protected", ",".join(dict.fromkeys(row.attribute for row in part.comparisons))]
+    """Return the command that looks for a fairer model, quoted for a shell: the audit's choices."""
+    columns, usual = record.settings.columns, Settings()
+    try:
+        typed = shlex.split(record.command)
+    except ValueError:  # a result file can hold any text
+        typed = []
+    files = list(itertools.takewhile(lambda word: not word.startswith("-"), typed[2:]))
+    words = ["likewise", "improve", *(files if len(files) > 1 else ("MODEL", "DATA"))]
+    words += ["--label", record.data.label or "LABEL", "--protected"]
+    words += [",".join(dict.fromkeys(row.attribute for row in part.comparisons))]
     words += ["--may-matter", ",".join(part.may_matter)] if part.may_matter else []
     words += ["--favourable", part.favourable] if part.favourable else []
-    return shlex.join(words)
+    for name, cuts in columns.bins.items():
+        words += ["--bins", f"{name}={':'.join(f'{one:.12g}' for one in cuts)}"]
+    for label, decision in columns.label_map.items():
+        words += ["--label-map", f"{label}={decision}"]
+    if part.pool_given:
+        words += ["--pool", typed[typed.index("--pool") + 1] if "--pool" in typed else "REFERENCE"]
+    words += ["--delta", f"{part.delta:g}"] if part.delta != usual.delta else []
+    for place in ("columns.csv", "columns", "model", "decide"):
+        ours, default = (operator.attrgetter(place)(one) for one in (record.settings, usual))
+        for name, value in ours:
+            if name not in NAMED and value != getattr(default, name):
+                value = ",".join(value) if isinstance(value, tuple) else value
+                value = str(value).lower() if isinstance(value, bool) else value
+                words += ["--set", f"{place}.{name}={value}"]
+    return shlex.join([*words, *(["--trust"] if "--trust" in typed else [])])
 
 
 def _steps_of_perturbation(record: Record) -> Iterator[Step]:
