@@ -122,4 +122,6 @@ def test_audits_that_are_no_pair_are_refused():
         r"limit differs \(1\.25; 1\.5\)": {"delta": 1.5},
     }.items():
         with pytest.raises(InvalidSample, match=f"'one' and 'two' .*: their {what}"):
-            likewise.compare({"one": one, "two": audited(model, people, **{"pool": pool, **changes})})
+            likewise.compare(
+                {"one": one, "two": audited(model, people, **{"pool": pool, **changes})}
+            )

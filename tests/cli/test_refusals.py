@@ -172,6 +172,23 @@ def test_improve_names_what_is_lacking_and_nothing_else(world):
     assert sentence(run(*asked)).endswith("Name the columns that may matter (--may-matter).")
 
 
+@pytest.mark.parametrize("command", ["init", "improve"])
+def test_commands_that_read_csv_take_the_settings_that_their_errors_name(world, tmp_path, command):
+    text = (world / "people.csv").read_text().replace(",", ";").replace(".", ",")
+    (tmp_path / "people.csv").write_text(text)
+    asked = [command, world / "model.safetensors", tmp_path / "people.csv", "--protected", "sex"]
+    asked += ["-o", tmp_path / "out"]
+    asked += ["--label", "y", "--may-matter", "a"] if command == "improve" else []
+    assert "--set" in sentence(run(*asked))
+    read = run(*asked, "--set", "columns.csv.separator=;", "--set", "columns.csv.decimal=,")
+    if command == "improve":
+        assert "200 people are too few" in sentence(read)
+        return
+    columns = tomllib.loads((tmp_path / "out").read_text())["columns"]
+    assert columns["csv"] == {"separator": ";", "decimal": ","}
+    assert "alone. Write others into" in sentence(run(*asked, "--force", "--set", "delta=2"))
+
+
 def test_a_settings_file_lists_every_column_and_no_value_ends_a_comment(world, tmp_path):
     people = pyarrow.csv.read_csv(world / "people.csv")
     evil = pa.array(["x\ndelta = 9\n", "\r\x1b[2J", "ok", "ok"] * 50)
@@ -180,6 +197,7 @@ def test_a_settings_file_lists_every_column_and_no_value_ends_a_comment(world, t
     made = run("init", world / "model.safetensors", tmp_path / "people.parquet",
                "--protected", "sex", "-o", path)  # fmt: skip
     assert made.exit_code == 0, made.stderr
+    assert "fill in label and may_matter, then run" in made.output
     text = path.read_text()
     assert set(tomllib.loads(text)) == {"files", "columns", "decide"}
     assert tomllib.loads(text)["columns"] == {"protected": ["sex"]}

@@ -1,17 +1,20 @@
 """Looking for a fairer model: nothing is changed without need, and what is found holds."""
 
 import dataclasses
+import shutil
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 
 import likewise
+from likewise._compare import compare
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
+from likewise.settings import Settings
 from likewise.training.search import Tried, choice, improve
 
 ASKED = {"label": "paid", "protected": "sex", "may_matter": ["age"]}
@@ -77,8 +80,24 @@ def test_a_loss_of_accuracy_that_is_not_shown_to_be_small_changes_nothing(found)
     strict = dataclasses.replace(result, margin=1e-4)
     assert strict.fairer
     assert not strict.better
-    assert "is not shown to lose less accuracy than the margin. Nothing was changed." in str(strict)
+    assert "is not shown to lose less than 0.01 points of accuracy. Nothing was" in str(strict)
     assert "A loss below 0.01 points of accuracy is not shown (95 %)." in str(strict)
+
+
+def test_the_sentence_names_the_rule_and_the_text_whom_each_result_is_about(found, tmp_path):
+    result, _, _, folder = found
+    unmoved = compare({"given": result.before, "chosen": result.before})
+    same = dataclasses.replace(result, comparison=unmoved)
+    assert same.sentence.endswith(
+        "is not shown to bring ratios nearer to 1 by more than a factor of 1.1, on the judging "
+        "people. Nothing was changed: the given model stays."
+    )
+    assert f"Given model, on {result.found.record.data.n:,} people: " in str(same)
+    assert "\nOn 2,000 of them, who had no part in choosing (the judging people):\n" in str(same)
+    # A model file holds a new model, and none is left from an earlier search.
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    same.write(tmp_path)
+    assert not (tmp_path / "model.joblib").exists()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +124,21 @@ def test_a_reference_sample_of_ones_own_and_clusters_stay_whole():
     assert result.found.record.data.n == 1600
     assert result.chosen is not None
     assert result.before.record.data.n % 2 == 0
+
+
+def test_tables_are_read_as_the_settings_say(tmp_path):
+    model, people = fitted(LogisticRegression(), effect=1.0), population(1600, 3, 0.8)
+    years = np.where(people["sex"] == "f", 50, 30) + np.arange(1600) % 10
+    people = people.assign(years=years, zone=people["zone"].mask(np.arange(1600) % 50 == 0))
+    people.to_csv(tmp_path / "people.csv", sep=";", index=False)
+    settings = Settings().changed(
+        columns__protected=["years"], columns__drop_missing=True, columns__csv__separator=";"
+    )
+    asked = {"label": "paid", "may_matter": ["age"], "bins": {"years": [45]}, "margin": 0.3}
+    result = improve(model, tmp_path / "people.csv", settings=settings, **asked)
+    assert result.found.record.data.protected["years"].keys() == {"under 45", "45 or over"}
+    assert result.tried[-1].deviation == pytest.approx(0.0, abs=1e-9)
+    assert len(result.model.near_.rows) == 2
 
 
 def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_fairest():
@@ -138,6 +172,21 @@ def test_tables_and_models_that_cannot_be_used_are_refused_in_a_sentence():
         (model, people, {"label": "pay"}, InvalidData, "'pay'"),
         (model, people, {"clusters": "home"}, InvalidData, "no column 'home'"),
         (model, people[:100], {}, InvalidData, "100 people are too few to choose"),
+        (
+            model,
+            people,
+            {"label": None, "may_matter": ()},
+            InvalidSettings,
+            "--label.*--may-matter",
+        ),
+        (model, people, {"settings": Settings(method="flip")}, InvalidSettings, "not by flip"),
+        (
+            LinearRegression().fit(people[["age"]], people["zone"]),
+            people,
+            {"label": "zone"},
+            InvalidModel,
+            "only probabilities of classes can be averaged",
+        ),
         ("none.onnx", people, {}, likewise.LikewiseError, "none.onnx"),
     ]
     for given, table, changes, error, words in cases:

@@ -9,12 +9,6 @@ from likewise.cli import options
 from likewise.cli.exits import exit_code
 from likewise.cli.options import argument, option
 
-WRITTEN = (
-    *("model.joblib", "improve.txt"),
-    *("given.json", "given.html", "chosen.json", "chosen.html"),
-)
-"""Files in the folder of an improvement."""
-
 
 def improve(
     model: Annotated[str, argument("Model file or address, as for audit.", "MODEL")],
@@ -25,8 +19,11 @@ def improve(
     favourable: options.Favourable = None,
     pool: options.Pool = None,
     label_map: options.LabelMap = None,
+    bins: options.Bins = None,
     clusters: options.Clusters = None,
     delta: options.Delta = None,
+    settings: options.SettingsFile = None,
+    assigned: options.Set = None,
     margin: Annotated[
         float, option("Accuracy that may be lost; .02 is two points.", "SHARE")
     ] = 0.02,
@@ -47,32 +44,24 @@ def improve(
     --may-matter age,education-num,hours-per-week -o improved
     """
     from likewise.cli.progress import progress_bar
-    from likewise.errors import InvalidSettings
-    from likewise.files import check_outputs
+    from likewise.settings.settings_file import settings_and_files
     from likewise.training.search import improve as search
 
-    needed = {
-        "the label (--label)": label,
-        "the protected attributes (--protected)": protected,
-        "the columns that may matter (--may-matter)": may_matter,
-    }
-    absent = [what for what, given in needed.items() if not given]
-    if absent or label is None:
-        raise InvalidSettings(f"Name {' and '.join(absent)}.")
-    if output.is_dir():
-        check_outputs([output / name for name in WRITTEN], [model, *people, *(pool or ())])
+    base, files = settings_and_files(settings)
     with progress_bar(quiet) as progress:
         found = search(
             model,
             people,
             label=label,
             protected=options.names(protected) or (),
-            may_matter=options.names(may_matter) or (),
+            may_matter=options.names(may_matter),
             favourable=favourable,
-            pool=pool or None,
+            pool=list(options.names(pool) or files.get("pool", ())) or None,
             label_map=options.mapping(label_map, "--label-map"),
+            bins=options.cuts(bins),
             clusters=clusters,
-            delta=1.25 if delta is None else delta,
+            delta=delta,
+            settings=base.with_set(assigned or ()),
             margin=margin,
             folder=output,
             seed=seed,

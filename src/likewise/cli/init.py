@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from likewise.cli import options
 from likewise.cli.options import argument, option
-from likewise.errors import InvalidFile, printable
+from likewise.errors import InvalidFile, InvalidSettings, printable
 
 EXAMPLES = 4
 """Values of a column that are shown."""
@@ -24,6 +24,7 @@ def init(
     ),
     protected: options.Protected = None,
     pool: options.Pool = None,
+    assigned: options.Set = None,
     force: Annotated[bool, option("Replace an existing file.", None, "--force")] = False,
     trust: options.Trust = False,
 ) -> None:
@@ -36,11 +37,19 @@ def init(
     """
     from likewise.data.rows import open_rows
     from likewise.files import check_outputs, write_whole
+    from likewise.settings import Settings
+    from likewise.settings.settings_file import write_settings
 
+    chosen = Settings().with_set(assigned or ())
+    if chosen != Settings().changed(columns__csv=chosen.columns.csv):
+        raise InvalidSettings(
+            f"likewise init takes settings of CSV files (columns.csv) alone. Write others into "
+            f"{str(output)!r} when it is there."
+        )
     if output.exists() and not force:
         raise InvalidFile(f"{str(output)!r} exists already. Pass --force to replace it.")
     check_outputs([output], [model, *data])
-    table = open_rows([str(path) for path in data])
+    table = open_rows([str(path) for path in data], csv=chosen.columns.csv)
     rows = table.table(list(table.schema.names)).slice(0, MOST)
     named = options.names(protected) or ()
     for name in named:
@@ -55,10 +64,12 @@ def init(
         "data": json.dumps([str(path) for path in data]),
         "pool": f"pool = {json.dumps(list(options.names(pool) or ()))}" if pool else POOL,
         "protected": f"protected = {json.dumps(list(named))}" if named else PROTECTED,
+        "csv": "".join(f"\n{line}" for line in write_settings(chosen).splitlines()[2:]),
         "columns": "\n".join(_columns(rows, read, named)),
     }
     write_whole(output, TEMPLATE.format(**given).encode())
-    print(f"Wrote {output}: fill in label, protected and may_matter, then run likewise audit.")
+    wanted = "label and may_matter" if named else "label, protected and may_matter"
+    print(f"Wrote {output}: fill in {wanted}, then run likewise audit.")
 
 
 POOL = '# pool = ["reference.csv"]   # other people than the model was trained on'
@@ -78,7 +89,7 @@ data = {data}
 # may_matter = []         # legitimate factors: people alike in them are compared
 # weight = ""             # sampling weights
 # cluster = ""            # what groups dependent rows (a household, say)
-# bins = {{ age = [40] }}   # where to cut a continuous attribute
+# bins = {{ age = [40] }}   # where to cut a continuous attribute{csv}
 
 [decide]
 # favourable = ""         # the decision that people want

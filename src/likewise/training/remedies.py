@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from likewise.data.columns import Roles, complete_rows
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings, nearest
 from likewise.loss import decide, probabilities
 from likewise.methods.matching import CELL_SPACING, RankScale
@@ -23,6 +24,7 @@ from likewise.models.adapt import TableModel, table_model
 from likewise.run.executors import Inline
 from likewise.run.journal import Memory
 from likewise.session import Session
+from likewise.settings import Settings
 from likewise.setup import prepare
 from likewise.training.sklearn_compat import joint_groups
 
@@ -63,6 +65,8 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Comparable people of each group.
     trust
         Whether a file of a model that can run code may.
+    settings
+        How tables are read and the model is asked, as for `likewise.audit`.
 
     Attributes
     ----------
@@ -82,6 +86,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     weight: float = 1.0
     m: int = 10
     trust: bool = False
+    settings: Settings | None = None
 
     def fit(self, X: Any, y: Any = None) -> "AveragedClassifier":
         """Keep the reference people: a data frame with features and protected attributes."""
@@ -92,7 +97,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table = plain(nw.from_native(X, eager_only=True).to_arrow())
         roles: Any = {"protected": list(self.protected), "may_matter": list(self.may_matter)}
         with Session(Inline(), Memory()) as session:
-            setup = prepare(session, self.model, table, trust=self.trust, **roles)
+            setup = prepare(session, self.model, table, self.settings, trust=self.trust, **roles)
             wrapped, self.handle_ = setup.adapt(features=False)
             if wrapped.card.task == "regression" or wrapped.card.decisions:
                 raise InvalidModel(
@@ -105,8 +110,11 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.gaps_ = takes_gaps(setup.opened)
         read = list(dict.fromkeys([*self._asked.columns, *self.may_matter]))
         self.feature_names_in_, self.n_features_in_ = np.array(read, dtype=object), len(read)
-        protected = {name: table[name].to_numpy() for name in self.protected}
-        groups = joint_groups(protected, len(table))
+        columns = setup.settings.columns
+        if columns.drop_missing:
+            table = table.filter(complete_rows(table, read, drop=True)[0])
+        attributes = Roles(protected=self.protected, bins=columns.bins).attributes(table)
+        groups = joint_groups(attributes, len(table))
         self.reference_, self.shift_ = columns_of(table, read), 0.0
         self.near_ = NearestPeople(columns_of(table, self.may_matter), groups)
         if len(self.classes_) == 2 and self.weight > 0:

@@ -13,11 +13,13 @@ import pyarrow as pa
 from likewise._audit import audit
 from likewise._compare import Comparison, compare, comparison_key
 from likewise.data.rows import open_rows
-from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
-from likewise.files import make_folder, write_whole
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, StatisticalWarning
+from likewise.files import check_outputs, make_folder, write_whole
 from likewise.method import Progress
 from likewise.record import MatchedPairsRecord
 from likewise.result import AuditResult
+from likewise.settings import Csv, Settings
+from likewise.settings.arguments import resolve_settings
 from likewise.training.remedies import AveragedClassifier, columns_of
 
 WEIGHTS = (0.2, 0.35, 0.5, 0.75, 1.0)
@@ -30,11 +32,20 @@ judge it on."""
 FEWEST = 100
 """People without whom nothing is judged."""
 
+WRITTEN = (
+    *("model.joblib", "improve.txt"),
+    *("given.json", "given.html", "chosen.json", "chosen.html"),
+)
+"""Files in the folder of an improvement."""
+
 AIM = 0.75
 """Share of the limit, as a logarithm, that a remedy should stay below on the choosing people."""
 
 ORDER = ("within_tolerance", "inconclusive", "evidence", "invalid")
 """Verdicts, best first."""
+
+
+STAYS = "Nothing was changed: the given model stays."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,20 +110,36 @@ class Improvement:
         """What was found, in one sentence."""
         if self.found.verdict != "evidence":
             verdict = self.found.verdict.replace("_", " ")
-            return f"No evidence to act on: the given model is {verdict}. Nothing was changed."
+            return f"No evidence to act on: the given model is {verdict}. {STAYS}"
         if self.chosen is None:
-            return "No remedy was fairer and about as accurate. Nothing was changed."
+            return f"No remedy was fairer and about as accurate. {STAYS}"
         name = f"average over comparable people, weight {self.chosen.weight:g}"
         if self.better:
             return f"A fairer model was found: {name}."
-        what = "to lose less accuracy than the margin" if self.fairer else "to be fairer"
-        return f"The {name}, is not shown {what}. Nothing was changed."
+        return f"The {name}, is not shown to {self._lacking()}. {STAYS}"
+
+    def _lacking(self) -> str:
+        """Say which of the rules the chosen model did not meet."""
+        assert self.comparison is not None
+        if self.fairer:
+            return f"lose less than {100 * self.margin:g} points of accuracy"
+        if self.comparison.pairs[0].less_unfair:
+            return "have a verdict that is no worse"
+        factor = f"a factor of {self.comparison.margin:g}"
+        return f"bring ratios nearer to 1 by more than {factor}, on the judging people"
 
     def __str__(self) -> str:
-        lines = [self.sentence, "", f"Given model: {self.found.sentence}"]
-        if self.comparison is not None:
+        n = self.found.record.data.n
+        lines = [self.sentence, "", f"Given model, on {n:,} people: {self.found.sentence}"]
+        if self.comparison is not None and self.before is not None:
             state = "shown" if self.as_accurate else "not shown"
-            lines += ["", "On people with no part in choosing:", "", str(self.comparison), ""]
+            n = self.before.record.data.n
+            lines += [
+                "",
+                f"On {n:,} of them, who had no part in choosing (the judging people):",
+                "",
+            ]
+            lines += [str(self.comparison), ""]
             lines.append(
                 f"A loss below {100 * self.margin:g} points of accuracy is {state} (95 %)."
             )
@@ -125,11 +152,14 @@ class Improvement:
         return "\n".join(lines)
 
     def write(self, folder: Path) -> None:
-        """Write the model, both results with their reports, and the summary."""
+        """Write both results with their reports, the summary, and the model if it is a new one."""
         import joblib
 
         make_folder(folder)
-        joblib.dump(self.model, folder / "model.joblib")
+        for name in WRITTEN:  # of an earlier search: these files belong together
+            (folder / name).unlink(missing_ok=True)
+        if self.better:
+            joblib.dump(self.model, folder / "model.joblib")
         for name, one in (("given", self.before or self.found), ("chosen", self.after)):
             if one is not None:
                 one.save(folder / f"{name}.json")
@@ -141,14 +171,16 @@ def improve(
     model: Any,
     people: Any,
     *,
-    label: str,
-    protected: str | Sequence[str],
-    may_matter: Sequence[str],
+    label: str | None = None,
+    protected: str | Sequence[str] = (),
+    may_matter: Sequence[str] | None = None,
     favourable: Any = None,
     pool: Any = None,
     label_map: Mapping[Any, Any] | None = None,
+    bins: Mapping[str, Any] | None = None,
     clusters: str | None = None,
-    delta: float = 1.25,
+    delta: float | None = None,
+    settings: Settings | None = None,
     margin: float = 0.02,
     folder: str | Path | None = None,
     seed: int = 0,
@@ -168,13 +200,11 @@ def improve(
         Anything that `likewise.audit` takes and that gives probabilities of classes.
     people
         A data frame or files with labels, whom the model was not trained on.
-    label, protected, may_matter, favourable, label_map, clusters
+    label, protected, may_matter, favourable, label_map, bins, clusters, delta, settings
         As for `likewise.audit`.
     pool
         The reference sample, other people than these; by default a part of them. Its rows become
         part of the new model.
-    delta
-        The limit on the ratio.
     margin
         Accuracy that may be lost: .02 is two points. Set it beforehand.
     folder
@@ -202,57 +232,88 @@ def improve(
     """
     if not 0 < margin < 1:
         raise InvalidSettings(f"The margin of accuracy is between 0 and 1, not {margin:g}.")
-    asked: dict[str, Any] = {
-        "label": label,
-        "protected": [protected] if isinstance(protected, str) else list(protected),
-        "may_matter": list(may_matter),
-        "favourable": favourable,
-        "label_map": label_map,
-        "clusters": clusters,
-        "delta": delta,
-        "trust": trust,
+    asked, _ = resolve_settings(
+        settings,
+        trust=trust,
+        label=label,
+        protected=protected,
+        may_matter=may_matter,
+        favourable=favourable,
+        label_map=label_map,
+        bins=bins,
+        clusters=clusters,
+        delta=delta,
+    )
+    columns = asked.columns
+    needed = {
+        "the label (--label)": columns.label,
+        "the protected attributes (--protected)": columns.protected,
+        "the columns that may matter (--may-matter)": columns.may_matter,
     }
-    reference, choose, judge = _divided(_table(people), clusters, seed, pool is not None)
-    reference = reference if pool is None else _table(pool)
-    found = _audited(model, pa.concat_tables([choose, judge]), asked)
+    if absent := [what for what, given in needed.items() if not given]:
+        raise InvalidSettings(f"Name {' and '.join(absent)}.")
+    if asked.method.name not in ("auto", "matched_pairs"):
+        raise InvalidSettings(
+            f"Models are improved by matched pairs, not by {asked.method.name}. Leave out the "
+            "method."
+        )
+    asked = asked.changed(checks="core")
+    if folder is not None and Path(folder).is_dir():
+        check_outputs([Path(folder) / name for name in WRITTEN], [model, people, pool])
+    table = _table(people, columns.csv)
+    reference, choose, judge = _divided(table, columns.cluster, seed, pool is not None)
+    reference = reference if pool is None else _table(pool, columns.csv)
+    found = _audited(model, pa.concat_tables([choose, judge]), asked, trust)
+    if found.record.model.task == "regression":
+        raise InvalidModel(
+            "The model predicts numbers, and only probabilities of classes can be averaged. "
+            "Look at what drives the difference (likewise audit), and train without it."
+        )
     result = Improvement(found, model, margin)
     if found.verdict == "evidence":
-        result = _searched(result, (reference, choose, judge), asked, progress)
+        result = _searched(result, (reference, choose, judge), asked, trust, progress)
     if folder is not None:
         result.write(Path(folder))
     return result
 
 
 def _searched(
-    result: Improvement, parts: Sequence[Any], asked: Mapping[str, Any], progress: Progress | None
+    result: Improvement,
+    parts: Sequence[Any],
+    asked: Settings,
+    trust: bool,
+    progress: Progress | None,
 ) -> Improvement:
     """Choose a remedy, and judge it."""
     reference, choose, judge = parts
     compared = _pairs(result.found).comparisons
     rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
     models: dict[float, Any] = {0.0: result.model}
-    names = {name: asked[name] for name in ("protected", "may_matter", "trust")}
-    no_inputs = {asked["label"], asked["clusters"]}
-    features = reference.select([n for n in reference.column_names if n not in no_inputs])
+    columns = asked.columns
+    names: Any = {"protected": columns.protected, "may_matter": columns.may_matter, "trust": trust}
+    no_inputs = {"label": None, "weight": None, "cluster": None, "id": None, "ignore": ()}
+    hidden = {columns.label, columns.weight, columns.cluster, columns.id, *columns.ignore}
+    features = reference.select([n for n in reference.column_names if n not in hidden])
+    names["settings"] = asked.changed(**{f"columns__{n}": v for n, v in no_inputs.items()})
     for weight in WEIGHTS:
         models[weight] = AveragedClassifier(result.model, weight=weight, **names).fit(features)
     tried = []
     for done, (weight, model) in enumerate(models.items()):
         if progress is not None:
             progress("trying remedies", done, len(models))
-        audited = _audited(model, choose, asked)
+        audited = _audited(model, choose, asked, trust)
         pairs = _pairs(audited)
         found = [row.deviation for row in pairs.comparisons if comparison_key(row) in rows]
         deviation = max((math.inf if math.isnan(d) else d for d in found), default=math.inf)
         folds = pairs.performance_folds
         error_rate = sum(folds["error"]) / sum(folds["weight"])
         tried.append(Tried(weight, deviation, audited.verdict, error_rate))
-    chosen = choice(tried, asked["delta"], result.margin)
+    chosen = choice(tried, asked.delta, result.margin)
     result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
     if chosen is None:
         return result
     remedy = models[chosen.weight]
-    before, after = (_audited(model, judge, asked) for model in (result.model, remedy))
+    before, after = (_audited(model, judge, asked, trust) for model in (result.model, remedy))
     both = compare({"given": before, "chosen": after})
     result = dataclasses.replace(result, before=before, after=after, comparison=both)
     return dataclasses.replace(result, model=remedy) if result.better else result
@@ -282,11 +343,11 @@ def _pairs(result: AuditResult) -> MatchedPairsRecord:
     return result.record.matched_pairs
 
 
-def _audited(model: Any, people: Any, asked: Mapping[str, Any]) -> AuditResult:
+def _audited(model: Any, people: Any, asked: Settings, trust: bool) -> AuditResult:
     """Audit by matched pairs; each half of the people is the other's reference sample."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StatisticalWarning)
-        return audit(model, people, checks="core", **asked)
+        return audit(model, people, settings=asked, trust=trust)
 
 
 def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) -> list[pa.Table]:
@@ -308,6 +369,6 @@ def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) ->
     return parts
 
 
-def _table(people: Any) -> pa.Table:
-    rows = open_rows(people)
+def _table(people: Any, csv: Csv) -> pa.Table:
+    rows = open_rows(people, csv=csv)
     return rows.table(list(rows.schema.names))
