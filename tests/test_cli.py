@@ -146,8 +146,10 @@ def test_settings_files_are_read_and_flags_that_disagree_are_refused(audit, tmp_
 def test_rows_with_gaps_are_dropped_when_asked_for_and_counted(audit, tmp_path):
     flags = ["--set", "columns.drop_missing=true", "-o", tmp_path / "r.json"]
     assert audit(*flags, people="gaps.parquet").exit_code in (0, 1)
-    data = read(tmp_path / "r.json")["data"]
+    record = read(tmp_path / "r.json")
+    data = record["data"]
     assert (data["n"], sum(data["dropped"].values())) == (N - 2, 2)
+    assert record["notes"][0] == "2 rows are left out: missing a (2)."
     assert audit("-o", tmp_path / "r.json", people="no_group.parquet").exit_code in (0, 1)
     data = read(tmp_path / "r.json")["data"]
     assert (data["n"], data["missing"]) == (N, {"group": 5})

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from likewise.build_record import build_record
+from likewise.data.notes import left_out_notes
 from likewise.errors import InvalidSettings, StatisticalWarning
 from likewise.files import check_outputs
 from likewise.method import MAX_ROWS, BoundMethod, Check, Method, Progress
@@ -172,7 +173,8 @@ def audit(
 def dry_run(model: Any, people: Any, **choices: Any) -> str:
     """Check everything an audit would, measure nobody, and say what would be done."""
     with noted_warnings(), Session(Threads(), Memory()) as session:
-        lines = bind(prepare(session, model, people, **choices)).describe()
+        bound = bind(prepare(session, model, people, **choices))
+        lines = [*bound.describe(), *left_out_notes(bound.survey.dropped)]
     return "\n".join([*lines, "Everything fits together. Nobody was measured."])
 
 

@@ -12,7 +12,7 @@ from warnings import WarningMessage
 
 import pydantic
 
-from likewise.data.notes import data_notes
+from likewise.data.notes import data_notes, left_out_notes
 from likewise.errors import LikewiseWarning
 from likewise.method import BoundMethod, Finding
 from likewise.record import DataRecord, ModelRecord, Record
@@ -48,7 +48,11 @@ def build_record(
         delta=settings.delta,
         alpha=settings.alpha,
         # What checks found about the result comes before what stands out in the data.
-        notes=(*(w for finding in findings for w in finding.notes), *parts.pop("notes", ())),
+        notes=(
+            *left_out_notes(bound.survey.dropped),
+            *(w for finding in findings for w in finding.notes),
+            *parts.pop("notes", ()),
+        ),
         warnings=tuple(
             str(one.message) for one in warnings if issubclass(one.category, LikewiseWarning)
         ),

@@ -25,7 +25,7 @@ from likewise.errors import (
 from likewise.files import TemporaryFolder
 from likewise.handle import ModelHandle, adapt, share_calls
 from likewise.loss import as_loss
-from likewise.models import answers_gaps, as_model, open_model, takes_gaps, wants_columns
+from likewise.models import as_model, open_model, takes_gaps, wants_columns
 from likewise.models.base import Model
 from likewise.models.scored import ScoredTable
 from likewise.run.executors import Inline, Threads
@@ -218,7 +218,7 @@ def _open_people(people: Any, model: Any, settings: Settings, encoder: Any) -> S
     columns = settings.columns
     if isinstance(people, AuditData):
         return as_source(people)
-    source = as_source(
+    return as_source(
         people,
         label=columns.label,
         encoder=encoder,
@@ -227,10 +227,6 @@ def _open_people(people: Any, model: Any, settings: Settings, encoder: Any) -> S
         unlabelled=columns.label is None and bool(columns.may_matter),
         **columns.reading,
     )
-    filled = source.filled() if isinstance(source, TableSource) else None
-    if filled is not None and answers_gaps(model, filled.rows(0, SAMPLE_SIZE)[0]):
-        return filled
-    return source
 
 
 def _survey_people(

@@ -304,10 +304,7 @@ def complete_rows(
             "audited as they are (in Python: likewise.read with raw=True)."
         )
         if {*counts} <= {*needed}:
-            advice = (
-                f"or leave those rows out ({DROP}). Rows with other gaps stay, if the model is a "
-                "pipeline that answers for them."
-            )
+            advice = f"or leave out all rows with gaps ({DROP})."
         raise MissingValues(
             f"Values are missing in {', '.join(named[:MAX_NAMED])}{more}: "
             f"{int((~complete).sum())} of {len(table)} rows{where}. Fill them in, {advice}"

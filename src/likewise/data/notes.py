@@ -54,6 +54,16 @@ def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...
     )
 
 
+def left_out_notes(dropped: Mapping[str, int]) -> tuple[str, ...]:
+    """Return how many rows were left out on request, and why; nothing if there are none."""
+    reasons = [f"{reason} ({count:,})" for reason, count in dropped.items()]
+    if len(reasons) > MAX_NAMED:
+        reasons = [*reasons[:MAX_NAMED], f"and {len(reasons) - MAX_NAMED} more reasons"]
+    total = sum(dropped.values())
+    verb = "row is" if total == 1 else "rows are"
+    return (f"{total:,} {verb} left out: {', '.join(reasons)}.",) if total else ()
+
+
 def _repeated_rows(survey: Survey) -> Iterator[str]:
     count, n = survey.repeated, survey.n
     if survey.sample.id is None and count >= max(1, MIN_REPEATED * n):

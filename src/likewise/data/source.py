@@ -215,8 +215,6 @@ class TableSource(Source):
     ----------
     inputs
         Columns that ``x`` is made of.
-    fills
-        Whether a pipeline fills gaps: then rows are left out for other gaps alone.
     repeated
         Rows that repeat an earlier one of the same id.
     """
@@ -226,7 +224,6 @@ class TableSource(Source):
     inputs: tuple[str, ...]
     encoder: Encoder | None
     drop_missing: bool
-    fills: bool = False
     repeated: Int[np.ndarray, " r"] = dataclasses.field(default_factory=lambda: NO_ROWS)
 
     @classmethod
@@ -289,7 +286,7 @@ class TableSource(Source):
         needed = [name for name in names if name is not None]
         inputs = self.inputs if self.encoder is None else self.encoder.complete_columns
         unknown = self.encoder is None and not inputs  # a pipeline may read them all
-        if self.drop_missing and unknown and not self.fills:
+        if self.drop_missing and unknown:
             inputs = tuple(roles.candidates(table.column_names))
         complete, dropped = complete_rows(
             table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
@@ -332,11 +329,6 @@ class TableSource(Source):
         """Return the same people before features are made of them; None if that is settled."""
         settled = self.encoder is not None or not self.inputs
         return None if settled else dataclasses.replace(self, inputs=())
-
-    def filled(self) -> "TableSource | None":
-        """Return the same people, left out only for gaps that no model fills; None if settled."""
-        settled = self.encoder is not None or self.inputs or not self.drop_missing
-        return None if settled else dataclasses.replace(self, fills=True)
 
     @override
     def shared(self, folder: Path) -> "TableSource":

@@ -1,6 +1,6 @@
 """Models of any kind, as functions of rows."""
 
-from likewise.models.adapt import TableModel, answers_gaps, as_model, takes_gaps, wants_columns
+from likewise.models.adapt import TableModel, as_model, takes_gaps, wants_columns
 from likewise.models.behaviour import check, check_conversion
 from likewise.models.endpoint import Endpoint
 from likewise.models.layers import LayeredModel
@@ -10,7 +10,6 @@ __all__ = [
     "Endpoint",
     "LayeredModel",
     "TableModel",
-    "answers_gaps",
     "as_model",
     "check",
     "check_conversion",

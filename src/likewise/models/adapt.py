@@ -208,20 +208,6 @@ def _holds_pipeline(estimator: Any) -> bool:
     return inside or hasattr(estimator, "steps")
 
 
-def answers_gaps(given: Any, people: AuditData) -> bool:
-    """Tell whether a pipeline answers for people with gaps in what it reads; there must be some."""
-    known, table = recognise(given, None, ()), people.table
-    if table is None or known.pipeline is None:
-        return False
-    try:
-        reading = resolve_reading(known, table, None, (), tuple(people.protected))
-        columns = table.select(list(reading.columns))
-        rows = _few(columns.filter(_gaps(columns)))
-        return len(rows) > 0 and len(_answers(known, reading, rows)) > 0
-    except LikewiseError:  # it does not: rows with gaps are left out
-        return False
-
-
 def as_model(
     model: Any,
     *,
