@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from likewise.build_record import build_record
 from likewise.data.notes import left_out_notes
-from likewise.errors import InvalidSettings, StatisticalWarning
+from likewise.errors import InvalidData, InvalidModel, InvalidSettings, StatisticalWarning
 from likewise.files import check_outputs
 from likewise.method import MAX_ROWS, BoundMethod, Check, Method, Progress
 from likewise.models.behaviour import Canary
@@ -185,15 +185,21 @@ def bind(setup: Setup) -> BoundMethod:
         choice = Choice.model_validate({"name": "matched_pairs", **choice.params})
     if method is None and choice.name != "auto":
         method = make(METHODS, choice, trust=setup.trust)
-    if isinstance(method, Method):
-        return method.bind(setup)
-    if setup.pool is not None:
+    if not isinstance(method, Method) and setup.pool is not None:
         raise InvalidSettings(
             "A pool is for matched pairs: name the columns that may matter, too (--may-matter)."
         )
-    from likewise.methods.perturbation import bind_perturbation
+    try:
+        if isinstance(method, Method):
+            return method.bind(setup)
+        from likewise.methods.perturbation import bind_perturbation
 
-    return bind_perturbation(setup)
+        return bind_perturbation(setup)
+    except (InvalidData, InvalidModel) as error:
+        if not (notes := setup.survey.sample.notes):
+            raise
+        # What does not fit may be what was read in an unexpected way.
+        raise type(error)(" ".join([str(error), *notes])) from error
 
 
 def chosen_checks(bound: BoundMethod) -> list[Check]:

@@ -59,6 +59,16 @@ def test_columns_that_a_model_reads_are_named_and_not_guessed(world):
     assert "reads a column 'c'" in sentence(audited(world, "--set", "model.columns=sex,a,c"))
 
 
+def test_a_cell_that_keeps_the_model_from_being_run_is_named(world, tmp_path):
+    header, *lines = (world / "people.csv").read_text().splitlines()
+    sex, _, *rest = lines[3].split(",")
+    lines[3] = ",".join([sex, "abc", *rest])
+    (tmp_path / "bad.csv").write_text("\n".join([header, *lines]))
+    flags = ["--label", "y", "--protected", "sex", "--set", "model.columns=sex,a,b", "--dry-run"]
+    said = sentence(run("audit", world / "model.safetensors", tmp_path / "bad.csv", *flags))
+    assert "Column 'a' of bad.csv is read as text, because row 4 holds 'abc' among" in said
+
+
 def test_labels_are_mapped_to_classes_of_the_model_alone(world):
     columns = ["--set", "model.columns=sex,a,b"]
     assert audited(world, *columns, "--label-map", "yes=yes,no=no").exit_code == 0

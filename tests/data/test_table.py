@@ -123,7 +123,8 @@ def test_types_may_become_clear_only_after_the_first_block(tmp_path, monkeypatch
     assert data.features == ("a",)
     assert data.x[-1, 0] == 0.5
     assert data.table["c"].to_pylist()[:2] == ["0", "1"]
-    assert data.notes == ("Column 'c' is read as text, because it holds 'oops' among its numbers.",)
+    about = "is read as text, because row 101 holds 'oops' among its numbers."
+    assert data.notes == (f"Column 'c' of late.csv {about}",)
 
 
 def test_csv_says_missing_where_pandas_does(tmp_path):

@@ -361,9 +361,11 @@ class CsvTypes:
     def parquet(self, files: Mapping[Path, Sequence[str]]) -> dict[Path, ParquetPart]:
         """Return files as Parquet in a temporary folder; a column without a value is null there."""
         for path, names in files.items():
+            first = 1
             for batch in self._batches(path, dict.fromkeys(names, TEXT)):
                 for name in names:
-                    self._widen(path, name, batch[name])
+                    self._widen(path, name, batch[name], first)
+                first += len(batch)
         folder = TemporaryFolder() if files else None
         found = {}
         for number, (path, names) in enumerate(files.items()):
@@ -379,8 +381,8 @@ class CsvTypes:
         with _reading(path, self._options), _csv(path, self._options, types) as reader:
             yield from reader
 
-    def _widen(self, path: Path, name: str, column: Any) -> None:
-        """Take further values of a column into account."""
+    def _widen(self, path: Path, name: str, column: Any, first: int) -> None:
+        """Take further values of a column into account, from row ``first`` of the file on."""
         known = self._types.get(name)
         if known == TEXT or column.null_count == len(column):
             return
@@ -404,9 +406,10 @@ class CsvTypes:
             )
         numbers = known in (pa.int64(), pa.float64())
         if numbers or 2 * pc.sum(numeric).as_py() > len(column):
+            row = first + pc.index(numeric, False).as_py()
             self._notes[name] = (
-                f"Column {name!r} is read as text, because it holds {strangers[0].as_py()!r} "
-                "among its numbers."
+                f"Column {name!r} of {path.name} is read as text, because row {row} holds "
+                f"{strangers[0].as_py()!r} among its numbers."
             )
 
 
