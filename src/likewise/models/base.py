@@ -231,10 +231,14 @@ def label_classes(
     if -1 in named or not set(found) <= set(named.values()):
         # No guess at which is which: a pasted one that is wrong would turn the audit round.
         example = ",".join(f"{value}=CLASS" for value in found)
+        advice = f"Say which label is which class (label_map): --label-map {example}."
+        if len(found) > len(classes):
+            advice = (
+                "Write one label for each class in the table, or name another column (--label)."
+            )
         raise InvalidData(
             f"The labels are not the model's classes: the labels are {listed(found)}, and the "
-            f"classes of the {kind} are {listed(classes)}. Say which label is which class "
-            f"(label_map): --label-map {example}."
+            f"classes of the {kind} are {listed(classes)}. {advice}"
         )
     return tuple(named.get(index, value) for index, value in enumerate(classes))
 
