@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from likewise.methods.matching import (
     nearest_pairs,
     uniforms,
 )
+from likewise.methods.reference_sample import CovariateCoding
 
 
 def brute_force(points, cells, second, caliper=CALIPER):
@@ -81,6 +83,25 @@ def test_missing_numbers_are_a_category_with_the_middle_rank():
     assert scale.cells(numbers([np.nan, 7], [np.nan, 7])).tolist() == [-1, scale.cells(pool)[0]]
     point = scale.points(pool, (0, "a"), np.arange(4))[2, 0]
     assert point == pytest.approx(math.sqrt(12) / 2 / math.sqrt(2), abs=6e-3)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda times: times,
+        lambda times: times.astype("datetime64[D]"),
+        lambda times: times.astype(str),
+        lambda times: np.char.replace(times.astype(str), "T", " "),
+        lambda times: times.astype("datetime64[D]").astype(str),
+    ],
+    ids=["times", "dates", "times as text", "times with a blank", "dates as text"],
+)
+def test_dates_are_numbers_of_days_however_they_are_written(write):
+    times = np.datetime64("2020-01-01T06:00:00") + np.arange(40) * np.timedelta64(1, "D")
+    table = pa.table({"when": write(times)})
+    coding = CovariateCoding.fit(["when"], table, table)
+    assert coding.numeric == ("when",)
+    np.testing.assert_allclose(np.diff(coding.covariates(table).numeric[:, 0]), 1)
 
 
 def test_cells_of_many_columns_do_not_overflow():

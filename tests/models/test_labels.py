@@ -97,7 +97,7 @@ REFUSED = {
     "minus one and one": ([-1, 1], (), {}, InvalidData, r"labels are -1, 1.*are 0, 1"),
     "one word": (["yes"], (), {}, InvalidData, "labels are 'yes'"),
     "more than classes": (
-        ["A", "N", "U", "Y"], (False, True), {}, InvalidData, "True. Write one label for each class",
+        ["A", "N", "U", "Y"], (False, True), {}, InvalidData, "Write one label for each class",
     ),
     "a stranger": (["no", "maybe"], ("yes", "no"), {}, InvalidData, "'maybe'"),
     "half a map": (["n", "y"], (0, 1), {"y": "1"}, InvalidData, "labels are 'n', 'y'"),

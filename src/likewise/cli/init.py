@@ -1,6 +1,7 @@
 """``likewise init``: write a settings file that lists every column and the choices to make."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -141,19 +142,16 @@ def _short(value: Any) -> str:
 
 
 def _association(rows: Any, name: str, attribute: str) -> float:
-    """Return Cramér's V of a column, numbers cut into tenths, with an attribute."""
-    import numpy as np
-    import pyarrow as pa
-    from scipy.stats.contingency import association, crosstab
+    """Return Cramér's V (Bergsma's, 0 in the mean by chance) of a column with an attribute."""
+    from scipy.stats.contingency import chi2_contingency, crosstab
 
-    codes = []
-    for column in (rows[name], rows[attribute]):
-        values = np.array([str(v) for v in column.to_pylist()])
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            numbers = column.cast("float64").to_numpy(zero_copy_only=False)
-            if len(np.unique(numbers)) > 10:
-                cuts = np.nanquantile(numbers, np.linspace(0, 1, 11)[1:-1])
-                values = np.digitize(numbers, np.unique(cuts))
-        codes.append(values)
-    counts = crosstab(*codes).count
-    return float(association(counts, method="cramer")) if min(counts.shape) > 1 else 0.0
+    from likewise.data.columns import without_dictionary
+    from likewise.data.notes import binned
+
+    counts = crosstab(*(binned(without_dictionary(rows[c])) for c in (name, attribute))).count
+    n, sizes = counts.sum() - 1, [size - 1 for size in counts.shape]
+    if n < 1 or not all(sizes):
+        return 0.0
+    excess = chi2_contingency(counts, correction=False).statistic / (n + 1)
+    excess -= sizes[0] * sizes[1] / n
+    return math.sqrt(max(0.0, excess) / max(min(size - size**2 / n for size in sizes), 1e-9))

@@ -180,6 +180,8 @@ def check_columns(names: Sequence[str], where: str) -> None:
 
 
 TEXT = pa.large_string()
+DATE = r"^\d{4}-\d{2}-\d{2}$"
+DATE_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?$"
 MIN_DATES = 12
 """Different dates in a column of text above which they are dates, and not names of a few."""
 
@@ -232,20 +234,18 @@ def numbers(name: str, column: Any) -> Float[np.ndarray, " n"]:
 
 def days(column: Any) -> Float[np.ndarray, " n"]:
     """Return dates and times as days since 1970; missing ones become ``nan``."""
-    if kind(column.type) == "text":
-        column = column.cast(pa.date32())
     times = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     return times.cast(pa.float64(), safe=False).to_numpy() / 86_400_000_000
 
 
-def holds_dates(column: Any) -> bool:
-    """Tell whether a column of text holds dates, as 2020-12-31, and many of them."""
+def holds_dates(column: Any, *, times: bool = False) -> bool:
+    """Tell whether text holds dates, as 2020-12-31 (or ``times``: 2020-12-31 23:59), and many."""
     if kind(column.type) != "text" or column.null_count == len(column):
         return False
-    if not pc.all(pc.match_substring_regex(column, r"^\d{4}-\d{2}-\d{2}$")).as_py():
+    if not pc.all(pc.match_substring_regex(column, DATE_TIME if times else DATE)).as_py():
         return False
     try:
-        column.cast(pa.date32())
+        column.cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
         return False
     return pc.count_distinct(column).as_py() > MIN_DATES

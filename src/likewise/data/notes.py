@@ -102,7 +102,7 @@ def predictive_area(
     """
     code = np.zeros(len(table), dtype=np.int64)
     for name in columns:
-        values = _bins(without_dictionary(table[name]))
+        values = binned(without_dictionary(table[name]))
         code = np.unique(code * (values.max(initial=0) + 1) + values, return_inverse=True)[1]
     half = np.random.default_rng(0).permutation(len(code)) % 2  # rows may come in turns
     cell, size = 2 * code + half, 2 * (int(code.max(initial=0)) + 1)
@@ -121,16 +121,17 @@ def _area(score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]) -> f
     return float(rankdata(score)[positive].sum() / inside - (inside + 1) / 2) / outside
 
 
-def _bins(column: Any) -> Int[np.ndarray, " n"]:
-    """Return codes of values: numbers in bins of equal size, missing values by themselves."""
+def binned(column: Any) -> Int[np.ndarray, " n"]:
+    """Return codes of values: numbers and dates in equal bins, missing ones by themselves."""
     missing = is_missing(column)
-    if kind(column.type) == "numbers":
-        values = np.where(missing, 0.0, numbers("", column))
+    dates = kind(column.type) == "dates" or holds_dates(column, times=True)
+    if dates or kind(column.type) == "numbers":
+        values = np.where(missing, 0.0, days(column) if dates else numbers("", column))
         known = values[~missing]
         edges = np.unique(np.quantile(known, np.arange(1, BINS) / BINS)) if len(known) else known
         codes = np.searchsorted(edges, values, side="left")
     else:
-        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode().indices
+        encoded = column.combine_chunks().dictionary_encode().indices
         codes = encoded.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return np.where(missing, codes.max(initial=0) + 1, codes)
 
@@ -191,7 +192,7 @@ def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tu
         theirs = without_dictionary(pool.table[name]).drop_null()
         holds = kind(ours.type)
         if holds in ("text", "true/false"):
-            if not (holds_dates(ours) and holds_dates(theirs)):
+            if not (holds_dates(ours, times=True) and holds_dates(theirs, times=True)):
                 found += _compare_levels(name, _counts(ours), _counts(theirs))
         elif holds in ("dates", "numbers") and len(ours) and len(theirs):
             one, two = (days(c) if holds == "dates" else numbers(name, c) for c in (ours, theirs))

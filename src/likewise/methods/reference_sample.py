@@ -90,7 +90,10 @@ class CovariateCoding:
         numeric, levels = [], {}
         for name in columns:
             both = [without_dictionary(table[name]) for table in (pool, people)]
-            number = kind(both[0].type) == "numbers" or holds_dates(both[0])
+            number = all(
+                kind(column.type) in ("numbers", "dates") or holds_dates(column, times=True)
+                for column in both
+            )
             if number:
                 found = {v for column in both for v in _few(column)}
                 number = len(found) > FEWEST
