@@ -9,7 +9,7 @@ import pytest
 
 import sample_records as samples
 from likewise.errors import InvalidSettings
-from likewise.record import Record
+from likewise.record import DecidedBy, DriverRecord, Record
 from likewise.redecide import at_limit
 from likewise.report.export import to_csv, to_junit, to_markdown
 from likewise.report.formats import Names, interval, listed, number, p_value, percent, wrap
@@ -184,6 +184,54 @@ def test_another_limit_keeps_no_verdict_that_was_not_read_again():
     assert at_limit(samples.flow(), 2.0).verdict == "within_tolerance"
     with pytest.raises(InvalidSettings, match=r"limit on ratios \(got 4\)"):
         at_limit(samples.regression(), 4.0)
+
+
+def scored():
+    """Decisions of a table, without a model."""
+    model = samples.fill(Record.model_fields["model"].annotation, kind="scored table")
+    return samples.evidence(model=model, sensitivity=())
+
+
+@pytest.mark.parametrize(
+    ("record", "words", "others"),
+    [
+        (scored(), ["the decisions favour people", "review how these decisions are"], "the model"),
+        (
+            samples.regression(),
+            ["Difference", "review how the model is made", "limit 25 in the target's units"],
+            "δ = ",
+        ),
+        (
+            samples.flow(method="flip", metric=None),
+            ["another value of sex and race"],
+            "metric",
+        ),
+    ],
+)
+def test_what_was_not_used_is_not_named(record, words, others):
+    said = [sentence(record), headline(record)[2], *method_words(record)]
+    said += [step for step, _ in next_steps(record)]
+    assert [one for one in words if one not in " ".join(said)] == []
+    assert others not in " ".join(said)
+
+
+def test_ratios_of_groups_are_named_beside_error_rates():
+    errors = samples.one_test("error_rate_ratio", 1.4, 1.1, 1.5)
+    decided = DecidedBy(test="error_rate_ratio", interval="mid-P", metric="fixed")
+    record = samples.flow(tests={"error_rate_ratio": errors}, decided_by=decided)
+    assert "Female, loss ratio" in summary(record)
+    assert "raises the loss 1.70-fold on average for people with sex = Female" in sentence(record)
+    control = record.control["loss_ratio"].model_copy(update={"p_value": 0.4})
+    held = {"control": {"error_rate_ratio": control}, "verdict": "inconclusive"}
+    said = sentence(record.model_copy(update=held))
+    assert "give an error-rate ratio as large (1.05 to 1.28; as they are 1.62, of 2,000" in said
+
+
+def test_shares_below_zero_are_shown():
+    shares = {"hhi": 1.05, "kids": 0.002, "husby": -0.04, "region": -0.02, "edu": 0.01}
+    drivers = tuple(DriverRecord(attribute="sex", column=c, share=s) for c, s in shares.items())
+    said = summary(samples.evidence().model_copy(update={"drivers": drivers}))
+    assert "Driven by     hhi 105 %, husby −4 %, region −2 %, other columns 1 %" in said
 
 
 def test_the_gradient_flow_says_what_the_model_is_sensitive_to():

@@ -285,7 +285,7 @@ class BoundPerturbation(BoundMethod):
             "distribution": distribution(found.tally.spread),
             "delta_curve": judgement.delta_curve,
             "perturbed": perturbed_people(found.worst, self.people) if found.worst else (),
-            "metric": metric_record(self),
+            "metric": metric_record(self) if self.goes_by_metric else None,
             "diagnostics": {"mean_fair_distance": found.tally.fair_distance / found.n},
             "skipped": tuple(name for name, left_out in skipped.items() if left_out),
         }

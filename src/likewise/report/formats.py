@@ -86,8 +86,9 @@ def sentence_case(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Return a sentence with a capital letter, unless a group's name stands first."""
-    return text if "→" in text.split(".")[0][:80] else text[:1].upper() + text[1:]
+    """Return a sentence with a capital letter, unless a name of the data stands first."""
+    named = "→" in text.split(".")[0][:80] or re.match(r"\S+ follows the columns", text)
+    return text if named else text[:1].upper() + text[1:]
 
 
 def listed(names: Sequence[str], *, most: int = 0, last: str = "and") -> str:

@@ -226,8 +226,11 @@ def _facts(record: Record) -> Iterator[Fact]:
         yield "Compared", about
     row = text.leading(record)
     drivers = [d for d in record.drivers if row is None or d.attribute in ("", row.attribute)]
-    if drivers := [d for d in drivers if d.share > 0][:3]:
-        said = (f"{names.column(d.column)} {100 * d.share:.0f} %" for d in drivers)
+    drivers = sorted((d for d in drivers if d.share == d.share), key=lambda d: -abs(d.share))
+    shares = [(names.column(d.column), d.share) for d in drivers[:3]]
+    shares.append(("other columns", sum(d.share for d in drivers[3:])))
+    said = [f"{name} {100 * share:.0f} %".replace(" -", " −") for name, share in shares]
+    if said := [words for words in said if not words.endswith((" 0 %", " −0 %"))]:
         yield "Driven by", ", ".join(said)
     for note in list(dict.fromkeys((*record.notes, *record.data.notes)))[:2]:
         yield "Note", note

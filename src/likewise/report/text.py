@@ -168,6 +168,8 @@ def estimates(record: Record) -> list[Line]:
     if part is not None:
         return [comparison_line(record, r, compared(r, part, names)) for r in part.comparisons]
     found, valid = [], record.verdict != "invalid"
+    # Groups are judged by their loss ratios.
+    decided_by_errors = record.deciding is not None and record.deciding.test == "error_rate_ratio"
     for t in sorted(record.tests.values(), key=lambda test: test is not record.deciding):
         deciding = t is record.deciding
         words = result(record, t.outcome) if deciding else "secondary"
@@ -180,6 +182,7 @@ def estimates(record: Record) -> list[Line]:
         words = "evidence" * g.rejected or "few people" * g.small
         decided = ("evidence" * g.rejected or "inconclusive" * g.small) if valid else ""
         facts, label = (f"{g.n:,}", p_value(g.p_adjusted)), names.group(g.attribute, g.group)
+        label += ", loss ratio" * decided_by_errors
         ends, p = (g.lower, g.upper), g.p_adjusted
         found.append(Line(g.attribute, label, facts, g.estimate, ends, p, decided, words))
     return found
@@ -277,7 +280,8 @@ def _who(record: Record, names: Names) -> str:
     if worse and any(map(disadvantaged, rows)):
         return f"{here} and {there} would each do better with the other's columns"
     better, worse_off = (there, here) if worse else (here, there)
-    return f"the model favours {better} over comparable {worse_off}"
+    decides = "the decisions favour" if record.model.kind == "scored table" else "the model favours"
+    return f"{decides} {better} over comparable {worse_off}"
 
 
 def disadvantaged(row: RateComparison) -> bool | None:
@@ -468,6 +472,7 @@ def _of_perturbation(record: Record, names: Names) -> tuple[str, str]:
         groups = [g for g in record.groups if g.rejected and test.outcome != "evidence"]
         for g in sorted(groups, key=lambda g: -g.lower)[:1]:
             who = names.people(g.attribute, g.group)
+            raises = raises if test.test != "error_rate_ratio" else TESTS["loss_ratio"][1]
             does = f"{perturbation(record, names)} {raises.format(number(g.estimate))} for {who}"
             lower = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
         about = _sensitive(record, names)
@@ -480,8 +485,9 @@ def _of_perturbation(record: Record, names: Names) -> tuple[str, str]:
         return "Inconclusive", f"{said} {NOT_FAIR}"
     if control is not None and control.used and control.p_value > test.alpha:
         span = f"{number(min(control.permuted))} to {number(max(control.permuted))}"
-        said = f"permuted attributes give a {name} as large ({span}; as they are "
-        return "Inconclusive", f"{said}{number(control.estimate)})."
+        article = "an" if name[0] in "aeiou" else "a"
+        said = f"permuted attributes give {article} {name} as large ({span}; as they are "
+        return "Inconclusive", f"{said}{number(control.estimate)}, of {control.n:,} people)."
     if test.held_back:
         return "Inconclusive", f"{does} ({lower}), but {test.held_back.rstrip('.')}."
     if math.isnan(test.lower_bound):
@@ -489,7 +495,8 @@ def _of_perturbation(record: Record, names: Names) -> tuple[str, str]:
         return "Inconclusive", f"no {name} can be computed{why}."
     if record.reason == "groups":
         widest = max(record.groups, key=lambda g: g.upper)
-        found = f"{names.group(widest.attribute, widest.group)} {number(widest.estimate)}"
+        found = f"loss ratio of {names.group(widest.attribute, widest.group)} "
+        found += number(widest.estimate)
         said = f"{found}, simultaneous CI {interval((widest.lower, widest.upper), '–')}"
         return "Inconclusive", f"{does}, but not every group is shown to be below {delta}: {said}."
     ends = f"{number(max(test.lower_bound, 0.0))} to {number(upper)}"
@@ -529,7 +536,9 @@ def next_steps(record: Record) -> tuple[Step, ...]:
         return (("repair the cause, then audit again", ""),)
     if part is None or row is None:
         return tuple(_steps_of_perturbation(record))
-    return tuple(_steps_of_pairs(record, part, row, Names.from_record(record)))
+    steps = tuple(_steps_of_pairs(record, part, row, Names.from_record(record)))
+    what = "how these decisions are" if record.model.kind == "scored table" else "how the model is"
+    return steps or ((f"review {what} made, change it, and audit again", ""),)
 
 
 def step_words(step: Step) -> str:
@@ -633,11 +642,13 @@ def method_words(record: Record) -> Iterator[str]:
             f"reference sample ({pool}){halves}. Each audited person is compared through the "
             f"{part.neighbours} nearest pairs."
         )
-        yield (
+        asked = (
             "The person keeps their own columns that may matter. All remaining columns that the "
-            f"model reads ({remaining}) come from one member of the pair, then from the other. "
-            "Rates are means over all people with comparable pairs."
+            f"model reads ({remaining}) come from one member of the pair, then from the other."
         )
+        if record.model.kind == "scored table":
+            asked = "No model is asked: the two members of a pair count as they were decided."
+        yield f"{asked} Rates are means over all people with comparable pairs."
         yield (
             f"What matching leaves is measured with the attribute redrawn {part.redraws} times and "
             f"taken off. Intervals are two-sided at {level(part.alpha)}, over people, pairs and "
@@ -648,11 +659,11 @@ def method_words(record: Record) -> Iterator[str]:
         titles = {"lam": "λ", "time": "stopping time T", "budget": "model calls a person"}
         given = listed([f"{titles.get(k, k)} = {v:g}" for k, v in record.parameters.items()])
         method = METHODS.get(record.method, record.method) + (f" ({given})" if given else "")
-        yield (
-            f"Every person is perturbed by the {method}, under a fair metric that makes moves "
-            f"along its free directions cost nothing. The {test_name(test.test)} compares the "
-            "model after and before."
-        )
+        under = ", under a fair metric that makes moves along its free directions cost nothing"
+        claimed = record.decided_by.claim if record.decided_by is not None else ""
+        how = f"Every person is perturbed by the {method}{under}."
+        how = how if record.metric is not None else claimed or f"{method.capitalize()}."
+        yield f"{how} The {test_name(test.test)} compares the model after and before."
         learned = record.metric is not None and record.metric.learned
         more = ", a bound that allows for the metric's own error, and more than permuted attributes"
         yield (
@@ -665,7 +676,10 @@ def method_words(record: Record) -> Iterator[str]:
         free = len(record.metric.directions)
         directions = f"{free} free direction{'s' * (free != 1)}"
         yield f"The fair metric is {origin}{sample}, with {directions}."
-    yield f"Chosen beforehand: limit δ = {limit(record.delta)}, level α = {record.alpha:g}."
+    chosen = f"δ = {limit(record.delta)}"
+    if part is not None and part.measure == "prediction":
+        chosen = f"{limit(part.limit)} in the target's units"
+    yield f"Chosen beforehand: limit {chosen}, level α = {record.alpha:g}."
 
 
 def error_words(record: Record) -> Iterator[tuple[str, str]]:
