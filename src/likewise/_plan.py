@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 
 from likewise.errors import InvalidSettings
 from likewise.stats.error_rate_ratio import mid_p_value
-from likewise.stats.estimate import check_alpha, check_delta
+from likewise.stats.estimate import check_alpha, check_delta, growth_needed
 
 MOST_ROWS = 10**9
 """A plan for more people than this is refused."""
@@ -165,7 +165,7 @@ def _matched_pairs(
     variance = other * (1 - other) + limit**2 * rate * (1 - rate)
     variance *= 1 + 1 / pairs_per_person
     z = float(ndtri(1 - alpha / (2 * comparisons)))
-    people = max(20, _whole(variance * ((z + float(ndtri(power))) / gap) ** 2))
+    people = max(20, _whole(growth_needed(gap, z + float(ndtri(power)), variance)))
     return _row(
         "matched pairs",
         ratio,

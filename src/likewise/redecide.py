@@ -81,7 +81,7 @@ def _pairs(part: MatchedPairsRecord, delta: float) -> MatchedPairsRecord:
         elif 1 / delta <= low and high <= delta:
             rare = row.events < 10
             verdict, reason = ("inconclusive", "events") if rare else ("within_tolerance", "")
-        found = {"verdict": verdict, "reason": reason, "people_needed": None}
+        found = {"verdict": verdict, "reason": reason, "people_needed": None, "pool_needed": None}
         p = {"p_value": p_values[k], "p_adjusted": adjusted[k]}
         rows.append(row.model_copy(update={**found, **p}))
     return part.model_copy(update={"comparisons": tuple(rows), "delta": delta})

@@ -14,7 +14,7 @@ from likewise.report.redact import redact
 
 TECHNICAL = {
     *("schema_version", "seed", "redraws", "neighbours", "steps", "evaluations", "planned"),
-    *("n_features", "dimension", "people_needed"),
+    *("n_features", "dimension", "people_needed", "pool_needed"),
 }
 
 

@@ -247,6 +247,48 @@ def test_how_many_people_would_settle_it_is_about_right():
     assert decide({"a": biased}).rows["a"].reason == "matching"
 
 
+def test_a_small_reference_sample_is_what_must_grow():
+    large, rule = drawn(2, n=400, own=0.4, other=0.4, bias=0.0), DecisionRule()
+
+    def decided(times):
+        second, fourth = large.pairs.second / times, large.pairs.fourth / times**2
+        pairs = EvenPowers(large.pairs.count, second, fourth)
+        row = assess(compared(dataclasses.replace(large, pairs=pairs)), rule)
+        return decide({"a": row}).rows["a"]
+
+    small = decided(1 / 40)
+    assert small.reason == "too_few"
+    assert small.numbers["people_needed"] == 400
+    assert 1 < small.numbers["pool_times"] < 40
+    assert decided(small.numbers["pool_times"] / 40).outcome == "within_tolerance"
+
+
+def test_people_needed_are_more_than_there_are_with_weights_too():
+    rng = np.random.default_rng(5)
+    weight = rng.pareto(2.5, 200) + 0.1
+    own, other = ((rng.random((200, 10)) < rate).astype(float) for rate in (0.25, 0.33))
+    pair = np.argsort(rng.random((200, 2000)), axis=1)[:, :10]
+    found = statistic(own, other, pair, 2000, redrawn=rng.normal(0, 0.001, 19), weight=weight)
+    assert found.n < 120
+    row = assess(Compared(found, 500, 200, 2000, 1000.0), DecisionRule())
+    assert decide({"a": row}).rows["a"].numbers["people_needed"] > 500
+
+
+def test_a_decision_that_is_never_made_lacks_events_and_not_people():
+    never = statistic(
+        np.zeros((200, 4)), np.zeros((200, 4)), np.tile(np.arange(4), (200, 1)), 4, redrawn=[0] * 19
+    )
+    halves = dataclasses.replace(
+        never,
+        pairs=None,
+        exact_degrees=False,
+        people=EvenPowers(0, np.zeros((3, 3)), np.zeros((6, 6))),
+    )
+    row = assess(compared(halves), DecisionRule())
+    assert row.p_value == 1
+    assert decide({"a": row}).rows["a"].reason == "events"
+
+
 def test_holm_is_that_of_statsmodels():
     from statsmodels.stats.multitest import multipletests
 

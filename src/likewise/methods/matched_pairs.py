@@ -232,9 +232,11 @@ class MatchedPairs(Method):
         (bound,) = find_pairs([bound])
         for pairing in bound.pairings:
             if (pairing.design.undecided or ("",))[0] == "group":
+                found = zip(pairing.groups, pairing.design.units, strict=True)
+                least, rows = min(found, key=lambda one: one[1])
                 warnings.warn(
                     f"{pairing.attribute}: {pairing.groups[0]} and {pairing.groups[1]} cannot be "
-                    "compared: one of them has fewer than 5 rows in the reference sample.",
+                    f"compared: {least} has {rows} rows in the reference sample, fewer than 5.",
                     StatisticalWarning,
                     stacklevel=2,
                 )
@@ -1164,7 +1166,7 @@ def _comparison(
     name, outcome, sums = measures.names[measure], measures.outcomes[measure], part.sums
     parts, names = sums.parts(direction), pairing.names(direction)
     kept, people = int(sums.kept[parts].sum()), int(sums.group_size[direction])
-    clipped = int(sums.group_clipped[direction]) if sums.dropped else 0
+    clipped, size = int(sums.group_clipped[direction]) if sums.dropped else 0, len(bound.pool)
     base: dict[str, Any] = {
         **names,
         "measure": name,
@@ -1176,7 +1178,9 @@ def _comparison(
         "without_overlap": people - kept - clipped,
         "clipped": clipped,
         "pairs": sums.pairs,
-        "people_needed": _needed(row),
+        "pool_rows": pairing.design.units[direction],
+        "people_needed": _needed(people, row.numbers.get("people_needed", math.inf)),
+        "pool_needed": _needed(size, row.numbers.get("pool_times", 1.0) * size),
     }
     found = row.assessment.shown
     if found is None:
@@ -1276,10 +1280,9 @@ def _p_by_limit(row: RowDecision) -> tuple[tuple[float, float], ...]:
     )
 
 
-def _needed(row: RowDecision) -> int | None:
-    """Return how many people of the group would settle a comparison, rounded up."""
-    needed = row.numbers.get("people_needed", math.inf)
-    if not needed <= 1e12:
+def _needed(now: int, needed: float) -> int | None:
+    """Return how many would settle a comparison, rounded up; None if those there are do."""
+    if not now < needed <= 1e12:
         return None
     step = 10 ** max(int(math.log10(max(needed, 1))) - 1, 0)
     return int(math.ceil(needed / step) * step)

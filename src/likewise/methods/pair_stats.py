@@ -166,7 +166,7 @@ class PairDesign:
             numbers = np.unique(clusters[rows], return_inverse=True)[1]
             known = np.unique(np.column_stack([clusters, group])[group >= 0], axis=0)
             redrawn = len(known) == len(np.unique(known[:, 0]))
-        if _least_units(second, numbers) < FOLDS:
+        if min(_units(second, numbers)) < FOLDS:
             fitted = Propensity(np.full(len(rows), 0.5), (), 0.5)
         else:
             fitted = fit_propensity(part, second, key, numbers, for_people=halves is None)
@@ -276,21 +276,24 @@ class PairDesign:
         return excess, excess / max(float(redrawn.std(ddof=1)), 1e-12)
 
     @property
+    def units(self) -> list[int]:
+        """Rows of the pool, or clusters, of either group."""
+        return _units(self.second, self.clusters)
+
+    @property
     def undecided(self) -> Undecided | None:
         """Why nothing can be decided with these two groups, before anyone is compared."""
-        least = _least_units(self.second, self.clusters)
-        if least < FOLDS:
-            return "group", {"rows": least, "needed": FOLDS}
+        if min(self.units) < FOLDS:
+            return "group", {"rows": min(self.units), "needed": FOLDS}
         excess, deviations = self.unexplained
         if excess > MOST_UNEXPLAINED and deviations > UNEXPLAINED_DEVIATIONS:
             return "pattern", {"excess": excess, "largest": MOST_UNEXPLAINED}
         return None
 
 
-def _least_units(second: Bool[np.ndarray, " n"], clusters: Int[np.ndarray, " n"] | None) -> int:
-    """Return the number of rows, or of clusters, of the smaller group."""
+def _units(second: Bool[np.ndarray, " n"], clusters: Int[np.ndarray, " n"] | None) -> list[int]:
     units = np.arange(len(second)) if clusters is None else clusters
-    return min(len(np.unique(units[second == side])) for side in (False, True))
+    return [len(np.unique(units[second == side])) for side in (False, True)]
 
 
 @dataclasses.dataclass(frozen=True)

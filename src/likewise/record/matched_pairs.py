@@ -26,11 +26,11 @@ Reason = Literal[
     "group",  # it has fewer rows or clusters in the pool than folds are made of
     "pattern",  # the attribute goes with L in ways that redrawn attributes do not show
     "pairs",  # too few within the caliper
-    "too_few",  # people; or the interval includes a limit, and more people would settle it
+    "too_few",  # people; or the interval includes a limit, and a larger sample would settle it
     "overlap",  # too few people have close pairs
     "kappa",  # members of a pair differ in what goes with the attribute
     "redraws",  # too few with enough people and pairs
-    "degrees",  # of freedom
+    "degrees",  # of freedom: few people, clusters or comparisons carry the variance
     "limit",  # a difference in units of the target, and no limit given
     "events",  # of an outcome too rare to say that it is inside the band, or to have a ratio
     "matching",  # the interval would include a limit with any number of people: the allowance
@@ -73,6 +73,9 @@ class RateComparison(GroupPair):
     Intervals are two-sided at level 1 − alpha and are what the verdict is read from; ``p_by_limit``
     holds p-values at other limits, in increasing order, not adjusted. ``reference_error`` is the
     part of the standard error that is due to the reference sample, which more people do not lower.
+    ``people_needed`` of the group (compared or not) and ``pool_needed`` of the reference sample
+    would settle an inconclusive comparison; ``pool_rows`` of the latter are of the group (clusters,
+    if there are any).
     ``control_p`` is the randomisation p-value of the difference among the redrawn ones.
     ``changed_up`` and ``changed_down`` are the shares of comparisons in which the decision changes
     to the outcome, or from it, between the columns of the two members of a pair. Chance does so
@@ -117,6 +120,8 @@ class RateComparison(GroupPair):
     changed_up: Share = math.nan
     changed_down: Share = math.nan
     people_needed: Count | None = None
+    pool_needed: Count | None = None
+    pool_rows: Count = 0
     p_by_limit: tuple[tuple[Number, Share], ...] = ()
     folds: FoldInfluence | None = None
 

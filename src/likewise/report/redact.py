@@ -29,6 +29,7 @@ FOLDS = 20
 COUNTS = {
     *("n", "people", "without_overlap", "clipped", "pairs", "pool_size", "in_pool", "clusters"),
     *("repeated_rows", "subsample", "missing", "dropped", "classes", "protected", "rows"),
+    "pool_rows",
 }
 """Names of whole numbers of people, or of tables of them."""
 TABLE = ("both", "newly_wrong", "newly_right", "neither")

@@ -12,9 +12,10 @@ from collections.abc import Hashable, Mapping
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from likewise.record.matched_pairs import Reason
+from likewise.stats.estimate import growth_needed
 from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.two_way import SIDES, Side, TwoWay
 
@@ -23,6 +24,9 @@ Outcome = Literal["evidence", "within_tolerance", "inconclusive"]
 Undecided = tuple[Reason, dict[str, float]]
 """Why nothing is decided, and the numbers of it."""
 
+Growth = tuple[float, float]
+"""How many times as many people, and as large a reference sample (1 if there is none)."""
+
 LEAST_PAIRS = 20
 LEAST_PEOPLE = 20
 LEAST_KEPT = 0.25
@@ -30,6 +34,8 @@ LARGEST_KAPPA = 0.5
 LEAST_REDRAWS = 10
 LEAST_DEGREES = 5
 LEAST_EVENTS = 10
+POWER = 0.8
+"""How often the sample that would settle a row is to settle it."""
 AMBIGUOUS = 2.0
 """Standard errors within which own + other = 1 leaves open which outcome is the rarer one."""
 
@@ -101,6 +107,8 @@ class Assessment:
 
     Parameters
     ----------
+    compared
+        What it was assessed from.
     tested
         The outcome with the smaller p-value first; two of them where it is open which is rarer.
     p_value
@@ -111,6 +119,7 @@ class Assessment:
         Expected number of events, min(n, K)(own + other).
     """
 
+    compared: Compared
     rule: DecisionRule
     tested: tuple[OutcomeTest, ...]
     p_value: float
@@ -152,7 +161,7 @@ def assess(compared: Compared, rule: DecisionRule) -> Assessment:
     estimate = compared.estimate
     undecided = compared.undecided or _undecided(compared, rule)
     if estimate is None:
-        return Assessment(rule, (), 1.0, False, False, None, undecided)
+        return Assessment(compared, rule, (), 1.0, False, False, None, undecided)
     candidates = rarer_outcome(estimate) if rule.kind == "rate" else ((estimate, False),)
     tested = sorted((_tested(*one, rule) for one in candidates), key=lambda test: test.p_value)
     low, high = rule.band
@@ -161,7 +170,10 @@ def assess(compared: Compared, rule: DecisionRule) -> Assessment:
         shown = tested[0].estimate
         rate = min(max(shown.other_corrected, 0.0), 1.0)
         events = min(estimate.n, compared.effective_comparisons) * (shown.own + rate)
+        if undecided is not None and undecided[0] == "degrees" and events < LEAST_EVENTS:
+            undecided = "events", {"events": events, "needed": LEAST_EVENTS}
     return Assessment(
+        compared=compared,
         rule=rule,
         tested=tuple(tested),
         p_value=1.0 if undecided else min(1.0, len(tested) * tested[0].p_value),
@@ -205,7 +217,7 @@ def _undecided(compared: Compared, rule: DecisionRule) -> Undecided | None:
     estimate = compared.estimate
     if estimate is None or estimate.n < LEAST_PEOPLE:
         found = 0.0 if estimate is None else estimate.n
-        return "too_few", {"people": found, "people_needed": LEAST_PEOPLE}
+        return "too_few", {"people": found, "needed": LEAST_PEOPLE}
     if estimate.kappa > LARGEST_KAPPA:
         return "kappa", {"kappa": estimate.kappa, "largest": LARGEST_KAPPA}
     if len(estimate.redrawn) < LEAST_REDRAWS:
@@ -238,57 +250,85 @@ def decide(rows: Mapping[K, Assessment]) -> Decision[K]:
 def _decided(row: Assessment, adjusted: float, rows: int) -> RowDecision:
     if row.undecided is not None:
         reason, numbers = row.undecided
-        if "people_needed" in numbers and row.tested:  # enough to compare, and to settle it
-            needed = max(people_to_settle(row), numbers["people_needed"])
-            numbers = {**numbers, "people_needed": needed}
+        if reason == "too_few" and row.tested:  # enough to compare, and to settle it
+            people, pool = growth_to_settle(row, rows)
+            enough = LEAST_PEOPLE / row.tested[0].estimate.n
+            numbers = {**numbers, **_needed(row, max(people, enough), pool)}
         return RowDecision(row, "inconclusive", adjusted, reason, numbers)
     if row.outside:
         if adjusted <= row.rule.alpha:
             return RowDecision(row, "evidence", adjusted, None, {})
-        enough, found = ndtri(1 - row.rule.alpha / (2 * rows)), ndtri(1 - row.p_value / 2)
-        people = row.tested[0].estimate.n * float(enough / found) ** 2
-        numbers = {"p": row.p_value, "rows": float(rows), "people_needed": people}
+        numbers = {"p": row.p_value, "rows": float(rows)}
+        numbers |= _needed(row, *growth_to_settle(row, rows))
         return RowDecision(row, "inconclusive", adjusted, "holm", numbers)
     if row.inside:
         if row.events is None or row.events >= LEAST_EVENTS:
             return RowDecision(row, "within_tolerance", adjusted, None, {})
-        people = row.tested[0].estimate.n * LEAST_EVENTS / max(row.events, 1e-12)
-        numbers = {"events": row.events, "needed": LEAST_EVENTS, "people_needed": people}
+        numbers = {"events": row.events, "needed": LEAST_EVENTS}
+        numbers |= _needed(row, *_growth_to_events(row, row.events))
         return RowDecision(row, "inconclusive", adjusted, "events", numbers)
-    needed = people_to_settle(row)
+    people, pool = growth_to_settle(row, rows)
     rare = row.events is not None and row.events < LEAST_EVENTS
-    reason = "too_few" if needed < math.inf else "events" if rare else "matching"
-    return RowDecision(row, "inconclusive", adjusted, reason, {"people_needed": needed})
+    reason = "too_few" if people < math.inf else "events" if rare else "matching"
+    return RowDecision(row, "inconclusive", adjusted, reason, _needed(row, people, pool))
 
 
-def people_to_settle(row: Assessment) -> float:
-    """Return about how many people of the group would settle a row, the pool growing with them.
+def _needed(row: Assessment, people: float, pool: float) -> dict[str, float]:
+    """Return the people of the group in the data, compared or not, and the pool's growth."""
+    return {"people_needed": people * row.compared.people, "pool_times": pool}
 
-    Half-widths shrink with the root of the number but for the allowance; infinite if what is left
-    without any random error still includes a limit.
+
+def _growth_to_events(row: Assessment, events: float) -> Growth:
+    """Return the growth that brings min(n, K)(own + other) to the least number of events."""
+    estimate, pairs = row.tested[0].estimate, row.compared.effective_comparisons
+    short = LEAST_EVENTS / max(events, 1e-12)
+    if estimate.pairs is None:
+        return short, 1.0
+    people, pool = (short * min(estimate.n, pairs) / size for size in (estimate.n, pairs))
+    return max(people, 1.0), max(pool, 1.0)
+
+
+def growth_to_settle(row: Assessment, rows: int = 1) -> Growth:
+    """Return about how many times as many people, and pairs in the pool, would settle a row.
+
+    Evidence is to be found after correction for the number of rows. The allowance stays: both are
+    infinite if what is left without any random error still includes a limit.
     """
-    rule, estimate = row.rule, row.tested[0].estimate
+    rule = row.rule
     low, high = rule.band
-    value = estimate.difference if rule.kind == "difference" else estimate.ratio
-    if math.isnan(value):
-        return math.inf
-    if value > high:
-        gaps = [_gap(estimate, rule, high, "up")]
-    elif value < low:
-        gaps = [_gap(estimate, rule, low, "down")]
-    else:
-        gaps = [_gap(estimate, rule, low, "up"), _gap(estimate, rule, high, "down")]
-    if any(gap <= 0 for gap, _ in gaps):
-        return math.inf
-    times = max((width / gap) ** 2 for gap, width in gaps)
-    return estimate.n * max(times, 1.0)
+    found = [(1.0, 1.0)]
+    for test in row.tested:
+        estimate = test.estimate
+        value = estimate.difference if rule.kind == "difference" else estimate.ratio
+        if math.isnan(value):
+            return math.inf, math.inf
+        if low <= value <= high:
+            found.append(_growth(estimate, rule, low, "up", rule.alpha))
+            found.append(_growth(estimate, rule, high, "down", rule.alpha))
+            continue
+        alpha = rule.alpha / (rows * len(row.tested))
+        limit, side = (high, SIDES[0]) if value > high else (low, SIDES[1])
+        found.append(_growth(estimate, rule, limit, side, alpha))
+        break  # one outcome is enough for evidence
+    people, pool = (max(times) for times in zip(*found, strict=True))
+    return people, pool
 
 
-def _gap(estimate: TwoWay, rule: DecisionRule, limit: float, side: Side) -> tuple[float, float]:
-    """Return how far the statistic is beyond a limit and its allowance, and its half-width."""
+def _growth(estimate: TwoWay, rule: DecisionRule, limit: float, side: Side, alpha: float) -> Growth:
+    """Return the growth at which the statistic is beyond a limit and its allowance."""
     sign = 1.0 if side == "up" else -1.0
     difference = rule.kind == "difference"
     at = np.ones(1) if difference else np.array([limit], dtype=np.float64)
-    beyond = sign * float(estimate.statistic(at, side)[0]) - estimate.allowance
-    width = beyond - float(estimate.margin(at, side, rule.alpha)[0])
-    return (beyond - sign * limit if difference else beyond), width
+    gap = sign * float(estimate.statistic(at, side)[0]) - estimate.allowance
+    gap -= sign * limit if difference else 0.0
+    spread = estimate.spread(at, side)
+    errors = float(stdtrit(np.clip(spread.degrees, 1e-3, 1e12), 1 - alpha / 2)[0] + ndtri(POWER))
+    people, pool = float(spread.people[0]), float(spread.pairs[0]) + spread.redraw
+    both = growth_needed(gap, errors, people + pool)
+    if estimate.pairs is None:  # people are each other's pool
+        return both, 1.0
+    # One of the two alone, unless that takes more than twice the growth of both together.
+    alone = growth_needed(gap, errors, max(people, pool), min(people, pool))
+    if alone > 2 * both or both == math.inf:
+        return both, both
+    return (alone, 1.0) if people >= pool else (1.0, alone)

@@ -155,6 +155,15 @@ def check_delta(delta: float) -> None:
         raise InvalidSettings(f"delta must be a number of at least 1 (got {delta:g}).")
 
 
+def growth_needed(gap: float, errors: float, shrinks: float, stays: float = 0.0) -> float:
+    """Return the growth of a sample at which a gap is so many standard errors wide.
+
+    ``shrinks`` is the part of the variance that the sample divides, ``stays`` the other part.
+    """
+    left = (gap / errors) ** 2 - stays
+    return shrinks / left if gap > 0 and left > 0 else math.inf
+
+
 def ratio_of_sums(
     sums: RatioSums,
     n: int,
