@@ -232,6 +232,7 @@ def inconclusive(reason="too_few"):
     limits = {"measure": "prediction", "favourable": ""} if reason == "limit" else {}
     changes |= {"measure": "prediction"} if limits else {}
     changes |= {"people_needed": 12400} if reason == "too_few" else {}
+    changes |= {"pool_rows": 3} if reason == "group" else {}
     about = {"verdict": "inconclusive", "reason": reason}
     row = comparison("race", "non-White", "White", 0.229, 0.28, **about, **changes)
     return finished(common(**about, matched_pairs=pairs_part([row], **limits)))

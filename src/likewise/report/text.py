@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import math
 import operator
-import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -83,6 +82,7 @@ LONGEST_IN_TABLES = 28
 MANY_MORE = 10
 """Times as many people as were audited, beyond which it is no use to ask for more."""
 HARDLY = "more people would hardly settle it"
+CHECK_MODEL = "check the model's threshold, and the columns, units and encoding that it gets"
 NOT_FAIR = "This does not show that the model is fair."
 UNITS = ("prediction", "loss")
 """Measures that are no shares."""
@@ -318,7 +318,7 @@ def claim(record: Record) -> tuple[str, str]:
         found, said = _evidence(record, row, part, names)
         return found, said + reads
     if record.verdict == "inconclusive":
-        return "Inconclusive", "{}. {}.".format(*_settle(record, row, part, names)) + reads
+        return "Inconclusive", f"{_settle(record, row, part, names)[0]}." + reads
     _, value, ends = effect(row)
     by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
     share, changed = row.changed_up + row.changed_down, ""
@@ -371,23 +371,26 @@ def _evidence(
 def _settle(
     record: Record, row: RateComparison, part: MatchedPairsRecord, names: Names
 ) -> tuple[str, str]:
-    """Return why a comparison decides nothing, and what would settle it."""
+    """Return why a comparison decides nothing, and what to do about it."""
     name, value, ends = effect(row)
     here, there = (names.people(row.attribute, one) for one in (row.group, row.other))
     attribute, decision = names.column(row.attribute), names.decision(row.outcome)
     found = f"{arrows(row, names)} {number(value)}, {level(part.alpha)} CI {interval(ends, '–')}"
-    larger = f"Use a larger reference sample (--pool, now {part.pool_size:,} people), or fewer"
-    larger += " columns that may matter"
-    needed, more = row.people_needed, "Audit more people, with a larger reference sample (--pool)"
-    if needed is not None:
-        more = f"About {number(needed, 2)} {here} (now {row.n:,}) would settle it"
-        rare = row.reason == "events"
-        if needed > MANY_MORE * record.data.n and (rare or math.isfinite(value)):
-            close = limit(min(limits(part), key=lambda end: abs(end - value)))
-            why = f"{decision} is rare" if rare else f"the {name} is close to the limit {close}"
-            more = f"{HARDLY.capitalize()}, since {why}"
+    more = _more(record, row, part, names)
+    larger = ["audit more people", "give a reference sample (--pool)"]
+    if part.pool_given:
+        larger = [f"use a larger reference sample (--pool, now {part.pool_size:,} people)"]
+    larger += ["name fewer columns that may matter"] * (len(part.may_matter) > 1)
+    match = ", or ".join(larger)
+    fewer = "; testing fewer attributes helps" * (len(attributes(record)) > 1)
     worst = [b.column for b in balance_of(part, row)[:1]]
     kept = percent(row.n / max(row.people, 1))
+    rows = [r for r in part.comparisons if {*direction(r)} == {*direction(row)}]
+    least = min(rows, key=lambda r: r.pool_rows)
+    few = (
+        f"{'clusters of ' * bool(record.data.clusters)}{names.people(least.attribute, least.group)}"
+    )
+    where = "reference sample" if part.pool_given else "data"
     reasons = {
         "events": (
             f"{found}. Fewer than 10 people with {decision} are expected, too few for “within "
@@ -396,34 +399,51 @@ def _settle(
         ),
         "holm": (
             f"{found}, is not evidence after correction for {len(part.comparisons)} comparisons",
-            f"{more}. Testing fewer attributes helps",
+            f"{more}{fewer}",
         ),
-        "pairs": (f"fewer than 20 pairs of comparable {here} and {there}", larger),
-        "overlap": (f"only {kept} of {here} have comparable {there}", larger),
+        "pairs": (f"fewer than 20 pairs of comparable {here} and {there}", match),
+        "overlap": (f"only {kept} of {here} have comparable {there}", match),
         "kappa": (
             f"the columns that may matter nearly determine {attribute}",
-            "Leave a column out of --may-matter",
+            "leave a column out of --may-matter",
         ),
-        "redraws": (f"fewer than 10 redraws of {attribute} could be compared", larger),
-        "degrees": (f"too few independent people among {here}", "Audit more people"),
+        "redraws": (f"fewer than 10 redraws of {attribute} could be compared", match),
+        "degrees": (f"too few independent people among {here}", "audit more people"),
         "limit": (
             f"{found}, and no limit is given for the difference of predictions",
-            "Set the largest acceptable difference, in the target's units: --set method.limit=500",
+            "set the largest acceptable difference, in the target's units: --set method.limit=500",
         ),
-        "group": (f"too few rows of {here} or {there}", larger),
+        "group": (
+            f"the {where} has {least.pool_rows:,} {few}, too few to compare",
+            f"have at least 20 {few} in the data and in the reference sample (--pool), or merge "
+            "them with another group",
+        ),
         "pattern": (
             f"{attribute} follows the columns that may matter in a pattern too fine to match, or "
             "rows are repeated",
-            "Name the column of persons (--clusters), or other columns that may matter",
+            "name the column of persons (--clusters), or other columns that may matter",
         ),
         "matching": (
             f"people compared still differ in {names.columns(worst) or 'what may matter'}",
-            larger,
+            match,
         ),
     }
-    if _constant(part):
+    if row.measure == "decision" and not (
+        part.pool_given or record.data.clusters or record.data.weighted
+    ):
+        # Without weights and clusters, two halves lack nothing but comparisons that differ.
+        reasons["degrees"] = (
+            f"{found}, but hardly any comparison changes the decision, so that how sure this is "
+            "cannot be measured without a reference sample",
+            "give a reference sample (--pool)",
+        )
+    if _constant(record, part):
         said = "the model gives everyone the same decision, so nothing can be compared"
-        return said, "Check the model's threshold, and the columns, units and encoding that it gets"
+        return said, CHECK_MODEL
+    if row.reason == "events" and row.own == row.swapped == 0:
+        favourable = "name the decision that people want (--favourable), to compare its rates alone"
+        said = f"no comparison of {here} with {there} gives {decision}, so it has no {name}"
+        return said, CHECK_MODEL if part.favourable else favourable
     if row.reason in reasons:
         return reasons[row.reason]
     if math.isnan(value):
@@ -433,9 +453,37 @@ def _settle(
     return found.replace(f"{level(part.alpha)} ", "") + includes, more
 
 
-def _constant(part: MatchedPairsRecord) -> bool:
+def _more(record: Record, row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
+    """Say how many people, and how large a reference sample, would settle a comparison."""
+    name, value, ends = effect(row)
+    people, pool, rare = row.people_needed or 0, row.pool_needed or 0, row.reason == "events"
+    many = people > MANY_MORE * row.people
+    many |= pool > MANY_MORE * max(part.pool_size, record.data.n)
+    low, high = limits(part)
+    wide = ends[0] <= low and high <= ends[1]
+    if many and (rare or (math.isfinite(value) and not wide)):
+        close = limit(min((low, high), key=lambda end: abs(end - value)))
+        decision = names.decision(row.outcome)
+        why = f"{decision} is rare" if rare else f"the {name} is close to the limit {close}"
+        return f"report the ratio as it is: {HARDLY}, since {why}"
+    steps = []
+    if people:
+        compared = f", {row.n:,} of them compared" * (row.n < row.people)
+        who = names.people(row.attribute, row.group)
+        steps.append(f"audit about {number(people, 2)} {who} (now {row.people:,}{compared})")
+    if pool:
+        sample = f"a reference sample of about {number(pool, 2)} people"
+        steps.append(f"use {sample} (--pool, now {part.pool_size:,})")
+    if not steps:
+        return "audit more people, with a larger reference sample (--pool)"
+    return " and ".join(steps) + ", or give a reference sample (--pool)" * (not part.pool_given)
+
+
+def _constant(record: Record, part: MatchedPairsRecord) -> bool:
     """Tell whether every decision, as people are and with other columns, is the same."""
     rates = [{r.own, r.swapped, r.raw_group, r.raw_other} for r in part.comparisons]
+    if len(record.model.classes) > 2 and {r.outcome for r in part.comparisons} == {part.favourable}:
+        return False  # one decision of several is never made; the others may differ
     return part.measure == "decision" and all(found in ({0.0}, {1.0}) for found in rates)
 
 
@@ -570,10 +618,7 @@ def _steps_of_pairs(
         yield f"keep in mind what this covers: {covers}, people like these, and this model", ""
         return
     else:
-        advice = _settle(record, row, part, names)[1]
-        advice = re.sub(r"^About (.+?) would settle it.*", r"Audit about \1", advice)
-        advice = advice.replace("More people", "Report the ratio as it is: more people")
-        yield advice[:1].lower() + advice[1:], ""
+        yield _settle(record, row, part, names)[1], ""
         tried = [s for s in tried if s.what == "column left out" and s.outcome == "evidence"]
         then = "without it there is evidence"
     if tried:
