@@ -22,14 +22,24 @@ def test_a_model_that_was_trained_on_the_reference_sample_is_suspected():
     assert any(TRAINED in warning for warning in record.warnings)
 
 
-@pytest.mark.parametrize("labelled", [True, False])
-def test_a_model_trained_on_others_is_not_and_without_labels_it_is_said(labelled):
+@pytest.mark.parametrize(
+    ("relabel", "why"),
+    [
+        (lambda pool: pool, None),
+        (lambda pool: pool.drop(columns="paid"), "for want of labels"),
+        (
+            lambda pool: pool.assign(paid=np.where(pool["paid"], "yes", "no")),
+            "since labels of the reference sample are not the model's classes",
+        ),
+    ],
+)
+def test_a_model_trained_on_others_is_not_and_without_its_labels_it_is_said(relabel, why):
     people, pool, others = (population(n, n) for n in (600, 1500, 900))
     model = LogisticRegression().fit(others[list(READ)], others["paid"])
-    pool = pool if labelled else pool.drop(columns="paid")
-    record = audited(model, people, pool, "training_pool").record
+    record = audited(model, people, relabel(pool), "training_pool").record
     assert not record.warnings
-    assert labelled != any(note.startswith("Not checked, for want") for note in record.notes)
+    said = [note for note in record.notes if note.startswith("Not checked")]
+    assert [note.partition(": ")[0] for note in said] == ([f"Not checked, {why}"] if why else [])
 
 
 def test_a_tenth_and_chance_are_the_limits():

@@ -128,7 +128,9 @@ def test_groups_that_the_pool_does_not_have_are_refused_or_counted():
     some.loc[:4, "sex"] = "x"
     (note,) = compared(some, plain(1))
     assert note.startswith("5 of 600 people are compared with nobody")
-    assert "('x' 5)" in note
+    assert note.endswith("('x' 5).")
+    pool = plain(1).replace({"sex": {"m": "M "}})
+    assert compared(plain(), pool)[0].endswith("), and only the pool has 'M '.")
 
 
 def test_a_pool_of_the_same_population_is_no_cause_for_words():

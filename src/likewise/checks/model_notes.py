@@ -55,8 +55,11 @@ class TrainingPool(Check):
         known = set(method.classes)
         unknown = len(np.unique(labels)) < 2 or (known and not known.issuperset(labels.tolist()))
         if method.setup.unlabelled or unknown:
+            why = "for want of labels"
+            if not method.setup.unlabelled and len(np.unique(labels)) > 1:
+                why = "since labels of the reference sample are not the model's classes"
             skipped = "whether the model was trained on the reference sample."
-            return Finding(notes=(f"Not checked, for want of labels: {skipped}",))
+            return Finding(notes=(f"Not checked, {why}: {skipped}",))
         ours, theirs = (losses(method, people) for people in (method.people, method.pool.people))
         if not suspicious(ours, theirs):
             return Finding()

@@ -217,9 +217,11 @@ def _compare_groups(name: str, ours: Counter[Any], theirs: Counter[Any]) -> Iter
         each = ", ".join(
             f"{group!r} {count:,}" for group, count in list(strange.items())[:MAX_NAMED]
         )
+        only = {group: count for group, count in theirs.items() if group not in ours}
+        other = f", and only the pool has {_named(only)}" if only else ""
         yield (
             f"{sum(strange.values()):,} of {ours.total():,} people are compared with nobody: the "
-            f"pool has nobody of their {name!r} ({each})."
+            f"pool has nobody of their {name!r} ({each}){other}."
         )
 
 
