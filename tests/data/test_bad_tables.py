@@ -63,7 +63,11 @@ def test_a_truncated_parquet_file_is_refused(tmp_path, cut):
     assert "bad.parquet' cannot be read as Parquet" in refusal(InvalidFile, files)
 
 
-def test_a_parquet_file_that_says_it_has_more_rows_than_it_holds_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("code", "rows", "words"),
+    [(122, 61, "fewer rows than it says"), (121, -61, "its number of rows is negative")],
+)
+def test_a_parquet_file_with_a_forged_number_of_rows_is_refused(tmp_path, code, rows, words):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [0.5] * 60, "t": ["u", "v"] * 30, "y": [0, 1] * 30}), path)
     content = path.read_bytes()
@@ -71,10 +75,10 @@ def test_a_parquet_file_that_says_it_has_more_rows_than_it_holds_is_refused(tmp_
     # The footer says 60, as the number 120: of the file first, of columns, of the row group last.
     first, last = content.index(b"\x16\x78", begin), content.rindex(b"\x16\x78")
     forged = bytearray(content)
-    forged[first + 1] = forged[last + 1] = 122
+    forged[first + 1] = forged[last + 1] = code
     path.write_bytes(forged)
-    assert pq.ParquetFile(path).metadata.row_group(0).num_rows == 61
-    assert "fewer rows than it says" in refusal(InvalidFile, path)
+    assert pq.ParquetFile(path).metadata.row_group(0).num_rows == rows
+    assert words in refusal(InvalidFile, path)
 
 
 def test_text_in_a_parquet_file_that_is_no_text_is_refused(tmp_path):

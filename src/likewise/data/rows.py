@@ -219,7 +219,10 @@ def _parquet(path: Path) -> pq.ParquetFile:
 
 def _group_sizes(file: pq.ParquetFile) -> tuple[int, ...]:
     about = file.metadata
-    return tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))
+    sizes = tuple(about.row_group(k).num_rows for k in range(about.num_row_groups))
+    if min(sizes, default=0) < 0:
+        raise pa.ArrowInvalid("its number of rows is negative")
+    return sizes
 
 
 @dataclasses.dataclass(frozen=True)
