@@ -23,12 +23,11 @@ def test_people_who_are_of_one_group_by_their_factors_are_described():
     left_out = row.clipped + row.without_overlap
     assert row.clipped > row.without_overlap
     assert note.startswith(
-        f"{left_out:,} of {row.people:,} people with group = a are left out: {row.without_overlap} "
-        "have no comparable people of group = b, and of people like "
-        f"{row.clipped} others 99 % are of one group."
+        f"{left_out:,} of {row.people:,} people with group = a have no comparable group = b (of "
+        f"people like {row.clipped} of them 99 % are of one group): left out."
     )
     assert left_out > 0.5 * row.people
-    assert re.search(r"Most of all they differ in skill \([78]\.\d+ on average against", note)
+    assert re.search(r"They differ most in skill \([78]\.\d+ on average against", note)
 
 
 def test_people_whose_category_nobody_has_cannot_be_compared():
@@ -37,7 +36,7 @@ def test_people_whose_category_nobody_has_cannot_be_compared():
     may_matter = ("skill", "job")
     record = audited(linear(zone=1.0), people, pool, "overlap", may_matter=may_matter).record
     (note,) = [note for note in record.notes if "left out" in note]
-    assert "differ in job (clerk 0 % against 100 %)" in note
+    assert "differ most in job (clerk 0 % against 100 %)" in note
 
 
 @pytest.mark.parametrize("missing", [0, 20])

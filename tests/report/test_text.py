@@ -371,12 +371,12 @@ def test_values_that_say_nothing_alone_are_written_with_their_column():
 def test_the_command_that_looks_for_a_fairer_model_names_what_the_audit_was_given():
     columns = {"label": "y", "bins": {"age": [40, 60.5]}, "csv": {"separator": ";"}}
     settings = Settings(columns={**columns, "drop_missing": True, "ignore": ["a", "b"]})
-    typed = "likewise audit 'my model.joblib' a.csv b.csv --pool 'c d.csv' --trust -o r.html"
+    typed = "likewise audit 'my model.joblib' a.csv b.csv --pool 'c d.csv' --trust --encoder e.json"
     record = samples.evidence(settings=settings, command=typed)
     command = improve_command(record, record.matched_pairs)
     assert command.startswith("likewise improve 'my model.joblib' a.csv b.csv --label ")
     assert command.endswith(
-        " --bins age=40:60.5 --pool 'c d.csv' --set 'columns.csv.separator=;' "
+        " --bins age=40:60.5 --encoder e.json --pool 'c d.csv' --set 'columns.csv.separator=;' "
         "--set columns.ignore=a,b --set columns.drop_missing=true --trust"
     )
     for options in ("", "likewise audit --settings a.toml", "likewise audit 'a"):

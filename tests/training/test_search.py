@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 
 import likewise
 from likewise._compare import compare
+from likewise.data.encoder import Encoder
 from likewise.errors import InvalidData, InvalidModel, InvalidSettings
 from likewise.settings import Settings
 from likewise.training.search import Tried, choice, improve
@@ -139,6 +140,16 @@ def test_tables_are_read_as_the_settings_say(tmp_path):
     assert result.found.record.data.protected["years"].keys() == {"under 45", "45 or over"}
     assert result.tried[-1].deviation == pytest.approx(0.0, abs=1e-9)
     assert len(result.model.near_.rows) == 2
+
+
+def test_a_model_of_encoded_features_is_improved_with_its_encoder():
+    train, people = population(1500, 1, 0.5), population(2400, 3, 0.5)
+    encoder = Encoder.fit(train[X])
+    encoded = likewise.read(train, label="paid", protected="sex", encoder=encoder)
+    model = LogisticRegression().fit(encoded.x, encoded.y)
+    found = improve(model, people, encoder=encoder, margin=0.1, favourable="yes", **ASKED)
+    assert found.found.verdict == "evidence"
+    assert min(one.deviation for one in found.tried[1:]) < found.tried[0].deviation
 
 
 def test_the_choice_is_the_most_accurate_well_within_the_limit_or_else_the_fairest():

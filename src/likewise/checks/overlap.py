@@ -111,11 +111,10 @@ class Overlap(Check):
             if row.clipped:
                 kept, left = compared, without + clipped
             most = largest_difference(method.context.coding, kept, left)
-            differ = f" Most of all they differ in {most}." if most else ""
+            differ = f" They differ most in {most}." if most else ""
             group, other = (f"{row.attribute} = {name}" for name in (row.group, row.other))
-            why = f"{row.without_overlap:,} have no comparable people of {other}"
+            about = f"{left_out:,} of {row.people:,} people with {group} have no comparable {other}"
             if row.clipped:
-                why += f", and of people like {row.clipped:,} others 99 % are of one group"
-            about = f"{left_out:,} of {row.people:,} people with {group} are left out"
-            notes.append(f"{about}: {why}.{differ}")
+                about += f" (of people like {row.clipped:,} of them 99 % are of one group)"
+            notes.append(f"{about}: left out.{differ}")
         return Finding(notes=tuple(notes))

@@ -7,6 +7,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import exit_code
+from likewise.cli.metric import open_encoder
 from likewise.cli.options import argument, option
 
 
@@ -21,6 +22,7 @@ def improve(
     label_map: options.LabelMap = None,
     bins: options.Bins = None,
     clusters: options.Clusters = None,
+    encoder: options.EncoderFile = None,
     delta: options.Delta = None,
     settings: options.SettingsFile = None,
     assigned: options.Set = None,
@@ -60,6 +62,7 @@ def improve(
             label_map=options.mapping(label_map, "--label-map"),
             bins=options.cuts(bins),
             clusters=clusters,
+            encoder=open_encoder(encoder, None),
             delta=delta,
             settings=base.with_set(assigned or ()),
             margin=margin,

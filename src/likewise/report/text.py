@@ -643,6 +643,8 @@ def improve_command(record: Record, part: MatchedPairsRecord) -> str:
         words += ["--bins", f"{name}={':'.join(f'{one:.12g}' for one in cuts)}"]
     for label, decision in columns.label_map.items():
         words += ["--label-map", f"{label}={decision}"]
+    if "--encoder" in typed[:-1]:
+        words += ["--encoder", typed[typed.index("--encoder") + 1]]
     if part.pool_given:
         words += ["--pool", typed[typed.index("--pool") + 1] if "--pool" in typed else "REFERENCE"]
     words += ["--delta", f"{part.delta:g}"] if part.delta != usual.delta else []

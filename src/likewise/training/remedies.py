@@ -65,7 +65,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Comparable people of each group.
     trust
         Whether a file of a model that can run code may.
-    settings
+    settings, encoder
         How tables are read and the model is asked, as for `likewise.audit`.
 
     Attributes
@@ -87,6 +87,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     m: int = 10
     trust: bool = False
     settings: Settings | None = None
+    encoder: Any = None
 
     def fit(self, X: Any, y: Any = None) -> "AveragedClassifier":
         """Keep the reference people: a data frame with features and protected attributes."""
@@ -97,7 +98,8 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table = plain(nw.from_native(X, eager_only=True).to_arrow())
         roles: Any = {"protected": list(self.protected), "may_matter": list(self.may_matter)}
         with Session(Inline(), Memory()) as session:
-            setup = prepare(session, self.model, table, self.settings, trust=self.trust, **roles)
+            roles |= {"trust": self.trust, "encoder": self.encoder}
+            setup = prepare(session, self.model, table, self.settings, **roles)
             wrapped, self.handle_ = setup.adapt(features=False)
             if wrapped.card.task == "regression" or wrapped.card.decisions:
                 raise InvalidModel(

@@ -179,6 +179,7 @@ def improve(
     label_map: Mapping[Any, Any] | None = None,
     bins: Mapping[str, Any] | None = None,
     clusters: str | None = None,
+    encoder: Any = None,
     delta: float | None = None,
     settings: Settings | None = None,
     margin: float = 0.02,
@@ -200,7 +201,7 @@ def improve(
         Anything that `likewise.audit` takes and that gives probabilities of classes.
     people
         A data frame or files with labels, whom the model was not trained on.
-    label, protected, may_matter, favourable, label_map, bins, clusters, delta, settings
+    label, protected, may_matter, favourable, label_map, bins, clusters, encoder, delta, settings
         As for `likewise.audit`.
     pool
         The reference sample, other people than these; by default a part of them. Its rows become
@@ -263,7 +264,7 @@ def improve(
     table = _table(people, columns.csv)
     reference, choose, judge = _divided(table, columns.cluster, seed, pool is not None)
     reference = reference if pool is None else _table(pool, columns.csv)
-    found = _audited(model, pa.concat_tables([choose, judge]), asked, trust)
+    found = _audited(model, pa.concat_tables([choose, judge]), asked, trust, encoder)
     if found.record.model.task == "regression":
         raise InvalidModel(
             "The model predicts numbers, and only probabilities of classes can be averaged. "
@@ -271,7 +272,7 @@ def improve(
         )
     result = Improvement(found, model, margin)
     if found.verdict == "evidence":
-        result = _searched(result, (reference, choose, judge), asked, trust, progress)
+        result = _searched(result, (reference, choose, judge), asked, trust, encoder, progress)
     if folder is not None:
         result.write(Path(folder))
     return result
@@ -282,6 +283,7 @@ def _searched(
     parts: Sequence[Any],
     asked: Settings,
     trust: bool,
+    encoder: Any,
     progress: Progress | None,
 ) -> Improvement:
     """Choose a remedy, and judge it."""
@@ -290,7 +292,8 @@ def _searched(
     rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
     models: dict[float, Any] = {0.0: result.model}
     columns = asked.columns
-    names: Any = {"protected": columns.protected, "may_matter": columns.may_matter, "trust": trust}
+    names: Any = {"protected": columns.protected, "may_matter": columns.may_matter}
+    names |= {"trust": trust, "encoder": encoder}
     no_inputs = {"label": None, "weight": None, "cluster": None, "id": None, "ignore": ()}
     hidden = {columns.label, columns.weight, columns.cluster, columns.id, *columns.ignore}
     features = reference.select([n for n in reference.column_names if n not in hidden])
@@ -301,7 +304,7 @@ def _searched(
     for done, (weight, model) in enumerate(models.items()):
         if progress is not None:
             progress("trying remedies", done, len(models))
-        audited = _audited(model, choose, asked, trust)
+        audited = _audited(model, choose, asked, trust, None if weight else encoder)
         pairs = _pairs(audited)
         found = [row.deviation for row in pairs.comparisons if comparison_key(row) in rows]
         deviation = max((math.inf if math.isnan(d) else d for d in found), default=math.inf)
@@ -313,7 +316,8 @@ def _searched(
     if chosen is None:
         return result
     remedy = models[chosen.weight]
-    before, after = (_audited(model, judge, asked, trust) for model in (result.model, remedy))
+    before = _audited(result.model, judge, asked, trust, encoder)
+    after = _audited(remedy, judge, asked, trust, None)
     both = compare({"given": before, "chosen": after})
     result = dataclasses.replace(result, before=before, after=after, comparison=both)
     return dataclasses.replace(result, model=remedy) if result.better else result
@@ -343,11 +347,11 @@ def _pairs(result: AuditResult) -> MatchedPairsRecord:
     return result.record.matched_pairs
 
 
-def _audited(model: Any, people: Any, asked: Settings, trust: bool) -> AuditResult:
+def _audited(model: Any, people: Any, asked: Settings, trust: bool, encoder: Any) -> AuditResult:
     """Audit by matched pairs; each half of the people is the other's reference sample."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StatisticalWarning)
-        return audit(model, people, settings=asked, trust=trust)
+        return audit(model, people, settings=asked, trust=trust, encoder=encoder)
 
 
 def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) -> list[pa.Table]:
