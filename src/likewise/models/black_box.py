@@ -96,10 +96,10 @@ def output_matrix(answer: Any, n: int, card: ModelCard) -> Outputs:
             f"The {card.kind} returns shape {out.shape} for {n} rows; it must return one row a "
             "person, with one column a class (or a single one)."
         )
-    bad = int((~np.isfinite(out)).any(axis=1).sum())
-    if bad:
+    if bad := int((~np.isfinite(out)).any(axis=1).sum()):
         raise InvalidModel(
-            f"The {card.kind} returns NaN or infinite numbers for {bad} of {n} rows."
+            f"The {card.kind} returns NaN or infinite numbers for {bad} of {n} rows. If values are "
+            "missing there, leave such rows out: --set columns.drop_missing=true."
         )
     return out
 
