@@ -128,6 +128,22 @@ def test_a_signal_at_any_moment_of_the_start_is_no_traceback(number, moment):
     assert errors in ("", "Interrupted.", "Terminated.")
 
 
+def test_a_signal_in_a_destructor_is_not_lost():
+    code = """
+        class Slow:
+            def __del__(self):
+                print('ready', flush=True)
+                time.sleep(60)
+        Slow()
+        time.sleep(60)
+    """
+    process = start(code)
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    found, _, errors = ended(process)
+    assert (found, errors) == (128 + signal.SIGTERM, "Terminated.")
+
+
 def running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"

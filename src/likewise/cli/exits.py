@@ -37,6 +37,7 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.word, self.exit_code = STOPPING[signal.Signals(number)], 128 + number
+        self.number = number
 
 
 def stopped(error: KeyboardInterrupt, more: str = "") -> typer.Exit:
@@ -105,6 +106,16 @@ def _interruptible() -> Iterator[None]:
             last = now
             raise Interrupted(number)
 
+    def again(what: Any) -> None:
+        """Send the signal once more if it was lost in a destructor, where nothing can be raised."""
+        nonlocal last
+        if isinstance(what.exc_value, Interrupted):
+            last = -ONCE
+            threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.number)).start()
+        else:
+            unraisable(what)
+
+    unraisable, sys.unraisablehook = sys.unraisablehook, again
     before = {number: signal.getsignal(number) for number in STOPPING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # in the background of a shell, or under nohup
@@ -114,6 +125,7 @@ def _interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
+        sys.unraisablehook = unraisable
 
 
 class _Heard:
