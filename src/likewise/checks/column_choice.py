@@ -28,10 +28,11 @@ LEFT_OUT, ADDED = "column left out", "column added"
 MOST_COLUMNS = 12
 """Columns of either kind that are tried."""
 
-NEIGHBOURS, REDRAWS = 5, 10
-"""Pairs that a person is compared through, and redrawn attributes: as few as decisions allow."""
+NEIGHBOURS, REDRAWS, FOLDS = 5, 10, 2
+"""Pairs that a person is compared through, redrawn attributes, folds of the propensity they are
+drawn from: as few as decisions allow."""
 
-PEOPLE, POOL = (400, 1_000), (1_000, 4_000)
+PEOPLE, POOL = (300, 1_000), (900, 4_000)
 """About how many people of each group, audited and of the reference sample, are compared: from
 the most down to the fewest, the more comparisons there are."""
 
@@ -132,6 +133,7 @@ class ColumnChoice(Check):
                 keep=keep,
                 redraws=REDRAWS,
                 neighbours=NEIGHBOURS,
+                propensity_folds=FOLDS,
                 people=max(PEOPLE[0], round(part * PEOPLE[1])),
                 pool=max(POOL[0], round(part * POOL[1])),
             )

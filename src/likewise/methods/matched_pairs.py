@@ -37,6 +37,7 @@ from likewise.methods.pair_stats import (
     PeopleBlock,
     random_halves,
 )
+from likewise.methods.redraws import FOLDS as PROPENSITY_FOLDS
 from likewise.methods.redraws import REDRAWS
 from likewise.methods.reference_sample import (
     CovariateCoding,
@@ -762,6 +763,7 @@ class BoundMatchedPairs(BoundMethod):
     block_size: int = BLOCK
     redraws: int = REDRAWS
     most_neighbours: int = MOST_NEIGHBOURS
+    propensity_folds: int = PROPENSITY_FOLDS
 
     @property
     @override
@@ -806,6 +808,7 @@ class BoundMatchedPairs(BoundMethod):
         half: int | None = None,
         redraws: int = 0,
         neighbours: int = MOST_NEIGHBOURS,
+        propensity_folds: int = PROPENSITY_FOLDS,
     ) -> "BoundMatchedPairs":
         """Return the method on samples, without pairs (`find_pairs`): for checks, never to decide.
 
@@ -838,7 +841,12 @@ class BoundMatchedPairs(BoundMethod):
             **changed,
         )
         return dataclasses.replace(
-            self, context=context, pairings=(), redraws=redraws, most_neighbours=neighbours
+            self,
+            context=context,
+            pairings=(),
+            redraws=redraws,
+            most_neighbours=neighbours,
+            propensity_folds=propensity_folds,
         )
 
     def located(self, row: RateComparison) -> tuple[Pairing, int, int]:
@@ -1075,6 +1083,7 @@ def _design_call(
         clusters=bound.pool_clusters,
         halves=bound.halves,
         most_neighbours=bound.most_neighbours,
+        folds=bound.propensity_folds,
     )
 
 

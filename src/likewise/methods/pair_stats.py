@@ -151,6 +151,7 @@ class PairDesign:
         clusters: Int[np.ndarray, " n"] | None = None,
         halves: Bool[np.ndarray, " n"] | None = None,
         most_neighbours: int = MOST_NEIGHBOURS,
+        folds: int = FOLDS,
     ) -> "PairDesign":
         """Make two groups of a pool ready; `undecided` says if they cannot be compared.
 
@@ -169,7 +170,8 @@ class PairDesign:
         if min(_units(second, numbers)) < FOLDS:
             fitted = Propensity(np.full(len(rows), 0.5), (), 0.5)
         else:
-            fitted = fit_propensity(part, second, key, numbers, for_people=halves is None)
+            alone = halves is not None
+            fitted = fit_propensity(part, second, key, numbers, for_people=not alone, folds=folds)
         return cls(
             key=key,
             groups=groups,

@@ -48,6 +48,7 @@ def fit_propensity(
     clusters: Int[np.ndarray, " n"] | None = None,
     *,
     for_people: bool = True,
+    folds: int = FOLDS,
 ) -> Propensity:
     """Cross-fit propensities by gradient boosting, in stratified folds of whole clusters.
 
@@ -57,7 +58,7 @@ def fit_propensity(
     levels = tuple(_common_levels(column) for column in pool.category.T)
     x = _features(pool, levels)
     categorical = np.arange(x.shape[1]) >= pool.numeric.shape[1]
-    fold = stratified_folds(second, key, clusters)
+    fold = stratified_folds(second, key, clusters, folds)
     out_of_fold = np.zeros(len(second))
     for number in np.unique(fold):
         held = fold == number
@@ -68,7 +69,10 @@ def fit_propensity(
 
 
 def stratified_folds(
-    second: Bool[np.ndarray, " n"], key: Key, clusters: Int[np.ndarray, " n"] | None = None
+    second: Bool[np.ndarray, " n"],
+    key: Key,
+    clusters: Int[np.ndarray, " n"] | None = None,
+    folds: int = FOLDS,
 ) -> Int[np.ndarray, " n"]:
     """Deal rows, or whole clusters, into folds that have equal shares of both groups.
 
@@ -81,7 +85,7 @@ def stratified_folds(
     shuffled = np.random.default_rng(seed_sequence((*key, "folds"))).permutation(len(names))
     dealt = shuffled[np.argsort(share[shuffled] > 0.5, kind="stable")]
     fold = np.empty(len(names), dtype=np.int64)
-    fold[dealt] = np.arange(len(names)) % FOLDS
+    fold[dealt] = np.arange(len(names)) % folds
     return fold[unit]
 
 
