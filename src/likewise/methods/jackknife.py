@@ -108,30 +108,19 @@ def with_refitted(
 class JackknifeBounds(Bounds):
     r"""Bounds from a delete-group jackknife over the sample that the metric was learned from.
 
-    Each of G replicates leaves out one group, learns metric and plausible region again from the
+    Each of G ``replicates`` leaves out one group, learns metric and plausible region again from the
     others and averages anew over them:
     :math:`\text{se}^2 = \frac{G-1}{G} \sum (S_{(g)} - \bar S)^2`
     is the *total* standard error, sampling of people included; compared with Student's t of G - 1
-    degrees of freedom.
+    degrees of freedom. If the metric was learned from other people than the audited ones, the
+    standard error under the metric as it is, ``separate``, is added.
 
-    The error of a learned metric is skewed, and errors in any of k free directions make the model
-    look steeper. So the lower bound allows for the worst of them, as Scheffé's:
+    The error of a learned metric is skewed, and errors in any of k free ``directions`` make the
+    model look steeper. So the lower bound allows for the worst of them, as Scheffé's:
     :math:`L = S - \sqrt{k F_{k,G-1}(1-\alpha)}\,\text{se}` (Student's t for one); of a flow, whose
     excess grows with the square of how far a direction is off, on the scale of
-    :math:`\sqrt{S - 1}`. The upper bound is taken on the scale of :math:`\log(S - 1)`. Scales are
-    changed only if all replicates exceed 1.
-
-    Parameters
-    ----------
-    value, replicates
-        The estimate with everybody, and without each group.
-    separate
-        Standard error under the metric as it is, to be added if the metric was learned from other
-        people than the audited ones; 0 if the replicates left out audited people too.
-    directions
-        Number of free directions k.
-    root
-        Whether the lower bound is taken on the scale of the root: for flows.
+    :math:`\sqrt{S - 1}` (``root``). The upper bound is taken on the scale of :math:`\log(S - 1)`.
+    Scales are changed only if all replicates exceed 1.
     """
 
     value: float
@@ -209,17 +198,20 @@ def with_jackknife(
     """
     if len(replicates) < 2:
         raise InvalidSample(f"{len(replicates)} refits of the metric are too few; 2 at least.")
-    fixed = evidence.estimate
-    changes: dict[str, Any] = {
-        "method": f"{evidence.method}; jackknife of {len(replicates)} metric refits",
-        "details": {**evidence.details, "std_error_fixed_metric": fixed.std_error},
-    }
+    fixed, capped = evidence.estimate, evidence.capped_estimate
+    evidence = dataclasses.replace(
+        evidence,
+        method=f"{evidence.method}; jackknife of {len(replicates)} metric refits",
+        details={**evidence.details, "std_error_fixed_metric": fixed.std_error},
+    )
     undefined = sum(not math.isfinite(r.estimate.value) for r in replicates)
     if undefined or evidence.bounds is None:
         note = f"{undefined} of {len(replicates)} refits of the metric leave the ratio undefined."
         unknown = dataclasses.replace(fixed, std_error=math.nan)
-        changes |= {"estimate": unknown, "bounds": None, "capped": None}
-        return dataclasses.replace(evidence, notes=(*evidence.notes, note), **changes)
+        notes = (*evidence.notes, note)
+        return dataclasses.replace(
+            evidence, notes=notes, estimate=unknown, bounds=None, capped=None
+        )
 
     def refitted(estimate: Estimate, parts: Sequence[Estimate | None]) -> JackknifeBounds:
         values = np.array([part.value for part in parts if part is not None])
@@ -233,14 +225,14 @@ def with_jackknife(
         return bounds if given is None else Wider((bounds, given))
 
     total = refitted(fixed, [r.estimate for r in replicates])
-    changes["estimate"] = dataclasses.replace(
+    after = dataclasses.replace(
         fixed, std_error=max(total.std_error, fixed.std_error), degrees=total.degrees
     )
-    changes["bounds"] = widened(total, evidence.bounds)
-    if evidence.capped_estimate is not None:
-        capped = refitted(evidence.capped_estimate, [r.capped_estimate for r in replicates])
-        changes["capped"] = widened(capped, evidence.capped)
-    return dataclasses.replace(evidence, **changes)
+    evidence = dataclasses.replace(evidence, estimate=after, bounds=widened(total, evidence.bounds))
+    if capped is None:
+        return evidence
+    parts = refitted(capped, [r.capped_estimate for r in replicates])
+    return dataclasses.replace(evidence, capped=widened(parts, evidence.capped))
 
 
 def unit_hashes(blocks: Iterable[AuditData]) -> UInt64[np.ndarray, " n"]:

@@ -7,13 +7,12 @@ A metric is a matrix, a few directions or columns that cost nothing, or any func
 import abc
 import copy
 import dataclasses
-import functools
 import html
-import importlib
-import operator
+import pkgutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, final, overload
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from jaxtyping import Float, UInt64
@@ -21,6 +20,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidMetric, in_short, nearest
 from likewise.methods.plausible_region import Ellipsoid
+from likewise.settings.choices import function_name
 
 RANK_TOLERANCE = 1e-10
 """Relative size below which a singular value or an eigenvalue counts as zero."""
@@ -79,39 +79,25 @@ class Origin:
         return "\n".join(lines)
 
 
-_UNKNOWN: Mapping[str, Any] = {
-    **dict.fromkeys(("origin", "reach", "cuts", "sketch")),
-    **dict.fromkeys(("features", "refits", "coarse_refits", "placebos"), ()),
-    "free": np.zeros((0, 1)),
-    "attached": {},
-}
-"""What a metric has that says nothing of it."""
-
-
 class FairMetric(abc.ABC):
     r"""A fair metric :math:`d_x`: two people at distance zero must be treated alike.
 
     Subclasses give the *squared* distance; everything in the paper uses the square. The fields of
-    a dataclass are its parameters: settings name them, and results note them. What else is known
-    of a metric has defaults.
+    a dataclass are its parameters: settings name them, and results note them.
 
     Attributes
     ----------
     quadratic
         Whether the squared distance is a quadratic form, which solvers can treat exactly.
-    features
-        Names of the features it was made for; empty if it does not say.
-    free
-        Orthonormal rows that span the free directions, if there are any.
-    origin
-        Where a learned metric came from.
-    reach
-        The plausible region, in the coordinates along ``free``.
-    refits, coarse_refits
+    features, free
+        Names of the features it was made for, if it says; orthonormal rows that span the free
+        directions, if there are any.
+    origin, reach
+        Where a learned metric came from; the plausible region, in the coordinates along ``free``.
+    refits, coarse_refits, cuts
         Jackknife replicates: the same metric learned without one group of its sample each; and
-        with fewer and larger groups, for error rates (empty if there are few anyway).
-    cuts
-        Hashes between which these groups lie (`likewise.methods.jackknife.groups_between`).
+        with fewer and larger groups, for error rates (empty if there are few anyway). Groups lie
+        between ``cuts`` (`likewise.methods.jackknife.groups_between`).
     placebos
         Negative controls: metrics learned in the same way from permuted attributes.
     sketch
@@ -121,24 +107,16 @@ class FairMetric(abc.ABC):
     """
 
     quadratic: ClassVar[bool] = False
-    features: tuple[str, ...]
-    free: Float[np.ndarray, "k d"]
-    origin: Origin | None
-    reach: Ellipsoid | None
-    refits: "tuple[FairMetric, ...]"
-    coarse_refits: "tuple[FairMetric, ...]"
-    cuts: UInt64[np.ndarray, " c"] | None
-    placebos: "tuple[FairMetric, ...]"
-    sketch: UInt64[np.ndarray, " s"] | None
-    attached: Mapping[str, str]
-
-    def __getattr__(self, name: str) -> Any:
-        # Not attributes of the class: they would be defaults of a subclass's fields.
-        try:
-            return _UNKNOWN[name]
-        except KeyError:
-            kind = type(self).__name__
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}") from None
+    features: tuple[str, ...] = ()
+    free: Float[np.ndarray, "k d"] = np.zeros((0, 1))
+    origin: Origin | None = None
+    reach: Ellipsoid | None = None
+    refits: "tuple[FairMetric, ...]" = ()
+    coarse_refits: "tuple[FairMetric, ...]" = ()
+    cuts: UInt64[np.ndarray, " c"] | None = None
+    placebos: "tuple[FairMetric, ...]" = ()
+    sketch: UInt64[np.ndarray, " s"] | None = None
+    attached: Mapping[str, str] = MappingProxyType({})
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -204,11 +182,10 @@ class QuadraticMetric(QuadraticForm):
     eigenvectors: Float[np.ndarray, "d d"] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        sigma = _matrix(self.sigma, "sigma")
+        sigma = _matrix(self.sigma, "sigma", self.features)
         d = len(sigma)
         if sigma.shape != (d, d):
             raise InvalidMetric(f"sigma must be square, not {d} × {sigma.shape[1]}.")
-        _check_names(self.features, d)
         size = float(np.abs(sigma).max())
         asymmetry = float(np.abs(sigma - sigma.T).max())
         if asymmetry > 1e-8 * size:
@@ -269,7 +246,7 @@ class ProjectionMetric(QuadraticForm):
         What a learned metric brings along (see `FairMetric`).
     """
 
-    free: Float[np.ndarray, "k d"]
+    free: Float[np.ndarray, "k d"] = dataclasses.field()  # without the default above
     features: tuple[str, ...] = ()
     _: dataclasses.KW_ONLY
     directions: Float[np.ndarray, "m d"] | None = None
@@ -284,14 +261,13 @@ class ProjectionMetric(QuadraticForm):
     attached: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        free = _matrix(self.free, "free")
-        k, d = free.shape
+        free = _matrix(self.free, "free", self.features)
+        k = len(free)
         if self.reach is not None and len(self.reach.mean) != k:
             raise InvalidMetric(
                 f"The plausible region has {len(self.reach.mean)} coordinates for {k} free "
                 "directions."
             )
-        _check_names(self.features, d)
         slip = float(np.abs(free @ free.T - np.eye(k)).max(initial=0.0))
         if slip > 1e-8:
             raise InvalidMetric(
@@ -329,11 +305,8 @@ class ProjectionMetric(QuadraticForm):
     def with_reach(
         self, x: Rows, weight: Float[np.ndarray, " n"] | None = None
     ) -> "ProjectionMetric":
-        """Return a given metric with the plausible region of a sample, which holds 99 % of it."""
-        reach = Ellipsoid.of(x @ self.free.T, weight)
-        return ProjectionMetric(
-            self.free, self.features, directions=self.directions, labels=self.labels, reach=reach
-        )
+        """Return the metric with the plausible region of a sample, which holds 99 % of it."""
+        return dataclasses.replace(self, reach=Ellipsoid.of(x @ self.free.T, weight))
 
     def __repr__(self) -> str:
         told = (self.free, ()) if self.directions is None else (self.directions, self.labels)
@@ -449,22 +422,17 @@ Function = Callable[[Any, Any], Any]
 class FunctionMetric(FairMetric):
     r"""A metric given by any function :math:`d_x^2(x, x_0)`; `likewise.metric` makes it.
 
-    The function is called with NumPy arrays, or with torch tensors if it cannot do with arrays;
-    ``slope`` is its gradient with respect to ``x``, for a function of arrays.
+    The function is called with NumPy arrays, or with torch tensors if it cannot do with arrays. Its
+    gradient is found by autograd where it is written in torch, and by central differences
+    otherwise.
     """
 
     function: Function
-    slope: Function | None = None
-    _: dataclasses.KW_ONLY
-    free: Float[np.ndarray, "k d"] = dataclasses.field(default_factory=lambda: np.zeros((0, 1)))
-    features: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Where the function is: ``package.module:name``."""
-        function: Any = self.function
-        qualified = getattr(function, "__qualname__", type(function).__qualname__)
-        return f"{getattr(function, '__module__', '?')}:{qualified}"
+        return function_name(self.function)
 
     def __call__(self, x: Any, x0: Any) -> Any:
         """Call the function."""
@@ -491,8 +459,6 @@ class FunctionMetric(FairMetric):
 
     @override
     def gradient(self, x: Rows, x0: Rows) -> Rows:
-        if self.slope is not None:
-            return np.asarray(self.slope(x, x0), dtype=x.dtype)
         if hasattr(self._call(x[:1], x0[:1]), "detach"):
             import torch
 
@@ -502,9 +468,6 @@ class FunctionMetric(FairMetric):
                 # Sum, never mean: a row's path must not depend on who shares its block.
                 (slope,) = torch.autograd.grad(self.function(at, start).sum(), at)
             return np.asarray(slope)
-        return self._differences(x, x0)
-
-    def _differences(self, x: Rows, x0: Rows) -> Rows:
         found = np.empty_like(x)
         for j in range(x.shape[1]):
             ahead, behind = x.copy(), x.copy()
@@ -517,10 +480,13 @@ class FunctionMetric(FairMetric):
 
     def __reduce__(self) -> Any:
         # A decorated function's own name stands for the metric: pickle would look for it in vain.
-        decorated = _named(self.name)
+        try:
+            decorated = pkgutil.resolve_name(self.name)
+        except (ImportError, AttributeError, ValueError):
+            decorated = None
         known = isinstance(decorated, FunctionMetric) and decorated.function is self.function
-        of = self.name if known else (self.function, self.slope)
-        return _restored, (of, self.free, self.features)
+        of = self.name if known else self.function
+        return _restored, (of,), {"free": self.free, "features": self.features}
 
     def __repr__(self) -> str:
         columns = [self.features[j] for j in np.flatnonzero(self.free.any(axis=0))]
@@ -528,33 +494,11 @@ class FunctionMetric(FairMetric):
         return f"Fair metric given by the function {self.name}{free}"
 
 
-def _named(name: str) -> Any:
-    """Return what ``package.module:name`` is, if anything."""
-    module, _, place = name.partition(":")
-    try:
-        return operator.attrgetter(place)(importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError):
-        return None
+def _restored(of: Any) -> FunctionMetric:
+    return FunctionMetric(pkgutil.resolve_name(of).function if isinstance(of, str) else of)
 
 
-def _restored(of: Any, free: Any, features: tuple[str, ...]) -> FunctionMetric:
-    found: FunctionMetric = _named(of) if isinstance(of, str) else FunctionMetric(*of)
-    return dataclasses.replace(found, free=free, features=features)
-
-
-@overload
-def metric(function: Function, *, gradient: Function | None = None) -> FunctionMetric: ...
-
-
-@overload
-def metric(
-    function: None = None, *, gradient: Function | None = None
-) -> Callable[[Function], FunctionMetric]: ...
-
-
-def metric(
-    function: Function | None = None, *, gradient: Function | None = None
-) -> FunctionMetric | Callable[[Function], FunctionMetric]:
+def metric(function: Function) -> FunctionMetric:
     r"""Make a fair metric of a function :math:`d_x^2(x, x_0)`, as a decorator or by a call.
 
     Parameters
@@ -562,9 +506,6 @@ def metric(
     function
         Returns the squared distance of each row of ``x`` from the same row of ``x0``; of NumPy
         arrays or of torch tensors.
-    gradient
-        Its gradient with respect to ``x``, if you have it. Otherwise it is found by torch where
-        the function is written in torch, and by central differences where it is not.
 
     Examples
     --------
@@ -574,9 +515,7 @@ def metric(
     >>> city_blocks.squared_distance(np.array([[3.0, 0.0]]), np.array([[0.0, 1.0]]))
     array([16.])
     """
-    if function is None:
-        return functools.partial(metric, gradient=gradient)
-    return FunctionMetric(function, gradient)
+    return FunctionMetric(function)
 
 
 def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
@@ -618,7 +557,6 @@ def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
         sigma = _quadratic_form(given, some, others)
         if sigma is not None:
             return QuadraticMetric(sigma, names)
-        _check_gradient(given, some[:10], others[:10])
     if len(given.free):
         return given
     said = copy.copy(given)
@@ -649,19 +587,6 @@ def _check_rows(given: FairMetric, x: Rows, x0: Rows) -> None:
             problem = "depends on who else is in the same call; it must treat each row by itself"
     if problem:
         raise InvalidMetric(f"The metric {name!r} {problem}.")
-
-
-def _check_gradient(given: FunctionMetric, x: Rows, x0: Rows) -> None:
-    """Refuse a gradient that does not belong to the distance."""
-    found = np.asarray(given.gradient(x, x0))
-    expected = given._differences(x, x0)
-    size = max(float(np.abs(expected).max(initial=0.0)), 1e-12)
-    # Kinks between the points of a difference quotient may spoil a few entries.
-    if found.shape != x.shape or np.median(np.abs(found - expected)) > 1e-4 * size:
-        raise InvalidMetric(
-            f"The gradient of the metric {given.name!r} is not that of its distance. Leave it out, "
-            "and it is found by differences."
-        )
 
 
 def _quadratic_form(given: FairMetric, x: Rows, x0: Rows) -> Float[np.ndarray, "d d"] | None:
@@ -701,8 +626,8 @@ def _costless(given: FairMetric, x: Rows, x0: Rows) -> list[int]:
     return places
 
 
-def _matrix(values: Any, what: str) -> Float[np.ndarray, "m d"]:
-    """Return a finite float64 matrix, or say what is wrong with ``values``."""
+def _matrix(values: Any, what: str, features: Sequence[str] = ()) -> Float[np.ndarray, "m d"]:
+    """Return a finite float64 matrix, or say what is wrong with it or its names of columns."""
     try:
         # A torch tensor that keeps its history says no to NumPy.
         plain = values.detach().cpu() if hasattr(values, "detach") else values
@@ -716,12 +641,11 @@ def _matrix(values: Any, what: str) -> Float[np.ndarray, "m d"]:
     if not np.isfinite(matrix).all():
         bad = int((~np.isfinite(matrix)).sum())
         raise InvalidMetric(f"{what} has {bad} entries that are not finite numbers.")
+    if features and len(features) != matrix.shape[1]:
+        raise InvalidMetric(
+            f"There are {len(features)} feature names for {matrix.shape[1]} columns."
+        )
     return matrix
-
-
-def _check_names(features: tuple[str, ...], d: int) -> None:
-    if features and len(features) != d:
-        raise InvalidMetric(f"There are {len(features)} feature names for {d} columns.")
 
 
 SHOWN = 12

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pydantic
-from pydantic import ConfigDict
 
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
@@ -34,16 +33,12 @@ PARTS = {"refit": "refits", "coarse": "coarse_refits", "placebo": "placebos"}
 Arrays = Mapping[str, np.ndarray]
 
 
-class _Closed(pydantic.BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class _Region(_Closed):
+class _Region(pydantic.BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     radius: float
     coverage: float
 
 
-class _About(_Closed):
+class _About(pydantic.BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What the numbers in the file mean. Unknown entries are refused."""
 
     format: Literal[3] = 3

@@ -13,9 +13,9 @@ from typing_extensions import override
 
 from likewise.audit_data import missing
 from likewise.errors import InvalidData, import_optional
-from likewise.methods.metric import ignoring
+from likewise.methods.metric import span
 from likewise.models.torch import FixedProjection, MeanOfSigmoids
-from likewise.training.networks import BatchClassifier, NetworkClassifier, find_directions
+from likewise.training.networks import BatchClassifier, NetworkClassifier, SubspaceClassifier
 from likewise.training.sklearn_compat import TrainingData, joint_groups
 
 SURE = 40.0
@@ -42,17 +42,13 @@ class BaselineClassifier(BatchClassifier):
     """
 
     @override
-    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
-        return self._train_plain(data, data.x, rng)
-
-    @override
     def _needs_protected(self) -> bool:
         return False
 
 
 @final
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
-class ProjectClassifier(BatchClassifier):
+class ProjectClassifier(SubspaceClassifier):
     """The network of `BaselineClassifier` behind a layer that removes the sensitive subspace.
 
     Parameters
@@ -63,17 +59,15 @@ class ProjectClassifier(BatchClassifier):
         As in `BaselineClassifier`.
     """
 
-    directions: Any = dataclasses.field(default=None, kw_only=False)
-
     @override
-    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
-        directions = find_directions(self.directions, data)
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Sequential:
+        directions = self._subspace(data)
         if not len(directions):
-            return self._train_plain(data, data.x, rng)
-        remove = FixedProjection(torch.from_numpy(ignoring(directions.numpy()).free))
+            return super()._train(data, rng)
+        remove = FixedProjection(torch.from_numpy(span(directions.numpy())))
         # The layer has nothing to learn, so people pass it once, before training.
-        seen = remove(torch.tensor(data.x)).numpy()
-        return nn.Sequential(remove, *self._train_plain(data, seen, rng))
+        seen = dataclasses.replace(data, x=remove(torch.tensor(data.x)).numpy())
+        return nn.Sequential(remove, *super()._train(seen, rng))
 
 
 @final

@@ -3,17 +3,19 @@
 import abc
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
+from likewise.methods.metric import span
 from likewise.training.sklearn_compat import FairClassifier, TrainingData, learned_subspace
 
 CHUNK = 256
@@ -68,13 +70,39 @@ class NetworkClassifier(FairClassifier):
         return tags
 
 
+Objective = Callable[[Float[Tensor, "b d"], Int[Tensor, " b"]], Tensor | None]
+"""From people and their classes to the loss of a batch; None if the batch is to be skipped."""
+
+
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class BatchClassifier(NetworkClassifier):
     """A network with one hidden ReLU layer, trained on batches by Adam."""
 
+    initial_bias: ClassVar[float] = 0.0
     hidden: int = 50
     learning_rate: float = 1e-4
     batch_size: int = 250
+
+    def _objective(
+        self, network: nn.Sequential, data: TrainingData, rng: np.random.Generator
+    ) -> Objective:
+        """Return what is minimised: the cross-entropy, which knows nothing of fairness."""
+        return lambda x, y: cross_entropy(network(x), y)
+
+    @override
+    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Sequential:
+        classes = int(data.y.max()) + 1
+        network = new_network(data.x.shape[1], self.hidden, classes, rng, bias=self.initial_bias)
+        objective = self._objective(network, data, rng)
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
+        x, y = torch.tensor(data.x, dtype=torch.float32), torch.from_numpy(data.y)
+        for rows in self._batches(data, rng):
+            loss = objective(x[rows], y[rows])
+            if loss is not None:
+                optimizer.zero_grad()
+                torch.autograd.backward(loss)
+                optimizer.step()
+        return network
 
     def _batches(self, data: TrainingData, rng: np.random.Generator) -> Iterator[Int[Tensor, " b"]]:
         """Draw the row numbers of all batches, with replacement and in proportion to weights.
@@ -97,37 +125,33 @@ class BatchClassifier(NetworkClassifier):
             drawn = np.concatenate([draw(pool, shape) for pool in pools], axis=1)
             yield from torch.from_numpy(drawn)
 
-    def _train_plain(
-        self, data: TrainingData, x: Float[np.ndarray, "n d"], rng: np.random.Generator
-    ) -> nn.Sequential:
-        """Train a network on ``x`` that knows nothing of fairness."""
-        network = new_network(x.shape[1], self.hidden, int(data.y.max()) + 1, rng)
-        people, classes = torch.tensor(x, dtype=torch.float32), torch.from_numpy(data.y)
-        stream = ((people[rows], classes[rows]) for rows in self._batches(data, rng))
-        train_batches(network, stream, learning_rate=self.learning_rate)
-        return network
 
+@dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+class SubspaceClassifier(BatchClassifier):
+    """A network that is to be blind to a sensitive subspace: given, or learned."""
 
-def find_directions(given: Any, data: TrainingData) -> Float[Tensor, "m d"]:
-    """Return the sensitive subspace as rows: as given, or learned from protected attributes.
+    directions: Any = dataclasses.field(default=None, kw_only=False)
 
-    Learned ones are the coefficients of the regressions behind `sensitive_subspace`.
-    There are none without protected attributes.
-    """
-    d = data.x.shape[1]
-    if given is None and not data.protected:
-        return torch.zeros(0, d, dtype=torch.float64)
-    if given is None:
-        given = learned_subspace(data).directions
-    rows = np.asarray(given, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != d:
-        raise InvalidSettings(
-            f"directions has shape {rows.shape}; it must have one row per direction and {d} "
-            "columns, one per feature."
+    def _subspace(self, data: TrainingData) -> Float[Tensor, "m d"]:
+        """Return its directions as rows: without any given, those behind `sensitive_subspace`.
+
+        There are none without protected attributes.
+        """
+        d = data.x.shape[1]
+        if self.directions is None and not data.protected:
+            return torch.zeros(0, d, dtype=torch.float64)
+        learned = self.directions is None
+        rows = np.asarray(
+            learned_subspace(data).directions if learned else self.directions, dtype=np.float64
         )
-    if not np.isfinite(rows).all():
-        raise InvalidSettings("directions has entries that are not finite numbers.")
-    return torch.from_numpy(rows)
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise InvalidSettings(
+                f"directions has shape {rows.shape}; it must have one row per direction and {d} "
+                "columns, one per feature."
+            )
+        if not np.isfinite(rows).all():
+            raise InvalidSettings("directions has entries that are not finite numbers.")
+        return torch.from_numpy(rows)
 
 
 def new_network(
@@ -144,15 +168,6 @@ def new_network(
     return nn.Sequential(first, nn.ReLU(), last)
 
 
-def train_batches(
-    network: nn.Sequential,
-    stream: Iterable[tuple[Float[Tensor, "b d"], Int[Tensor, " b"]]],
-    *,
-    learning_rate: float,
-) -> None:
-    """Make one Adam step on the cross-entropy of each batch of people and their classes."""
-    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
-    for x, y in stream:
-        optimizer.zero_grad()
-        torch.autograd.backward(nn.functional.cross_entropy(network(x), y))
-        optimizer.step()
+def basis_of(directions: Float[Tensor, "m d"]) -> Float[Tensor, "r d"]:
+    """Return orthonormal rows with the same span."""
+    return torch.from_numpy(span(directions.double().numpy())).to(directions)

@@ -96,10 +96,17 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.m >= 1:
             raise InvalidSettings(f"m is {self.m}; it must be at least 1.")
         table = plain(nw.from_native(X, eager_only=True).to_arrow())
-        roles: Any = {"protected": list(self.protected), "may_matter": list(self.may_matter)}
         with Session(Inline(), Memory()) as session:
-            roles |= {"trust": self.trust, "encoder": self.encoder}
-            setup = prepare(session, self.model, table, self.settings, **roles)
+            setup = prepare(
+                session,
+                self.model,
+                table,
+                self.settings,
+                protected=list(self.protected),
+                may_matter=list(self.may_matter),
+                trust=self.trust,
+                encoder=self.encoder,
+            )
             wrapped, self.handle_ = setup.adapt(features=False)
             if wrapped.card.task == "regression" or wrapped.card.decisions:
                 raise InvalidModel(
@@ -123,7 +130,10 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             card = self._asked.card
             decided = decide(self._asked(self.reference_), card.output, card.threshold)
             positives = int((decided == 1).sum())
-            self.shift_ = rate_shift(self.predict_proba(self.reference_)[:, 1], positives)
+            if 0 < positives < len(decided):
+                p = np.sort(self.predict_proba(self.reference_)[:, 1])[::-1]
+                last, first = logit(np.clip(p[positives - 1 : positives + 1], 1e-12, 1 - 1e-12))
+                self.shift_ = -float(last + first) / 2
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:
@@ -226,11 +236,3 @@ def columns_of(table: pa.Table, names: Sequence[str]) -> pa.Table:
             hint = nearest(name, table.column_names)
             raise InvalidData(f"The table has no column {name!r}.{hint}")
     return table.select(list(names))
-
-
-def rate_shift(p: Float[np.ndarray, " n"], positives: int) -> float:
-    """Return what is added to log-odds so that ``positives`` people are above zero."""
-    if positives in (0, len(p)):
-        return 0.0
-    ordered = logit(np.clip(np.sort(p)[::-1], 1e-12, 1 - 1e-12))
-    return -float(ordered[positives - 1] + ordered[positives]) / 2

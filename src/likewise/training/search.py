@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,38 +111,32 @@ class Improvement:
         if self.found.verdict != "evidence":
             verdict = self.found.verdict.replace("_", " ")
             return f"No evidence to act on: the given model is {verdict}. {STAYS}"
-        if self.chosen is None:
+        if self.chosen is None or self.comparison is None:
             return f"No remedy was fairer and about as accurate. {STAYS}"
         name = f"average over comparable people, weight {self.chosen.weight:g}"
         if self.better:
             return f"A fairer model was found: {name}."
-        return f"The {name}, is not shown to {self._lacking()}. {STAYS}"
-
-    def _lacking(self) -> str:
-        """Say which of the rules the chosen model did not meet."""
-        assert self.comparison is not None
+        lacking = (
+            f"bring ratios nearer to 1 by more than a factor of {self.comparison.margin:g}, on "
+            "the judging people"
+        )
         if self.fairer:
-            return f"lose less than {100 * self.margin:g} points of accuracy"
-        if self.comparison.pairs[0].less_unfair:
-            return "have a verdict that is no worse"
-        factor = f"a factor of {self.comparison.margin:g}"
-        return f"bring ratios nearer to 1 by more than {factor}, on the judging people"
+            lacking = f"lose less than {100 * self.margin:g} points of accuracy"
+        elif self.comparison.pairs[0].less_unfair:
+            lacking = "have a verdict that is no worse"
+        return f"The {name}, is not shown to {lacking}. {STAYS}"
 
     def __str__(self) -> str:
         n = self.found.record.data.n
         lines = [self.sentence, "", f"Given model, on {n:,} people: {self.found.sentence}"]
-        if self.comparison is not None and self.before is not None:
+        if self.before is not None:
             state = "shown" if self.as_accurate else "not shown"
             n = self.before.record.data.n
             lines += [
-                "",
-                f"On {n:,} of them, who had no part in choosing (the judging people):",
-                "",
+                f"\nOn {n:,} of them, who had no part in choosing (the judging people):\n",
+                f"{self.comparison}\n",
+                f"A loss below {100 * self.margin:g} points of accuracy is {state} (95 %).",
             ]
-            lines += [str(self.comparison), ""]
-            lines.append(
-                f"A loss below {100 * self.margin:g} points of accuracy is {state} (95 %)."
-            )
         if self.tried:
             lines += ["", "  Weight of the average     ratio   accuracy   (on the choosing people)"]
         for one in self.tried:
@@ -261,10 +255,17 @@ def improve(
     asked = asked.changed(checks="core")
     if folder is not None and Path(folder).is_dir():
         check_outputs([Path(folder) / name for name in WRITTEN], [model, people, pool])
-    table = _table(people, columns.csv)
-    reference, choose, judge = _divided(table, columns.cluster, seed, pool is not None)
-    reference = reference if pool is None else _table(pool, columns.csv)
-    found = _audited(model, pa.concat_tables([choose, judge]), asked, trust, encoder)
+
+    def audited(one: Any, table: pa.Table) -> AuditResult:
+        # Each half of the people is the other's reference sample.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StatisticalWarning)
+            own = encoder if one is model else None  # a remedy has the encoder itself
+            return audit(one, table, settings=asked, trust=trust, encoder=own)
+
+    parts = _divided(_table(people, columns.csv), columns.cluster, seed, pool is not None)
+    reference = parts[0] if pool is None else _table(pool, columns.csv)
+    found = audited(model, pa.concat_tables(parts[1:]))
     if found.record.model.task == "regression":
         raise InvalidModel(
             "The model predicts numbers, and only probabilities of classes can be averaged. "
@@ -272,7 +273,21 @@ def improve(
         )
     result = Improvement(found, model, margin)
     if found.verdict == "evidence":
-        result = _searched(result, (reference, choose, judge), asked, trust, encoder, progress)
+        no_inputs = {"label": None, "weight": None, "cluster": None, "id": None, "ignore": ()}
+        remedy = AveragedClassifier(
+            model,
+            protected=columns.protected,
+            may_matter=columns.may_matter,
+            trust=trust,
+            settings=asked.changed(**{f"columns__{n}": v for n, v in no_inputs.items()}),
+            encoder=encoder,
+        )
+        hidden = [columns.label, columns.weight, columns.cluster, columns.id, *columns.ignore]
+        features = reference.drop_columns([n for n in reference.column_names if n in hidden])
+        models = {
+            weight: dataclasses.replace(remedy, weight=weight).fit(features) for weight in WEIGHTS
+        }
+        result = _searched(result, {0.0: model, **models}, parts, audited, asked.delta, progress)
     if folder is not None:
         result.write(Path(folder))
     return result
@@ -280,44 +295,33 @@ def improve(
 
 def _searched(
     result: Improvement,
-    parts: Sequence[Any],
-    asked: Settings,
-    trust: bool,
-    encoder: Any,
+    models: Mapping[float, Any],
+    parts: Sequence[pa.Table],
+    audited: Callable[[Any, pa.Table], AuditResult],
+    delta: float,
     progress: Progress | None,
 ) -> Improvement:
     """Choose a remedy, and judge it."""
-    reference, choose, judge = parts
+    _, choose, judge = parts
     compared = _pairs(result.found).comparisons
     rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
-    models: dict[float, Any] = {0.0: result.model}
-    columns = asked.columns
-    names: Any = {"protected": columns.protected, "may_matter": columns.may_matter}
-    names |= {"trust": trust, "encoder": encoder}
-    no_inputs = {"label": None, "weight": None, "cluster": None, "id": None, "ignore": ()}
-    hidden = {columns.label, columns.weight, columns.cluster, columns.id, *columns.ignore}
-    features = reference.select([n for n in reference.column_names if n not in hidden])
-    names["settings"] = asked.changed(**{f"columns__{n}": v for n, v in no_inputs.items()})
-    for weight in WEIGHTS:
-        models[weight] = AveragedClassifier(result.model, weight=weight, **names).fit(features)
     tried = []
     for done, (weight, model) in enumerate(models.items()):
         if progress is not None:
             progress("trying remedies", done, len(models))
-        audited = _audited(model, choose, asked, trust, None if weight else encoder)
-        pairs = _pairs(audited)
+        seen = audited(model, choose)
+        pairs = _pairs(seen)
         found = [row.deviation for row in pairs.comparisons if comparison_key(row) in rows]
         deviation = max((math.inf if math.isnan(d) else d for d in found), default=math.inf)
         folds = pairs.performance_folds
         error_rate = sum(folds["error"]) / sum(folds["weight"])
-        tried.append(Tried(weight, deviation, audited.verdict, error_rate))
-    chosen = choice(tried, asked.delta, result.margin)
+        tried.append(Tried(weight, deviation, seen.verdict, error_rate))
+    chosen = choice(tried, delta, result.margin)
     result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
     if chosen is None:
         return result
     remedy = models[chosen.weight]
-    before = _audited(result.model, judge, asked, trust, encoder)
-    after = _audited(remedy, judge, asked, trust, None)
+    before, after = audited(result.model, judge), audited(remedy, judge)
     both = compare({"given": before, "chosen": after})
     result = dataclasses.replace(result, before=before, after=after, comparison=both)
     return dataclasses.replace(result, model=remedy) if result.better else result
@@ -345,13 +349,6 @@ def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:
 def _pairs(result: AuditResult) -> MatchedPairsRecord:
     assert result.record.matched_pairs is not None
     return result.record.matched_pairs
-
-
-def _audited(model: Any, people: Any, asked: Settings, trust: bool, encoder: Any) -> AuditResult:
-    """Audit by matched pairs; each half of the people is the other's reference sample."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StatisticalWarning)
-        return audit(model, people, settings=asked, trust=trust, encoder=encoder)
 
 
 def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) -> list[pa.Table]:

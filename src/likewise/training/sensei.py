@@ -5,12 +5,12 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from likewise.methods.metric import span
-from likewise.training.networks import BatchClassifier, find_directions, new_network
+from likewise.training.networks import Objective, SubspaceClassifier, basis_of
 from likewise.training.sklearn_compat import TrainingData
 
 SMALLEST_LAM, LARGEST_LAM = 1e-3, 100.0
@@ -18,7 +18,7 @@ SMALLEST_LAM, LARGEST_LAM = 1e-3, 100.0
 
 @final
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
-class SenSeIClassifier(BatchClassifier):
+class SenSeIClassifier(SubspaceClassifier):
     r"""Sensitive set invariance: the loss plus the distance of outputs at the worst similar person.
 
     .. math:: \min_f \frac1n \sum_i \ell(f(x_i), y_i) + \rho \max_{x'} \big( d_y(f(x_i), f(x_i'))
@@ -55,7 +55,6 @@ class SenSeIClassifier(BatchClassifier):
     rho_: float = dataclasses.field(init=False)
     lam_: float = dataclasses.field(init=False)
 
-    directions: Any = dataclasses.field(default=None, kw_only=False)
     rho: float | str = "auto"
     radius: float = 1e-2
     attack_steps: int = 10
@@ -67,60 +66,46 @@ class SenSeIClassifier(BatchClassifier):
     max_iter: int = 3000
 
     @override
-    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
-        directions = find_directions(self.directions, data).float()
-        basis = torch.from_numpy(span(directions.double().numpy())).to(directions)
-        network = new_network(data.x.shape[1], self.hidden, int(data.y.max()) + 1, rng)
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
-        x, y = torch.tensor(data.x, dtype=torch.float32), torch.from_numpy(data.y)
-        attacked = len(directions) > 0 and self.rho_ > 0
-        lam = self.lam
-        for rows in self._batches(data, rng):
-            out = network(x[rows])
-            loss = nn.functional.cross_entropy(out, y[rows])
-            if attacked:
-                worst, distance = self._worst(network, x[rows], directions, basis, lam, rng)
-                change = self.lam_rate * (distance - self.radius)
-                lam = min(max(lam + change, SMALLEST_LAM), LARGEST_LAM)
-                loss = loss + self.rho_ * squared_gap(out, network(worst)).mean()
-            optimizer.zero_grad()
-            torch.autograd.backward(loss)
-            optimizer.step()
-        self.lam_ = lam
-        return network
+    def _objective(
+        self, network: nn.Sequential, data: TrainingData, rng: np.random.Generator
+    ) -> Objective:
+        directions = self._subspace(data).float()
+        basis, self.lam_ = basis_of(directions), self.lam
 
-    def _worst(
-        self,
-        network: nn.Sequential,
-        x: Float[Tensor, "b d"],
-        directions: Float[Tensor, "m d"],
-        basis: Float[Tensor, "r d"],
-        lam: float,
-        rng: np.random.Generator,
-    ) -> tuple[Float[Tensor, "b d"], float]:
-        """Return the people similar to a batch whose outputs differ most, and their distance."""
-        with torch.no_grad():
+        def worst(x: Float[Tensor, "b d"]) -> tuple[Float[Tensor, "b d"], float]:
+            """Return the people similar to a batch whose outputs differ most, and how similar."""
+            with torch.no_grad():
+                out = network(x)
+            # At the person itself outputs do not differ, and there is no slope to follow.
+            size = self.subspace_rate * rng.standard_normal((len(x), len(directions)))
+            along = torch.from_numpy(size).float().requires_grad_()
+            aside = torch.zeros_like(x, requires_grad=True)
+            steps: list[dict[str, Any]] = [
+                {"params": [along], "lr": self.subspace_rate},
+                {"params": [aside], "lr": self.attack_rate},
+            ]
+            ascent = torch.optim.Adam(steps, maximize=True)
+            fair = torch.zeros(())
+            for _ in range(self.attack_steps):
+                ascent.zero_grad()
+                moved = x + along @ directions + aside
+                fair = (aside - (aside @ basis.T) @ basis).square().sum(dim=1)
+                gap = squared_gap(out, network(moved))
+                torch.autograd.backward((gap - self.lam_ * fair).sum(), inputs=[along, aside])
+                ascent.step()
+            return (x + along @ directions + aside).detach(), float(fair.detach().mean())
+
+        def loss(x: Float[Tensor, "b d"], y: Int[Tensor, " b"]) -> Tensor:
             out = network(x)
-        # At the person itself outputs do not differ, and there is no slope to follow.
-        size = self.subspace_rate * rng.standard_normal((len(x), len(directions)))
-        along = torch.from_numpy(size).float().requires_grad_()
-        aside = torch.zeros_like(x, requires_grad=True)
-        steps: list[dict[str, Any]] = [
-            {"params": [along], "lr": self.subspace_rate},
-            {"params": [aside], "lr": self.attack_rate},
-        ]
-        ascent = torch.optim.Adam(steps, maximize=True)
-        fair = torch.zeros(())
-        for _ in range(self.attack_steps):
-            ascent.zero_grad()
-            moved = x + along @ directions + aside
-            fair = (aside - (aside @ basis.T) @ basis).square().sum(dim=1)
-            torch.autograd.backward(
-                (squared_gap(out, network(moved)) - lam * fair).sum(), inputs=[along, aside]
-            )
-            ascent.step()
-        moved = (x + along @ directions + aside).detach()
-        return moved, float(fair.detach().mean())
+            plain = cross_entropy(out, y)
+            if not len(directions) or self.rho_ == 0:
+                return plain
+            moved, distance = worst(x)
+            change = self.lam_rate * (distance - self.radius)
+            self.lam_ = min(max(self.lam_ + change, SMALLEST_LAM), LARGEST_LAM)
+            return plain + self.rho_ * squared_gap(out, network(moved)).mean()
+
+        return loss
 
 
 def squared_gap(one: Float[Tensor, "b k"], other: Float[Tensor, "b k"]) -> Float[Tensor, " b"]:

@@ -5,22 +5,17 @@ costs m columns instead of d, which makes a training step several times faster t
 """
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Any, final
+import itertools
+from typing import final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from likewise.methods.metric import span
-from likewise.training.networks import (
-    BatchClassifier,
-    find_directions,
-    new_network,
-    train_batches,
-)
+from likewise.training.networks import Objective, SubspaceClassifier, basis_of
 from likewise.training.sklearn_compat import TrainingData
 
 SMALLEST_LAM, LARGEST_LAM = 1e-5, 10.0
@@ -28,7 +23,7 @@ SMALLEST_LAM, LARGEST_LAM = 1e-5, 10.0
 
 @final
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
-class SenSRClassifier(BatchClassifier):
+class SenSRClassifier(SubspaceClassifier):
     r"""Sensitive subspace robustness: a network trained on attacked batches only.
 
     Each step moves a balanced batch twice against the network: freely within the sensitive
@@ -65,9 +60,9 @@ class SenSRClassifier(BatchClassifier):
     """
 
     strength = ("subspace_rate", (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0))
+    initial_bias = 0.1
     subspace_rate_: float = dataclasses.field(init=False)
 
-    directions: Any = dataclasses.field(default=None, kw_only=False)
     hidden: int = 100
     max_iter: int = 4800
     batch_size: int = 1000
@@ -79,23 +74,18 @@ class SenSRClassifier(BatchClassifier):
     lam: float = 2.0
 
     @override
-    def _train(self, data: TrainingData, rng: np.random.Generator) -> nn.Module:
-        directions = find_directions(self.directions, data).float()
-        classes = int(data.y.max()) + 1
-        network = new_network(data.x.shape[1], self.hidden, classes, rng, bias=0.1)
+    def _objective(
+        self, network: nn.Sequential, data: TrainingData, rng: np.random.Generator
+    ) -> Objective:
+        directions, step = self._subspace(data).float(), itertools.count()
         attack = Attack(self, network, directions)
-        x, y = torch.tensor(data.x, dtype=torch.float32), torch.from_numpy(data.y)
 
-        def stream() -> Iterator[tuple[Tensor, Tensor]]:
-            """Draw batches, and attack each with the weights that the network has by then."""
-            for step, rows in enumerate(self._batches(data, rng)):
-                # The first step is a clean one, as in the authors' training.
-                attacked = attack(x[rows], y[rows]) if step and len(directions) else x[rows]
-                if attacked is not None:
-                    yield attacked, y[rows]
+        def loss(x: Float[Tensor, "b d"], y: Int[Tensor, " b"]) -> Tensor | None:
+            # The first step is a clean one, as in the authors' training.
+            attacked = attack(x, y) if next(step) and len(directions) else x
+            return None if attacked is None else cross_entropy(network(attacked), y)
 
-        train_batches(network, stream(), learning_rate=self.learning_rate)
-        return network
+        return loss
 
 
 class Attack:
@@ -110,7 +100,7 @@ class Attack:
     ) -> None:
         self.choices, self.network, self.directions = choices, network, directions
         self.full_rate, self.lam = choices.full_rate, choices.lam
-        self.basis = torch.from_numpy(span(directions.double().numpy())).to(directions)
+        self.basis = basis_of(directions)
 
     @torch.no_grad()
     def __call__(
@@ -171,7 +161,7 @@ class Head:
         """Return the mean loss."""
         if self.two:
             return -nn.functional.logsigmoid(self._margin(hidden)).mean()
-        return nn.functional.cross_entropy(self._logits(hidden), self.y)
+        return cross_entropy(nn.functional.linear(hidden.relu(), self.weight, self.bias), self.y)
 
     def slope(self, hidden: Float[Tensor, "b h"]) -> Float[Tensor, "b h"]:
         """Return its gradient, in the hidden layer before the ReLU."""
@@ -179,13 +169,11 @@ class Head:
             error = torch.sigmoid(-self._margin(hidden)) * self.sign / -len(self.y)
             pull = torch.outer(error, self.lean)
         else:
-            error = torch.softmax(self._logits(hidden), dim=1)
+            logits = nn.functional.linear(hidden.relu(), self.weight, self.bias)
+            error = torch.softmax(logits, dim=1)
             error[torch.arange(len(self.y)), self.y] -= 1
             pull = (error / len(self.y)) @ self.weight
         return torch.ops.aten.threshold_backward(pull, hidden, 0)
 
     def _margin(self, hidden: Float[Tensor, "b h"]) -> Float[Tensor, " b"]:
         return self.sign * (hidden.relu() @ self.lean + self.start)
-
-    def _logits(self, hidden: Float[Tensor, "b h"]) -> Float[Tensor, "b k"]:
-        return nn.functional.linear(hidden.relu(), self.weight, self.bias)

@@ -27,15 +27,6 @@ HELD_OUT, FEWEST_HELD_OUT = 0.2, 10
 """Share of the people on whom a strength ``auto`` is chosen; and people of the smallest class
 without whom nothing is held out."""
 
-_WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
-
-EXPECTED_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
-    "networks": {_WEIGHTS: "Batches are drawn at random by weight, so models differ by chance."},
-    "reductions": {_WEIGHTS: "fairlearn takes no weights: people are drawn by them instead."},
-    "boosting": {_WEIGHTS: "A repeated row is its own nearest neighbour, a weighted one is not."},
-}
-"""Checks of scikit-learn's `check_estimator` that fail, by module, with the reason."""
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -53,13 +44,9 @@ class TrainingData:
 
     def take(self, rows: Int[np.ndarray, " m"]) -> "TrainingData":
         """Return the people at ``rows``."""
-        return dataclasses.replace(
-            self,
-            x=self.x[rows],
-            y=self.y[rows],
-            protected={name: column[rows] for name, column in self.protected.items()},
-            weight=None if self.weight is None else self.weight[rows],
-        )
+        protected = {name: column[rows] for name, column in self.protected.items()}
+        weight = None if self.weight is None else self.weight[rows]
+        return TrainingData(self.x[rows], self.y[rows], protected, weight, self.features)
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
@@ -189,9 +176,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         parameter, values = self.strength
         if parameter:
             value = getattr(self, parameter)
-            if value == "auto":
-                informed = data.protected or not self._needs_protected()
-                value = self._chosen_strength(data, rng) if informed else values[0]
+            if value == "auto" and not data.protected and self._needs_protected():
+                value = values[0]
+            elif value == "auto":
+                value = self._chosen_strength(data, rng)
             setattr(self, f"{parameter}_", float(value))
         self._learn(data, rng)
 
