@@ -53,7 +53,7 @@ from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.run import isolated
 from likewise.settings import Settings, make_settings
-from likewise.settings.settings_file import read_settings, write_settings
+from likewise.settings.settings_file import settings_and_files, write_settings
 from likewise.stats.monitor import Monitor
 
 SECONDS, BY_THE_CLOCK = 10, 300
@@ -208,7 +208,7 @@ def result_targets(kit: Kit) -> dict[str, Target]:
 
     return {
         "settings (text)": Target(
-            lambda rng: mutations.toml_file(rng, settings), kit.file("s.toml", read_settings), 4
+            lambda rng: mutations.toml_file(rng, settings), kit.file("s.toml", settings_and_files), 4
         ),
         "settings (values)": Target(
             lambda rng: mutations.tree(rng, Settings().model_dump(mode="json")),

@@ -20,11 +20,11 @@ from likewise.models import open_model
 from likewise.outcomes import Outcomes
 from likewise.record import Record
 from likewise.run.journal import Folder
-from likewise.settings.settings_file import read_settings
+from likewise.settings.settings_file import settings_and_files
 from likewise.stats.monitor import Monitor
 
 READERS = {
-    "settings.toml": read_settings,
+    "settings.toml": settings_and_files,
     "result.json": Record.read,
     "encoder.json": Encoder.load,
     "metric.safetensors": likewise.metrics.load_metric,

@@ -232,7 +232,7 @@ def test_people_with_gaps_are_left_out_and_counted_if_asked_whatever_the_model_f
     columns = {"label": "y", "protected": ("group",), "drop_missing": True}
     said = dry_run(model, people, settings=CORE.changed(columns=columns))
     assert "People: 220 " in said
-    assert "\n80 rows are left out: missing y (20), missing age (60).\n" in said
+    assert "\n80 rows are left out: missing y (20) and missing age (60).\n" in said
     columns["drop_missing"] = False
     with pytest.raises(MissingValues, match=r"'y' \(20\)") as refused:
         dry_run(model, people, settings=CORE.changed(columns=columns))

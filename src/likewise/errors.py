@@ -113,6 +113,20 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f" Did you mean {known[close[0]]!r}?" if close else ""
 
 
+def few(names: Iterable[str], most: int = 5, last: str = "and") -> str:
+    """Return names as a list in words, of which ``most`` are shown.
+
+    Examples
+    --------
+    >>> few(["a", "b", "c"]), few("abcdef", 3)
+    ('a, b and c', 'a, b and 4 others')
+    """
+    shown = list(names)
+    if len(shown) > most:
+        shown[most - 1 :] = [f"{len(shown) - most + 1} others"]
+    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
 def in_short(error: BaseException) -> str:
     """Return what another library complained about, short enough to stand in a sentence."""
     lines = str(error).strip().splitlines()

@@ -20,11 +20,8 @@ from jaxtyping import Float64, Int64, Shaped, UInt8, UInt64
 CHUNK_ROWS = 2048
 """Rows that are hashed together. Fixed for ever: the fingerprint of people depends on it."""
 
-SKETCH_SIZE = 1024
-"""Row hashes that a sketch keeps."""
-
-EXACT = 2**53
-"""Whole numbers up to here are floats, each its own."""
+SKETCH_SIZE = 1024  # row hashes that a sketch keeps
+EXACT = 2**53  # whole numbers up to here are floats, each its own
 
 TEXT = pa.large_string()
 
@@ -225,10 +222,8 @@ def _plain(column: Any) -> _Numbers | _Text:
 
 def _arrow(column: Any) -> Any:
     """Return a column as one Arrow array; values of mixed types become text."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.combine_chunks()
-    if isinstance(column, pa.Array):
-        return column
+    if isinstance(column, pa.ChunkedArray | pa.Array):
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     try:
         return pa.array(column, from_pandas=True)
     except pa.ArrowException:

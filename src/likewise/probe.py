@@ -10,29 +10,9 @@ from jaxtyping import Int
 
 from likewise.audit_data import AuditData
 
-PRIMARY = "primary"
-"""Name of the probe that decides, and whose rows are kept person by person."""
+PRIMARY = "primary"  # name of the probe that decides, and whose rows are kept person by person
 
 T = TypeVar("T")
-S = TypeVar("S")
-
-
-@runtime_checkable
-class Stats(Protocol):
-    """Sums over some people: a frozen dataclass of numbers and arrays.
-
-    Sums of two sets of people add up to the sums of both. They travel between processes and into
-    the journal as arrays, field by field; nothing else of them is kept.
-    """
-
-    @property
-    def n(self) -> int:
-        """How many people were measured."""
-        ...
-
-    def __add__(self: S, other: S) -> S:
-        """Return the sums of both."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +77,12 @@ class Probe(Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measured:
-    """What a probe found in a block: sums, and of the primary probe one row a person."""
+    """What a probe found in a block: sums, and of the primary probe one row a person.
+
+    Sums are a frozen dataclass of numbers and arrays, with the number ``n`` of people; those of two
+    sets of people add up (``+``) to the sums of both. They travel between processes and into the
+    journal as arrays, field by field; nothing else of them is kept.
+    """
 
     stats: Any
     rows: pa.Table | None = None

@@ -78,11 +78,16 @@ def test_labels_are_mapped_to_classes_of_the_model_alone(world):
     assert "'no', 'yes'" in said
 
 
-@pytest.mark.parametrize("cut", ["sex=0,1", "sex=zero", "0.5"])
-def test_how_cuts_are_written_is_said(world, cut):
-    assert "--bins takes numbers, as age=40 or age=25:40:60" in sentence(
-        audited(world, "--bins", cut)
-    )
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [
+        ("sex=0,1", "--bins '1' is no pair: write name=value"),
+        ("0.5", "--bins '0.5' is no pair"),
+        ("sex=zero", "'columns.bins.sex.0' is refused: input should be a valid number"),
+    ],
+)
+def test_how_cuts_are_written_is_said(world, cut, words):
+    assert words in sentence(audited(world, "--bins", cut))
 
 
 LONG = "x" * 300

@@ -129,8 +129,13 @@ def test_groups_that_the_pool_does_not_have_are_refused_or_counted():
     (note,) = compared(some, plain(1))
     assert note.startswith("5 of 600 people are compared with nobody")
     assert note.endswith("('x' 5).")
-    pool = plain(1).replace({"sex": {"m": "M "}})
-    assert compared(plain(), pool)[0].endswith("), and only the pool has 'M '.")
+    pool = plain(1)
+    pool.loc[:9, "sex"] = "X"
+    assert compared(some, pool)[0].endswith("('x' 5), and only the pool has 'X'.")
+    with pytest.raises(
+        InvalidData, match=r"'f', 'm' and 'x' among .* and 'f' and 'M ' in the pool"
+    ):
+        compared(some, plain(1).replace({"sex": {"m": "M "}}))
 
 
 def test_a_pool_of_the_same_population_is_no_cause_for_words():

@@ -120,7 +120,7 @@ def test_parts_of_a_survey_add_up_in_any_order(forms, rng):
 
 
 def test_people_are_read_elsewhere_and_not_sent(forms, tmp_path):
-    for form in ("seven files", "csv", "arrow", "people"):
+    for form in ("seven files", "csv", "arrow"):
         source = as_source(forms[form], **ROLES)
         source = source.knowing(source.survey()).shared(tmp_path)
         sent = pickle.dumps(source)

@@ -11,7 +11,7 @@ from likewise.cli import options
 from likewise.cli.exits import exit_code, say, stopped
 from likewise.cli.metric import open_encoder
 from likewise.cli.progress import progress_bar
-from likewise.cli.running import RunOptions
+from likewise.cli.running import executor, store, usual_place
 from likewise.errors import InvalidFile, InvalidSettings, LikewiseError
 
 
@@ -61,6 +61,7 @@ def audit(
     Example: likewise audit model.onnx test.csv --label deny --protected race
     --may-matter ltv,income --favourable no --pool reference.csv -o report.html
     """
+    given = locals()
     from likewise.files import check_outputs
     from likewise.settings.settings_file import settings_and_files
 
@@ -68,56 +69,44 @@ def audit(
     if model is None and scores is None and settings is None and default.exists():
         settings = default
     base, files = settings_and_files(settings)
-    model, paths = model or files.get("model"), data or [Path(p) for p in files.get("data", ())]
-    pool_files = options.names(pool) or tuple(files.get("pool", ())) or None
-    metric = metric or (Path(files["metric"]) if "metric" in files else None)
-    encoder = encoder or (Path(files["encoder"]) if "encoder" in files else None)
+    model = model or files.get("model")
+    paths = [str(path) for path in data or files.get("data", ())]
     if scores is not None and model is not None:
         raise InvalidSettings(
             "--scores takes the place of MODEL and DATA: leave them out, or leave it out."
         )
     if scores is not None:
-        paths = [scores]
+        paths = [str(scores)]
     elif model is None or not paths:
         raise InvalidSettings(
             "Name a model and a table: likewise audit MODEL DATA (or a scored table, --scores)."
         )
+    pools = list(options.names(pool) or files.get("pool", ()))
+    metric = metric or (Path(files["metric"]) if "metric" in files else None)
+    encoder = encoder or (Path(files["encoder"]) if "encoder" in files else None)
     if identity is not None:
         base = base.changed(columns__id=identity)
     chosen = base.with_set(assigned or ())
     if metric is not None and re.fullmatch(r"[\w.]+:\w+", str(metric)) and not metric.exists():
         chosen, metric = chosen.changed(metric__name=str(metric)), None
     written = options.outputs(output, redact=redact)
-    check_outputs(written.values(), [model, *paths, *(pool_files or ()), metric, encoder, settings])
+    check_outputs(written.values(), [model, *paths, *pools, metric, encoder, settings])
     fair_metric = None
     if metric is not None:
         from likewise.methods.metric_file import load_metric
 
         fair_metric = load_metric(metric)
-    arguments: dict[str, Any] = {
+    arguments = {name: given[name] for name in AS_GIVEN} | {
         "model": _model(model, chosen),
-        "people": [str(path) for path in paths],
-        "label": label,
+        "people": paths,
         "protected": options.names(protected) or (),
         "may_matter": options.names(may_matter),
-        "favourable": favourable,
-        "pool": None if pool_files is None else list(pool_files),
-        "decision": decision,
-        "score": score,
-        "threshold": threshold,
+        "pool": pools or None,
         "label_map": options.mapping(label_map, "--label-map"),
-        "bins": options.cuts(bins),
-        "weights": weights,
-        "clusters": clusters,
-        "method": method,
+        "bins": options.mapping(bins, "--bins"),
         "metric": fair_metric,
         "encoder": open_encoder(encoder, fair_metric),
-        "loss": loss,
-        "paper": paper,
-        "delta": delta,
-        "checks": checks if checks in (None, "full", "core") else options.names([checks]),
         "settings": chosen,
-        "trust": trust,
     }
     if dry_run:
         from likewise._audit import dry_run as check_all
@@ -128,10 +117,10 @@ def audit(
     from likewise.report.redact import redact as redacted
     from likewise.report.terminal import show
 
-    where = RunOptions.parse(run, resume=resume).settled(arguments["people"], chosen.columns.csv)
-    folder = where.folder(list(written.values()))
-    store = where.store(folder)
-    store.check()
+    usual = "threads" if resume else usual_place(paths, chosen.columns.csv)
+    where = executor(run or usual)
+    kept = store(where, list(written.values()), resume=resume)
+    kept.check()
     rows = written.pop("rows", None)
     record: Any = None
 
@@ -144,8 +133,8 @@ def audit(
     try:
         with progress_bar(quiet) as progress:
             run_audit(
-                executor=where.executor(),
-                store=store,
+                executor=where,
+                store=kept,
                 outcomes=rows,
                 progress=progress,
                 command=options.typed_command(),
@@ -153,11 +142,18 @@ def audit(
                 **arguments,
             )
     except KeyboardInterrupt as error:
-        if folder is None or not store.begun():  # nothing is finished
+        if not kept.begun():  # nothing is finished
             raise
-        more = f" What is done is in {str(folder)!r}: continue with --resume."
+        more = f" What is done is in {str(kept.path)!r}: continue with --resume."
         raise stopped(error, more) from None
     raise typer.Exit(exit_code(record, inconclusive_ok=inconclusive_ok))
+
+
+AS_GIVEN = (
+    *("label", "favourable", "decision", "score", "threshold", "weights", "clusters"),
+    *("method", "loss", "paper", "delta", "checks", "trust"),
+)
+"""Options that `likewise.audit` takes as they are."""
 
 
 def _model(model: str | None, settings: Any) -> Any:

@@ -5,16 +5,14 @@ import shlex
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, NOT_TRUSTWORTHY, say
 from likewise.cli.options import option
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def demo(
@@ -49,9 +47,7 @@ def demo(
     if code not in (NO_EVIDENCE, EVIDENCE, NOT_TRUSTWORTHY):
         raise typer.Exit(code)
     print("\nThe ICLR 2021 paper's test of the same model, its metric learned from the people:")
-    code = _run(
-        *("audit", model, test, *known, "--paper", "--checks", "core", "-q", "-o", str(paper)),
-    )
+    code = _run("audit", model, test, *known, "--paper", "--checks", "core", "-q", "-o", str(paper))
     if code not in (NO_EVIDENCE, EVIDENCE):
         raise typer.Exit(code)
     for name, test_record in Record.read(paper).tests.items():
@@ -76,6 +72,8 @@ def _prepare(out: Path, seed: int) -> None:
     """Write three parts of the data, and a network that was trained on the first."""
     import numpy as np
     import pyarrow.parquet as pq
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
 
     from likewise.models import save_model
 
@@ -87,29 +85,19 @@ def _prepare(out: Path, seed: int) -> None:
     pq.write_table(split.test_table, out / "test.parquet")
     split.encoder.save(out / "encoder.json")
     say(f"Training a network with one hidden layer of 50 on {trained:,} people …")
-    rows = np.arange(trained)
-    model = _train(split.train.x[rows], split.train.y[rows], seed)
-    save_model(model, out / "model.safetensors")
-
-
-def _train(x: "np.ndarray", y: "np.ndarray", seed: int) -> Any:
-    """Return a small network that saw as many people of each class (Appendix F.3)."""
-    import warnings
-
-    import numpy as np
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.neural_network import MLPClassifier
-
+    x, y = split.train.x[:trained], split.train.y[:trained]
     rng = np.random.default_rng(seed)
-    pools = [np.flatnonzero(y == value) for value in np.unique(y)]
-    rows = np.concatenate([rng.choice(pool, len(y) // len(pools)) for pool in pools])
+    # As many people of each class (Appendix F.3).
+    classes = [np.flatnonzero(y == value) for value in np.unique(y)]
+    rows = np.concatenate([rng.choice(one, len(y) // len(classes)) for one in classes])
     network = MLPClassifier(
         (50,), alpha=0, batch_size=250, learning_rate_init=1e-4, max_iter=20, random_state=seed
     )
     with warnings.catch_warnings():
         # Twenty passes are enough for a demonstration.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return network.fit(x[rows], y[rows])
+        network.fit(x[rows], y[rows])
+    save_model(network, out / "model.safetensors")
 
 
 def _run(*arguments: str) -> int:

@@ -36,15 +36,14 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.word, self.exit_code = STOPPING[signal.Signals(number)], 128 + number
-        self.number = number
+        self.number = signal.Signals(number)
 
 
 def stopped(error: KeyboardInterrupt, more: str = "") -> typer.Exit:
     """Say that a command was stopped, and return how to end."""
-    known = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
-    say(f"{known.word}.{more}")
-    return typer.Exit(known.exit_code)
+    number = error.number if isinstance(error, Interrupted) else signal.SIGINT
+    say(f"{STOPPING[number]}.{more}")
+    return typer.Exit(128 + number)
 
 
 def exit_code(record: Any, *, inconclusive_ok: bool = False) -> int:
@@ -82,13 +81,60 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
                 warnings.simplefilter("always", LikewiseWarning)
                 warnings.showwarning = _show
                 try:
-                    return _attempt(command, *args, **kwargs)
+                    return command(*args, **kwargs)
+                except (typer.Exit, typer.Abort, typer.BadParameter):
+                    raise
+                except (Exception, SystemExit) as error:
+                    raise _explained(error) from None
+                except KeyboardInterrupt as error:
+                    raise stopped(error) from None
                 finally:
                     sys.stdout.flush()
         except KeyboardInterrupt as error:  # while what is above began or ended
             raise stopped(error) from None
 
     return run
+
+
+def _explained(error: BaseException) -> typer.Exit:
+    """Say what went wrong in one sentence, and return how to end."""
+    if isinstance(error, LikewiseError):
+        say(f"Error: {error}")
+        return typer.Exit(error.exit_code)
+    if why := _no_bug(error):
+        say(f"Error: {why}")
+        return typer.Exit(BAD_INPUT)
+    if os.environ.get("LIKEWISE_TRACEBACK"):
+        traceback.print_exception(error)
+    say(
+        f"Internal error: {type(error).__name__}: {error}. This is a bug in likewise; "
+        "set LIKEWISE_TRACEBACK=1 to see where."
+    )
+    return typer.Exit(INTERNAL)
+
+
+def _no_bug(error: BaseException) -> str:
+    """Return a sentence on what the machine refuses; nothing if the error is a bug of ours."""
+    if isinstance(error, SystemExit):
+        return f"The model, or a library, called sys.exit({error.code!r})."
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. Audit fewer people, or in pieces (--run processes:1)."
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return "The system allows no more threads or processes here (ulimit -u)."
+    if not isinstance(error, OSError):
+        return ""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "The system allows no more open files here (ulimit -n)."
+    if error.errno in (errno.EAGAIN, errno.ENOMEM):
+        return "The system allows no more processes or memory here (ulimit -u, ulimit -v)."
+    if error.filename is not None:  # a folder that may not be entered, a name that is too long
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}."
+    return ""
+
+
+def _show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    if issubclass(category, LikewiseWarning):
+        say(f"Warning: {message}")
 
 
 @contextlib.contextmanager
@@ -135,68 +181,17 @@ class _Heard:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with self._or_nowhere():
-            self._stream.write(text)
+        self._or_nowhere(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        with self._or_nowhere():
-            self._stream.flush()
+        self._or_nowhere(self._stream.flush)
 
-    @contextlib.contextmanager
-    def _or_nowhere(self) -> Iterator[None]:
+    def _or_nowhere(self, say: Callable[..., object], *text: str) -> None:
         try:
-            yield
+            say(*text)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _attempt(command: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    try:
-        return command(*args, **kwargs)
-    except (typer.Exit, typer.Abort, typer.BadParameter):
-        raise
-    except LikewiseError as error:
-        say(f"Error: {error}")
-        raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt as error:
-        raise stopped(error) from None
-    except SystemExit as error:
-        say(f"Error: The model, or a library, called sys.exit({error.code!r}).")
-        raise typer.Exit(BAD_INPUT) from None
-    except Exception as error:
-        if why := _no_bug(error):
-            say(f"Error: {why}")
-            raise typer.Exit(BAD_INPUT) from None
-        if os.environ.get("LIKEWISE_TRACEBACK"):
-            traceback.print_exc()
-        say(
-            f"Internal error: {type(error).__name__}: {error}. This is a bug in likewise; "
-            "set LIKEWISE_TRACEBACK=1 to see where."
-        )
-        raise typer.Exit(INTERNAL) from None
-
-
-def _no_bug(error: Exception) -> str:
-    """Return a sentence on what the machine refuses; nothing if the error is a bug of ours."""
-    if isinstance(error, MemoryError):
-        return "There is not enough memory. Audit fewer people, or in pieces (--run processes:1)."
-    if isinstance(error, RuntimeError) and "start new thread" in str(error):
-        return "The system allows no more threads or processes here (ulimit -u)."
-    if not isinstance(error, OSError):
-        return ""
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return "The system allows no more open files here (ulimit -n)."
-    if error.errno in (errno.EAGAIN, errno.ENOMEM):
-        return "The system allows no more processes or memory here (ulimit -u, ulimit -v)."
-    if error.filename is not None:  # a folder that may not be entered, a name that is too long
-        return f"{str(error.filename)!r} cannot be used: {error.strerror}."
-    return ""
-
-
-def _show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    if issubclass(category, LikewiseWarning):
-        say(f"Warning: {message}")

@@ -60,7 +60,7 @@ def improve(
             favourable=favourable,
             pool=list(options.names(pool) or files.get("pool", ())) or None,
             label_map=options.mapping(label_map, "--label-map"),
-            bins=options.cuts(bins),
+            bins=options.mapping(bins, "--bins"),
             clusters=clusters,
             encoder=open_encoder(encoder, None),
             delta=delta,

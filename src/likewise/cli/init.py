@@ -10,11 +10,8 @@ from likewise.cli import options
 from likewise.cli.options import argument, option
 from likewise.errors import InvalidFile, InvalidSettings, printable
 
-EXAMPLES = 4
-"""Values of a column that are shown."""
-
-MOST = 10_000
-"""Rows that are looked at."""
+EXAMPLES = 4  # values of a column that are shown
+MOST = 10_000  # rows that are looked at
 
 
 def init(

@@ -53,13 +53,12 @@ def metric(
         "columns__protected": options.names(protected),
         "columns__weight": weights,
         "columns__cluster": clusters,
-        "columns__bins": options.cuts(bins),
+        "columns__bins": options.mapping(bins, "--bins"),
         "columns__may_matter": options.names(may_matter),
     }
-    from likewise.settings import Settings
-    from likewise.settings.settings_file import read_settings
+    from likewise.settings.settings_file import settings_and_files
 
-    base = Settings() if settings is None else read_settings(settings)
+    base, _ = settings_and_files(settings)
     given = {name: value for name, value in choices.items() if value is not None}
     # Options first: another method begins with its own parameters, which --set may then change.
     chosen = base.changed(**given).with_set(assigned or ())

@@ -141,28 +141,11 @@ def names(values: list[str] | None) -> tuple[str, ...] | None:
 
 def mapping(values: list[str] | None, option: str) -> dict[str, str] | None:
     """Read ``approved=1,declined=0``."""
-    if values is None:
-        return None
-    found = {}
-    for pair in names(values) or ():
-        name, sign, value = pair.partition("=")
+    pairs = [pair.partition("=") for pair in names(values) or ()]
+    for name, sign, value in pairs:
         if not sign or not name.strip():
-            raise InvalidSettings(f"{option} {pair!r} is no pair. Write name=value.")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def cuts(values: list[str] | None) -> dict[str, tuple[float, ...]] | None:
-    """Read ``age=40`` or ``age=25:40:60``; several columns by repeating the option."""
-    try:
-        given = mapping(values, "--bins")
-        if given is None:
-            return None
-        return {name: tuple(map(float, text.split(":"))) for name, text in given.items()}
-    except ValueError:  # as InvalidSettings is, too
-        raise InvalidSettings(
-            f"--bins takes numbers, as age=40 or age=25:40:60 (got {values!r})."
-        ) from None
+            raise InvalidSettings(f"{option} {name + sign + value!r} is no pair: write name=value.")
+    return None if values is None else {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def typed_command() -> str:

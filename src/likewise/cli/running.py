@@ -1,6 +1,5 @@
 """Where an audit runs, as ``--run`` names it, and the journal it can be resumed from."""
 
-import dataclasses
 import os
 import re
 from collections.abc import Sequence
@@ -23,89 +22,54 @@ PLACE = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class RunOptions:
-    """Threads of this process, other processes, or a Ray cluster; and the memory they may take.
+def executor(text: str) -> Any:
+    """Read ``threads:4``, ``processes:4,8GB``, ``ray:4@ADDRESS`` and the like.
 
-    ``way`` is ``inline``, ``threads``, ``processes`` or ``ray``; nothing leaves the choice to the
-    audit. ``count`` are threads, processes or actors, none as many as there are cores; ``address``
-    is the Ray cluster's; ``resume`` says whether to continue an interrupted audit.
+    Threads, processes or actors, by default as many as there are cores; the Ray cluster's address;
+    and the memory that they may take.
     """
+    from likewise.run.executors import Inline, Threads, parse_memory
+    from likewise.run.process_pool import Processes
 
-    way: str = ""
-    count: int | None = None
-    address: str = "local"
-    memory: str | None = None
-    resume: bool = False
+    found = PLACE.fullmatch(text.strip())
+    way = "" if found is None else found["way"]
+    if found is None or (found["count"] and way == "inline") or (found["address"] and way != "ray"):
+        raise InvalidSettings(
+            f"--run {text!r} names no place. Write inline, threads:4, processes:4, ray:4 or "
+            "ray:4@ADDRESS, and a limit of memory after a comma: processes:4,8GB."
+        )
+    count = int(found["count"]) if found["count"] else None
+    memory = parse_memory(found["memory"]) if found["memory"] else None
+    if way == "ray":
+        from likewise.run.ray_pool import Ray
 
-    @classmethod
-    def parse(cls, text: str | None, *, resume: bool = False) -> "RunOptions":
-        """Read ``threads:4``, ``processes:4,8GB``, ``ray:4@ADDRESS`` and the like."""
-        if text is None:
-            return cls(resume=resume)
-        found = PLACE.fullmatch(text.strip())
-        if (
-            found is None
-            or (found["count"] and found["way"] == "inline")
-            or (found["address"] and found["way"] != "ray")
-        ):
-            raise InvalidSettings(
-                f"--run {text!r} names no place. Write inline, threads:4, processes:4, ray:4 or "
-                "ray:4@ADDRESS, and a limit of memory after a comma: processes:4,8GB."
-            )
-        count = int(found["count"]) if found["count"] else None
-        return cls(found["way"], count, found["address"] or "local", found["memory"], resume)
-
-    def settled(self, paths: Sequence[str], csv: Any = None) -> "RunOptions":
-        """Return how to run: as asked for, or in processes if rows are many."""
-        if self.way or self.resume or _rows(paths, csv) <= MANY:
-            return self
-        return dataclasses.replace(self, way="processes")
-
-    def executor(self) -> Any:
-        """Return where blocks are measured."""
-        from likewise.run.executors import Inline, Threads, parse_memory
-
-        memory = None if self.memory is None else parse_memory(self.memory)
-        if self.way == "ray":
-            from likewise.run.ray_pool import Ray
-
-            return Ray(self.address, self.count, max_memory=memory)
-        if self.way == "processes":
-            from likewise.run.process_pool import Processes
-
-            return Processes(self.count or os.cpu_count() or 1, max_memory=memory)
-        if self.way == "inline":
-            return Inline(max_memory=memory)
-        return Threads(self.count, max_memory=memory)
-
-    def folder(self, outputs: Sequence[Path]) -> Path | None:
-        """Return where the journal is, if one is kept: beside what is written."""
-        kept = self.way in ("processes", "ray") or self.resume or self.memory is not None
-        if not kept:
-            return None
-        first = next(iter(outputs), Path("likewise"))
-        return first.with_name(first.name + ".journal")
-
-    def store(self, folder: Path | None) -> Any:
-        """Return the folder where finished blocks are kept, continued if that was asked for."""
-        from likewise.run.journal import Folder, Memory
-
-        if folder is None:
-            return Memory()
-        if self.resume and not Folder(folder).begun():
-            say(f"There is no unfinished audit in {str(folder)!r}: this one begins anew.")
-            return Folder(folder)
-        return Folder(folder, self.resume)
+        return Ray(found["address"] or "local", count, max_memory=memory)
+    if way == "processes":
+        return Processes(count or os.cpu_count() or 1, max_memory=memory)
+    return Inline(max_memory=memory) if way == "inline" else Threads(count, max_memory=memory)
 
 
-def _rows(paths: Sequence[str], csv: Any) -> int:
-    """Count the rows of files, unless they are too small to matter."""
+def usual_place(paths: Sequence[str], csv: Any) -> str:
+    """Return where an audit runs that was not told where: in processes if rows are many."""
     from likewise.data.rows import expand, is_parquet, open_rows
 
     found = expand(paths)
     # The footer of a Parquet file knows its rows; text must be read to count them.
-    size = sum(path.stat().st_size for path in found)
-    if all(map(is_parquet, found)) or size > LARGE:
-        return open_rows(list(paths), csv=csv).n_rows
-    return 0
+    counted = all(map(is_parquet, found)) or sum(path.stat().st_size for path in found) > LARGE
+    many = counted and open_rows(list(paths), csv=csv).n_rows > MANY
+    return "processes" if many else "threads"
+
+
+def store(run: Any, outputs: Sequence[Path], *, resume: bool) -> Any:
+    """Return where finished blocks are kept: in a folder beside what is written, or in memory."""
+    from likewise.run.executors import Inline, Threads
+    from likewise.run.journal import Folder, Memory
+
+    if isinstance(run, Inline | Threads) and run.max_memory is None and not resume:
+        return Memory()
+    first = next(iter(outputs), Path("likewise"))
+    folder = first.with_name(first.name + ".journal")
+    if resume and not Folder(folder).begun():
+        say(f"There is no unfinished audit in {str(folder)!r}: this one begins anew.")
+        resume = False
+    return Folder(folder, resume)

@@ -13,13 +13,15 @@ from jaxtyping import Bool, Float, Shaped
 from narwhals.exceptions import DuplicateError, NarwhalsError
 
 from likewise.audit_data import printable_levels
-from likewise.errors import UNPRINTABLE, InvalidData, MissingValues, in_short, nearest
+from likewise.errors import UNPRINTABLE, InvalidData, MissingValues, few, in_short, nearest
 
 IGNORE = "ignore it with --set columns.ignore=NAME"
-DROP = "--set columns.drop_missing=true"
 
-MAX_NAMED = 8
-"""Columns that a sentence names."""
+GAPS = (
+    " Or ignore columns that the model does not read (--set columns.ignore=NAME). Models that read "
+    "gaps, and pipelines that fill them, are audited as they are (likewise.read with raw=True)."
+)
+MAX_NAMED = 8  # columns that a sentence names
 
 Names = str | Sequence[str]
 Bins = Mapping[str, Any]
@@ -50,19 +52,20 @@ class Roles:
                 again = f"as {taken[name]} and as {role}" if taken[name] != role else "twice"
                 raise InvalidData(f"Column {name!r} is named {again}. Give it one role.")
             taken[name] = role
+        check_names(self.inputs or (), "the inputs")
         for name in self.inputs or ():
             if taken.get(name, "protected") != "protected":
                 raise InvalidData(
                     f"Column {name!r} is named as {taken[name]}, so it cannot be an input too."
                 )
-        check_names(self.inputs or (), "the inputs")
 
     def _given(self) -> list[tuple[str, str]]:
+        """Return roles and the columns that have them."""
         single = [(role, getattr(self, role)) for role in ("label", "weight", "cluster", "id")]
+        several = {"protected": self.protected, "ignored": self.ignore}
         return [
             *((role, name) for role, name in single if name is not None),
-            *(("protected", name) for name in self.protected),
-            *(("ignored", name) for name in self.ignore),
+            *((role, name) for role, names in several.items() for name in names),
         ]
 
     def check(self, columns: Collection[str]) -> None:
@@ -163,17 +166,12 @@ def require(name: str, columns: Collection[str], role: str) -> None:
     raise InvalidData(f"The table has no column {name!r}, named as {role}.{hint}")
 
 
-def check_names(names: Sequence[str], where: str) -> None:
-    """Refuse a name that occurs twice."""
+def check_names(names: Sequence[str], where: str, *, shown: bool = True) -> None:
+    """Refuse names that occur twice or cannot be shown: models know columns by them."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
         raise InvalidData(f"Column {twice!r} occurs twice in {where}. Remove or rename one.")
-
-
-def check_columns(names: Sequence[str], where: str) -> None:
-    """Refuse names of columns that occur twice or cannot be shown: models know columns by them."""
-    check_names(names, where)
-    if strange := [name for name in names if UNPRINTABLE.search(name)]:
+    if strange := [name for name in names if shown and UNPRINTABLE.search(name)]:
         raise InvalidData(
             f"Column {strange[0]!r} in {where} has characters that cannot be shown. Rename it."
         )
@@ -192,27 +190,24 @@ def plain_type(column_type: Any) -> Any:
     if types.is_decimal(column_type) or types.is_float16(column_type):
         return pa.float64()
     if types.is_dictionary(column_type):
-        value_type = plain_type(column_type.value_type)
-        return value_type if value_type == TEXT else column_type
+        return TEXT if plain_type(column_type.value_type) == TEXT else column_type
     is_text = (types.is_string, types.is_large_string, types.is_string_view)
     return TEXT if any(test(column_type) for test in is_text) else column_type
 
 
 def kind(column_type: Any) -> str:
     """Say what a column of this type holds, in the plural, for a sentence."""
-    types = pa.types
-    column_type = plain_type(column_type)
-    # A column without a single value counts as numbers, all of them missing.
-    numeric = (types.is_integer, types.is_floating, types.is_null)
-    if any(test(column_type) for test in numeric):
-        return "numbers"
-    if types.is_date(column_type) or types.is_timestamp(column_type):
-        return "dates"
-    if types.is_boolean(column_type):
-        return "true/false"
-    if column_type == TEXT:
-        return "text"
-    return "categories" if types.is_dictionary(column_type) else f"values of type {column_type}"
+    types, found = pa.types, plain_type(column_type)
+    names: dict[str, tuple[Any, ...]] = {
+        # A column without a single value counts as numbers, all of them missing.
+        "numbers": (types.is_integer, types.is_floating, types.is_null),
+        "dates": (types.is_date, types.is_timestamp),
+        "true/false": (types.is_boolean,),
+        "text": (types.is_large_string,),
+        "categories": (types.is_dictionary,),
+    }
+    known = (name for name, tests in names.items() if any(test(found) for test in tests))
+    return next(known, f"values of type {found}")
 
 
 def without_dictionary(column: Any) -> Any:
@@ -287,27 +282,20 @@ def complete_rows(
     Those ``needed`` (the label, say) are no inputs, so that no model can do without.
     """
     complete = np.ones(len(table), dtype=bool)
-    counts: dict[str, int] = {}
+    counts: dict[str, str] = {}
     first: dict[str, int] = {}
     for name in columns:
         gone = is_missing(table[name])
         if gone.any():
-            counts[name] = int(gone.sum())
+            counts[name] = f"{name!r} ({int(gone.sum())})"
             first[f"missing {name}"] = int((gone & complete).sum())
             complete &= ~gone
     if counts and not drop:
-        named = [f"{name!r} ({count})" for name, count in counts.items()]
-        more = f" and {len(named) - MAX_NAMED} more columns" if len(named) > MAX_NAMED else ""
-        advice = (
-            f"leave those rows out ({DROP}), or ignore columns that the model does not read "
-            "(--set columns.ignore=NAME). Models that read gaps, and pipelines that fill them, are "
-            "audited as they are (in Python: likewise.read with raw=True)."
-        )
-        if {*counts} <= {*needed}:
-            advice = f"or leave out all rows with gaps ({DROP})."
+        inputs = not {*counts} <= {*needed}
         raise MissingValues(
-            f"Values are missing in {', '.join(named[:MAX_NAMED])}{more}: "
-            f"{int((~complete).sum())} of {len(table)} rows{where}. Fill them in, {advice}"
+            f"Values are missing in {few(counts.values(), MAX_NAMED)}: {int((~complete).sum())} of "
+            f"{len(table)} rows{where}. Fill them in, or leave those rows out (--set "
+            f"columns.drop_missing=true).{GAPS * inputs}"
         )
     return complete, {reason: count for reason, count in first.items() if count}
 

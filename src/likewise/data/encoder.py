@@ -1,6 +1,7 @@
 """Encoders: from a table to features, by standardised numbers and one feature a level."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ from likewise.data.columns import (
     without_dictionary,
 )
 from likewise.data.rows import open_rows
-from likewise.errors import InvalidData, InvalidFile
+from likewise.errors import InvalidData, InvalidFile, few
 from likewise.files import read_whole, write_whole
 from likewise.settings import Csv
 
@@ -111,8 +112,8 @@ class NumberColumn(Column):
 
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         """Turn features back into an Arrow column, in the original units."""
-        off, mean = x[:, 0] * self.scale, self.mean
-        values = np.rint(off + mean).astype(int) if self.integer else self._unrounded(off)
+        off = x[:, 0] * self.scale
+        values = np.rint(off + self.mean).astype(int) if self.integer else self._unrounded(off)
         if self.date:
             exact = (1, "D") if self.integer else (86_400_000_000, "us")
             values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
@@ -187,12 +188,10 @@ class CategoryColumn(Column):
             codes = pc.if_else(pc.is_null(column), len(self.levels), codes)
         strangers = column.filter(pc.is_null(codes))
         if len(strangers):
-            shown = ", ".join(map(repr, self.levels[:12]))
-            more = f" and {len(self.levels) - 12} more" if len(self.levels) > 12 else ""
             raise InvalidData(
                 f"Column {self.name!r} has {strangers[0].as_py()!r} ({len(strangers)} rows have "
-                f"a level that the encoder was not fitted on); it knows {shown}{more}. Fit it on "
-                f"people who have it. Or: {IGNORE}."
+                "a level that the encoder was not fitted on); it knows "
+                f"{few(map(repr, self.levels), 12)}. Fit it on people who have it. Or: {IGNORE}."
             )
         return np.eye(len(self.levels) + self.gaps)[codes.to_numpy()][:, self.indicator :]
 
@@ -213,8 +212,7 @@ class CategoryColumn(Column):
 MAX_NAMES = 50
 """Levels above which a column may be an identifier: if half of all people have their own."""
 
-MAX_BYTES = 100_000_000
-"""Bytes of an encoder that are read."""
+MAX_BYTES = 100_000_000  # bytes of an encoder that are read
 
 Coding = NumberColumn | CategoryColumn
 
@@ -255,8 +253,8 @@ class Encoder:
     codings: tuple[Coding, ...]
 
     def __post_init__(self) -> None:
-        check_names(self.columns, "the encoder")
-        check_names(self.features, "the encoder's features")
+        check_names(self.columns, "the encoder", shown=False)
+        check_names(self.features, "the encoder's features", shown=False)
 
     @classmethod
     def fit(
@@ -325,12 +323,9 @@ class Encoder:
     @property
     def spans(self) -> Mapping[str, range]:
         """Which features each original column became."""
-        widths = [len(coding.features) for coding in self.codings]
-        ends = np.cumsum(widths).tolist()
-        return {
-            coding.name: range(end - width, end)
-            for coding, width, end in zip(self.codings, widths, ends, strict=True)
-        }
+        ends = itertools.accumulate((len(c.features) for c in self.codings), initial=0)
+        pairs = zip(self.codings, itertools.pairwise(ends), strict=True)
+        return {coding.name: range(begin, end) for coding, (begin, end) in pairs}
 
     @property
     def complete_columns(self) -> tuple[str, ...]:
@@ -340,9 +335,7 @@ class Encoder:
     @property
     def plain_columns(self) -> tuple[str, ...]:
         """Columns of numbers and true/false, which a model can read as they are."""
-        return tuple(
-            coding.name for coding in self.codings if coding.holds not in ("text", "dates")
-        )
+        return tuple(c.name for c in self.codings if c.holds not in ("text", "dates"))
 
     def line(
         self, columns: Sequence[str]
@@ -353,10 +346,11 @@ class Encoder:
         has a value between them.
         """
         matrix, offset = np.zeros((len(columns), len(self.features))), np.zeros(len(columns))
-        for coding, span in zip(self.codings, self.spans.values(), strict=True):
+        spans = self.spans
+        for coding in self.codings:
             if coding.name in columns:
                 place = columns.index(coding.name)
-                matrix[place, span], offset[place] = coding.line()
+                matrix[place, spans[coding.name]], offset[place] = coding.line()
         return matrix, offset
 
     @property
@@ -413,10 +407,7 @@ class Encoder:
             why = str(error)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            why = f"{where or 'it'}: {first['msg']}."
-            if where == "version" and isinstance(first["input"], int) and first["input"] > 1:
-                why = "it was written by a newer version. Upgrade likewise."
+            why = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}."
         raise InvalidFile(f"{source} holds no encoder that can be read: {why}")
 
     def save(self, path: str | Path) -> None:

@@ -13,29 +13,17 @@ from jaxtyping import Bool, Float, Int, Shaped
 from likewise.audit_data import AuditData, missing
 from likewise.data.columns import days, holds_dates, is_missing, kind, numbers, without_dictionary
 from likewise.data.survey import Survey
-from likewise.errors import InvalidData, ScaleWarning
+from likewise.errors import InvalidData, ScaleWarning, few
 
-MIN_REPEATED = 0.01
-"""Share of repeated rows from which on they are noted."""
-
-PERFECT_AUC = 0.999
-"""Area under the ROC curve from which on a column tells the label."""
-
-MIN_CLASS_ROWS = 10
-"""Rows of either label without which no column is said to predict it."""
-
-BINS = 20
-"""Bins of a number that predicts."""
-
-MAX_NOTES = 5
-"""Notes of one kind."""
+MIN_REPEATED = 0.01  # share of repeated rows from which on they are noted
+PERFECT_AUC = 0.999  # area under the ROC curve from which on a column tells the label
+MIN_CLASS_ROWS = 10  # rows of either label without which no column is said to predict it
+BINS = 20  # bins of a number that predicts
+MAX_NOTES = 5  # notes of one kind
 
 MIN_COUNT, MIN_EXPECTED = 5, 12
 """How often a value occurs, and how often one would expect it where it does not occur at all, from
 which on that is noted: names occur less often, and chance leaves out 12 with probability 6e-6."""
-
-MAX_NAMED = 5
-"""Values that a sentence names."""
 
 
 def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...]:
@@ -56,12 +44,10 @@ def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...
 
 def left_out_notes(dropped: Mapping[str, int]) -> tuple[str, ...]:
     """Return how many rows were left out on request, and why; nothing if there are none."""
-    reasons = [f"{reason} ({count:,})" for reason, count in dropped.items()]
-    if len(reasons) > MAX_NAMED:
-        reasons = [*reasons[:MAX_NAMED], f"and {len(reasons) - MAX_NAMED} more reasons"]
+    reasons = few([f"{reason} ({count:,})" for reason, count in dropped.items()])
     total = sum(dropped.values())
     verb = "row is" if total == 1 else "rows are"
-    return (f"{total:,} {verb} left out: {', '.join(reasons)}.",) if total else ()
+    return (f"{total:,} {verb} left out: {reasons}.",) if total else ()
 
 
 def _repeated_rows(survey: Survey) -> Iterator[str]:
@@ -80,10 +66,9 @@ def _perfect_predictors(table: pa.Table, y: Shaped[np.ndarray, " n"]) -> Iterato
         return
     for name in table.column_names:
         area = predictive_area(table, [name], codes == 1)
-        if kind(table.schema.field(name).type) == "numbers":
+        if kind(table[name].type) == "numbers":
             known = ~is_missing(table[name])
-            score = numbers(name, table[name].filter(pa.array(known)))
-            ordered = _area(score, codes[known] == 1)
+            ordered = _area(numbers(name, table[name])[known], codes[known] == 1)
             area = max(area, ordered, 1 - ordered)
         if area >= PERFECT_AUC:
             yield (
@@ -143,14 +128,14 @@ def _missing_codes(table: pa.Table) -> Iterator[str]:
     it occurs more than once, and is at least twice as far out as every other value.
     """
     for name in table.column_names:
-        if kind(table.schema.field(name).type) != "numbers":
+        if kind(table[name].type) != "numbers":
             continue
         values = numbers(name, table[name].drop_null())
         distinct, counts = np.unique(values[np.isfinite(values)], return_counts=True)
         if len(distinct) < 3:
             continue
         for place, rest in ((-1, distinct[:-1]), (0, distinct[1:])):
-            value, count = float(distinct[place]), int(counts[place])
+            value, count = float(distinct[place]), counts[place]
             if count > 1 and _is_code(value, rest):
                 yield (
                     f"{name!r} is {value:.0f} in {count:,} of {len(table):,} rows: a missing-value "
@@ -177,25 +162,26 @@ def _gaps(table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
 def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tuple[str, ...]:
     """Return how people and pool are written otherwise: groups, categories, ranges of numbers.
 
-    A group or column in which both have nothing in common is refused: spelled in two ways, nobody
-    would be comparable, or the model would be asked about values it does not know.
+    A group or column in which both have too little in common is refused: spelled in two ways,
+    nobody would be comparable, or the model would be asked about values it does not know.
     """
-    assert people.table is not None
-    assert pool.table is not None
+    tables: list[Any] = [people.table, pool.table]
     found: list[str] = []
     for name, groups in people.protected.items():
-        found += _compare_groups(name, _counts(groups), _counts(pool.protected[name]))
+        theirs = pool.protected[name]
+        found += _compare_groups(
+            name, *(Counter(one[~missing(one)].tolist()) for one in (groups, theirs))
+        )
     for name in columns:
-        if name not in pool.table.column_names:
+        if name not in tables[1].column_names:
             continue  # which is said elsewhere
-        ours = without_dictionary(people.table[name]).drop_null()
-        theirs = without_dictionary(pool.table[name]).drop_null()
-        holds = kind(ours.type)
+        both = [without_dictionary(table[name]).drop_null() for table in tables]
+        holds = kind(both[0].type)
         if holds in ("text", "true/false"):
-            if not (holds_dates(ours, times=True) and holds_dates(theirs, times=True)):
-                found += _compare_levels(name, _counts(ours), _counts(theirs))
-        elif holds in ("dates", "numbers") and len(ours) and len(theirs):
-            one, two = (days(c) if holds == "dates" else numbers(name, c) for c in (ours, theirs))
+            if not all(holds_dates(one, times=True) for one in both):
+                found += _compare_levels(name, *(Counter(one.to_pylist()) for one in both))
+        elif holds in ("dates", "numbers") and all(map(len, both)):
+            one, two = (days(c) if holds == "dates" else numbers(name, c) for c in both)
             if one.min() > two.max() or one.max() < two.min():
                 found.append(
                     f"{name!r} lies between {two.min():g} and {two.max():g} in the pool and "
@@ -206,19 +192,20 @@ def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tu
 
 
 def _compare_groups(name: str, ours: Counter[Any], theirs: Counter[Any]) -> Iterator[str]:
-    strange = {group: count for group, count in ours.items() if group not in theirs}
-    if ours and len(strange) == len(ours):
+    strange, only = (
+        {group: count for group, count in some.most_common() if group not in others}
+        for some, others in ((ours, theirs), (theirs, ours))
+    )
+    shared = len(ours) - len(strange)
+    if strange and (not shared or (shared < 2 and only)):
         raise InvalidData(
             f"{name!r} is {_named(ours)} among the people audited and "
             f"{_named(theirs) or 'missing'} in the pool, so nobody is comparable. Write both in "
             "the same way, or give a pool with these groups."
         )
     if strange:
-        each = ", ".join(
-            f"{group!r} {count:,}" for group, count in list(strange.items())[:MAX_NAMED]
-        )
-        only = {group: count for group, count in theirs.items() if group not in ours}
-        other = f", and only the pool has {_named(only)}" if only else ""
+        each = few([f"{group!r} {count:,}" for group, count in strange.items()])
+        other = f", and only the pool has {few(map(repr, only))}" if only else ""
         yield (
             f"{sum(strange.values()):,} of {ours.total():,} people are compared with nobody: the "
             f"pool has nobody of their {name!r} ({each}){other}."
@@ -234,7 +221,7 @@ def _compare_levels(name: str, ours: Counter[Any], theirs: Counter[Any]) -> list
     ):
         strange = {
             value: count
-            for value, count in some.items()
+            for value, count in some.most_common()
             if value not in others
             and count >= MIN_COUNT
             and count * others.total() >= MIN_EXPECTED * some.total()
@@ -242,8 +229,8 @@ def _compare_levels(name: str, ours: Counter[Any], theirs: Counter[Any]) -> list
         if strange:
             share = 100 * sum(strange.values()) / some.total()
             found.append(
-                f"{name!r} is {_named(strange, 'or')} for {share:.2g} % of {whose} and for {whom}. "
-                "Is it spelled in two ways?"
+                f"{name!r} is {few(map(repr, strange), last='or')} for {share:.2g} % of {whose} "
+                f"and for {whom}. Is it spelled in two ways?"
             )
     if found and not ours.keys() & theirs.keys():
         raise InvalidData(
@@ -254,20 +241,8 @@ def _compare_levels(name: str, ours: Counter[Any], theirs: Counter[Any]) -> list
     return found
 
 
-def _counts(column: Any) -> Counter[Any]:
-    """Count values that are not missing, the most frequent first."""
-    array = (
-        column[~missing(column)].tolist() if isinstance(column, np.ndarray) else column.to_pylist()
-    )
-    return Counter(dict(Counter(array).most_common()))
-
-
-def _named(values: Mapping[Any, int], last: str = "and") -> str:
-    """Name a few values."""
-    names = [repr(value) for value in values]
-    if len(names) > MAX_NAMED:
-        names = [*names[: MAX_NAMED - 1], f"{len(names) - MAX_NAMED + 1} others"]
-    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+def _named(values: Counter[Any]) -> str:
+    return few(repr(value) for value, _ in values.most_common())
 
 
 def warn_about_scales(

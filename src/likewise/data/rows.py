@@ -17,15 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from likewise.data.columns import TEXT, check_columns, frame_table, kind, plain_type
+from likewise.data.columns import TEXT, check_names, frame_table, plain_type
 from likewise.errors import InvalidData, InvalidFile, in_short, nearest
 from likewise.files import TemporaryFolder, replacing
 from likewise.settings import Csv, make_settings
 
 PARQUET = (".parquet", ".pq")
-COMPRESSED = ("", ".gz", ".bz2", ".zst")
-TSV = tuple(".tsv" + packed for packed in COMPRESSED)
-CSV = tuple(".csv" + packed for packed in COMPRESSED) + TSV
+TSV = (".tsv", ".tsv.gz", ".tsv.bz2", ".tsv.zst")
+CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", *TSV)
 
 BATCH_ROWS = 32768
 BUFFER_BYTES = 1 << 20
@@ -57,28 +56,27 @@ def expand(source: Sequence[str | Path]) -> list[Path]:
 
     Files of a pattern or folder are read in the order of their names.
     """
-    files: list[Path] = []
+    files: dict[Path, Path] = {}
     for entry in source:
         try:
-            files += _files(Path(entry))
+            found = _files(Path(entry))
         except OSError as error:
             raise InvalidFile(f"{str(entry)!r} cannot be read: {error.strerror}.") from None
+        for path in found:
+            if not path.name.lower().endswith(PARQUET + CSV):
+                raise InvalidFile(
+                    f"{str(path)!r} is neither Parquet (.parquet) nor CSV (.csv, .tsv) by its name."
+                )
+            if path.resolve() in files:
+                raise InvalidFile(
+                    f"The file {str(path)!r} is named twice, so people would count twice."
+                )
+            if path.stat().st_size == 0:
+                raise InvalidFile(f"The file {str(path)!r} is empty.")
+            files[path.resolve()] = path
     if not files:
         raise InvalidData("No file is named. Name at least one.")
-    seen: set[Path] = set()
-    for path in files:
-        if not path.name.lower().endswith(PARQUET + CSV):
-            raise InvalidFile(
-                f"{str(path)!r} is neither Parquet (.parquet) nor CSV (.csv, .tsv) by its name."
-            )
-        if path.resolve() in seen:
-            raise InvalidFile(
-                f"The file {str(path)!r} is named twice, so people would count twice."
-            )
-        if path.stat().st_size == 0:
-            raise InvalidFile(f"The file {str(path)!r} is empty.")
-        seen.add(path.resolve())
-    return files
+    return list(files.values())
 
 
 def _files(path: Path) -> list[Path]:
@@ -87,13 +85,11 @@ def _files(path: Path) -> list[Path]:
         if not tables:
             raise InvalidFile(f"There is no Parquet or CSV file in the folder {str(path)!r}.")
         return tables
-    if path.exists():
-        return [path]
-    found = sorted(glob.glob(str(path), recursive=True))
+    found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
     if not found:
         near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InvalidFile(f"There is no file {str(path)!r}.{nearest(path.name, near)}")
-    return list(map(Path, found))
+    return found
 
 
 @contextlib.contextmanager
@@ -103,22 +99,29 @@ def _reading(path: Path, options: Csv | None = None) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:
         no_text = isinstance(error, UnicodeError) or "UTF8" in str(error)
-        encoding = "UTF-8" if options is None else options.encoding or "UTF-8"
         if options is None:
             why = f"cannot be read as Parquet ({in_short(error)})."
             why = "holds text that is not UTF-8." if no_text else why
         elif no_text:
             why = (
-                f"is not {encoding} text. Name its encoding: --set columns.csv.encoding=latin-1 "
-                "(or cp1252, utf-16)."
+                f"is not {options.encoding or 'UTF-8'} text. Name its encoding: --set "
+                "columns.csv.encoding=latin-1 (or cp1252, utf-16)."
             )
         else:
             why = (
                 f"cannot be read as CSV ({in_short(error)}). Values are separated by "
-                f"{_separator(path, options)!r} and encoded as {encoding}, unless "
-                "columns.csv.separator and columns.csv.encoding say otherwise (--set)."
+                f"{_separator(path, options)!r} and encoded as {options.encoding or 'UTF-8'}, "
+                "unless columns.csv.separator and columns.csv.encoding say otherwise (--set)."
             )
         raise InvalidFile(f"{str(path)!r} {why}") from None
+
+
+def _overlaps(sizes: Iterable[int], begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield which pieces of these sizes hold rows ``begin`` to before ``end``, and which rows."""
+    for number, size in enumerate(sizes):
+        if begin < size and end > 0 < size:
+            yield number, max(begin, 0), min(end, size)
+        begin, end = begin - size, end - size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,14 +148,21 @@ class ParquetPart:
         return sum(self.groups)
 
     def read(self, begin: int, end: int, columns: list[str]) -> Iterator[Any]:
-        """Yield ``columns`` of the rows from ``begin`` until before ``end``, in batches."""
-        start = 0
+        """Yield ``columns`` of the rows from ``begin`` until before ``end``, in batches.
+
+        Row groups are often much larger than a task. A thread whose next task goes on in the same
+        group goes on where it stopped, so that each group is decoded once.
+        """
         with _reading(self.path):
-            for group, count in enumerate(self.groups):
-                first, last = max(begin - start, 0), min(end - start, count)
-                if first < last:
-                    yield from _group_rows(self, group, columns, first, last)
-                start += count
+            for group, first, last in _overlaps(self.groups, begin, end):
+                key = (self.path, self.groups, group, columns)
+                # Taken out, so that it is not kept where reading fails.
+                cursor: _Cursor | None = _THREAD.__dict__.pop("cursor", None)
+                if cursor is None or cursor.key != key or cursor.position > first:
+                    cursor = _Cursor(key, self.name)
+                yield from cursor.rows(first, last)
+                if last < self.groups[group]:
+                    _THREAD.cursor = cursor
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "folder": None}
@@ -162,47 +172,32 @@ _THREAD = threading.local()
 """Holds the row group that this thread is reading."""
 
 
-def _group_rows(
-    part: ParquetPart, group: int, columns: list[str], begin: int, end: int
-) -> Iterator[Any]:
-    """Yield rows of a row group, going on where this thread stopped, if that is before them.
-
-    Row groups are often much larger than a task. A worker whose next task goes on in the same
-    group decodes each group once.
-    """
-    key = (part.path, part.groups, group, columns)
-    cursor: _Cursor | None = _THREAD.__dict__.pop("cursor", None)  # not kept where reading fails
-    if cursor is None or cursor.key != key or cursor.position > begin:
-        cursor = _Cursor(part, group, columns)
-    while cursor.position < end:
-        batch = cursor.rest or cursor.next_batch()
-        skip = min(max(begin - cursor.position, 0), len(batch))
-        piece = batch.slice(skip, min(end - cursor.position, len(batch)) - skip)
-        used = skip + len(piece)
-        cursor.position += used
-        cursor.rest = batch.slice(used)
-        if len(piece):
-            yield piece
-    if cursor.position < part.groups[group]:
-        _THREAD.cursor = cursor
-
-
 class _Cursor:
     """A row group that is being read: its batches, the next row's number, the rest of a batch."""
 
-    def __init__(self, part: ParquetPart, group: int, columns: list[str]) -> None:
-        self.key = (part.path, part.groups, group, columns)
-        self.position = 0
+    def __init__(self, key: tuple[Path, tuple[int, ...], int, list[str]], name: str) -> None:
+        self.key, self.position = key, 0
         self.rest: Any = None
-        file = _parquet(part.path)
-        if _group_sizes(file) != part.groups:
+        path, groups, group, columns = key
+        file = _parquet(path)
+        if _group_sizes(file) != groups:
             raise InvalidData(
-                f"{part.name!r} changed while it was audited: its rows are cut otherwise. Restore "
-                "the file and continue with --resume, or begin again."
+                f"{name!r} changed while it was audited: its rows are cut otherwise. Restore the "
+                "file and continue with --resume, or begin again."
             )
         self.batches = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
 
-    def next_batch(self) -> Any:
+    def rows(self, begin: int, end: int) -> Iterator[Any]:
+        """Yield the rows of the group from ``begin``, which is still to come, until ``end``."""
+        while self.position < end:
+            batch = self.rest or self._next_batch()
+            skip = min(max(begin - self.position, 0), len(batch))
+            used = min(end - self.position, len(batch))
+            self.position, self.rest = self.position + used, batch.slice(used)
+            if skip < used:
+                yield batch.slice(skip, used - skip)
+
+    def _next_batch(self) -> Any:
         batch = next(self.batches, None)
         if batch is None:
             raise pa.ArrowInvalid("it holds fewer rows than it says")
@@ -248,15 +243,21 @@ class Rows:
         """Return ``columns`` of rows ``begin`` to before ``end``, counted over all files."""
         schema = pa.schema([self.schema.field(name) for name in columns])
         found = [schema.empty_table()]
-        start = 0
-        for part in self.parts:
-            first, last = max(begin - start, 0), min(end - start, len(part))
-            if first < last and isinstance(part, ParquetPart):
-                found += [_cast(b, schema, part.name) for b in part.read(first, last, columns)]
-            elif first < last:
+        for number, first, last in _overlaps(map(len, self.parts), begin, end):
+            part = self.parts[number]
+            if isinstance(part, ParquetPart):
+                batches: Iterable[Any] = part.read(first, last, columns)
+            else:
                 batches = part.slice(first, last - first).select(columns).to_batches()
-                found += [_cast(batch, schema, self.name) for batch in batches]
-            start += len(part)
+            for batch in batches:
+                try:
+                    table = pa.Table.from_batches([batch]).select(columns)
+                    found.append(table.cast(schema))
+                except pa.ArrowException as error:
+                    name = getattr(part, "name", self.name)
+                    raise InvalidData(
+                        f"{name!r} does not fit the other files ({in_short(error)})."
+                    ) from None
         return pa.concat_tables(found)
 
     def batches(self, columns: list[str]) -> Iterator[pa.Table]:
@@ -300,50 +301,44 @@ def open_rows(
         return source
     if isinstance(source, str | Path):
         source = [source]
-    is_paths = isinstance(source, list | tuple) and all(isinstance(s, str | Path) for s in source)
-    if not is_paths:
+    if not (isinstance(source, list | tuple) and all(isinstance(s, str | Path) for s in source)):
         table, name = frame_table(source)
-        check_columns(table.column_names, name)
+        check_names(table.column_names, name)
         return Rows(name, (table,), _plain(table.schema))
     paths = expand(source)
     if not isinstance(csv, Csv):
         csv = make_settings({"columns": {"csv": dict(csv or {})}}).columns.csv
-    types = CsvTypes(csv, text)
+    tables = _CsvTables(csv, text)
     parts = {path: ParquetPart.open(path) for path in paths if is_parquet(path)}
     names = {
-        path: parts[path].schema.names if path in parts else types.header(path) for path in paths
+        path: parts[path].schema.names if path in parts else tables.header(path) for path in paths
     }
     for path, own in names.items():
-        check_columns(own, repr(str(path)))
+        check_names(own, repr(str(path)))
         for lacks, has in ((path, paths[0]), (paths[0], path)):
             if stray := [name for name in names[has] if name not in names[lacks]]:
                 raise InvalidData(
                     f"{str(lacks)!r} has no column {stray[0]!r}, which {str(has)!r} has. "
                     "Files that are read together need the same columns."
                 )
-    parts |= types.parquet({path: own for path, own in names.items() if path not in parts})
+    parts |= tables.parquet({path: own for path, own in names.items() if path not in parts})
     ordered = tuple(parts[path] for path in paths)
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files, {paths[0]} to {paths[-1]}"
-    return Rows(name, ordered, _joint_schema(ordered), types.notes)
+    return Rows(name, ordered, _joint_schema(ordered), tuple(tables.notes.values()))
 
 
-class CsvTypes:
-    """Column types that suit every row of every CSV file, learned by reading all of them once.
+class _CsvTables:
+    """CSV files as Parquet, with column types that suit every row of every file.
 
-    Arrow's own streaming reader takes types from the first block alone, and fails later in a
-    column that begins with whole numbers, or empty, and goes on otherwise. Columns ``text`` are
-    known to be text, whatever they look like: an encoder may know them so.
+    All files are read once to learn the types: Arrow's own streaming reader takes them from the
+    first block alone, and fails later in a column that begins with whole numbers, or empty, and
+    goes on otherwise. ``notes`` say what was read in another way than one may expect.
     """
 
-    def __init__(self, options: Csv, text: frozenset[str] = frozenset()) -> None:
+    def __init__(self, options: Csv, text: frozenset[str]) -> None:
         self._options = options
         self._types: dict[str, Any] = dict.fromkeys(text, TEXT)
-        self._notes: dict[str, str] = {}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about what was read in another way than one may expect."""
-        return tuple(self._notes.values())
+        self.notes: dict[str, str] = {}
 
     def header(self, path: Path) -> list[str]:
         """Return the column names in the first line; a column without one is not read."""
@@ -358,7 +353,7 @@ class CsvTypes:
         if not any(names):
             raise InvalidFile(f"No column of {str(path)!r} has a name in the first line.")
         if "" in names:
-            self._notes[str(path)] = f"A column of {path.name} has no name and is not read."
+            self.notes[str(path)] = f"A column of {path.name} has no name and is not read."
         return [name for name in names if name]
 
     def parquet(self, files: Mapping[Path, Sequence[str]]) -> dict[Path, ParquetPart]:
@@ -370,11 +365,11 @@ class CsvTypes:
                     self._widen(path, name, batch[name], first)
                 first += len(batch)
         folder = TemporaryFolder() if files else None
-        found = {}
-        for number, (path, names) in enumerate(files.items()):
+        found: dict[Path, ParquetPart] = {}
+        for path, names in files.items():
             assert folder is not None
             types = {name: self._types.get(name) or pa.null() for name in names}
-            copy = Path(folder.name) / f"rows-{number:05d}.parquet"
+            copy = Path(folder.name) / f"rows-{len(found):05d}.parquet"
             batches = self._batches(path, types)
             _write(copy, pa.schema(types), (pa.Table.from_batches([b]) for b in batches))
             found[path] = ParquetPart.open(copy, str(path), folder)
@@ -407,10 +402,9 @@ class CsvTypes:
                 "decimal comma? Name the decimal mark: --set columns.csv.decimal=, (or =. and the "
                 "column is text)."
             )
-        numbers = known in (pa.int64(), pa.float64())
-        if numbers or 2 * pc.sum(numeric).as_py() > len(column):
+        if known in (pa.int64(), pa.float64()) or 2 * pc.sum(numeric).as_py() > len(column):
             row = first + pc.index(numeric, False).as_py()
-            self._notes[name] = (
+            self.notes[name] = (
                 f"Column {name!r} of {path.name} is read as text, because row {row} holds "
                 f"{strangers[0].as_py()!r} among its numbers."
             )
@@ -448,29 +442,13 @@ def _all_are(column: Any, column_type: Any) -> bool:
 
 def _joint_schema(parts: Sequence[ParquetPart]) -> pa.Schema:
     """Return types that suit all parts: whole numbers in one and fractions in another are fine."""
-    joint = _plain(parts[0].schema)
-    for part in parts[1:]:
-        other = _plain(part.schema)
-        for place, field in enumerate(joint):
-            pair = [pa.schema([field]), pa.schema([other.field(field.name)])]
-            try:
-                (found,) = pa.unify_schemas(pair, promote_options="permissive")
-            except pa.ArrowException:
-                raise InvalidData(
-                    f"Column {field.name!r} holds {kind(field.type)} in {parts[0].name!r} and "
-                    f"{kind(other.field(field.name).type)} in {part.name!r}. Make them one type."
-                ) from None
-            joint = joint.set(place, found)
-    return joint
+    try:
+        return pa.unify_schemas([_plain(p.schema) for p in parts], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidData(
+            f"A column is of another type in another file ({in_short(error)}). Make them one type."
+        ) from None
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(field.name, plain_type(field.type)) for field in schema])
-
-
-def _cast(batch: Any, schema: pa.Schema, name: str) -> pa.Table:
-    table = pa.Table.from_batches([batch]).select(schema.names)
-    try:
-        return table.cast(schema)
-    except pa.ArrowException as error:
-        raise InvalidData(f"{name!r} does not fit the other files ({in_short(error)}).") from None

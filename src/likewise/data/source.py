@@ -34,7 +34,6 @@ from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
 from likewise.data.survey import READ_ROWS, SAMPLE_SIZE, Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.files import write_errors
 from likewise.fingerprints import CHUNK_ROWS, hash_arrays, hash_json, row_hashes
 from likewise.settings import Csv
 
@@ -134,12 +133,12 @@ class Source(abc.ABC):
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
         """Return the people among some rows, and their numbers among all rows of the source."""
 
-    @abc.abstractmethod
     def shared(self, folder: Path) -> "Source":
-        """Return the same people so that sending them to a worker costs nothing.
+        """Return the same people so that sending a table to a worker costs nothing.
 
-        What is in memory is written to ``folder`` for it, where every worker must find it.
+        One in memory is written to ``folder`` for it, where every worker must find it.
         """
+        return self
 
     def survey(self, seed: int = 0, size: int = SAMPLE_SIZE) -> Survey:
         """Read everyone once, here."""
@@ -281,13 +280,12 @@ class TableSource(Source):
 
     def people(self, table: pa.Table, first: int, where: str) -> AuditData:
         """Turn rows of the table, the first of which has number ``first``, into people."""
-        roles = self.roles
-        names = (roles.label, roles.weight, roles.cluster, roles.id)
-        needed = [name for name in names if name is not None]
-        inputs = self.inputs if self.encoder is None else self.encoder.complete_columns
-        unknown = self.encoder is None and not inputs  # a pipeline may read them all
-        if self.drop_missing and unknown:
-            inputs = tuple(roles.candidates(table.column_names))
+        roles, encoder = self.roles, self.encoder
+        named = (roles.label, roles.weight, roles.cluster, roles.id)
+        needed = [name for name in named if name is not None]
+        inputs = self.inputs if encoder is None else encoder.complete_columns
+        if self.drop_missing and encoder is None and not inputs:
+            inputs = roles.candidates(table.column_names)  # a pipeline may read them all
         complete, dropped = complete_rows(
             table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
         )
@@ -298,29 +296,25 @@ class TableSource(Source):
             complete[again] = False
         if dropped:
             table = table.filter(pa.array(complete))
-        if self.encoder is not None:
-            x, features = self.encoder.encode(table), self.encoder.features
-        else:
-            x, features = _matrix(table, self.inputs), self.inputs
 
         def column(role: str) -> Any:
             name = getattr(roles, role)
             return None if name is None else values(name, table[name], role)
 
-        y = column("label")
+        y, weight = column("label"), column("weight")
         return AuditData(
-            x=x,
+            x=_matrix(table, self.inputs) if encoder is None else encoder.encode(table),
             y=np.zeros(len(table), dtype=np.int64) if y is None else y,
             protected=roles.attributes(table),
-            features=features,
-            weight=None if roles.weight is None else numbers(roles.weight, table[roles.weight]),
+            features=self.inputs if encoder is None else encoder.features,
+            weight=None if weight is None else weight.astype(np.float64),
             cluster=column("cluster"),
             id=column("id"),
             table=table.select(roles.original(table.column_names)),
-            encoder=self.encoder,
+            encoder=encoder,
             source=self.name,
             dropped=dropped,
-            notes=self.table.notes + (() if self.encoder is None else self.encoder.notes),
+            notes=self.table.notes + (() if encoder is None else encoder.notes),
             row=first + np.flatnonzero(complete),
             named_inputs=roles.inputs is not None,
         )
@@ -414,7 +408,6 @@ class PeopleSource(Source):
 
     people: AuditData = dataclasses.field(repr=False)
     places: Int[np.ndarray, " n"] = dataclasses.field(repr=False)
-    home: Path | None = None
 
     @classmethod
     def from_people(cls, people: AuditData) -> "PeopleSource":
@@ -432,26 +425,6 @@ class PeopleSource(Source):
         dropped = self.people.dropped if begin == 0 else {}
         people = dataclasses.replace(self.people.take(slice(first, last)), dropped=dropped)
         return people, self.places[first:last]
-
-    @override
-    def shared(self, folder: Path) -> "PeopleSource":
-        home = folder / "people.shared"
-        with write_errors(home):
-            import joblib
-
-            joblib.dump((self.people, self.places), home)
-        return dataclasses.replace(self, home=home)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | ({} if self.home is None else {"people": None, "places": None})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if self.home is not None:  # in a folder that only this user can write to
-            import joblib
-
-            people, places = joblib.load(self.home, mmap_mode="r")
-            self.__dict__.update(people=people, places=places)
 
 
 def as_source(

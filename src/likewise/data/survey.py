@@ -19,11 +19,8 @@ from likewise.fingerprints import CHUNK_ROWS, Sketch, hash_people, row_hashes
 SAMPLE_SIZE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
 
-READ_ROWS = 16 * CHUNK_ROWS
-"""Rows read at a time."""
-
-MAX_LABELS = 10_000
-"""Different labels that are counted; more are measurements, not classes."""
+READ_ROWS = 16 * CHUNK_ROWS  # rows read at a time
+MAX_LABELS = 10_000  # different labels that are counted; more are measurements, not classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,10 +176,9 @@ def _counts(column: Any) -> dict[Any, int]:
     """Count values; Arrow is quicker than a loop over Python objects."""
     try:
         counted = pa.array(column).value_counts()
-    except pa.ArrowException:
-        values, counts = np.unique(column.astype(str), return_counts=True)
-        return dict(zip(values.tolist(), counts.tolist(), strict=True))
-    values, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+    except pa.ArrowException:  # of mixed types
+        counted = pa.array(column.astype(str)).value_counts()
+    values, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
     return _in_order(dict(zip(values, counts, strict=True)))
 
 
@@ -195,17 +191,14 @@ def _levels(column: Any) -> dict[Any, int]:
 
 
 def _added(some: Mapping[Any, int], others: Mapping[Any, int]) -> dict[Any, int]:
-    if some.keys() == others.keys():
-        return {key: count + others[key] for key, count in some.items()}
-    keys = {**some, **others}
-    return _in_order({key: some.get(key, 0) + others.get(key, 0) for key in keys})
+    found = {key: some.get(key, 0) + others.get(key, 0) for key in {**some, **others}}
+    return found if some.keys() == others.keys() else _in_order(found)
 
 
 def _in_order(counts: Mapping[Any, int]) -> dict[Any, int]:
     """Sort by value, so that nothing depends on who was read first."""
 
-    def key(item: tuple[Any, int]) -> tuple[str, Any]:
-        number = isinstance(item[0], int | float)
-        return "" if number else type(item[0]).__name__, item[0]
+    def key(value: Any) -> tuple[str, Any]:
+        return "" if isinstance(value, int | float) else type(value).__name__, value
 
-    return dict(sorted(counts.items(), key=key))
+    return {value: counts[value] for value in sorted(counts, key=key)}

@@ -309,7 +309,7 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
             return import_attribute(spec)
         raise InvalidFile(f"There is no model file {spec!r}.{_beside(path)}")
     suffix = path.suffix.lower()
-    known = (*SUFFIXES, *MODELS.installed)
+    known = (*SUFFIXES, *MODELS.names())
     if suffix not in known:
         raise InvalidFile(f"{spec!r} is no model file: it must end in one of {', '.join(known)}.")
     if suffix in PICKLES:
@@ -318,7 +318,7 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
     if not content:
         raise InvalidFile(f"{spec!r} is empty.")
     found: Any
-    if suffix in MODELS.installed:
+    if suffix in MODELS.names():
         found = MODELS.find(suffix)(content, spec)
     elif suffix in PICKLES:
         found = read_pickle(content, spec, suffix)

@@ -33,6 +33,11 @@ def _called(field: str, value: Any) -> Any:
     return {field: value} if isinstance(value, str | list | tuple) else value
 
 
+def _run(value: Any) -> Any:
+    """Return names that stand in one text, unless it is the word for a usual choice."""
+    return value if value in ("auto", "full", "core") else _listed(value)
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
@@ -64,7 +69,9 @@ class Selection(Choices):
 
     model_config = ConfigDict(extra="allow")
 
-    run: str | tuple[str, ...] = Field("auto", description="Which of them, by name.")
+    run: Annotated[str | tuple[str, ...], BeforeValidator(_run)] = Field(
+        "auto", description="Which of them, by name."
+    )
 
     @pydantic.model_validator(mode="after")
     def _only_tables(self) -> "Selection":
@@ -80,7 +87,7 @@ class Selection(Choices):
     @property
     def named(self) -> tuple[str, ...]:
         """The names that have parameters."""
-        return tuple(self.model_extra or {})
+        return tuple(self.model_extra or ())
 
 
 class Decide(Choices):
@@ -254,15 +261,13 @@ class Columns(Choices):
     @property
     def reading(self) -> dict[str, Any]:
         """How a table is read besides its label: arguments of `likewise.read` and its like."""
-        names = ("protected", "weight", "cluster", "ignore", "drop_missing")
-        return {name: getattr(self, name) for name in (*names, "id", "bins", "csv")}
+        names = ("protected", "weight", "cluster", "ignore", "drop_missing", "id", "bins", "csv")
+        return {name: getattr(self, name) for name in names}
 
     @pydantic.field_validator("bins", mode="before")
     @classmethod
     def _limits(cls, value: Any) -> Any:
-        """Read ``age=40`` and ``income=1000:5000`` as they are typed."""
-        if isinstance(value, list | tuple):
-            value = {str(part).partition("=")[0]: str(part).partition("=")[2] for part in value}
+        """Read ``40`` and ``1000:5000`` as they are typed."""
         if not isinstance(value, dict):
             return value
         several = {name: v for name, v in value.items() if isinstance(v, list | tuple)}
@@ -319,10 +324,8 @@ class Settings(Choices):
     def _fits_together(self) -> "Settings":
         if self.cap <= self.delta:
             raise ValueError(f"cap ({self.cap:g}) must exceed delta ({self.delta:g})")
-        if isinstance(self.checks.run, str) and self.checks.run not in ("full", "core"):
-            raise ValueError(f"checks.run is full, core or a list of names, not {self.checks.run}")
-        if isinstance(self.tests.run, str) and self.tests.run != "auto":
-            raise ValueError(f"tests.run is auto or a list of names, not {self.tests.run}")
+        if self.checks.run == "auto" or self.tests.run in ("full", "core"):
+            raise ValueError("tests.run is auto or names, checks.run is full, core or names")
         # A result holds the settings, and one with such text would not be read again.
         if found := UNPRINTABLE.search(_texts(self.model_dump())):
             raise ValueError(f"settings hold the character {found[0]!a}, which cannot be shown")
@@ -399,8 +402,8 @@ class Settings(Choices):
 def _texts(value: Any) -> str:
     """Return all texts within a value, one after another."""
     if isinstance(value, dict):
-        return "".join(map(_texts, (*value.keys(), *value.values())))
-    if isinstance(value, list | tuple | set | frozenset):
+        value = (*value.keys(), *value.values())
+    if isinstance(value, list | tuple):
         return "".join(map(_texts, value))
     return value if isinstance(value, str) else ""
 

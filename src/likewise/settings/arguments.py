@@ -31,16 +31,11 @@ def resolve_settings(
         Those of `likewise.audit`; one that was not given is `None` or empty.
     """
     base, made = settings or Settings(), None
+    given = {name: value for name, value in arguments.items() if value is not None}
     for name in ("protected", "may_matter"):
-        names = arguments.get(name)
-        if names is not None:  # one name, or a list, an index, an array
-            one = isinstance(names, str) and names
-            arguments[name] = tuple(map(str, [names] if one else names))
-    given = {
-        name: value
-        for name, value in arguments.items()
-        if value is not None and not (isinstance(value, tuple) and not value)
-    }
+        names = given.pop(name, ())  # one name, or a list, an index, an array
+        names = [names] if isinstance(names, str) and names else list(map(str, names))
+        given |= {name: tuple(names)} if names else {}
     if isinstance(given.get("label_map"), Mapping):
         given["label_map"] = {str(k): str(v) for k, v in given["label_map"].items()}
     if "favourable" in given:
@@ -64,24 +59,14 @@ def resolve_settings(
         base = base.changed(method={"name": given.pop("method"), **own.params})
     chosen = base.changed(**{PLACES[name]: value for name, value in given.items()})
     for name in given:
-        _check_agrees(name, base, chosen)
+        said, usual, wanted = (
+            functools.reduce(getattr, PLACES[name].split("__"), one)
+            for one in (base, Settings(), chosen)
+        )
+        if said not in (usual, wanted):
+            one, other = (repr(getattr(v, "name", v))[:60] for v in (wanted, said))
+            raise InvalidSettings(
+                f"{name} is {one} as an argument and {other} in the settings. Say it once."
+            )
     check_names(chosen, made=made is not None, trust=trust)
     return chosen, made
-
-
-def _check_agrees(name: str, base: Settings, chosen: Settings) -> None:
-    """Refuse an argument that says otherwise than a setting that was made."""
-    place = PLACES[name].split("__")
-    said, usual, wanted = (
-        functools.reduce(getattr, place, settings) for settings in (base, Settings(), chosen)
-    )
-    if said not in (usual, wanted):
-        raise InvalidSettings(
-            f"{name} is {_shown(wanted)} as an argument and {_shown(said)} in the settings. Say it "
-            "once."
-        )
-
-
-def _shown(value: Any) -> str:
-    text = repr(getattr(value, "name", getattr(value, "run", value)))
-    return text if len(text) <= 60 else text[:59] + "…"

@@ -42,21 +42,21 @@ class Registry:
         return f"likewise.{self.kind}{'es' if self.kind.endswith('s') else 's'}"
 
     @functools.cached_property
-    def installed(self) -> Mapping[str, importlib.metadata.EntryPoint]:
-        """What installed packages add; a built-in name cannot be taken."""
+    def places(self) -> Mapping[str, str]:
+        """Where each class is, by name; other packages add theirs, but take no built-in name."""
         found = importlib.metadata.entry_points(group=self.group)
-        return {point.name: point for point in found if point.name not in self.built_in}
+        own = {name: f"likewise.{place}" for name, place in self.built_in.items()}
+        added = {point.name: point.value.replace(" ", "") for point in found}
+        return own | {name: added[name] for name in sorted(added.keys() - own.keys())}
 
     def names(self) -> tuple[str, ...]:
         """Return all names, those of other packages last."""
-        return (*self.built_in, *sorted(self.installed))
+        return tuple(self.places)
 
     def find(self, name: str, *, trust: bool = False) -> Any:
         """Return the class that a name stands for; ``package.module:Name`` needs ``trust``."""
-        if name in self.built_in:
-            return _load(f"likewise.{self.built_in[name]}", self.kind)
-        if name in self.installed:
-            return _load(self.installed[name].value, self.kind)
+        if name in self.places:
+            return _load(self.places[name], self.kind)
         if not OUTSIDE.fullmatch(name):
             raise InvalidSettings(
                 f"There is no {self.kind} {name!r} (there are: {', '.join(self.names())}; or "
@@ -71,10 +71,8 @@ class Registry:
 
     def name_of(self, cls: type) -> str:
         """Return the name of a class: the one it is registered by, or where it is."""
-        place = f"{cls.__module__}:{cls.__qualname__}"
-        names = {point.value.replace(" ", ""): name for name, point in self.installed.items()}
-        names |= {f"likewise.{home}": name for name, home in self.built_in.items()}
-        return names.get(place, place)
+        found = f"{cls.__module__}:{cls.__qualname__}"
+        return next((name for name, place in self.places.items() if place == found), found)
 
 
 def _load(place: str, kind: str, folder: str = "") -> Any:
@@ -157,13 +155,14 @@ def check_names(settings: Settings, *, made: bool, trust: bool) -> None:
 
     That of the method is noted and not looked up if it was ``made`` and handed over.
     """
-    method, tests, checks = settings.method.name, settings.tests, settings.checks
+    method, tests, checks = settings.method.name, settings.tests.run, settings.checks.run
     for registry, names in (
-        (METHODS, () if made or method == "auto" else (method,)),
-        (TESTS, () if isinstance(tests.run, str) else tests.run),
-        (CHECKS, (*(() if isinstance(checks.run, str) else checks.run), *checks.named)),
+        (METHODS, "auto" if made or method == "auto" else (method,)),
+        (TESTS, tests),
+        (CHECKS, checks),
+        (CHECKS, settings.checks.named),
     ):
-        for name in names:
+        for name in () if isinstance(names, str) else names:
             registry.find(name, trust=trust)
 
 
@@ -235,10 +234,9 @@ def _read(value: Any, hint: Any, where: str) -> Any:
 
 def _written(value: Any) -> Any:
     """Return a value as settings hold it."""
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
     if isinstance(value, list | tuple):
         if len(value) > 2 and len(set(map(repr, value))) == 1:
             return {"each": _written(value[0]), "times": len(value)}

@@ -14,13 +14,7 @@ from likewise.errors import InvalidFile
 from likewise.files import read_whole
 from likewise.settings import Settings, make_settings
 
-MAX_BYTES = 1_000_000
-"""Bytes of a settings file that are read."""
-
-
-def read_settings(path: str | Path) -> Settings:
-    """Read a settings file (TOML)."""
-    return settings_and_files(path)[0]
+MAX_BYTES = 1_000_000  # bytes of a settings file that are read
 
 
 def settings_and_files(path: str | Path | None) -> tuple[Settings, dict[str, Any]]:
@@ -50,53 +44,38 @@ def settings_and_files(path: str | Path | None) -> tuple[Settings, dict[str, Any
     return make_settings(choices, f" in {path}"), found
 
 
-def write_settings(settings: Settings, *, everything: bool = False) -> str:
-    """Return the text of a settings file that `read_settings` turns back into these settings.
-
-    Parameters
-    ----------
-    everything
-        Write also what is the default; without it the file holds only what differs.
-    """
+def write_settings(settings: Settings) -> str:
+    """Return the text of a settings file that is read as these settings: what differs, with why."""
     lines = ["# Choices of an audit. Fix them before you look at the data."]
-    lines += [] if everything else ["# What is not said here has its default."]
-    lines += _section(settings, Settings(), (), everything)
-    return "\n".join(lines).rstrip() + "\n"
+    lines += ["# What is not said here has its default."]
+    return "\n".join([*lines, *_section(settings, Settings(), (), "")]).rstrip() + "\n"
 
 
 def _section(
-    section: pydantic.BaseModel,
-    usual: pydantic.BaseModel,
-    path: tuple[str, ...],
-    everything: bool,
-    why: str = "",
+    section: pydantic.BaseModel, usual: pydantic.BaseModel, path: tuple[str, ...], why: str
 ) -> Iterator[str]:
     """Yield the lines of a section: what stands in it, then the sections within."""
-    own, within = [], []
+
+    def comment(words: str | None) -> list[str]:
+        return textwrap.wrap(words or "", 98, initial_indent="# ", subsequent_indent="# ")
+
+    own: list[str] = []
+    within: list[str] = []
     for name, field in type(section).model_fields.items():
         value, default = getattr(section, name), getattr(usual, name)
         if isinstance(value, pydantic.BaseModel):
-            within.append((name, value, default, field.description or ""))
-        elif everything or value != default:
-            own.append((name, value, field.description or ""))
-    extra = section.model_extra or {}
-    tables = {name: value for name, value in extra.items() if isinstance(value, dict)}
-    own += [(k, v, "") for k, v in extra.items() if k not in tables and v is not None]
+            within += _section(value, default, (*path, name), field.description or "")
+        elif value != default:
+            own += [*comment(field.description), f"{name} = {_toml(value)}"]
+    for name, value in (section.model_extra or {}).items():
+        if isinstance(value, dict):
+            within += ["", f"[{'.'.join((*path, name))}]"]
+            within += [f"{key} = {_toml(v)}" for key, v in value.items() if v is not None]
+        elif value is not None:
+            own.append(f"{name} = {_toml(value)}")
     if own and path:
         yield from ("", *comment(why), f"[{'.'.join(path)}]")
-    for name, value, words in own:
-        yield from comment(words)
-        yield f"# {name} =" if value is None else f"{name} = {_toml(value)}"
-    for name, inner, default, about in within:
-        yield from _section(inner, default, (*path, name), everything, about)
-    for name, params in tables.items():
-        yield from ("", f"[{'.'.join((*path, name))}]")
-        yield from (f"{key} = {_toml(v)}" for key, v in params.items() if v is not None)
-
-
-def comment(words: str) -> list[str]:
-    """Return a sentence as lines of comment."""
-    return textwrap.wrap(words, 98, initial_indent="# ", subsequent_indent="# ")
+    yield from (*own, *within)
 
 
 def _toml(value: Any) -> str:
