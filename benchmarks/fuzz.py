@@ -208,7 +208,9 @@ def result_targets(kit: Kit) -> dict[str, Target]:
 
     return {
         "settings (text)": Target(
-            lambda rng: mutations.toml_file(rng, settings), kit.file("s.toml", settings_and_files), 4
+            lambda rng: mutations.toml_file(rng, settings),
+            kit.file("s.toml", settings_and_files),
+            4,
         ),
         "settings (values)": Target(
             lambda rng: mutations.tree(rng, Settings().model_dump(mode="json")),
