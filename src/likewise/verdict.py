@@ -2,9 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-VerdictName = Literal["evidence", "within_tolerance", "inconclusive", "invalid"]
+from likewise.record import VerdictName
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pydantic
 import pydantic_core
@@ -76,10 +76,6 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]
 
 Tolerance = Annotated[float, Field(gt=0, le=LARGEST)]
 Level = Annotated[float, Field(gt=0, lt=1)]
-
-VerdictName = Literal["evidence", "within_tolerance", "inconclusive", "invalid"]
-"""The four verdicts; ``invalid`` is of a whole result only."""
-
 
 class Part(pydantic.BaseModel):
     """A part of a result: closed, and never changed."""

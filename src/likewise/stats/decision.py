@@ -14,7 +14,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from likewise.record.matched_pairs import Reason
+from likewise.record import Reason
 from likewise.stats.estimate import growth_needed
 from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.two_way import SIDES, Side, TwoWay
