@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.files import read_whole
@@ -23,7 +23,6 @@ from likewise.record.json_text import (
     Text,
     Tolerance,
     parse,
-    printable_within,
 )
 from likewise.settings import Settings
 
@@ -137,31 +136,6 @@ class DataRecord(Part):
     sha256: Hash
 
 
-class AttributeRecord(pydantic.BaseModel):
-    """What a learned metric knows about one protected attribute."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    name: Text
-    n: Count
-    missing: Count
-
-
-class OriginRecord(pydantic.BaseModel):
-    """Where a learned metric came from: what reports show of it, and whatever else there is."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    source: Text = ""
-    n: Count = 0
-    attributes: tuple[AttributeRecord, ...] = ()
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _printable(cls, value: Any) -> Any:
-        return printable_within(value)
-
-
 class MetricRecord(Part):
     """The fair metric: who counts as alike, and where that came from."""
 
@@ -169,7 +143,7 @@ class MetricRecord(Part):
     learned: bool
     dimension: Count
     directions: tuple[dict[Text, Number], ...] = ()
-    origin: OriginRecord = OriginRecord()
+    origin: dict[Text, Anything] = Field(default_factory=dict)
     same_sample: bool = False
     sha256: Hash
 

@@ -77,6 +77,7 @@ Hash = Annotated[str, Field(pattern="^[0-9a-f]{0,64}$")]
 Tolerance = Annotated[float, Field(gt=0, le=LARGEST)]
 Level = Annotated[float, Field(gt=0, lt=1)]
 
+
 class Part(pydantic.BaseModel):
     """A part of a result: closed, and never changed."""
 

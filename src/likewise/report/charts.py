@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -140,56 +141,89 @@ def tick(value: float) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 
-def scale(axis: Axis, marks: Sequence[float] = ()) -> Markup:
-    """Draw the numbers above a column of intervals: the marks in bold, ticks where they fit."""
-    shown = [(axis.at(mark), limit(mark)) for mark in marks]
-    # Two marks closer than a label is wide: the outer ones are kept.
-    if len(shown) == 3 and min(shown[1][0] - shown[0][0], shown[2][0] - shown[1][0]) < 9:
-        shown = [shown[0], shown[2]] if shown[2][0] - shown[0][0] >= 9 else [shown[1]]
-    parts = [text(name, at, 14, "mark-label") for at, name in shown]
-    taken = [at for at, _ in shown]
-    for value in axis.ticks():
-        at = axis.at(value)
-        if all(abs(at - other) > 11 for other in taken):
-            taken.append(at)
-            parts.append(text(tick(value), at, 14, "tick"))
-    return picture(*parts, height=18)
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of a plot: a dot with its interval, in the colour of ``tone``, and cells beside it.
 
-
-def interval(
-    axis: Axis,
-    value: float,
-    ends: tuple[float, float] = (math.nan, math.nan),
-    *,
-    band: tuple[float, float] | None = None,
-    marks: Sequence[float] = (),
-    name: str = "",
-    before: float = math.nan,
-    dots: Sequence[float] = (),
-) -> Markup:
-    """Draw one row on the axis of its table: a dot with its interval.
-
-    ``band`` is what is within tolerance, shaded; ``marks`` have a line. ``before`` is a second
-    value, as a hollow dot; ``dots`` are further ones, small: those of a negative control.
+    ``before`` is a hollow dot, ``dots`` are small ones: those of a negative control. ``flag`` is
+    the verdict in the last cell.
     """
-    at = axis.at
-    parts = []
-    if band is not None:
-        parts.append(box(at(band[0]), 0, at(band[1]) - at(band[0]), "100%", "band"))
-    parts += [line(at(mark), 0, at(mark), "100%", "mark") for mark in marks]
-    lower, upper = ends
-    if not math.isnan(lower) and not math.isnan(upper):
-        parts.append(line(at(lower), "50%", at(upper), "50%", f"whisker {name}"))
-        if lower < axis.low:
-            parts.append(text("←", MARGIN / 2, "50%", "off", "middle"))
-        if upper > axis.high:
-            parts.append(text("→", 100 - MARGIN / 2, "50%", "off", "middle"))
-    # Three lines of dots, so that equal ones do not hide each other.
-    places = itertools.cycle(("50%", "28%", "72%"))
-    parts += [dot(at(d), next(places), 3, "control") for d in dots if math.isfinite(d)]
-    parts.append(dot(at(before), "50%", 4.5, "before"))
-    parts.append(dot(at(value), "50%", 5.5, f"dot {name}"))
-    return picture(*parts, height=30)
+
+    label: str
+    value: float = math.nan
+    ends: tuple[float, float] = (math.nan, math.nan)
+    cells: tuple[str, ...] = ()
+    note: str = ""
+    tone: str = ""
+    flag: str = ""
+    before: float = math.nan
+    dots: tuple[float, ...] = ()
+    heading: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """Rows on one axis, with a line at every mark; ``band`` is within tolerance, and shaded."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[Row]
+    marks: Sequence[float]
+    axis: Axis
+    band: tuple[float, float] | None = None
+    left_out: int = 0
+
+    @classmethod
+    def around(
+        cls,
+        title: str,
+        head: tuple[str, ...],
+        rows: Sequence[Row],
+        marks: Sequence[float],
+        **more: Any,
+    ) -> "Plot | None":
+        """Return rows on the axis on which all fit; nothing if there are none."""
+        spans = [(row.dots or row.ends, row.value) for row in rows if not row.heading]
+        found = [(min(span), value, max(span)) for span, value in spans]
+        marks = [mark for mark in marks if not math.isnan(mark)]
+        axis = Axis.for_rows(found, marks, log=more.pop("log", True))
+        return cls(title, head, rows, marks, axis, **more) if rows else None
+
+    def scale(self) -> Markup:
+        """Draw the numbers above the rows: the marks in bold, ticks where they fit."""
+        shown = [(self.axis.at(mark), limit(mark)) for mark in self.marks]
+        # Two marks closer than a label is wide: the outer ones are kept.
+        if len(shown) == 3 and min(shown[1][0] - shown[0][0], shown[2][0] - shown[1][0]) < 9:
+            shown = [shown[0], shown[2]] if shown[2][0] - shown[0][0] >= 9 else [shown[1]]
+        parts = [text(name, at, 14, "mark-label") for at, name in shown]
+        taken = [at for at, _ in shown]
+        for value in self.axis.ticks():
+            at = self.axis.at(value)
+            if all(abs(at - other) > 11 for other in taken):
+                taken.append(at)
+                parts.append(text(tick(value), at, 14, "tick"))
+        return picture(*parts, height=18)
+
+    def draw(self, row: Row) -> Markup:
+        """Draw one row: a dot with its interval."""
+        at, parts = self.axis.at, []
+        if self.band is not None:
+            low, high = map(at, self.band)
+            parts.append(box(low, 0, high - low, "100%", "band"))
+        parts += [line(at(mark), 0, at(mark), "100%", "mark") for mark in self.marks]
+        lower, upper = row.ends
+        if not math.isnan(lower) and not math.isnan(upper):
+            parts.append(line(at(lower), "50%", at(upper), "50%", f"whisker {row.tone}"))
+            if lower < self.axis.low:
+                parts.append(text("←", MARGIN / 2, "50%", "off", "middle"))
+            if upper > self.axis.high:
+                parts.append(text("→", 100 - MARGIN / 2, "50%", "off", "middle"))
+        # Three lines of dots, so that equal ones do not hide each other.
+        places = itertools.cycle(("50%", "28%", "72%"))
+        parts += [dot(at(d), next(places), 3, "control") for d in row.dots if math.isfinite(d)]
+        parts.append(dot(at(row.before), "50%", 4.5, "before"))
+        parts.append(dot(at(row.value), "50%", 5.5, f"dot {row.tone}"))
+        return picture(*parts, height=30)
 
 
 def bar(share: float, ends: tuple[float, float]) -> Markup:

@@ -16,7 +16,7 @@ from likewise.report.escaping import for_csv, for_markdown, for_xml
 from likewise.report.formats import Names, interval, level, limit, number, p_value
 from likewise.report.html import to_html
 from likewise.report.terminal import summary
-from likewise.report.text import direction, effect, estimates, result, sentence
+from likewise.report.text import effect, estimates, result, sentence
 
 SIGNS = {"evidence": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡", "invalid": "⚠️"}
 MOST_ROWS = 40
@@ -107,7 +107,7 @@ def to_comparators(record: Record) -> str:
     part = record.matched_pairs
     cases = enumerate(() if part is None else part.people, start=1)
     return _csv(
-        COMPARATORS, ((k, *direction(one), *line) for k, one in cases for line in _lines(one))
+        COMPARATORS, ((k, *one.direction, *line) for k, one in cases for line in _lines(one))
     )
 
 
@@ -139,8 +139,7 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def to_markdown(record: Record) -> str:
     """Return a comment on a pull request; names from the data are shown as they are."""
     names = Names.from_record(record)
-    verdict, by, about = text.headline(record)
-    title = f"{verdict} {by}".strip() + (f": {about}" if about else "")
+    title = ": ".join(filter(None, text.headline(record)))
     lines = [f"### {SIGNS[record.verdict]} {for_markdown(title)}", ""]
     lines += [for_markdown(sentence(record))]
     steps = map(text.step_words, text.next_steps(record)[:2])

@@ -1,7 +1,6 @@
 """The report as one web page: self-contained, small whatever n is, readable by everyone."""
 
 import base64
-import dataclasses
 import functools
 import hashlib
 import importlib.resources
@@ -17,8 +16,9 @@ from markupsafe import Markup
 from likewise.errors import printable
 from likewise.record import MatchedPairsRecord, RateComparison, Record
 from likewise.report import charts, formats, text
+from likewise.report.charts import Plot, Row
 from likewise.report.formats import Names, interval, level, limit, number, p_value, percent, points
-from likewise.report.text import Line, arrows, direction, effect, leading, limits, quantities, rate
+from likewise.report.text import Line, arrows, effect, leading, limits, quantities, rate
 from likewise.settings.settings_file import write_settings
 
 TEMPLATES = importlib.resources.files("likewise.report") / "templates"
@@ -30,49 +30,6 @@ SENSITIVITY = {
     "column left out": "One column fewer that may matter",
     "column added": "One column more that may matter",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A row of a plot: a dot with its interval, in the colour of ``tone``, and cells beside it.
-
-    ``before`` is a hollow dot, ``dots`` are small ones; ``flag`` is the verdict in the last cell.
-    """
-
-    label: str
-    value: float = math.nan
-    ends: tuple[float, float] = (math.nan, math.nan)
-    cells: tuple[str, ...] = ()
-    note: str = ""
-    tone: str = ""
-    flag: str = ""
-    before: float = math.nan
-    dots: tuple[float, ...] = ()
-    heading: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Plot:
-    """Rows on one axis with lines at its marks; the template draws them."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: Sequence[Row]
-    marks: Sequence[float]
-    axis: charts.Axis
-    band: tuple[float, float] | None = None
-    left_out: int = 0
-
-
-def _plot(
-    title: str, head: tuple[str, ...], rows: Sequence[Row], marks: Sequence[float], **more: Any
-) -> Plot | None:
-    """Return rows on the axis on which all fit; nothing if there are none."""
-    spans = [(row.dots or row.ends, row.value) for row in rows if not row.heading]
-    found = [(min(span), value, max(span)) for span, value in spans]
-    marks = [mark for mark in marks if not math.isnan(mark)]
-    axis = charts.Axis.for_rows(found, marks, log=more.pop("log", True))
-    return Plot(title, head, rows, marks, axis, **more) if rows else None
 
 
 def to_html(record: Record) -> str:
@@ -129,17 +86,17 @@ def _environment() -> jinja2.Environment:
 def report_values(record: Record) -> dict[str, Any]:
     """Return what the templates are filled with."""
     names, part = Names.from_record(record), record.matched_pairs
-    verdict, by, about = text.headline(record)
+    title, about = text.headline(record)
     first = [] if part is None else _one_each(part.comparisons)
     lead = leading(record)
     drivers = [d for d in record.drivers if not math.isnan(d.share)]
     drivers.sort(key=lambda d: lead is not None and d.attribute != lead.attribute)
     people = [] if part is None else list(part.people)
-    people.sort(key=lambda p: lead is not None and direction(p) != direction(lead))
+    people.sort(key=lambda p: lead is not None and p.direction != lead.direction)
     return {
         "record": record,
         "names": names,
-        "title": f"{verdict} {by}".strip(),
+        "title": title,
         "about": about[:1].upper() + about[1:],
         "said": formats.capital(text.claim(record)[1]),
         "steps": text.next_steps(record),
@@ -183,7 +140,7 @@ def ratio_plot(
     unit = "Mean prediction" if difference else "Rate"
     rates = "People, p" if part is None else f"{unit} {first} → {second}"
     head = of, rates, f"{quantity.capitalize()} ({level(record.alpha)} CI)", "Result"
-    return _plot(title, head, body, marks, band=band, left_out=left_out, log=not difference)
+    return Plot.around(title, head, body, marks, band=band, left_out=left_out, log=not difference)
 
 
 def _forest(record: Record, names: Names) -> Plot | None:
@@ -229,16 +186,18 @@ def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> 
     for row in first[:MOST_COLUMNS]:
         if redrawn := text.control(row):
             name, tone, value = arrows(row, names), row.verdict, effect(row)[1]
-            cells = number(value), f"{number(min(redrawn))} to {number(max(redrawn))}"
+            cells = number(value), text.span(redrawn)
             rows.append(Row(name, value, cells=cells, tone=tone, dots=redrawn))
     for test, c in record.control.items():
-        span = f"{number(min(c.permuted))} to {number(max(c.permuted))}, p = {p_value(c.p_value)}"
+        span = f"{text.span(c.permuted)}, p = {p_value(c.p_value)}"
         cells, name = (number(c.estimate), span), text.test_name(test)
         note, tone = f"{len(c.permuted)} permutations, {c.n:,} people", record.verdict
         rows.append(Row(name, c.estimate, cells=cells, note=note, tone=tone, dots=c.permuted))
     head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
     difference = quantities(record)[2] == "difference"
-    return _plot("Negative control", head, rows, [0.0 if difference else 1.0], log=not difference)
+    return Plot.around(
+        "Negative control", head, rows, [0.0 if difference else 1.0], log=not difference
+    )
 
 
 def _sensitivity(record: Record, names: Names) -> Plot | None:
@@ -254,8 +213,8 @@ def _sensitivity(record: Record, names: Names) -> Plot | None:
     head = ("Choice", "Estimate (bounds)", "Result")
     part = record.matched_pairs
     if part is not None and part.measure == "prediction":
-        return _plot("Sensitivity", head, rows, [0.0, part.limit], log=False)
-    return _plot("Sensitivity", head, rows, [1.0, record.delta])
+        return Plot.around("Sensitivity", head, rows, [0.0, part.limit], log=False)
+    return Plot.around("Sensitivity", head, rows, [1.0, record.delta])
 
 
 def _stopping_times(record: Record) -> Plot | None:
@@ -265,7 +224,7 @@ def _stopping_times(record: Record) -> Plot | None:
         ends = s.band_lower, s.band_upper
         cells = (_estimate(s.loss_ratio, ends),)
         rows.append(Row(f"T = {s.time:g}", s.loss_ratio, ends, cells))
-    return _plot("Stopping time", ("Stopping time", "Loss ratio"), rows, [1.0, record.delta])
+    return Plot.around("Stopping time", ("Stopping time", "Loss ratio"), rows, [1.0, record.delta])
 
 
 def _estimate(value: float, ends: tuple[float, float]) -> str:
@@ -294,10 +253,10 @@ def _changes(
     part: MatchedPairsRecord, rows: Sequence[RateComparison], names: Names
 ) -> Iterable[tuple[str, Markup, str]]:
     """Yield the histogram of each comparison, with the shares below, at and above zero."""
-    found = {direction(h): h for h in part.changes if sum(h.counts)}
+    found = {h.direction: h for h in part.changes if sum(h.counts)}
     units = part.measure in text.UNITS
     for row in rows:
-        if (h := found.get(direction(row))) is None:
+        if (h := found.get(row.direction)) is None:
             continue
         total = sum(h.counts)
         bins = [(*ends, c) for ends, c in zip(itertools.pairwise(h.edges), h.counts, strict=False)]

@@ -14,7 +14,7 @@ from likewise.record import Record
 from likewise.report.charts import Axis
 from likewise.report.escaping import cut
 from likewise.report.formats import Names, level, limit
-from likewise.report.text import arrows, balance_of, direction, estimates, headline, leading, limits
+from likewise.report.text import arrows, balance_of, estimates, headline, leading, limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,9 +66,7 @@ class Plots:
         what = "ratio of rates, other / own" if log else "difference of mean predictions"
         what = "loss or errors after / before" if part is None else what
         ax.set_xlabel(f"{what} ({level(record.alpha)} CI)")
-        verdict, by, about = headline(record)
-        title = f"{verdict} {by}".strip() + (f":\n{about}" if about else "")
-        title = "\n".join(_literal(line, 72) for line in title.split("\n"))
+        title = ":\n".join(_literal(said, 72) for said in headline(record) if said)
         ax.set_title(title, loc="left", fontsize="medium")
         return ax
 
@@ -98,7 +96,7 @@ class Plots:
         part, row, spread = self.record.matched_pairs, leading(self.record), None
         counts, edges = (self.record.distribution.get(name, ()) for name in ("counts", "edges"))
         if part is not None and row is not None:
-            spread = next((h for h in part.changes if direction(h) == direction(row)), None)
+            spread = next((h for h in part.changes if h.direction == row.direction), None)
             counts, edges = ((), ()) if spread is None else (spread.counts, spread.edges)
         _need(counts, "changes of people")
         ax = ax or _new_axes(6)

@@ -10,16 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from likewise.record import (
-    AttributeRecord,
+    GroupPair,
     MatchedPairsRecord,
     Measure,
-    MetricRecord,
-    OriginRecord,
     RateComparison,
     Record,
     TestRecord,
 )
-from likewise.report.text import direction, sentence
+from likewise.report.text import sentence
 
 FEWEST = 10
 """People that a cell of a table holds at least."""
@@ -46,15 +44,19 @@ def redact(record: Record) -> Record:
     people hold are named "other", and tables with a smaller cell are left out.
     """
     data, part, metric = record.data, record.matched_pairs, record.metric
-    small = {
-        (attribute, level)
-        for attribute, levels in data.protected.items()
-        for level, count in levels.items()
-        if count < FEWEST
-    }
-    tables = {name: _merged(levels) for name, levels in data.protected.items()}
+    levels = [
+        (name, level, n) for name, table in data.protected.items() for level, n in table.items()
+    ]
+    small = {(name, level) for name, level, n in levels if n < FEWEST}
     words = "|".join(re.escape(level) for level in sorted(level for _, level in small) if level)
     named = re.compile(rf"(?<!\w)(?:{words})(?!\w)" if words else r"(?!)")
+    tables = {name: _merged(table) for name, table in data.protected.items()}
+    if part is not None:
+        part = _pairs(part, small, data.weighted)
+    if metric is not None:  # whatever its origin and its directions hold may name levels
+        origin = {name: metric.origin[name] for name in ("source", "n") if name in metric.origin}
+        unnamed: tuple[dict[str, float], ...] = ({},) * len(metric.directions)
+        metric = metric.model_copy(update={"origin": origin, "directions": unnamed})
     hidden = record.model_copy(
         update={
             "causes": tuple(named.sub(OTHER, cause) for cause in record.causes),
@@ -65,20 +67,15 @@ def redact(record: Record) -> Record:
             "sensitivity": tuple(
                 one for one in record.sensitivity if one.n >= FEWEST and not _names(one, small)
             ),
-            "metric": None if metric is None else _metric(metric),
-            "matched_pairs": None if part is None else _pairs(part, small, data.weighted),
-            "perturbed": (),
-            "distribution": {},
-            "notes": (),
-            "rows": _without_few(record.rows),
+            **{"metric": metric, "matched_pairs": part, "perturbed": (), "distribution": {}},
+            **{"notes": (), "rows": _without_few(record.rows), "redacted": True},
             "groups": tuple(
                 g
                 for g in record.groups
                 if (g.attribute, g.group) not in small
-                and _cells(g.n, g.error_rate_before)
-                and _cells(g.n, g.error_rate_after)
+                and all(_cells(g.n, rate) for rate in (g.error_rate_before, g.error_rate_after))
             ),
-            "measures": tuple(_measures(record.measures, small)),
+            "measures": _measures(record.measures, small),
             "subgroups": tuple(s for s in record.subgroups if s.n >= FEWEST),
             "data": data.model_copy(
                 update={
@@ -90,12 +87,10 @@ def redact(record: Record) -> Record:
                     "notes": (),
                 }
             ),
-            "redacted": True,
         }
     )
-    rounded = Record.model_validate(
-        _rounded(hidden.model_dump(exclude={"settings"})) | {"settings": record.settings}
-    )
+    values = _rounded(hidden.model_dump(exclude={"settings"}))
+    rounded = Record.model_validate(values | {"settings": record.settings})
     return rounded.model_copy(update={"sentence": sentence(rounded)})
 
 
@@ -112,17 +107,6 @@ def _test(test: TestRecord, named: re.Pattern[str]) -> TestRecord:
             "held_back": named.sub(OTHER, test.held_back),
         }
     )
-
-
-def _metric(metric: MetricRecord) -> MetricRecord:
-    """Return a metric without what names levels: its directions, and whatever its origin holds."""
-    attributes = tuple(
-        AttributeRecord(**{name: getattr(one, name) for name in AttributeRecord.model_fields})
-        for one in metric.origin.attributes
-    )
-    origin = OriginRecord(source=metric.origin.source, n=metric.origin.n, attributes=attributes)
-    unnamed: tuple[dict[str, float], ...] = ({},) * len(metric.directions)
-    return metric.model_copy(update={"origin": origin, "directions": unnamed})
 
 
 def _rounded(value: Any, counts: bool = False) -> Any:
@@ -160,19 +144,18 @@ def _cells(n: float, rate: float) -> bool:
     return n >= FEWEST and (math.isnan(rate) or min(rate, 1 - rate) * n >= FEWEST)
 
 
-def _measures(measures: Iterable[Measure], small: Levels) -> Iterable[Measure]:
-    """Yield the measures of groups without small cells.
+def _measures(measures: Iterable[Measure], small: Levels) -> tuple[Measure, ...]:
+    """Return the measures of groups without small cells.
 
     One rate with a small cell takes all measures of its group with it: from the rest it could be
     worked out.
     """
-    found = list(measures)
     hidden = small | {
         (m.attribute, m.group)
-        for m in found
+        for m in measures
         if m.group and not _cells(m.n, m.value if m.name.endswith("_rate") else math.nan)
     }
-    yield from (m for m in found if (m.attribute, m.group) not in hidden)
+    return tuple(m for m in measures if (m.attribute, m.group) not in hidden)
 
 
 def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPairsRecord:
@@ -181,18 +164,14 @@ def _pairs(part: MatchedPairsRecord, small: Levels, weighted: bool) -> MatchedPa
     Sums of sampling weights do not tell how many people they are of, so that they go too.
     """
     rows = [r for r in part.comparisons if r.people >= FEWEST and not _names(r, small)]
-    directions = {direction(row) for row in rows}
-    directions |= {(attribute, other, group) for attribute, group, other in directions}
+    directions = {way for row in rows for way in (row.direction, row.mirrored)}
 
-    def kept(found: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(one for one in found if direction(one) in directions)
+    def kept(found: Iterable[GroupPair]) -> tuple[GroupPair, ...]:
+        return tuple(one for one in found if one.direction in directions)
 
     folds = part.performance_folds
-    errors = folds.get("error", (math.nan,) * FOLDS)
-    tells = weighted or not all(
-        _cells(n, wrong / n if n else 0.0)
-        for n, wrong in zip(folds.get("weight", ()), errors, strict=False)
-    )
+    errors = zip(folds.get("weight", ()), folds.get("error", (math.nan,) * FOLDS), strict=False)
+    tells = weighted or not all(_cells(n, wrong / n if n else 0.0) for n, wrong in errors)
     histograms = (h for h in part.changes if not any(0 < c < FEWEST for c in h.counts))
     return part.model_copy(
         update={

@@ -94,9 +94,10 @@ def summary(
 def _head(record: Record, width: int, verbose: bool) -> list[str]:
     model = cut(record.model.name or record.model.kind, width - 34)
     version = ".".join(record.likewise_version.split(".")[:2])
-    verdict, by, about = text.headline(record)
+    title, about = text.headline(record)
     indent = " " * (8 if width >= 76 else 2)
-    said = f"{f'{verdict.upper()} {by}'.rstrip()}{f': {about}' if about else ''}"
+    verdict = text.HEADLINES[record.verdict]
+    said = title.replace(verdict, verdict.upper(), 1) + (f": {about}" if about else "")
     steps, whole = text.next_steps(record)[:1], "below" if verbose else "-v, or the report"
     return [
         f"likewise {version}   {model}   {record.data.n:,} people",
@@ -292,7 +293,7 @@ def _more_facts(record: Record, names: Names) -> Iterator[Fact]:
         if said := ", ".join(f"{names.column(b.column)} {abs(b.after):.2f}" for b in worst):
             yield "Balance", f"largest standardised differences left: {said}"
         for h in part.hidden_factor:
-            if text.direction(h) == text.direction(row):
+            if h.direction == row.direction:
                 yield "Hidden factor", f"{arrows(h, names)} holds up to Γ = {number(h.gamma)}"
     for test in record.tests.values():
         bound, capped = text.upper_bound(test)

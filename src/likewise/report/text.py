@@ -6,9 +6,8 @@ Every output takes its words from here, so that a claim reads the same everywher
 import dataclasses
 import itertools
 import math
-import operator
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from likewise.record import (
@@ -21,6 +20,7 @@ from likewise.record import (
     ShownMeasure,
     TestRecord,
 )
+from likewise.record import leading as leading_of
 from likewise.report.escaping import cut
 from likewise.report.formats import (
     Names,
@@ -33,7 +33,6 @@ from likewise.report.formats import (
     percent,
     points,
 )
-from likewise.settings import Settings
 
 HEADLINES = {
     "evidence": "Evidence of unfairness",
@@ -102,21 +101,10 @@ def result(record: Record, verdict: str) -> str:
     return (verdict if record.verdict != "invalid" else "invalid").replace("_", " ")
 
 
-def direction(row: Any) -> tuple[str, str, str]:
-    """Return attribute, group and other group of whatever has them."""
-    return row.attribute, row.group, row.other
-
-
 def arrows(row: Any, names: Names) -> str:
     """Return the direction of whatever has an attribute, a group and another: ``A → B``."""
     ends = (names.group(row.attribute, value) for value in (row.group, row.other))
     return " → ".join(cut(end, LONGEST_IN_TABLES) for end in ends)
-
-
-def compared(row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
-    """Return the direction, with the decision whose rates are compared if it is not always one."""
-    one = len({other.outcome for other in part.comparisons}) == 1
-    return arrows(row, names) if one else f"{names.decision(row.outcome)}: {arrows(row, names)}"
 
 
 def rate(value: float, measure: str) -> str:
@@ -166,7 +154,13 @@ def estimates(record: Record) -> list[Line]:
     """Return every comparison, or test and group, the deciding one first."""
     names, part = Names.from_record(record), record.matched_pairs
     if part is not None:
-        return [comparison_line(record, r, compared(r, part, names)) for r in part.comparisons]
+        # The decision whose rates are compared is named if it is not always one.
+        one = len({row.outcome for row in part.comparisons}) == 1
+        said = ["" if one else f"{names.decision(row.outcome)}: " for row in part.comparisons]
+        return [
+            comparison_line(record, row, decision + arrows(row, names))
+            for row, decision in zip(part.comparisons, said, strict=True)
+        ]
     found, valid = [], record.verdict != "invalid"
     # Groups are judged by their loss ratios.
     decided_by_errors = record.deciding is not None and record.deciding.test == "error_rate_ratio"
@@ -205,6 +199,11 @@ def quantities(record: Record) -> tuple[str, str, str]:
     return "own", "other", "difference" if part.measure == "prediction" else "ratio"
 
 
+def span(values: Sequence[float]) -> str:
+    """Return from where to where values lie."""
+    return f"{number(min(values))} to {number(max(values))}"
+
+
 def limits(part: MatchedPairsRecord) -> Ends:
     """Return between which values a comparison is within tolerance."""
     if part.measure == "prediction":
@@ -222,8 +221,8 @@ def leading(record: Record) -> RateComparison | None:
         return None
     if record.verdict == "within_tolerance":
         return max(part.comparisons, key=_deviation)
-    rows = tuple(row for row in part.comparisons if row.verdict == record.verdict)
-    return part.model_copy(update={"comparisons": rows or part.comparisons}).leading
+    rows = [row for row in part.comparisons if row.verdict == record.verdict]
+    return leading_of(rows or part.comparisons)
 
 
 def _deviation(row: RateComparison) -> float:
@@ -253,13 +252,13 @@ def attributes(record: Record) -> list[str]:
     return list(dict.fromkeys(row.attribute for row in rows if row.verdict in wanted))
 
 
-def headline(record: Record) -> tuple[str, str, str]:
-    """Return the verdict, by which attributes, and what it says about whom."""
+def headline(record: Record) -> tuple[str, str]:
+    """Return the verdict and by which attributes, and what it says about whom."""
     names = Names.from_record(record)
     decided = record.matched_pairs is not None and record.verdict != "invalid"
-    by = f"by {names.columns(attributes(record), most=2)}" if decided else ""
+    by = f" by {names.columns(attributes(record), most=2)}" if decided else ""
     about = _who(record, names) if record.verdict == "evidence" else ""
-    return HEADLINES[record.verdict], by, about
+    return HEADLINES[record.verdict] + by, about
 
 
 def _who(record: Record, names: Names) -> str:
@@ -275,8 +274,8 @@ def _who(record: Record, names: Names) -> str:
     if worse is None:
         less = "less" if row.difference > 0 else "more"
         return f"{here} get {names.decision(row.outcome)} {less} often than comparable {there}"
-    back = (row.attribute, row.other, row.group), row.outcome, "evidence"
-    rows = (r for r in part.comparisons if (direction(r), r.outcome, r.verdict) == back)
+    back = row.mirrored, row.outcome, "evidence"
+    rows = (r for r in part.comparisons if (r.direction, r.outcome, r.verdict) == back)
     if worse and any(map(disadvantaged, rows)):
         return f"{here} and {there} would each do better with the other's columns"
     better, worse_off = (there, here) if worse else (here, there)
@@ -385,11 +384,10 @@ def _settle(
     fewer = "; testing fewer attributes helps" * (len(attributes(record)) > 1)
     worst = [b.column for b in balance_of(part, row)[:1]]
     kept = percent(row.n / max(row.people, 1))
-    rows = [r for r in part.comparisons if {*direction(r)} == {*direction(row)}]
+    rows = [r for r in part.comparisons if {*r.direction} == {*row.direction}]
     least = min(rows, key=lambda r: r.pool_rows)
-    few = (
-        f"{'clusters of ' * bool(record.data.clusters)}{names.people(least.attribute, least.group)}"
-    )
+    clusters = "clusters of " * bool(record.data.clusters)
+    few = clusters + names.people(least.attribute, least.group)
     where = "reference sample" if part.pool_given else "data"
     reasons = {
         "events": (
@@ -489,8 +487,7 @@ def _constant(record: Record, part: MatchedPairsRecord) -> bool:
 
 def balance_of(part: MatchedPairsRecord, row: RateComparison) -> list[ColumnBalance]:
     """Return the balance of the two groups of a comparison, the largest difference left first."""
-    either = (direction(row), (row.attribute, row.other, row.group))
-    found = [b for b in part.balance if direction(b) in either]
+    found = [b for b in part.balance if b.direction in (row.direction, row.mirrored)]
     return sorted(found, key=lambda b: -abs(b.after))
 
 
@@ -532,10 +529,10 @@ def _of_perturbation(record: Record, names: Names) -> tuple[str, str]:
         said = f"the paper's test does not reject, T_n {number(test.T_n)} is not above {delta}."
         return "Inconclusive", f"{said} {NOT_FAIR}"
     if control is not None and control.used and control.p_value > test.alpha:
-        span = f"{number(min(control.permuted))} to {number(max(control.permuted))}"
         article = "an" if name[0] in "aeiou" else "a"
-        said = f"permuted attributes give {article} {name} as large ({span}; as they are "
-        return "Inconclusive", f"{said}{number(control.estimate)}, of {control.n:,} people)."
+        said = f"permuted attributes give {article} {name} as large ({span(control.permuted)}; as "
+        said += f"they are {number(control.estimate)}, of {control.n:,} people)."
+        return "Inconclusive", said
     if test.held_back:
         return "Inconclusive", f"{does} ({lower}), but {test.held_back.rstrip('.')}."
     if math.isnan(test.lower_bound):
@@ -561,10 +558,9 @@ def upper_bound(test: TestRecord) -> tuple[float, str]:
 
 def control_words(control: ControlRecord) -> str:
     """Say what permuted attributes give, beside the attributes as they are."""
-    span = f"{number(min(control.permuted))} to {number(max(control.permuted))}"
     count = f"{len(control.permuted)} permutations, {control.n:,} people"
     real = f"as they are {number(control.estimate)}; p = {p_value(control.p_value)}"
-    return f"permuted attributes {span}, {real} ({count})"
+    return f"permuted attributes {span(control.permuted)}, {real} ({count})"
 
 
 def exploratory(record: Record) -> str:
@@ -596,8 +592,11 @@ def step_words(step: Step) -> str:
 
 AGAIN = "audit again when the model or the people change (likewise monitor)"
 IMPROVE = "look for a fairer model that is as accurate"
-NAMED = ("label", "protected", "may_matter", "favourable", "bins", "label_map", "csv")
-"""Settings that `likewise improve` has options for, and a section."""
+IMPROVES = (
+    *("--label", "--protected", "--may-matter", "--favourable", "--pool", "--label-map", "--bins"),
+    *("--clusters", "--encoder", "--delta", "--settings", "--set", "--trust"),
+)
+"""Options of `likewise audit` that `likewise improve` has too."""
 
 
 def _steps_of_pairs(
@@ -606,7 +605,7 @@ def _steps_of_pairs(
     tried = [s for s in record.sensitivity if s.attribute == row.attribute]
     if record.verdict == "evidence":
         if record.model.kind != "scored table" and record.model.task == "classification":
-            yield IMPROVE, improve_command(record, part)
+            yield _improve(record)
         # Fewer people are asked than for the verdict: what could be the same does not count.
         tried = [s for s in tried if s.what == "column added" and s.outcome not in ("", "evidence")]
         tried = [s for s in tried if not s.lower_bound <= row.ratio <= s.upper_bound]
@@ -626,45 +625,32 @@ def _steps_of_pairs(
         yield f"decide whether {columns} may matter: {then}", ""
 
 
-def improve_command(record: Record, part: MatchedPairsRecord) -> str:
-    """Return the command that looks for a fairer model, quoted for a shell: the audit's choices."""
-    columns, usual = record.settings.columns, Settings()
+def _improve(record: Record) -> Step:
+    """Return the step to a fairer model, with the audit's own command changed for it.
+
+    An audit that was made in Python, or by a settings file alone, has none.
+    """
     try:
         typed = shlex.split(record.command)
     except ValueError:  # a result file can hold any text
         typed = []
     files = list(itertools.takewhile(lambda word: not word.startswith("-"), typed[2:]))
-    words = ["likewise", "improve", *(files if len(files) > 1 else ("MODEL", "DATA"))]
-    words += ["--label", record.data.label or "LABEL", "--protected"]
-    words += [",".join(dict.fromkeys(row.attribute for row in part.comparisons))]
-    words += ["--may-matter", ",".join(part.may_matter)] if part.may_matter else []
-    words += ["--favourable", part.favourable] if part.favourable else []
-    for name, cuts in columns.bins.items():
-        words += ["--bins", f"{name}={':'.join(f'{one:.12g}' for one in cuts)}"]
-    for label, decision in columns.label_map.items():
-        words += ["--label-map", f"{label}={decision}"]
-    if "--encoder" in typed[:-1]:
-        words += ["--encoder", typed[typed.index("--encoder") + 1]]
-    if part.pool_given:
-        words += ["--pool", typed[typed.index("--pool") + 1] if "--pool" in typed else "REFERENCE"]
-    words += ["--delta", f"{part.delta:g}"] if part.delta != usual.delta else []
-    for place in ("columns.csv", "columns", "model", "decide"):
-        ours, default = (operator.attrgetter(place)(one) for one in (record.settings, usual))
-        for name, value in ours:
-            if name not in NAMED and value != getattr(default, name):
-                value = ",".join(value) if isinstance(value, tuple) else value
-                value = str(value).lower() if isinstance(value, bool) else value
-                words += ["--set", f"{place}.{name}={value}"]
-    return shlex.join([*words, *(["--trust"] if "--trust" in typed else [])])
+    if len(files) < 2:
+        return f"{IMPROVE} (likewise improve)", ""
+    words, rest = ["likewise", "improve", *files], iter(typed[2 + len(files) :])
+    for word in rest:
+        name, given, _ = word.partition("=")
+        if name in IMPROVES:
+            words += [word] if given or name == "--trust" else [word, next(rest, "")]
+    return IMPROVE, shlex.join(words)
 
 
 def _steps_of_perturbation(record: Record) -> Iterator[Step]:
     test = record.deciding
     if record.metric is not None and record.metric.learned:
-        command = "likewise audit MODEL DATA --may-matter COLUMNS --pool REFERENCE"
-        yield "name the legitimate factors, and compare real people", command
+        yield "name the legitimate factors (--may-matter), and compare real people (--pool)", ""
     if record.verdict == "evidence":
-        yield IMPROVE, "likewise improve MODEL DATA"
+        yield f"{IMPROVE} (likewise improve)", ""
     elif record.verdict == "within_tolerance":
         yield AGAIN, ""
     elif test is not None and test.std_error > 0 and test.estimate != test.delta:
