@@ -20,6 +20,7 @@ REASONS = (
     *("too_few", "events", "holm", "pairs", "overlap", "kappa", "redraws", "degrees"),
     *("limit", "group", "matching", "pattern"),
 )
+SEX = {"attribute": "sex", "group": "Female", "other": "Male"}
 PLAIN = {float: 0.5, int: 20, str: "", bool: False}
 """What stands in a field that a sample does not care about."""
 
@@ -28,16 +29,14 @@ def fill(part, **given):
     """Return a part of a record: what is given, and something plain wherever more is needed."""
     for name, field in part.model_fields.items():
         if field.is_required() and name not in given:
-            kind = field.annotation
-            if typing.get_origin(kind) is typing.Literal:
-                given[name] = typing.get_args(kind)[0]
-            else:
-                given[name] = PLAIN.get(kind, ())
+            literal = typing.get_origin(field.annotation) is typing.Literal
+            plain = PLAIN.get(field.annotation, ())
+            given[name] = typing.get_args(field.annotation)[0] if literal else plain
     return part.model_validate(given)
 
 
-def direction(row):
-    return {"attribute": row.attribute, "group": row.group, "other": row.other}
+def about(row):
+    return dict(zip(SEX, row.direction, strict=True))
 
 
 def comparison(attribute, group, other, own, swapped, **changes):
@@ -45,15 +44,11 @@ def comparison(attribute, group, other, own, swapped, **changes):
     ratio = swapped / own if own else math.nan
     values = {
         **{"attribute": attribute, "group": group, "other": other, "own": own, "swapped": swapped},
-        **{"measure": "decision", "outcome": ">50K", "verdict": "evidence"},
-        "difference": swapped - own,
+        **{"measure": "decision", "outcome": ">50K", "verdict": "evidence", "p_adjusted": 8e-12},
+        **{"ratio": ratio, "interval": (ratio / 1.07, ratio * 1.07), "difference": swapped - own},
         "difference_interval": (swapped - own - 0.02, swapped - own + 0.02),
-        "ratio": ratio,
-        "interval": (ratio / 1.07, ratio * 1.07),
-        "p_adjusted": 8e-12,
         "control": tuple(round(0.97 + 0.07 * i / 18, 4) for i in range(19)),
-        **{"n": 2874, "people": 3012, "without_overlap": 138, "clipped": 0},
-        "effective_pairs": 1480.0,
+        **{"n": 2874, "people": 3012, "without_overlap": 138, "effective_pairs": 1480.0},
         **{"actual": own * 0.97, "raw_group": own * 0.8, "raw_other": max(swapped, own) * 1.1},
         **{"favourable_own": own, "favourable_swapped": swapped},
         **{"changed_up": 0.201, "changed_down": 0.009},
@@ -61,30 +56,36 @@ def comparison(attribute, group, other, own, swapped, **changes):
     return fill(parts.RateComparison, **(values | changes))
 
 
+def changed(record, row=None, rows=None, **part):
+    """Return a record with other comparisons, or the first alone with other values."""
+    pairs = record.matched_pairs
+    if row is not None:
+        rows = [pairs.comparisons[0].model_copy(update=row)]
+    part |= {} if rows is None else {"comparisons": tuple(rows)}
+    return record.model_copy(update={"matched_pairs": pairs.model_copy(update=part)})
+
+
 def histogram(row, up=True):
     edges = np.linspace(-1, 1, 42)
     middle = (edges[1:] + edges[:-1]) / 2
     counts = 900 * np.exp(-0.5 * (middle / 0.05) ** 2)
     counts += 260 * np.exp(-0.5 * ((middle - (0.3 if up else -0.3)) / 0.2) ** 2)
-    return parts.ChangeHistogram(
-        **direction(row), edges=tuple(map(float, edges)), counts=tuple(counts.round().tolist())
-    )
+    values = {"edges": edges.tolist(), "counts": counts.round().tolist()}
+    return parts.ChangeHistogram(**about(row), **values)
 
 
-def compared(row, i):
+def compared(i):
+    member = dict(zip((*REMAINING, "race"), ("Divorced", "Wife", "White"), strict=True))
     return fill(
         parts.ComparedPerson,
-        **{"attribute": "sex", "group": "Female", "other": "Male", "outcome": ">50K", "row": row},
-        label="<=50K" if i % 2 else ">50K",
+        **{**SEX, "outcome": ">50K", "row": 1234 + 7 * i, "label": "<=50K" if i % 2 else ">50K"},
         **{"decision": "<=50K", "decision_own": "<=50K", "decision_swapped": ">50K"},
         **{"probability": 0.18 + 0.02 * i, "probability_own": 0.21},
         **{"probability_swapped": 0.78 - 0.03 * i, "own": 0.15, "swapped": 0.85 - 0.05 * i},
         kept={"age": 39 + i, "education-num": 13, "hours-per-week": 40.0, "occupation": "Sales"},
-        person={"marital-status": "Never-married", "relationship": "Unmarried", "race": "White"},
-        own_member={"marital-status": "Divorced", "relationship": "Wife", "race": "White"},
-        other_member={
-            **{"marital-status": "Married-civ-spouse", "relationship": "Husband", "race": "White"}
-        },
+        person=member | {"marital-status": "Never-married"},
+        own_member=member,
+        other_member=member | {"marital-status": "Married-civ-spouse", "relationship": "Husband"},
     )
 
 
@@ -94,19 +95,17 @@ def measures(levels):
     for attribute, groups in levels.items():
         for group, rate in groups.items():
             values = {"selection_rate": rate, "impact_ratio": rate / max(groups.values())}
-            values |= {"error_rate": 0.1 + rate / 4, "true_positive_rate": 0.4 + rate}
-            for name, value in (values | {"false_positive_rate": rate / 3}).items():
-                about = {"attribute": attribute, "group": group, "n": 3000, "value": value}
-                found.append(
-                    parts.Measure(name=name, lower=0.95 * value, upper=1.05 * value, **about)
-                )
+            values |= {"error_rate": 0.1 + rate / 4, "false_positive_rate": rate / 3}
+            for name, value in values.items():
+                ends = {"value": value, "lower": 0.95 * value, "upper": 1.05 * value, "n": 3000}
+                found.append(parts.Measure(name=name, attribute=attribute, group=group, **ends))
     return tuple(found)
 
 
-def sensitivity(what, change, estimate, ends, outcome="evidence", **about):
+def sensitivity(what, change, estimate, ends, outcome="evidence", **row):
+    values = {"what": what, "change": change, "estimate": estimate, "outcome": outcome, "n": 2000}
     bounds = {"lower_bound": ends[0], "upper_bound": ends[1]}
-    values = {"what": what, "change": change, "estimate": estimate, "outcome": outcome}
-    return parts.SensitivityRecord(n=2000, **values, **bounds, **about)
+    return parts.SensitivityRecord(**values, **bounds, **row)
 
 
 def common(**changes):
@@ -116,14 +115,12 @@ def common(**changes):
         "model": fill(
             parts.ModelRecord,
             **{"name": "model.safetensors", "kind": "network of 3 layers", "sha256": "ab" * 32},
-            task="classification",
-            classes=("<=50K", ">50K"),
+            **{"task": "classification", "classes": ("<=50K", ">50K")},
         ),
         "data": fill(
             parts.DataRecord,
             **{"source": "test.csv", "n": 9045, "label": "income", "sha256": "cd" * 32},
-            features=(*MAY_MATTER, *REMAINING),
-            classes={"<=50K": 6800, ">50K": 2245},
+            **{"features": (*MAY_MATTER, *REMAINING), "classes": {"<=50K": 6800, ">50K": 2245}},
             protected={
                 "sex": {"Male": 6033, "Female": 3012},
                 "race": {"White": 7790, "non-White": 1255},
@@ -142,14 +139,16 @@ def finished(values):
     return record.model_copy(update={"sentence": sentence(record)})
 
 
-def pairs_part(comparisons, **changes):
+def pairs(comparisons, verdict="evidence", part=(), **changes):
+    """A record of matched pairs."""
     values = {
         **{"may_matter": MAY_MATTER, "remaining": REMAINING, "favourable": ">50K"},
         **{"measure": "decision", "delta": 1.25, "alpha": 0.05, "neighbours": 20, "redraws": 19},
         **{"pool": "train.csv", "pool_size": 36177, "pool_given": True},
         "comparisons": tuple(comparisons),
     }
-    return fill(parts.MatchedPairsRecord, **(values | changes))
+    made = fill(parts.MatchedPairsRecord, **(values | dict(part)))
+    return finished(common(verdict=verdict, matched_pairs=made, **changes))
 
 
 def evidence(**changes):
@@ -161,58 +160,50 @@ def evidence(**changes):
         comparison("race", "non-White", "White", 0.229, 0.28, people_needed=12400, **undecided),
         comparison("race", "White", "non-White", 0.384, 0.319, mirror=True, **undecided),
     )
-    part = pairs_part(
-        rows,
-        shown=[
-            fill(parts.ShownMeasure, measure=measure, own=0.2, swapped=0.27, **direction(row))
+    part = {
+        "shown": [
+            fill(parts.ShownMeasure, measure=measure, own=0.2, swapped=0.27, **about(row))
             for row in rows
             for measure in ("error", "loss", "score")
         ],
-        balance=[
+        "balance": [
             parts.ColumnBalance(
                 **{"column": column, "before": 0.5 - 0.13 * i, "after": (-1) ** i * 0.12 / (i + 1)},
-                **direction(row),
+                **about(row),
             )
             for row in rows
             for i, column in enumerate(MAY_MATTER)
         ],
-        changes=[histogram(row, up=i % 2 == 0) for i, row in enumerate(rows)],
-        people=[compared(1234 + 7 * i, i) for i in range(6)],
-        hidden_factor=[
-            parts.HiddenFactor(gamma=4.0 if row.attribute == "sex" else 1.25, **direction(row))
+        "changes": [histogram(row, up=i % 2 == 0) for i, row in enumerate(rows)],
+        "people": [compared(i) for i in range(6)],
+        "hidden_factor": [
+            parts.HiddenFactor(gamma=4.0 if row.attribute == "sex" else 1.25, **about(row))
             for row in rows
         ],
-    )
+    }
     drivers = (("marital-status", 0.59, (0.5, 0.68)), ("relationship", 0.41, (0.3, 0.5)))
-    figures = {"alone": 1.8, "without": 1.3, "predicts": 0.71, "moves": 0.24}
+    figures = {"attribute": "sex", "alone": 1.8, "without": 1.3, "predicts": 0.71, "moves": 0.24}
     levels = {
         "sex": {"Female": 0.118, "Male": 0.301},
         "race": {"White": 0.261, "non-White": 0.163},
     }
-    left_out = [
-        sensitivity("column left out", column, 2.2 + 0.05 * i, (2.0, 2.5), **direction(rows[0]))
+    tried = [
+        sensitivity("column left out", column, 2.2 + 0.05 * i, (2.0, 2.5), **SEX)
         for i, column in enumerate(MAY_MATTER)
     ]
     added = ("column added", "relationship", 1.2, (1.1, 1.31), "inconclusive")
-    values = common(
-        verdict="evidence",
-        matched_pairs=part,
-        drivers=[
-            parts.DriverRecord(
-                attribute="sex", column=column, share=share, interval=ends, **figures
-            )
+    subgroup = {"attribute": "sex", "words": "Female, age ≤ 38, education-num > 12"}
+    values = {
+        "drivers": [
+            parts.DriverRecord(column=column, share=share, interval=ends, **figures)
             for column, share, ends in drivers
         ],
-        measures=measures(levels),
-        sensitivity=[*left_out, sensitivity(*added, **direction(rows[0]))],
-        subgroups=[
-            fill(
-                parts.SubgroupRecord, attribute="sex", words="Female, age ≤ 38, education-num > 12"
-            )
-        ],
-        skipped=("reach",),
-    )
-    return finished(values | changes)
+        "measures": measures(levels),
+        "sensitivity": [*tried, sensitivity(*added, **SEX)],
+        "subgroups": [fill(parts.SubgroupRecord, **subgroup)],
+        "skipped": ("reach",),
+    }
+    return pairs(rows, part=part, **(values | changes))
 
 
 def within():
@@ -221,7 +212,7 @@ def within():
         comparison("sex", "Female", "Male", 0.301, 0.31, changed_down=0.021, **known),
         comparison("sex", "Male", "Female", 0.33, 0.325, mirror=True, **known),
     ]
-    return finished(common(verdict="within_tolerance", matched_pairs=pairs_part(rows)))
+    return pairs(rows, "within_tolerance")
 
 
 def inconclusive(reason="too_few"):
@@ -229,13 +220,12 @@ def inconclusive(reason="too_few"):
     changes = {"interval": (1.08, 1.39)}
     if reason in ("pairs", "redraws", "degrees", "group"):
         changes = {"ratio": math.nan, "interval": (0.0, math.inf), "control": ()}
-    limits = {"measure": "prediction", "favourable": ""} if reason == "limit" else {}
-    changes |= {"measure": "prediction"} if limits else {}
+    units = {"measure": "prediction"} if reason == "limit" else {}
     changes |= {"people_needed": 12400} if reason == "too_few" else {}
     changes |= {"pool_rows": 3} if reason == "group" else {}
-    about = {"verdict": "inconclusive", "reason": reason}
-    row = comparison("race", "non-White", "White", 0.229, 0.28, **about, **changes)
-    return finished(common(**about, matched_pairs=pairs_part([row], **limits)))
+    known = {"verdict": "inconclusive", "reason": reason, **units, **changes}
+    row = comparison("race", "non-White", "White", 0.229, 0.28, **known)
+    return pairs([row], "inconclusive", units and {**units, "favourable": ""}, reason=reason)
 
 
 def invalid():
@@ -247,15 +237,14 @@ def regression():
     """Predictions in units, with a limit of 25."""
     unknown = ("favourable_own", "favourable_swapped", "changed_up", "changed_down")
     known = {"measure": "prediction", "outcome": "", **dict.fromkeys(unknown, math.nan)}
+    ends = {"difference_interval": (28.2, 43.4)}
     rows = [
-        comparison(
-            "sex", "Female", "Male", 512.3, 548.1, difference_interval=(28.2, 43.4), **known
-        ),
+        comparison("sex", "Female", "Male", 512.3, 548.1, **ends, **known),
         comparison("sex", "Male", "Female", 555.0, 521.0, mirror=True, **known),
     ]
-    part = pairs_part(rows, favourable="", measure="prediction", limit=25.0)
+    part = {"favourable": "", "measure": "prediction", "limit": 25.0}
     model = fill(parts.ModelRecord, kind="Ridge", task="regression")
-    return finished(common(verdict="evidence", matched_pairs=part, model=model))
+    return pairs(rows, part=part, model=model)
 
 
 def three_groups():
@@ -263,29 +252,25 @@ def three_groups():
     rows = []
     for a, b in ((a, b) for a in groups for b in groups if a != b):
         far = abs(math.log(groups[b] / groups[a])) > 0.4
-        about = {"verdict": "evidence" if far else "inconclusive", "mirror": groups[a] > groups[b]}
-        about |= {"reason": "" if far else "too_few"}
-        rows.append(comparison("race", a, b, groups[a], groups[b], **about))
+        known = {"verdict": "evidence" if far else "inconclusive", "mirror": groups[a] > groups[b]}
+        known |= {"reason": "" if far else "too_few"}
+        rows.append(comparison("race", a, b, groups[a], groups[b], **known))
     reads = [parts.AttributeUse(attribute="race", changed=0.021, lower=0.018, upper=0.024, n=9045)]
-    values = common(verdict="evidence", matched_pairs=pairs_part(rows, reads=reads))
-    return finished(values | {"measures": measures({"race": groups})})
+    return pairs(rows, part={"reads": reads}, measures=measures({"race": groups}))
 
 
 def yes_no(labels=None):
     """Values that say nothing without their column, and refusals that are the rarer decision."""
-    known = [{"outcome": "1", "favourable_own": 0.767, "favourable_swapped": 0.879}]
-    known += [{"outcome": "1", "favourable_own": 0.908, "favourable_swapped": 0.829}]
+    known = {"favourable_own": 0.767, "favourable_swapped": 0.879, "outcome": "1"}
+    other = {"favourable_own": 0.908, "favourable_swapped": 0.829, "outcome": "1", "mirror": True}
     rows = [
-        comparison("black", "yes", "no", 0.233, 0.121, **known[0]),
-        comparison("black", "no", "yes", 0.092, 0.171, mirror=True, **known[1]),
+        comparison("black", "yes", "no", 0.233, 0.121, **known),
+        comparison("black", "no", "yes", 0.092, 0.171, **other),
     ]
-    columns = {"may_matter": ("ltv", "pi_rat"), "remaining": tuple("abcdefghi")}
-    part = pairs_part(rows, favourable="0", **columns)
-    values = common(verdict="evidence", matched_pairs=part, settings=Settings(labels=labels or {}))
-    values["data"] = values["data"].model_copy(
-        update={"label": "deny", "protected": {"black": {"no": 2041, "yes": 339}}}
-    )
-    return finished(values)
+    part = {"may_matter": ("ltv", "pi_rat"), "remaining": tuple("abcdefghi"), "favourable": "0"}
+    people = {"label": "deny", "protected": {"black": {"no": 2041, "yes": 339}}}
+    data = common()["data"].model_copy(update=people)
+    return pairs(rows, part=part, settings=Settings(labels=labels or {}), data=data)
 
 
 def many(count=20):
@@ -295,8 +280,8 @@ def many(count=20):
         name, verdict = f"attribute-{i}-{LONG}", "inconclusive" if i % 4 else "evidence"
         rows.append(comparison(name, first, second, 0.2, 0.3, verdict=verdict))
         rows.append(comparison(name, second, first, 0.3, 0.2, verdict=verdict, mirror=True))
-    part = pairs_part(rows, may_matter=tuple(f"{LONG}-{i}" for i in range(40)), remaining=(LONG,))
-    return finished(common(verdict="evidence", matched_pairs=part))
+    part = {"may_matter": tuple(f"{LONG}-{i}" for i in range(40)), "remaining": (LONG,)}
+    return pairs(rows, part=part)
 
 
 def one_test(test="loss_ratio", estimate=1.62, lower=1.55, upper=1.71, **changes):
@@ -312,6 +297,7 @@ def one_test(test="loss_ratio", estimate=1.62, lower=1.55, upper=1.71, **changes
 
 def perturbed(i):
     flips = i % 2 == 0
+    before = {"age": 54, "education": "HS-grad", "hours": 40.0, "note": None}
     return fill(
         parts.PerturbedPerson,
         **{"row": 100 * (10 - i) + 7, "label": "<=50K", "ratio": 12.5 - i},
@@ -319,8 +305,8 @@ def perturbed(i):
         **{"decision_before": "<=50K", "decision_after": ">50K" if flips else "<=50K"},
         **{"probability_before": 0.83, "probability_after": 0.09 if flips else 0.55},
         groups={"sex": ("Female", "Male")[i % 2], "race": "White"},
-        before={"age": 54, "education": "HS-grad", "hours": 40.0, "note": None},
-        after={"age": 52 - i, "education": "Masters", "hours": 38.5, "note": None},
+        before=before,
+        after=before | {"age": 52 - i, "education": "Masters", "hours": 38.5},
         outside=("age",) if i == 1 else (),
     )
 
@@ -334,6 +320,9 @@ def flow(**changes):
     """The paper's method with a learned metric, and everything that it can hold."""
     errors = one_test("error_rate_ratio", 1.4, 1.31, 1.5, interval_method="mid-P")
     levels = [("sex", "Male"), ("sex", "Female"), ("race", "White"), ("race", "non-White")]
+    permuted = tuple(1.05 + 0.006 * i for i in range(39))
+    control = {"estimate": 1.62, "p_value": 0.025, "planned": 39, "n": 2000, "used": True}
+    jackknife = fill(parts.JackknifeRecord, replicates=(1.6, 1.7, 1.5), used=True)
     values = common(
         **{"method": "flow", "parameters": {"lam": 50.0, "time": 5.0}, "verdict": "evidence"},
         decided_by=parts.DecidedBy(test="loss_ratio", interval="hall", metric="refitted"),
@@ -342,15 +331,8 @@ def flow(**changes):
         rows={"n": 9045, "moved": 9044, "diverged": 1, "undefined": 0, "below_one": 3},
         numerical_error=fill(parts.NumericalErrorRecord, method="exponential"),
         stopping_times=[stopping_time(*at) for at in ((2.5, 1.2), (5.0, 1.62), (10.0, 2.4))],
-        jackknife={
-            "loss_ratio": fill(parts.JackknifeRecord, replicates=(1.6, 1.7, 1.5), used=True)
-        },
-        control={
-            "loss_ratio": parts.ControlRecord(
-                permuted=tuple(1.05 + 0.006 * i for i in range(39)),
-                **{"estimate": 1.62, "p_value": 0.025, "planned": 39, "n": 2000, "used": True},
-            )
-        },
+        jackknife={"loss_ratio": jackknife},
+        control={"loss_ratio": parts.ControlRecord(permuted=permuted, **control)},
         diagnostics={"mean_fair_distance": 0.0004, "free_only": 1.58, "theorem_a1_bound": 1e12},
         distribution={
             "shares": (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0),
@@ -376,10 +358,7 @@ def flow(**changes):
             parts.MetricRecord,
             **{"kind": "ProjectionMetric", "learned": True, "same_sample": True},
             directions=({"age": 0.4, "hours-per-week": -0.3},),
-            origin=parts.OriginRecord(
-                source="the audited people",
-                attributes=[fill(parts.AttributeRecord, name="sex")],
-            ),
+            origin={"source": "the audited people", "n": 5000},
         ),
     )
     return finished(values | changes)
@@ -390,10 +369,8 @@ def flow_held_back():
     record = flow()
     test = one_test(outcome="inconclusive", held_back="permuted attributes give as much")
     control = record.control["loss_ratio"].model_copy(update={"p_value": 0.4})
-    about = {"verdict": "inconclusive", "reason": "control"}
-    return flow(
-        tests={**record.tests, "loss_ratio": test}, control={"loss_ratio": control}, **about
-    )
+    found = {"tests": {**record.tests, "loss_ratio": test}, "control": {"loss_ratio": control}}
+    return flow(verdict="inconclusive", reason="control", **found)
 
 
 def flow_within():
@@ -405,11 +382,9 @@ def flow_within():
 
 
 def paper(rejected=True):
-    lower = 1.55 if rejected else 1.13
-    test = one_test(estimate=1.62, lower=lower, interval_method="normal limit")
-    verdict = "evidence" if rejected else "inconclusive"
+    test = one_test(lower=1.55 if rejected else 1.13, interval_method="normal limit")
     changes = {"tests": {"loss_ratio": test}, "control": {}, "jackknife": {}}
-    return flow(paper=True, verdict=verdict, **changes)
+    return flow(paper=True, verdict="evidence" if rejected else "inconclusive", **changes)
 
 
 def renamed(value, text):

@@ -112,7 +112,7 @@ def _edited(**changes):
         (lambda state: json.dumps(state)[:50], "not a monitor file"),
         (lambda state: "[1, 2]", "no likewise_monitor"),
         (_edited(likewise_monitor=3), "newer version"),
-        (_edited(wealth={"loss_ratio": {"n": 3, "log_wealth": [0.0]}}), "damaged.*bets"),
+        (_edited(wealth={"loss_ratio": {"n": 3, "log_wealth": [0.0]}}), "damaged"),
         (_edited(wealth={"loss_ratio": {"m": 3, "log_wealth": [0.0] * 10}}), "damaged"),
         (_edited(wealth={"loss_ratio": {"n": "many", "log_wealth": [0.0] * 10}}), "damaged"),
         (_edited(wealth={"loss_ratio": {"n": 3, "excess": math.nan}}), "is not a monitor file"),
@@ -184,7 +184,6 @@ def test_rows_of_another_model_are_refused_by_what_their_file_says(tmp_path):
         )
         pieces.append(Outcomes.read(tmp_path / f"{model}.parquet"))
     monitor = fed(pieces[0])
-    assert monitor.settings_hash == "1f"
     with pytest.raises(InvalidSample, match="another audit: their model is 'bb'"):
         monitor.update(pieces[1])
 

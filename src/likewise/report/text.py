@@ -726,6 +726,8 @@ def error_words(record: Record) -> Iterator[tuple[str, str]]:
         bound = f"at most {number(error.error_bound)} ({number(error.error_in_se)} standard errors)"
         yield "Numerical", f"{bound}, {error.evaluations} gradients a person by {error.method}"
     for name, value in record.diagnostics.items():
+        if name == "mean_fair_distance" and record.metric is None:
+            continue  # nothing was moved by a metric
         yield "Diagnostic", f"{DIAGNOSTICS.get(name, name.replace('_', ' '))}: {number(value)}"
 
 

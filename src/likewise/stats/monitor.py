@@ -9,19 +9,20 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
+from pydantic import Field
 from scipy.special import logsumexp, stdtrit
 
 from likewise.errors import InvalidFile, InvalidSample, InvalidSettings, in_short
 from likewise.files import read_whole, write_whole
 from likewise.outcomes import Outcomes, provenance, troubles
 from likewise.record import RateComparison, Record
-from likewise.record.json_text import parse
+from likewise.record.json_text import Part, parse
 from likewise.stats.estimate import check_alpha, check_delta
 
 BETS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.75, 0.95)
@@ -51,37 +52,31 @@ class BettingTest(NamedTuple):
     lo: float
 
 
-@dataclasses.dataclass(frozen=True)
-class WealthState:
+Logarithms = Annotated[tuple[float, ...], Field(min_length=len(BETS), max_length=len(BETS))]
+
+
+class WealthState(Part):
     r"""All that is kept of the rows: sums, and what latched.
 
-    Parameters
-    ----------
-    excess
-        Sum of :math:`R_i - \delta`.
-    log_wealth
-        Logarithm of the wealth by each bet, made from the first row on.
-    log_joined
-        Logarithm of :math:`\sum_{s \le t} w_s / \prod_{i < s} (\cdot)` for each bet: times its
-        wealth it is that of all bets begun at any row s with :math:`w_s`. Empty before the first
-        row.
-    log_peak
-        The largest :math:`\log K_t` so far.
-    rejected_at
-        The row at which :math:`K_t` first reached :math:`1/\alpha`.
+    ``excess`` is the sum of :math:`R_i - \delta`, ``log_wealth`` the logarithm of the wealth by
+    each bet made from the first row on, ``log_joined`` that of
+    :math:`\sum_{s \le t} w_s / \prod_{i < s} (\cdot)`, empty before the first row: times its wealth
+    it is that of all bets begun at any row s with :math:`w_s`. ``log_peak`` is the largest
+    :math:`\log K_t` so far, ``rejected_at`` the row where :math:`K_t` first reached
+    :math:`1/\alpha`.
     """
 
     n: int = 0
     excess: float = 0.0
-    log_wealth: tuple[float, ...] = (0.0,) * len(BETS)
-    log_joined: tuple[float, ...] = ()
+    log_wealth: Logarithms = (0.0,) * len(BETS)
+    log_joined: Logarithms | tuple[()] = ()
     log_peak: float = 0.0
     rejected_at: int | None = None
 
-    def __post_init__(self) -> None:
-        for number in (len(self.log_wealth), len(self.log_joined) or len(BETS)):
-            if number != len(BETS):
-                raise ValueError(f"{number} bets instead of {len(BETS)}")
+    @property
+    def joined(self) -> Float[np.ndarray, " k"]:
+        """The logarithms of later bets, as an array; minus infinity before the first row."""
+        return np.array(self.log_joined or (-math.inf,) * len(BETS))
 
 
 def play(test: BettingTest, state: WealthState, ratios: Float[np.ndarray, " n"]) -> WealthState:
@@ -106,8 +101,7 @@ def play(test: BettingTest, state: WealthState, ratios: Float[np.ndarray, " n"])
         count = rows.astype(np.float64)
         join = np.log(_yet_to_join(count - 1) - _yet_to_join(count))
         log_joined = join[:, None] - np.concatenate([before[None], log_wealth[:-1]])
-        if state.log_joined:
-            log_joined[0] = np.logaddexp(np.array(state.log_joined), log_joined[0])
+        log_joined[0] = np.logaddexp(state.joined, log_joined[0])
         log_joined = np.logaddexp.accumulate(log_joined, axis=0)
         log_k = _log_mean_wealth(count, log_wealth, log_joined)
         enough = log_k >= -math.log(test.alpha)
@@ -146,8 +140,7 @@ def _log_mean_wealth(
     return np.logaddexp(math.log(FROM_THE_START) + first, math.log1p(-FROM_THE_START) + joined)
 
 
-@dataclasses.dataclass(frozen=True)
-class Bet:
+class Bet(Part):
     """One comparison in one direction, as it was fixed by the first audit.
 
     ``column`` is that of the rows whose mean own and swapped values are compared; ``complement``
@@ -272,22 +265,14 @@ class SavedMonitor:
         self._wealth = {name: WealthState() for name in tests}
         self._audit: dict[str, Any] = {}
 
-    @property
-    def settings_hash(self) -> str:
-        """Hash of the settings of the audit that is followed; empty if its rows do not say."""
-        return str(self._audit.get("settings_hash", ""))
-
     def save(self, path: str | Path) -> None:
         """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
         state = {
-            "likewise_monitor": FORMAT,
-            "kind": self.kind,
-            "sources": self.sources,
-            "audit": self._audit,
-            "wealth": self._wealth,
+            **{"likewise_monitor": FORMAT, "kind": self.kind, "sources": self.sources},
+            **{"audit": self._audit, "wealth": self._wealth},
             **{name: getattr(self, name) for name in self.settings},
         }
-        text = json.dumps(state, indent=2, allow_nan=False, default=dataclasses.asdict)
+        text = json.dumps(state, indent=2, allow_nan=False, default=Part.model_dump)
         write_whole(path, f"{text}\n".encode())
 
     @staticmethod
@@ -296,18 +281,23 @@ class SavedMonitor:
 
         A setting that is given must be the saved one: bets already made cannot be taken back.
         """
-        saved = _read_state(path)
+        try:
+            saved = parse(read_whole(path, most=LARGEST), finite=True)
+        except ValueError as error:
+            if isinstance(error, InvalidFile):
+                raise
+            raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
+        version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
+        if not isinstance(version, int):
+            raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
+        if version > FORMAT:
+            raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
         try:
             kind: Any = {"gradient_flow": Monitor, "matched_pairs": PairMonitor}[saved["kind"]]
-            begun = {name: saved[name] for name in kind.settings}
-            if "bets" in begun:
-                begun["bets"] = [Bet(**bet) for bet in begun["bets"]]
-            monitor: Monitor | PairMonitor = kind(**begun)
+            monitor: Monitor | PairMonitor = kind(**{name: saved[name] for name in kind.settings})
             monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
             for name in monitor.tests:
-                one = saved["wealth"][name]
-                lists = {k: tuple(one.get(k, ())) for k in ("log_wealth", "log_joined")}
-                monitor._wealth[name] = WealthState(**{**one, **lists})
+                monitor._wealth[name] = WealthState.model_validate(saved["wealth"][name])
             monitor.look()
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             damage = in_short(error)
@@ -326,7 +316,7 @@ class SavedMonitor:
         log_k = _log_mean_wealth(
             np.array([float(state.n)]),
             np.array([state.log_wealth]),
-            np.array([state.log_joined or (-math.inf,) * len(BETS)]),
+            state.joined[None],
         )
         return Look(
             n=state.n,
@@ -356,21 +346,6 @@ class SavedMonitor:
             self._wealth[name] = play(self.tests[name], self._wealth[name], own)
         self._audit = {**now, **self._audit}
         self.sources += () if source is None else (source,)
-
-
-def _read_state(path: str | Path) -> dict[str, Any]:
-    try:
-        saved = parse(read_whole(path, most=LARGEST), finite=True)
-    except InvalidFile:
-        raise
-    except ValueError as error:
-        raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
-    version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
-    if not isinstance(version, int):
-        raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
-    if version > FORMAT:
-        raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
-    return saved
 
 
 class Monitor(SavedMonitor):
@@ -488,10 +463,10 @@ class PairMonitor(SavedMonitor):
     kind = "matched_pairs"
     settings = ("delta", "alpha", "level", "bets")
 
-    def __init__(self, delta: float, alpha: float, level: float, bets: Sequence[Bet]) -> None:
+    def __init__(self, delta: float, alpha: float, level: float, bets: Sequence[Any]) -> None:
         check_alpha(level)
-        self.level, self.bets = level, tuple(bets)
-        tests = {bet.name: BettingTest(0.0, level, bet.lowest) for bet in bets}
+        self.level, self.bets = level, tuple(map(Bet.model_validate, bets))
+        tests = {bet.name: BettingTest(0.0, level, bet.lowest) for bet in self.bets}
         super().__init__(delta, alpha, tests)
 
     @classmethod
