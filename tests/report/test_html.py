@@ -15,8 +15,6 @@ from likewise.report.html import to_card, to_html
 class Page(HTMLParser):
     """Reads a page: its text by element, and whether every element is closed."""
 
-    VOID = ("meta", "br", "img", "link", "input", "hr")
-
     def __init__(self, source):
         super().__init__()
         self.open, self.tags, self.text = [], [], []
@@ -24,15 +22,14 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
-        if tag not in self.VOID:
+        if tag not in ("meta", "br", "img", "link", "input", "hr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if "style" not in self.open:
-            self.text.append(data)
+        self.text += [] if "style" in self.open else [data]
 
     def all(self, tag):
         return [attributes for name, attributes in self.tags if name == tag]

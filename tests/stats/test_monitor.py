@@ -133,11 +133,7 @@ def test_a_failed_save_leaves_the_old_state(tmp_path, monkeypatch, rng):
     path = tmp_path / "state.json"
     fed(rng.lognormal(0, 1, 50)).save(path)
     before = path.read_text()
-
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(InvalidFile, match="No space left"):
         Monitor().save(path)
     assert path.read_text() == before
@@ -174,18 +170,15 @@ def test_a_learned_metric_gives_no_evidence_without_its_negative_control():
 
 
 def test_rows_of_another_model_are_refused_by_what_their_file_says(tmp_path):
-    pieces = []
+    monitor, path = Monitor(), tmp_path / "rows.parquet"
     for model in ("aa", "bb"):
         table = outcomes_of(np.full(5, 1.5)).to_arrow()
-        about = json.dumps({"model": model, "settings_hash": "1f"}).encode()
-        pq.write_table(
-            table.replace_schema_metadata({**table.schema.metadata, b"likewise.audit": about}),
-            tmp_path / f"{model}.parquet",
-        )
-        pieces.append(Outcomes.read(tmp_path / f"{model}.parquet"))
-    monitor = fed(pieces[0])
+        about = {b"likewise.audit": json.dumps({"model": model, "settings_hash": "1f"}).encode()}
+        pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **about}), path)
+        if model == "aa":
+            monitor.update(Outcomes.read(path))
     with pytest.raises(InvalidSample, match="another audit: their model is 'bb'"):
-        monitor.update(pieces[1])
+        monitor.update(Outcomes.read(path))
 
 
 def test_nobody_is_counted_twice():
@@ -197,19 +190,19 @@ def test_nobody_is_counted_twice():
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("name", "value"),
     [
-        {"delta": 0.9},
-        {"delta": math.inf},
-        {"alpha": 0.0},
-        {"alpha": 1.0},
-        {"lo": -1.0},
-        {"lo": 1.25},
+        ("delta", 0.9),
+        ("delta", math.inf),
+        ("alpha", 0.0),
+        ("alpha", 1.0),
+        ("lo", -1.0),
+        ("lo", 1.25),
     ],
 )
-def test_settings_out_of_range_are_refused(bad):
-    with pytest.raises(InvalidSettings, match=next(iter(bad))):
-        Monitor(**bad)
+def test_settings_out_of_range_are_refused(name, value):
+    with pytest.raises(InvalidSettings, match=name):
+        Monitor(**{name: value})
 
 
 @pytest.mark.slow

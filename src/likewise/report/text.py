@@ -155,8 +155,8 @@ def estimates(record: Record) -> list[Line]:
     names, part = Names.from_record(record), record.matched_pairs
     if part is not None:
         # The decision whose rates are compared is named if it is not always one.
-        one = len({row.outcome for row in part.comparisons}) == 1
-        said = ["" if one else f"{names.decision(row.outcome)}: " for row in part.comparisons]
+        always = len({row.outcome for row in part.comparisons}) == 1
+        said = ["" if always else f"{names.decision(row.outcome)}: " for row in part.comparisons]
         return [
             comparison_line(record, row, decision + arrows(row, names))
             for row, decision in zip(part.comparisons, said, strict=True)
