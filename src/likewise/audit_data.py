@@ -228,17 +228,12 @@ def person_columns(people: AuditData) -> dict[str, Any]:
     the same under another encoder, and arrays are the same as a table of them.
     """
     # No column of a table is called like the three roles: they end in a blank.
-    columns: dict[str, Any] = {"label ": people.y}
+    roles = {"label ": people.y, "weight ": people.weight, "cluster ": people.cluster}
+    columns = {name: column for name, column in roles.items() if column is not None}
     if people.table is not None:
-        columns |= {name: people.table[name] for name in people.table.column_names}
-    else:
-        columns |= {name: people.x[:, j] for j, name in enumerate(people.features)}
-        columns |= people.protected
-    if people.weight is not None:
-        columns["weight "] = people.weight
-    if people.cluster is not None:
-        columns["cluster "] = people.cluster
-    return columns
+        return columns | {name: people.table[name] for name in people.table.column_names}
+    features = {name: people.x[:, j] for j, name in enumerate(people.features)}
+    return {**columns, **features, **people.protected}
 
 
 def digests(people: AuditData, places: Int[np.ndarray, " n"], rows: range) -> dict[int, bytes]:
@@ -268,8 +263,7 @@ def _array(name: str, values: Any, dtype: Any = None) -> Shaped[np.ndarray, "...
     try:
         return np.asarray(values, dtype=dtype)
     except (TypeError, ValueError, OverflowError):
-        what = "is no column: its rows are not of one length"
-        what = what if dtype is None else "holds something that is not a number"
+        what = "is no column of values" if dtype is None else "holds what is not a number"
         raise InvalidData(f"{name} {what}.") from None
 
 
@@ -285,9 +279,8 @@ def printable_levels(column: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, ".
     names = {text: name for text in texts if (name := printable_name(text)) != text}
     if not names:
         return column
-    found = np.empty(len(column), dtype=object)
-    found[:] = [names.get(v, v) if type(v) is str else v for v in column.tolist()]
-    return found
+    found = [names.get(v, v) if type(v) is str else v for v in column.tolist()]
+    return np.array(found, dtype=object)
 
 
 def _named(protected: Any) -> dict[str, Column]:
@@ -295,13 +288,8 @@ def _named(protected: Any) -> dict[str, Column]:
         return {}
     if not isinstance(protected, Mapping):
         array = _array("protected", protected)
-        if array.ndim > 2:
-            raise InvalidData(
-                f"protected has {array.ndim} dimensions; give one column an attribute."
-            )
-        protected = {"protected": array}
-        if array.ndim == 2:
-            protected = {f"protected{j}": column for j, column in enumerate(array.T)}
+        several = {f"protected{j}": column for j, column in enumerate(array.T)}
+        protected = several if array.ndim == 2 else {"protected": array}
     return {
         printable_name(str(name)): printable_levels(_array(name, column).reshape(-1))
         for name, column in protected.items()

@@ -54,16 +54,13 @@ def test_help_imports_none_of_the_libraries_that_take_long(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_with_a_value_says_what_kind_in_the_same_words(command):
-    kinds = {param.metavar for param in Commands()[command].params if not is_flag(param)}
+    params = Commands()[command].params
+    kinds = {param.metavar for param in params if not getattr(param, "is_flag", False)}
     assert kinds <= {
         *("MODEL", "DATA", "RESULT", "RESULTS", "STUDY", "[RESULT] ROWS..."),
         *("COLUMN", "COLUMNS", "COLUMN=CUTS", "PAIRS", "NAME", "NAMES", "NAME=VALUE", "VALUE"),
         *("FILE", "FILES", "FOLDER", "WHERE", "NUMBER", "SHARE", "COUNT"),
     }
-
-
-def is_flag(param):
-    return getattr(param, "is_flag", False)
 
 
 def test_the_line_of_each_command_is_shown_without_importing_it():

@@ -78,41 +78,40 @@ def test_nothing_planted_in_the_folder_runs(folder, command):
     assert not (folder / "traces").exists(), (folder / "traces").read_text()
 
 
-def test_python_m_imports_nothing_planted_once_it_has_begun(folder):
-    ended = start(folder, "plan", "--effect", "1.4", "--sd", "0.9", how=("-m", "likewise"))
-    assert ended.returncode == 0, ended.stderr
-    assert not (folder / "traces").exists()
+STUDIES = """
+import math, pathlib
+from likewise_studies.jobs import FinishedJobs, run_jobs
+if __name__ == "__main__":
+    jobs = {str(k): (math.sqrt, (k,)) for k in range(2)}
+    kept = FinishedJobs(pathlib.Path("kept.jsonl"), "key")
+    assert run_jobs(jobs, kept, workers=2, words="roots") == {"0": 0, "1": 1}
+"""
+STRANGER = "from likewise.models import as_model, open_model; as_model(open_model('m.onnx'))"
 
 
-def test_the_processes_of_studies_import_nothing_planted(folder):
-    code = (
-        "import math, pathlib; from likewise_studies.jobs import FinishedJobs, run_jobs\n"
-        "if __name__ == '__main__':\n"
-        "    jobs = {str(k): (math.sqrt, (k,)) for k in range(2)}\n"
-        "    kept = FinishedJobs(pathlib.Path('kept.jsonl'), 'key')\n"
-        "    found = run_jobs(jobs, kept, workers=2, words='roots')\n"
-        "    assert found == {'0': 0, '1': 1}"
-    )
-    ended = start(folder, how=("-P", "-c", code))
-    assert ended.returncode == 0, ended.stderr
-    assert not (folder / "traces").exists()
-
-
-def test_the_process_of_a_strangers_model_imports_nothing_planted(folder):
-    onnx = pytest.importorskip("onnx")
-    weight = onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
-    kind, make = onnx.TensorProto.FLOAT, onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "g",
-        [make("x", kind, ["n", 3])],
-        [make("y", kind, ["n", 2])],
-        [weight],
-    )
-    opsets = [onnx.helper.make_opsetid("", 15)]
-    proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    (folder / "m.onnx").write_bytes(proto.SerializeToString())
-    code = "from likewise.models import as_model, open_model; as_model(open_model('m.onnx'))"
-    ended = start(folder, how=("-P", "-c", code))
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("-m", "likewise", "plan", "--effect", "1.4", "--sd", "0.9"),
+        ("-P", "-c", STUDIES),
+        ("-P", "-c", STRANGER),
+    ],
+    ids=["python -m", "studies", "a stranger's model"],
+)
+def test_no_other_process_runs_anything_planted(folder, how):
+    if how[-1] == STRANGER:
+        onnx = pytest.importorskip("onnx")
+        kind, make = onnx.TensorProto.FLOAT, onnx.helper.make_tensor_value_info
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+            "g",
+            [make("x", kind, ["n", 3])],
+            [make("y", kind, ["n", 2])],
+            [onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")],
+        )
+        opsets = [onnx.helper.make_opsetid("", 15)]
+        proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        (folder / "m.onnx").write_bytes(proto.SerializeToString())
+    ended = start(folder, how=how)
     assert ended.returncode == 0, ended.stderr
     assert not (folder / "traces").exists()

@@ -56,6 +56,8 @@ def test_rows_of_one_person_that_differ_are_refused_and_lead_to_clusters():
     people = likewise.read(FRAME, **roles)
     assert people.id.tolist() == ["a", "b", "c", "d", "e"]
     assert "person" not in people.table.column_names
+    plain = likewise.read(FRAME.drop(columns="age"), label="y", protected="sex", id="person")
+    assert plain.features == ("pay", "race", "home")
     words = r"Rows 1 and 4 are both of person = 'a', but differ.*--clusters person"
     with pytest.raises(InvalidData, match=words):
         likewise.read(FRAME.assign(pay=range(6)), **roles)
@@ -131,10 +133,3 @@ def test_a_pool_of_another_type_is_refused_and_keeps_labels_only_if_everyone_has
         read_pool(pool.assign(pay="high"), source, protected="sex")
     with pytest.raises(InvalidData, match="no column 'sex', named as protected"):
         read_pool(pool.drop(columns="sex"), source, protected="sex")
-
-
-def test_ids_are_no_inputs_and_no_columns_of_the_model():
-    frame = FRAME.drop(columns=["home", "age"])
-    people = likewise.read(frame, label="y", protected="sex", id="person")
-    assert "person" not in people.table.column_names
-    assert "person" not in people.features

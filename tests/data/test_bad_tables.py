@@ -12,7 +12,7 @@ from likewise import read
 from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
 from likewise.data.source import as_source
-from likewise.errors import InvalidData, InvalidFile, InvalidSettings
+from likewise.errors import InvalidData, InvalidFile
 
 GOOD = pd.DataFrame({"a": [1.0, 2.0, 3.0], "t": ["u", "v", "u"], "w": [1, 1, 2], "y": [0, 1, 0]})
 
@@ -155,11 +155,6 @@ def test_files_that_do_not_fit_each_other_are_refused(tmp_path):
 )
 def test_a_role_needs_a_column_of_its_own_and_the_right_kind(roles, words):
     assert words in refusal(InvalidData, GOOD, **roles)
-
-
-def test_a_label_is_asked_for():
-    with pytest.raises(InvalidSettings, match="Which column is the label"):
-        as_source(GOOD)
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):

@@ -4,7 +4,6 @@ import gzip
 
 import pytest
 
-import likewise
 from likewise.data.rows import open_rows
 from likewise.errors import InvalidFile, InvalidSettings
 
@@ -45,39 +44,21 @@ def test_options_say_how_a_file_is_written(opened, name, content, options):
     assert opened(content, name, **{"separator": ";", "decimal": ",", **options}) == (PLAIN, ())
 
 
-def test_settings_hold_the_options(tmp_path):
-    path = tmp_path / "people.csv"
-    path.write_text("a;y\n1,5;0\n2,5;1\n")
-    settings = likewise.Settings().with_set(["columns.csv.separator=;", "columns.csv.decimal=,"])
-    people = likewise.read(path, label="y", **settings.columns.reading)
-    assert people.x.tolist() == [[1.5], [2.5]]
-
-
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "options", "words"),
     [
-        (
-            "a;b;c\n1;2;3\n",
-            "single column, 'a;b;c'.* --set 'columns.csv.separator=;'",
-        ),
-        (GERMAN, "Values are separated by ',' .*unless columns.csv.separator"),
-        ('a,b\n1,"2,5"\n2,"1.234,25"\n', "is that a decimal comma.*--set columns.csv.decimal=,"),
-        (
-            "job\nKöchin\n".encode("latin-1"),
-            "is not UTF-8 text.*--set columns.csv.encoding",
-        ),
-        (GERMAN.encode("utf-16"), "columns.csv.encoding"),
+        ("a;b;c\n1;2;3\n", {}, "single column, 'a;b;c'.* --set 'columns.csv.separator=;'"),
+        (GERMAN, {}, "Values are separated by ',' .*unless columns.csv.separator"),
+        ('a,b\n1,"2,5"\n2,"1.234,25"\n', {}, "is that a decimal comma.*columns.csv.decimal=,"),
+        ("job\nKöchin\n".encode("latin-1"), {}, "is not UTF-8 text.*--set columns.csv.encoding"),
+        (GERMAN.encode("utf-16"), {}, "columns.csv.encoding"),
+        (GERMAN, {"encoding": "ascii"}, "is not ascii text. Name its encoding"),
     ],
-    ids=["semicolons", "rows of two", "decimal commas", "latin-1", "utf-16"],
+    ids=["semicolons", "rows of two", "decimal commas", "latin-1", "utf-16", "ascii"],
 )
-def test_a_file_that_is_written_otherwise_is_refused_with_the_option(opened, content, words):
+def test_a_file_that_is_written_otherwise_is_refused(opened, content, options, words):
     with pytest.raises(InvalidFile, match=words):
-        opened(content)
-
-
-def test_a_wrong_encoding_is_refused_by_name(opened):
-    with pytest.raises(InvalidFile, match=r"is not ascii text. Name its encoding"):
-        opened(GERMAN.replace(";", ","), encoding="ascii")
+        opened(content, **options)
 
 
 def test_a_mark_that_is_named_is_not_asked_for_again(opened):

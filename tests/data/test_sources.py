@@ -8,12 +8,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import likewise
 from likewise.audit_data import AuditData, missing
-from likewise.data.encoder import Encoder
 from likewise.data.source import as_source
 from likewise.data.survey import SurveyJob, total
 from likewise.errors import InvalidData
@@ -98,7 +95,7 @@ def test_people_are_the_same_in_every_form(forms):
             assert getattr(found, field) == getattr(known, field), name
         np.testing.assert_array_equal(found.sketch.smallest, known.sketch.smallest)
         assert_same_people(found.sample, known.sample)
-        for size in (512, 2048, 5000):
+        for size in (311, 2048, 5000):
             first = everyone(sources["one file"], size)
             blocks = everyone(source.knowing(known), size)
             assert [number for number, _ in blocks] == [number for number, _ in first]
@@ -201,69 +198,8 @@ def test_measurements_are_no_classes():
     assert len(survey.sample) == 10
 
 
-def made_up(n: int, seed: int = 0) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "a": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
-            "b": rng.integers(0, 5, n),
-            "job": rng.choice(["cook", "judge"], n),
-            "sex": rng.choice(np.array(["f", "m", None], dtype=object), n),
-            "w": rng.random(n) + 0.1,
-            "y": rng.integers(0, 2, n),
-        }
-    )
-
-
-@settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4),
-    rows=st.integers(1, 60),
-    kinds=st.lists(st.sampled_from(["csv", "parquet"]), min_size=4, max_size=4),
-    group=st.integers(1, 25),
-    encoded=st.booleans(),
-)
-def test_blocks_joined_are_the_whole(tmp_path_factory, sizes, rows, kinds, group, encoded):
-    folder = tmp_path_factory.mktemp("blocks")
-    files = []
-    for k, (n, suffix) in enumerate(zip(sizes, kinds, strict=False)):
-        path = folder / f"{k}.{suffix}"
-        frame = made_up(n, seed=k)
-        if suffix == "csv":
-            frame.to_csv(path, index=False)
-        else:
-            frame.to_parquet(path, row_group_size=group)
-        files.append(path)
-    roles = {"label": "y", "protected": ["sex"], "weight": "w", "drop_missing": True}
-    if encoded:
-        roles["encoder"] = Encoder.fit(
-            made_up(200), label="y", protected="sex", weight="w", drop_missing=True
-        )
-    try:
-        whole = likewise.read(files, **roles)
-    except InvalidData:  # too few people
-        return
-    source = as_source(files, **roles)
-    cut = source.blocks(rows)
-    blocks = [block for _, block in cut.read(range(len(cut)))]
-
-    total = sum(sizes)
-    assert len(blocks) == -(-total // rows)
-    for name in ("x", "y", "weight", "row"):
-        joined = np.concatenate([getattr(block, name) for block in blocks])
-        np.testing.assert_array_equal(joined, getattr(whole, name))
-    assert pa.concat_tables([block.table for block in blocks]).equals(whole.table)
-    sexes = [value for block in blocks for value in block.protected["sex"].tolist()]
-    assert sexes == whole.protected["sex"].tolist()
-    dropped = source.survey().dropped
-    assert dropped == whole.dropped
-    assert sum(dropped.values()) == total - len(whole)
-
-
 def test_a_missing_value_is_located_by_its_rows():
-    frame = made_up(5000).assign(a=1.0)
+    frame = pd.DataFrame({"a": 1.0, "y": np.arange(5000) % 2})
     frame.loc[4133, "a"] = np.nan
     blocks = as_source(frame, label="y").blocks(2048)
     assert [len(block) for _, block in blocks.read(range(2))] == [2048, 2048]

@@ -199,17 +199,6 @@ def test_dropped_rows_are_counted_once_and_the_others_keep_their_numbers():
     assert data.cluster.tolist() == [7, 9]
 
 
-def test_an_encoder_decides_what_the_model_sees():
-    roles = {**ROLES, "ignore": []}
-    encoder = Encoder.fit(
-        FRAME, **{**roles, "ignore": ["note"]}, inputs=["job", "age", "sex"], drop_missing=True
-    )
-    data = read(FRAME, **roles, encoder=encoder, drop_missing=True)
-    assert data.features == ("job=cook", "job=judge", "job=smith", "age", "sex=f", "sex=m")
-    assert data.dropped == {"missing sex": 1}
-    np.testing.assert_array_equal(data.x, encoder.encode(data.table))
-
-
 def test_text_codes_of_an_encoder_stay_text_in_a_csv_file(tmp_path):
     train = pd.DataFrame({"zip": ["007", "7", "7a"], "y": [0, 1, 0]})
     encoder = Encoder.fit(train, label="y")

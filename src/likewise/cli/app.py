@@ -36,18 +36,17 @@ class GroupedCommand(TyperCommand):
 
     @override
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        options = [param for param in self.params if param.param_type_name == "option"]
-        headings = {option.name: getattr(option, "rich_help_panel", None) for option in options}
+        usual = {"option": "Options", "argument": "Arguments"}
+        headings = {p.name: getattr(p, "rich_help_panel", None) for p in self.params}
+        options = [p.name for p in self.params if p.param_type_name == "option"]
         # Among many options, the one that was just typed (--help) is not worth a line.
-        in_groups = all(headings.values())
+        in_groups = all(headings[name] for name in options)
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.params if in_groups else self.get_params(ctx):
-            usual = "Options" if param.param_type_name == "option" else "Arguments"
-            line = param.get_help_record(ctx)
-            if line is not None:
-                line = line[0].partition(" <")[0], line[1]  # without the type of an argument
-                heading = in_groups and headings.get(param.name)
-                groups.setdefault(heading or usual, []).append(line)
+            heading = (in_groups and headings[param.name]) or usual[param.param_type_name]
+            if (line := param.get_help_record(ctx)) is not None:
+                # Without the type of an argument.
+                groups.setdefault(heading, []).append((line[0].partition(" <")[0], line[1]))
         for heading, lines in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(lines)

@@ -33,6 +33,7 @@ def init(
 
     Example: likewise init model.onnx test.csv --protected sex,race
     """
+    from likewise.data.columns import require
     from likewise.data.rows import open_rows
     from likewise.files import check_outputs, write_whole
     from likewise.settings import Settings
@@ -51,10 +52,7 @@ def init(
     rows = table.table(list(table.schema.names)).slice(0, MOST)
     named = options.names(protected) or ()
     for name in named:
-        if name not in rows.column_names:
-            raise InvalidFile(
-                f"There is no column {name!r}; there are {', '.join(rows.column_names)}."
-            )
+        require(name, rows.column_names, "protected")
     read, kind = _read_by(model, rows, trust=trust)
     given = {
         "kind": kind,
@@ -121,8 +119,9 @@ def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> It
     for name in rows.column_names:
         column = rows[name]
         values = pc.unique(column.combine_chunks()).to_pylist()
-        facts = [str(column.type).removeprefix("large_"), ", ".join(map(_short, values[:EXAMPLES]))]
-        facts[1] += f", … ({len(values):,} values)" if len(values) > EXAMPLES else ""
+        shown = [f"{v:.4g}" if isinstance(v, float) else str(v)[:20] for v in values[:EXAMPLES]]
+        shown += [f"… ({len(values):,} values)"] if len(values) > EXAMPLES else []
+        facts = [str(column.type).removeprefix("large_"), ", ".join(shown)]
         facts += ["read by the model"] if name in read else [] if read else ["reading unknown"]
         facts += [
             f"{attribute}: association {_association(rows, name, attribute):.2f}"
@@ -132,10 +131,6 @@ def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> It
         # On one line: neither a name nor a value must end the comment.
         said = printable(on_one_line("; ".join(facts)))
         yield f"#   {printable(on_one_line(name)):{wide}}  {said}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)[:20]
 
 
 def _association(rows: Any, name: str, attribute: str) -> float:

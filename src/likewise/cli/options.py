@@ -1,5 +1,6 @@
 """Options that several commands share, and how they become settings."""
 
+import functools
 import shlex
 import sys
 from pathlib import Path
@@ -18,6 +19,13 @@ def option(words: str, metavar: str | None = None, *names: str, under: str | Non
     return typer.Option(*names, help=words, metavar=metavar, rich_help_panel=under)
 
 
+in_data = functools.partial(option, under=DATA)
+in_question = functools.partial(option, under=QUESTION)
+in_method = functools.partial(option, under=METHOD)
+in_output = functools.partial(option, under=OUTPUT)
+in_running = functools.partial(option, under=RUNNING)
+
+
 def argument(words: str, metavar: str) -> Any:
     """Return an argument with a line of help."""
     return typer.Argument(help=words, metavar=metavar, show_default=False)
@@ -29,82 +37,61 @@ File = Path | None
 Number = float | None
 
 Table = Annotated[list[Path] | None, argument("Parquet or CSV files, or folders of them.", "DATA")]
-Label = Annotated[Text, option("Column with the true outcome.", "COLUMN", under=DATA)]
-Protected = Annotated[Texts, option("Columns with protected attributes.", "COLUMNS", under=DATA)]
-Weights = Annotated[Text, option("Column with sampling weights.", "COLUMN", under=DATA)]
-Clusters = Annotated[Text, option("Column that groups dependent rows.", "COLUMN", under=DATA)]
+Label = Annotated[Text, in_data("Column with the true outcome.", "COLUMN")]
+Protected = Annotated[Texts, in_data("Columns with protected attributes.", "COLUMNS")]
+Weights = Annotated[Text, in_data("Column with sampling weights.", "COLUMN")]
+Clusters = Annotated[Text, in_data("Column that groups dependent rows.", "COLUMN")]
 Identity = Annotated[
-    Text, option("Column that names people; rows of one are merged.", "COLUMN", "--id", under=DATA)
+    Text, in_data("Column that names people; rows of one are merged.", "COLUMN", "--id")
 ]
 LabelMap = Annotated[
-    Texts, option("The model's class for each label: approved=1,declined=0.", "PAIRS", under=DATA)
+    Texts, in_data("The model's class for each label: approved=1,declined=0.", "PAIRS")
 ]
-Bins = Annotated[
-    Texts, option("Where to cut a continuous attribute: age=40.", "COLUMN=CUTS", under=DATA)
-]
-EncoderFile = Annotated[
-    File, option("Saved encoder, or a metric file with one.", "FILE", under=DATA)
-]
+Bins = Annotated[Texts, in_data("Where to cut a continuous attribute: age=40.", "COLUMN=CUTS")]
+EncoderFile = Annotated[File, in_data("Saved encoder, or a metric file with one.", "FILE")]
 Scores = Annotated[
-    File, option("A table that is scored already, in place of MODEL and DATA.", "FILE", under=DATA)
+    File, in_data("A table that is scored already, in place of MODEL and DATA.", "FILE")
 ]
-Decision = Annotated[Text, option("With --scores: column with the decision.", "COLUMN", under=DATA)]
-Score = Annotated[Text, option("With --scores: column with the score.", "COLUMN", under=DATA)]
+Decision = Annotated[Text, in_data("With --scores: column with the decision.", "COLUMN")]
+Score = Annotated[Text, in_data("With --scores: column with the score.", "COLUMN")]
 Threshold = Annotated[
-    Number, option("Probability or score from which on it is decided.", "NUMBER", under=DATA)
+    Number, in_data("Probability or score from which on it is decided.", "NUMBER")
 ]
 MayMatter = Annotated[
-    Texts,
-    option("Legitimate factors: people alike in them are compared.", "COLUMNS", under=QUESTION),
+    Texts, in_question("Legitimate factors: people alike in them are compared.", "COLUMNS")
 ]
-Pool = Annotated[
-    Texts, option("Reference sample to find comparable people in.", "FILES", under=QUESTION)
-]
-Favourable = Annotated[Text, option("The decision that people want.", "VALUE", under=QUESTION)]
-Delta = Annotated[
-    Number, option("Limit on the ratio (default 1.25, four fifths).", "NUMBER", under=QUESTION)
-]
-MethodName = Annotated[
-    Text, option("matched_pairs, gradient_flow, reach or flip.", "NAME", under=METHOD)
-]
-MetricFile = Annotated[
-    File, option("Saved metric, or package.module:name (--trust).", "FILE", under=METHOD)
-]
-Loss = Annotated[
-    Text, option("Loss of your own, package.module:name (--trust).", "NAME", under=METHOD)
-]
-Paper = Annotated[
-    bool, option("Exactly the ICLR 2021 paper's test.", None, "--paper", under=METHOD)
-]
+Pool = Annotated[Texts, in_question("Reference sample to find comparable people in.", "FILES")]
+Favourable = Annotated[Text, in_question("The decision that people want.", "VALUE")]
+Delta = Annotated[Number, in_question("Limit on the ratio (default 1.25, four fifths).", "NUMBER")]
+MethodName = Annotated[Text, in_method("matched_pairs, gradient_flow, reach or flip.", "NAME")]
+MetricFile = Annotated[File, in_method("Saved metric, or package.module:name (--trust).", "FILE")]
+Loss = Annotated[Text, in_method("Loss of your own, package.module:name (--trust).", "NAME")]
+Paper = Annotated[bool, in_method("Exactly the ICLR 2021 paper's test.", None, "--paper")]
 Checks = Annotated[
-    Text, option("full, core (the verdict alone), or names (default full).", "NAMES", under=METHOD)
+    Text, in_method("full, core (the verdict alone), or names (default full).", "NAMES")
 ]
 SettingsFile = Annotated[
-    File, option("Settings file (see likewise init).", "FILE", "--settings", under=METHOD)
+    File, in_method("Settings file (see likewise init).", "FILE", "--settings")
 ]
 Set = Annotated[
-    Texts, option("Any setting, as method.lam=20; repeat it.", "NAME=VALUE", "--set", under=METHOD)
+    Texts, in_method("Any setting, as method.lam=20; repeat it.", "NAME=VALUE", "--set")
 ]
 WRITES = "Write .json, .html, .md, .csv, .xml (JUnit) or .parquet; repeat it."
-Output = Annotated[list[Path] | None, option(WRITES, "FILE", "-o", "--output", under=OUTPUT)]
-Redact = Annotated[bool, option("Leave out single people.", None, "--redact", under=OUTPUT)]
+Output = Annotated[list[Path] | None, in_output(WRITES, "FILE", "-o", "--output")]
+Redact = Annotated[bool, in_output("Leave out single people.", None, "--redact")]
 InconclusiveOk = Annotated[
-    bool, option("Exit with 0 if inconclusive.", None, "--inconclusive-ok", under=OUTPUT)
+    bool, in_output("Exit with 0 if inconclusive.", None, "--inconclusive-ok")
 ]
 Run = Annotated[
-    Text, option("threads:4, processes:4, ray:4@ADDRESS; processes:4,8GB.", "WHERE", under=RUNNING)
+    Text, in_running("threads:4, processes:4, ray:4@ADDRESS; processes:4,8GB.", "WHERE")
 ]
-Resume = Annotated[bool, option("Continue an interrupted audit.", None, "--resume", under=RUNNING)]
-Trust = Annotated[
-    bool, option("Open files and modules that can run code.", None, "--trust", under=RUNNING)
-]
-DryRun = Annotated[
-    bool, option("Check everything, measure no one.", None, "--dry-run", under=RUNNING)
-]
+Resume = Annotated[bool, in_running("Continue an interrupted audit.", None, "--resume")]
+Trust = Annotated[bool, in_running("Open files and modules that can run code.", None, "--trust")]
+DryRun = Annotated[bool, in_running("Check everything, measure no one.", None, "--dry-run")]
 Verbose = Annotated[
-    bool, option("Show groups, checks and methods too.", None, "--verbose", "-v", under=RUNNING)
+    bool, in_running("Show groups, checks and methods too.", None, "--verbose", "-v")
 ]
-Quiet = Annotated[bool, option("Show the verdict alone.", None, "--quiet", "-q", under=RUNNING)]
+Quiet = Annotated[bool, in_running("Show the verdict alone.", None, "--quiet", "-q")]
 
 
 def outputs(

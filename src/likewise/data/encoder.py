@@ -34,7 +34,7 @@ from likewise.files import read_whole, write_whole
 from likewise.settings import Csv
 
 Level = bool | int | float | str
-MAX_LEVELS = 1000
+MAX_LEVELS = 1000  # levels that become one feature each
 
 
 class Column(BaseModel):
@@ -149,13 +149,7 @@ class CategoryColumn(Column):
     @classmethod
     def fit(cls, name: str, column: Any, one: Level | None = None) -> "CategoryColumn":
         """Learn the levels, sorted; ``one`` is that of an indicator."""
-        found = [value for value in pc.unique(column).to_pylist() if value is not None]
-        if len(found) > MAX_LEVELS:
-            raise InvalidData(
-                f"Column {name!r} has {len(found)} different values in {len(column)} rows, too "
-                f"many for one feature each. If it is an identifier: {IGNORE}."
-            )
-        levels = tuple(sorted(found))
+        levels = tuple(sorted(pc.unique(column.drop_null()).to_pylist()))
         if one is None:
             return cls(name=name, levels=levels, gaps=column.null_count > 0)
         if len(levels) != 2 or one not in levels:
@@ -209,8 +203,7 @@ class CategoryColumn(Column):
         return pa.array(self.levels).take(pa.array(codes.astype(np.int64), mask=gone))
 
 
-MAX_NAMES = 50
-"""Levels above which a column may be an identifier: if half of all people have their own."""
+MAX_NAMES = 50  # levels above which a column may be an identifier
 
 MAX_BYTES = 100_000_000  # bytes of an encoder that are read
 
@@ -300,12 +293,14 @@ class Encoder:
         if not len(table):
             raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
         codings = tuple(_fit(name, table[name], ones.get(name)) for name in columns)
-        for coding in codings if named.inputs is None else ():
-            count = len(coding.features)
-            if isinstance(coding, CategoryColumn) and count > max(MAX_NAMES, len(table) / 2):
+        # Half of all people with a value of their own have names, unless the model reads them.
+        most = min(MAX_LEVELS, len(table) / 2) if named.inputs is None else MAX_LEVELS
+        for coding in codings:
+            count = len(coding.levels) if isinstance(coding, CategoryColumn) else 0
+            if count > max(MAX_NAMES, most):
                 raise InvalidData(
-                    f"Column {coding.name!r} has {count} different values in {len(table)} rows, "
-                    f"so it looks like an identifier: {IGNORE}, or name the model's columns "
+                    f"Column {coding.name!r} has {count} different values in {len(table)} rows. If "
+                    f"it is an identifier: {IGNORE}. If not, name the model's columns "
                     "(model.columns)."
                 )
         return cls(codings)

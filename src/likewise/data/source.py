@@ -99,10 +99,10 @@ def read(
     ``None`` and the like. Blanks around text are kept, since a model may have been trained on
     ``" Male"``; blanks around numbers do not matter. The index of a data frame is not read.
     """
-    roles = Roles(label, protected, weight, cluster, ignore, inputs, id, bins)
-    table = TableSource.open(source, roles, encoder, drop_missing, raw, csv)
-    data, _ = table.rows(0, table.n_rows)
-    _check_count(len(data), table.n_rows)
+    given = locals()
+    opened = as_source(given.pop("source"), **given)
+    data, _ = opened.rows(0, opened.n_rows)
+    _check_count(len(data), opened.n_rows)
     return data
 
 
@@ -177,10 +177,6 @@ class Blocks:
     source: Source
     size: int
 
-    def __post_init__(self) -> None:
-        if self.size < 1:
-            raise InvalidSettings(f"A block holds at least one row, not {self.size}.")
-
     def __len__(self) -> int:
         return -(-self.source.n_rows // self.size)
 
@@ -223,43 +219,7 @@ class TableSource(Source):
     inputs: tuple[str, ...]
     encoder: Encoder | None
     drop_missing: bool
-    repeated: Int[np.ndarray, " r"] = dataclasses.field(default_factory=lambda: NO_ROWS)
-
-    @classmethod
-    def open(
-        cls,
-        source: Any,
-        roles: Roles,
-        encoder: Encoder | None,
-        drop_missing: bool,
-        raw: bool,
-        csv: Csv | Mapping[str, Any] | None = None,
-    ) -> "TableSource":
-        """Open a table, and settle which of its columns are what."""
-        if raw and encoder is not None:
-            raise InvalidData("A pipeline reads original columns (raw), so it needs no encoder.")
-        text = frozenset() if encoder is None else encoder.text_columns
-        opened = open_rows(source, text=text, csv=csv)
-        schema = opened.schema
-        _check_count(opened.n_rows, opened.n_rows)
-        roles.check(schema.names)
-        for name, found in zip(schema.names, schema.types, strict=True):
-            if name == roles.weight and kind(found) != "numbers":
-                raise InvalidData(f"Column {name!r} (weight) holds {kind(found)}, not numbers.")
-            if name not in roles.ignore and pa.types.is_nested(found):
-                raise InvalidData(
-                    f"Column {name!r} is nested ({found}). Make plain columns of it, or {IGNORE}."
-                )
-        return cls(
-            opened.name,
-            opened.n_rows,
-            table=opened,
-            roles=roles,
-            inputs=() if raw else _inputs(roles, schema, encoder),
-            encoder=encoder,
-            drop_missing=drop_missing,
-            repeated=NO_ROWS if roles.id is None else _repeats(opened, roles),
-        )
+    repeated: Int[np.ndarray, " r"]
 
     @property
     def columns(self) -> list[str]:
@@ -435,22 +395,39 @@ def as_source(
     raw: bool = False,
     csv: Csv | Mapping[str, Any] | None = None,
     unlabelled: bool = False,
-    **roles: Any,
+    **named: Any,
 ) -> Source:
-    """Return people as a source: of what `likewise.read` takes, and `AuditData`.
+    """Return people as a source, of what `likewise.read` takes, and `AuditData`.
+
+    Which columns of a table are what is settled here.
 
     Parameters
     ----------
     unlabelled
         Whether people may do without a label (it is 0 then).
-    roles
+    named
         Names of columns, as in `Roles`.
     """
     if isinstance(people, AuditData):
         return PeopleSource.from_people(people)
-    if roles.get("label") is None and not unlabelled:
+    if named.get("label") is None and not unlabelled:
         raise InvalidSettings("Which column is the label? Name it with label (--label).")
-    return TableSource.open(people, Roles(**roles), encoder, drop_missing, raw, csv)
+    if raw and encoder is not None:
+        raise InvalidData("A pipeline reads original columns (raw), so it needs no encoder.")
+    roles = Roles(**named)
+    rows = open_rows(people, text=frozenset() if encoder is None else encoder.text_columns, csv=csv)
+    _check_count(rows.n_rows, rows.n_rows)
+    roles.check(rows.schema.names)
+    for name, found in zip(rows.schema.names, rows.schema.types, strict=True):
+        if name == roles.weight and kind(found) != "numbers":
+            raise InvalidData(f"Column {name!r} (weight) holds {kind(found)}, not numbers.")
+        if name not in roles.ignore and pa.types.is_nested(found):
+            raise InvalidData(
+                f"Column {name!r} is nested ({found}). Make plain columns of it, or {IGNORE}."
+            )
+    inputs = () if raw else _inputs(roles, rows.schema, encoder)
+    repeated = NO_ROWS if roles.id is None else _repeats(rows, roles)
+    return TableSource(rows.name, rows.n_rows, rows, roles, inputs, encoder, drop_missing, repeated)
 
 
 def read_pool(
@@ -495,8 +472,9 @@ def read_pool(
         if label is not None and is_missing(opened.table([label])[label]).any():
             label = None
         unasked = tuple(n for n in has if n not in (label, cluster, id, *schema.names))
-        named = Roles(label=label, cluster=cluster, id=id, ignore=unasked, **roles)
-        people = TableSource.open(opened, named, None, drop_missing=False, raw=True)
+        named = {"label": label, "cluster": cluster, "id": id, "ignore": unasked, **roles}
+        people = as_source(opened, raw=True, unlabelled=True, **named)
+        assert isinstance(people, TableSource)
         found = people.people(opened.table(people.columns), 0, " of the pool")
     assert found.table is not None
     found = dataclasses.replace(found, table=_same_types(found.table, schema))

@@ -7,6 +7,7 @@ the class that a name stands for declares and checks (`likewise.settings.choices
 """
 
 import codecs
+import contextlib
 import hashlib
 import json
 import re
@@ -140,10 +141,8 @@ class Decide(Choices):
     )
 
 
-class Metric(Choices):
+class Metric(Choice):
     """How a fair metric is learned when none is given."""
-
-    model_config = ConfigDict(extra="allow")
 
     name: str = Field(
         "auto",
@@ -175,11 +174,6 @@ class Metric(Choices):
         description="Negative controls: metrics learned from permuted attributes. Evidence under a "
         "learned metric needs a model that is more sensitive to it than to these.",
     )
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters of a metric of one's own."""
-        return dict(self.model_extra or {})
 
     @pydantic.model_validator(mode="after")
     def _no_strangers(self) -> "Metric":
@@ -375,10 +369,10 @@ class Settings(Choices):
                 raise InvalidSettings(
                     f"{text!r} is no setting. Write section.name=value, say method.lam=20."
                 )
-            try:
-                choices.append((names, tomllib.loads(f"value = {value.strip()}")["value"]))
-            except (tomllib.TOMLDecodeError, RecursionError):
-                choices.append((names, value.strip()))
+            found: Any = value.strip()
+            with contextlib.suppress(tomllib.TOMLDecodeError, RecursionError):
+                found = tomllib.loads(f"value = {found}")["value"]
+            choices.append((names, found))
         return self._with(choices)
 
     def _with(self, choices: Sequence[tuple[tuple[str, ...], Any]]) -> "Settings":
