@@ -34,7 +34,6 @@ from likewise.models import boosted, endpoint, sklearn
 from likewise.models.base import (
     Affine,
     Encoder,
-    Front,
     Model,
     ModelCard,
     Network,
@@ -84,7 +83,6 @@ class Recognised:
     answer: ColumnAnswer | None = None
     pipeline: Any = None
     function: Callable[[Any], Any] | None = None
-    scored: ScoredTable | None = None
 
     @property
     def card(self) -> ModelCard:
@@ -96,15 +94,12 @@ class Recognised:
         """Whether it must be asked with typed columns, as it reads categories."""
         return bool(getattr(self.answer, "levels", ()))
 
-    def reads(self, reading: "Reading") -> ColumnAnswer:
+    def reads(self, reading: "Reading") -> Any:
         """Return what it answers to typed columns that it reads so."""
-        if reading.scored is not None:
-            return reading.scored
-        answer = self.answer if self.function is None else sklearn.TableAnswer(self.function)
+        answer = reading.scored or self.answer
         if isinstance(answer, sklearn.TableAnswer) and not answer.native:
             named = self.function is not None or bool(self.card.features)
             return dataclasses.replace(answer, named=named, levels=reading.levels)
-        assert answer is not None
         return answer
 
 
@@ -129,7 +124,7 @@ def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Re
 
 def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
     if isinstance(given, ScoredTable):
-        return Recognised(BlackBox(given.card, given.looked_up), scored=given)
+        return Recognised(BlackBox(given.card, given.refuse), given)
     if isinstance(given, type):
         raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
     if getattr(given, "__name__", "") == "forward" and _is_torch(getattr(given, "__self__", None)):
@@ -147,7 +142,7 @@ def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> 
         return _estimator(given)
     if callable(given):
         box = from_callable(given, output or "probabilities", classes)
-        return Recognised(box, function=given)
+        return Recognised(box, sklearn.TableAnswer(given), function=given)
     raise InvalidModel(f"A {type(given).__name__} is not a model.")
 
 
@@ -155,24 +150,21 @@ def _trained(estimator: Any, output: Output | None) -> Model:
     """Convert an estimator that knows its torch module; ``output_`` says what that returns."""
     output = output or getattr(estimator, "output_", "logits")
     module, classes = estimator.to_torch(), sklearn.classes_of(estimator)
-    found: Any = _torch().from_module(module, output=output, classes=classes)
-    answers = hasattr(estimator, "predict_proba") or output == "values"
-    reference = sklearn.TableAnswer.from_estimator(estimator).matrix if answers else None
-    return dataclasses.replace(found, reference=reference).with_card(
-        kind=type(estimator).__name__, features=sklearn.features_of(estimator)
-    )
+    model: Model = _torch().from_module(module, output=output, classes=classes)
+    if hasattr(estimator, "predict_proba") or output == "values":
+        reference = sklearn.TableAnswer.from_estimator(estimator).matrix
+        model = model.replaced(reference=reference)
+    return model.with_card(kind=type(estimator).__name__, features=sklearn.features_of(estimator))
 
 
 def _estimator(estimator: Any) -> Recognised:
-    pipeline = sklearn.is_pipeline(estimator)
-    last = sklearn.cut(estimator)[1] if pipeline else None
     box, frames = from_predictor(estimator), sklearn.TableAnswer.from_estimator(estimator)
-    if pipeline:
-        threshold = sklearn.unwrap(last)[1]
+    if sklearn.is_pipeline(estimator):
+        threshold = sklearn.unwrap(sklearn.cut(estimator)[1])[1]
         return Recognised(box.with_card(threshold=threshold), frames, pipeline=estimator)
     scikit, answer = sklearn.is_scikit(estimator), boosted.table_answer(estimator)
     if not scikit and answer is None and not box.card.features:
-        return Recognised(box, function=frames.method)
+        return Recognised(box, frames, function=frames.method)
     return Recognised((sklearn.convert(estimator) if scikit else None) or box, answer or frames)
 
 
@@ -189,7 +181,8 @@ def _torch() -> Any:
 def wants_columns(given: Any, output: Output | None = None) -> bool:
     """Tell whether a model can be asked with original columns, text and gaps included."""
     known = recognise(given, output, ())
-    return known.typed or (known.pipeline or known.function or known.scored) is not None
+    scored = isinstance(known.answer, ScoredTable)
+    return known.typed or scored or (known.pipeline or known.function) is not None
 
 
 def takes_gaps(given: Any) -> bool:
@@ -197,15 +190,7 @@ def takes_gaps(given: Any) -> bool:
     answer = recognise(given, None, ()).answer
     if not isinstance(answer, sklearn.TableAnswer):
         return False
-    return answer.native or _holds_pipeline(getattr(answer.method, "__self__", None))
-
-
-def _holds_pipeline(estimator: Any) -> bool:
-    """Tell whether a vote, a calibration or the like is around pipelines, which may fill gaps."""
-    parts = [getattr(estimator, name, None) for name in ("estimator", "regressor_")]
-    parts += list(getattr(estimator, "estimators_", ()))
-    inside = any(part is not None and _holds_pipeline(part) for part in parts)
-    return inside or hasattr(estimator, "steps")
+    return answer.native or sklearn.holds_pipeline(getattr(answer.method, "__self__", None))
 
 
 def as_model(
@@ -256,18 +241,15 @@ def as_model(
     trust
         Whether a loss that is named may be imported.
     """
-    known = recognise(model, output, tuple(classes or ()))
+    declared = tuple(classes or ())
+    known = recognise(model, output, declared)
     if reading is None and (table is not None or encoder is not None):
         reading = resolve_reading(known, table, encoder, columns, protected, output)
-    if known.function is not None and reading is None and rows is not None and len(rows):
-        known_rows = pa.table({f"x{j}": column for j, column in enumerate(rows.T)})
-        found = _build(known, _try_forms(known, known_rows, (), (), output), output)
-        found = found.with_front(None).with_card(features=())
-    else:
-        found = _build(known, reading, output)
-    found = _with_declared(found, output, tuple(classes or ()))
-    if bounded:
-        found = found.with_card(bounded=True)
+    elif reading is None and known.function is not None and rows is not None and len(rows):
+        some = pa.table({f"x{j}": column for j, column in enumerate(rows.T)})
+        reading = dataclasses.replace(_try_forms(known, some, (), (), output), form="array")
+    found = _with_declared(_build(known, reading, output), output, declared)
+    found = found.with_card(bounded=bounded or found.card.bounded)
     if threshold is not None and found.card.task == "classification":
         found = found.with_card(threshold=threshold)
     if loss is None:
@@ -294,8 +276,7 @@ def _with_declared(found: Model, output: Output | None, classes: tuple[Any, ...]
     if found.declared:
         raise InvalidModel(f"The {found.card.kind} returns {returned}, not {output}.")
     task = "regression" if output == "values" else "classification"
-    found = found.with_card(output=output, task=task)
-    return dataclasses.replace(found, declared=True)  # type: ignore[type-var]
+    return found.with_card(output=output, task=task).replaced(declared=True)
 
 
 # How it reads a table
@@ -306,25 +287,17 @@ def _with_declared(found: Model, output: Output | None, classes: tuple[Any, ...]
 class Reading:
     """How a model reads a table: settled once, and told to every worker.
 
-    Parameters
-    ----------
-    form
-        What the model is given: ``numbers``, a matrix of columns; ``features``, the matrix that an
-        encoder makes of them; ``frame``, the columns with their types; ``steps``, columns for a
-        pipeline that is cut in front of its last step.
-    columns
-        The original columns that it reads, in its order.
-    encoder
-        What makes the features that the audit runs in, if these are not the model's own inputs.
-    tensor, scores
-        Of a function: whether it takes tensors, and the classes by which it names its scores.
-    scored
-        A scored table, once it was read.
-    levels
-        By column of categories, their levels in their order.
+    ``form`` is what the model is given: ``numbers``, a matrix of columns; ``features``, the matrix
+    that an encoder makes of them; ``frame``, the columns with their types; ``steps``, columns for
+    a pipeline that is cut in front of its last step; ``array``, a matrix where there is no table.
+
+    ``columns`` are those that it reads, in its order, ``levels`` the values of those that are
+    categories. The ``encoder`` makes the features that the audit runs in, if these are not the
+    model's own inputs. A function may take a ``tensor``, or name its ``scores`` by class. A table
+    that was ``scored`` answers itself.
     """
 
-    form: Literal["numbers", "features", "frame", "steps"]
+    form: Literal["numbers", "features", "frame", "steps", "array"]
     columns: tuple[str, ...]
     encoder: Encoder | None = None
     tensor: bool = False
@@ -354,9 +327,9 @@ def resolve_reading(
     output: Output | None = None,
 ) -> Reading:
     """Tell how a model reads a table: by its names, by an encoder, or by the columns named."""
-    if known.scored is not None and table is not None:
-        scored = known.scored.read(table)
-        return Reading.from_table("frame", table, (scored.column,), scored=scored)
+    if isinstance(known.answer, ScoredTable) and table is not None:
+        scored = known.answer.read(table)
+        return Reading("frame", (scored.column,), scored=scored)
     names = tuple(columns) or known.card.features
     if encoder is not None:
         return _with_encoder(known, encoder, names)
@@ -376,7 +349,7 @@ def resolve_reading(
             f"Column {text[0]!r} holds text, which the {known.card.kind} can read only through the "
             "encoder it was trained with (--encoder)."
         )
-    return Reading.from_table("numbers", table, names)
+    return Reading("numbers", names)
 
 
 def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -> Reading:
@@ -431,7 +404,7 @@ def _of_frame(known: Recognised, table: pa.Table, names: Sequence[str]) -> Readi
     """Return a reading of typed columns: text as text, or as categories if that fails."""
     plain = Reading.from_table("frame", table, names)
     texts = [n for n in names if pa.types.is_large_string(table.schema.field(n).type)]
-    if texts and not getattr(known.reads(plain), "native", True):
+    if texts and not getattr(known.answer, "native", True):
         levels = {n: sorted(pc.unique(table[n].drop_null()).to_pylist()) for n in texts}
         for reading in (plain, dataclasses.replace(plain, levels=levels)):
             with contextlib.suppress(LikewiseError):
@@ -449,7 +422,8 @@ def _of_pipeline(known: Recognised, table: pa.Table, names: tuple[str, ...]) -> 
     cut = Reading.from_table("steps", table, names)
     whole = _of_frame(known, table, names)
     columns = table.select(list(names))
-    some = pa.concat_tables([_few(columns), _few(columns.filter(_gaps(columns)))])
+    gaps = functools.reduce(pc.or_, [pc.is_null(c, nan_is_null=True) for c in columns.columns])
+    some = pa.concat_tables([_few(columns), _few(columns.filter(gaps))])
     model: Any = _build(known, cut)
     with contextlib.suppress(LikewiseError):
         x = model.front(some)[0]
@@ -468,14 +442,7 @@ def _answers(known: Recognised, reading: Reading, rows: pa.Table) -> Outputs:
     answer = known.reads(reading)
     with warnings.catch_warnings():  # this is a trial
         warnings.simplefilter("ignore")
-        return call_model(
-            lambda table: answer.ask(answer.prepare(table)), rows, len(rows), known.card
-        )
-
-
-def _gaps(table: pa.Table) -> Any:
-    """Tell which rows have a missing value."""
-    return functools.reduce(pc.or_, [pc.is_null(c, nan_is_null=True) for c in table.columns])
+        return call_model(lambda t: answer.ask(answer.prepare(t)), rows, len(rows), known.card)
 
 
 def _few(table: pa.Table) -> pa.Table:
@@ -492,8 +459,8 @@ def _try_forms(
     """Try a function with a data frame, an array and a tensor, on eight rows."""
     every = names or tuple(name for name in table.column_names if name not in protected)
     numbers = tuple(n for n in every if is_number(table.schema.field(n).type))
-    frame = _of_frame(known, table, every)
-    array, tensor = (Reading.from_table("numbers", table, numbers, tensor=t) for t in (False, True))
+    frame, array = _of_frame(known, table, every), Reading("numbers", numbers)
+    tensor = dataclasses.replace(array, tensor=True)
     # What outputs are is said of tensors.
     choices = [frame, array, tensor] if output is None else [tensor, frame, array]
     if not numbers or (names and numbers != names):
@@ -555,10 +522,8 @@ def is_number(kind: pa.DataType) -> bool:
 def _build(known: Recognised, reading: Reading | None, output: Output | None = None) -> Model:
     """Return a model that reads tables as was settled, or arrays."""
     inner, names = known.model, known.card.features
-    if reading is None and known.pipeline is not None:
-        reading = Reading("steps", names)
-    elif reading is None and known.typed:
-        reading = Reading("frame", names)
+    if reading is None and (known.pipeline is not None or known.typed):
+        reading = Reading("frame" if known.pipeline is None else "steps", names)
     tensor = known.function is not None and output is not None
     if tensor if reading is None else reading.tensor:
         card = inner.card
@@ -566,8 +531,9 @@ def _build(known: Recognised, reading: Reading | None, output: Output | None = N
         inner = inner.with_card(threshold=card.threshold, fingerprint=card.fingerprint)
     if reading is None:
         return inner
-    if reading.scores:
-        inner = inner.with_card(classes=reading.scores)
+    inner = inner.with_card(classes=reading.scores or inner.card.classes)
+    if reading.form == "array":
+        return inner
     if reading.form == "steps":
         return _cut(known, reading)
     encoder = reading.encoder
@@ -577,33 +543,34 @@ def _build(known: Recognised, reading: Reading | None, output: Output | None = N
         card = inner.card if reading.scored is None else reading.scored.card
         card = dataclasses.replace(card, differentiable=False, **encoded)
         front = TableFront(reading, known.reads(reading))
-        return BlackBox(card, front.answer_features, front=front)
+        return BlackBox(card, front.answer_features).replaced(front=front)
     if reading.form == "features":
-        return inner.with_front(TableFront(reading, _Numbers(inner, encoder)))
+        return inner.replaced(front=TableFront(reading, _Numbers(inner, encoder)))
     front = TableFront(reading, _Numbers(inner))
     if encoder is None:
-        return inner.with_card(features=reading.columns).with_front(front)
+        return inner.with_card(features=reading.columns).replaced(front=front)
     card = dataclasses.replace(inner.card, **encoded)
     if not card.differentiable:
-        return BlackBox(card, front.answer_features, inner.dtype, front=front)
+        return BlackBox(card, front.answer_features, inner.dtype).replaced(front=front)
     gaps = {n: features.index(n + GAP) for n in reading.columns if n + GAP in features}
     matrix, offset = encoder.line(reading.columns)
-    return AffineInputs(card, inner, matrix, offset, gaps, inner.declared, front)
+    model = AffineInputs(card, inner, matrix, offset, gaps)
+    return model.replaced(declared=inner.declared, front=front)
 
 
 def _cut(known: Recognised, reading: Reading) -> Model:
     """Return the last step of a pipeline, in front of which the others make the features."""
     steps, last = sklearn.cut(known.pipeline)
     model = as_model(last)
+    before = sklearn.Steps(steps, model)
     model = model.with_card(
         kind=f"Pipeline ending in {model.card.kind}",
-        features=sklearn.Steps(steps, model).names(model.card.n_features or 0),
+        features=before.names(model.card.n_features or 0),
         threshold=known.card.threshold,
         fingerprint=known.card.fingerprint,
     )
-    whole: Any = known.reads(reading)
-    answer = dataclasses.replace(whole, method=sklearn.Steps(steps, model))
-    return model.with_front(TableFront(reading, answer))
+    answer = dataclasses.replace(known.reads(reading), method=sklearn.Steps(steps, model))
+    return model.replaced(front=TableFront(reading, answer))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -639,8 +606,6 @@ class AffineInputs(Model):
     matrix: Float[np.ndarray, "c d"]
     offset: Float[np.ndarray, " c"]
     gaps: Mapping[str, int]
-    declared: bool = True
-    front: Front | None = None
 
     @property
     @override
@@ -702,11 +667,6 @@ class PreparedRows:
     def __len__(self) -> int:
         return self.n
 
-    @property
-    def width(self) -> int:
-        """Number of values in a row."""
-        return sum(c.shape[1] if np.ndim(c) == 2 else 1 for c in self.columns.values())
-
     def __getitem__(self, rows: Any) -> "PreparedRows":
         index = np.arange(self.n)[rows]
         return PreparedRows({n: _taken(c, index) for n, c in self.columns.items()}, len(index))
@@ -722,7 +682,7 @@ class TableFront:
     """How a table's original columns become a model's inputs, and the features of an audit."""
 
     reading: Reading
-    answer: ColumnAnswer
+    answer: Any
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -736,8 +696,8 @@ class TableFront:
 
     def __call__(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> tuple[Rows, tuple[str, ...]]:
         """Return the features that the audit runs in, and their names."""
-        reading, answer = self.reading, self.answer
-        if reading.form == "steps" and isinstance(answer, sklearn.TableAnswer):
+        reading, answer, encoder = self.reading, self.answer, self.reading.encoder
+        if reading.form == "steps":
             if not isinstance(rows, pa.Table):
                 names = self.columns or [f"x{j}" for j in range(rows.shape[1])]
                 rows = pa.table(dict(zip(names, rows.T, strict=True)))
@@ -746,10 +706,10 @@ class TableFront:
             return x, self.columns if plain else answer.method.names(x.shape[1])
         if reading.scored is not None:
             raise InvalidModel(REFUSAL)
-        if not isinstance(rows, pa.Table) or (reading.form == "frame" and reading.encoder is None):
+        if not isinstance(rows, pa.Table) or (reading.form == "frame" and encoder is None):
             raise InvalidData(NOT_ARRAYS)
-        if reading.encoder is not None:
-            return reading.encoder.encode(rows), reading.encoder.features
+        if encoder is not None:
+            return encoder.encode(rows), encoder.features
         return _matrix(rows, self.columns), self.columns
 
     def answer_features(self, x: Rows) -> Any:
@@ -810,20 +770,14 @@ class TableModel:
     ) -> Float[np.ndarray, "m k"]:
         """Return outputs for counterfactual rows: people with some columns of the pool's members.
 
-        Parameters
-        ----------
-        people, pool
-            Prepared rows of two tables.
-        i, j
-            Which person, and which member of the pool, each row is composed of.
-        keep
-            The columns that stay the person's own; all others are the member's.
-        by_column
-            For some of these others, the members that they are of instead of ``j``.
+        ``i`` and ``j`` say of which person and which member each row is composed. The columns to
+        ``keep`` are the person's own; all others are the member's, some of them ``by_column`` of
+        another than ``j``.
         """
         if not len(i):  # how many outputs there are, the model says
             return self.outputs(people[:1])[:0]
-        size = max(1, VALUES_PER_CALL // max(1, people.width))
+        width = sum(c.shape[1] if np.ndim(c) == 2 else 1 for c in people.columns.values())
+        size = max(1, VALUES_PER_CALL // max(1, width))
         parts = []
         for start in range(0, len(i), size):
             at = slice(start, start + size)

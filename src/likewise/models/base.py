@@ -4,7 +4,7 @@ import abc
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -31,7 +31,6 @@ class Affine:
     bias: Float[np.ndarray, "k 1"]
 
 
-@final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Network:
     """A chain of linear layers in float64, each with the activation in front of it."""
@@ -134,16 +133,13 @@ class Model(abc.ABC):
 
     def with_card(self, **changes: Any) -> "Model":
         """Return the same model, of which something else is known."""
-        card = dataclasses.replace(self.card, **changes)
-        return self if card == self.card else self._copied("card", card)
+        return self.replaced(card=dataclasses.replace(self.card, **changes))
 
-    def with_front(self, front: Front | None) -> "Model":
-        """Return the same model, fed from a table in this way."""
-        return self._copied("front", front)
-
-    def _copied(self, name: str, value: Any) -> "Model":
+    def replaced(self, **attributes: Any) -> "Model":
+        """Return the same model with other attributes: its front or its reference, say."""
         model = copy.copy(self)
-        object.__setattr__(model, name, value)
+        for name, value in attributes.items():
+            object.__setattr__(model, name, value)
         return model
 
     @property
@@ -167,10 +163,7 @@ class Model(abc.ABC):
     def targets(
         self, y: Labels, *, label_map: Mapping[str, str] | None = None
     ) -> tuple[Labels, tuple[Any, ...]]:
-        """Turn labels into class indices (or float targets), and say which classes they stand for.
-
-        See `label_classes`.
-        """
+        """Turn labels into class indices (or float targets), and name the classes behind."""
         if self.card.task == "regression":
             return targets(y, ()), ()
         classes = label_classes(y, self.card.classes, label_map or {}, self.card.kind)
@@ -191,22 +184,12 @@ def targets(y: Labels, classes: tuple[Any, ...]) -> Labels:
 
 
 def label_classes(
-    y: Labels,
-    known: tuple[Any, ...],
-    label_map: Mapping[str, str],
-    kind: str = "model",
+    y: Labels, known: tuple[Any, ...], label_map: Mapping[str, str], kind: str = "model"
 ) -> tuple[Any, ...]:
     """Return the label value of each class, in the order of the model's outputs.
 
     A label is the class that is spelled alike. A model that does not know its classes numbers them
-    from 0. Anything else is mapped by the user, never by the alphabet.
-
-    Parameters
-    ----------
-    known
-        The model's classes; empty if it does not know them.
-    label_map
-        By label, the class that it stands for.
+    from 0. Anything else is mapped by the user (``label_map``), never by the alphabet.
     """
     found = sorted(set(y.tolist()), key=lambda v: (str(type(v)), v))
     classes = list(known) or _numbered(found, label_map, kind)

@@ -27,25 +27,13 @@ Ask = Callable[[Int[np.ndarray, " m"]], Float[np.ndarray, "m k"]]
 
 
 def check(
-    model: Model,
-    x: Rows,
-    *,
-    features: tuple[str, ...] = (),
-    classes: tuple[Any, ...] = (),
+    model: Model, x: Rows, *, features: tuple[str, ...] = (), classes: tuple[Any, ...] = ()
 ) -> None:
     """Refuse a model that cannot be audited on these rows, and say why.
 
-    Parameters
-    ----------
-    model
-        The model, in the space of ``x``.
-    x
-        The audit rows. All are run through a differentiable model; a few through others, which
-        may be dear to call.
-    features
-        Names of the columns of ``x``, to compare with those the model was fitted with.
-    classes
-        Label values, to compare their number with the model's outputs.
+    All rows are run through a differentiable model, a few through others, which may be dear to
+    call. ``features`` are compared with the names that it was fitted with, the number of
+    ``classes`` with that of its outputs.
     """
     _check_width(model.card, x.shape[1], features)
     few = x[spread(len(x))]

@@ -1,5 +1,6 @@
 """Models that only answer: probabilities (or predictions) for rows, and no gradient."""
 
+import contextlib
 import dataclasses
 import hashlib
 import pickle
@@ -12,7 +13,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidModel, LikewiseError, in_short
 from likewise.loss import Output, Outputs, Rows
-from likewise.models.base import DOUBLE, Front, Model, ModelCard
+from likewise.models.base import DOUBLE, Model, ModelCard
 from likewise.models.sklearn import (
     TableAnswer,
     classes_of,
@@ -37,7 +38,6 @@ class BlackBox(Model):
     function: Callable[[np.ndarray], Any]
     dtype: np.dtype[Any] = DOUBLE
     declared: bool = True
-    front: Front | None = None
     answer: "ColumnAnswer | None" = None
 
     @override
@@ -52,11 +52,9 @@ class ColumnAnswer(Protocol):
 
     def prepare(self, table: pa.Table) -> Mapping[str, Any]:
         """Return the columns with the types that the model takes, in arrays with ``take``."""
-        ...
 
     def ask(self, columns: Mapping[str, Any]) -> Any:
         """Return probabilities or values for rows given by such columns."""
-        ...
 
 
 def call_model(function: Callable[[Any], Any], rows: Any, n: int, card: ModelCard) -> Outputs:
@@ -154,19 +152,11 @@ def from_answer(
     classes: tuple[Any, ...] = (),
     exact: bool = True,
 ) -> BlackBox:
-    """Turn what a native file answers into a model.
-
-    Parameters
-    ----------
-    output
-        What the outputs mean, if the file says so.
-    exact
-        Whether it computes in double precision.
-    """
+    """Turn what a native file answers into a model; ``exact`` is one in double precision."""
     about: dict[str, Any] = {"n_features": width, "features": answer.columns}
     card = ModelCard.from_output(kind, output, classes, differentiable=False, **about)
     dtype = np.dtype(np.float64 if exact else np.float32)
-    return BlackBox(card, answer.matrix, dtype, output is not None, answer=answer)
+    return BlackBox(card, answer.matrix, dtype, output is not None, answer)
 
 
 def from_predictor(estimator: Any) -> BlackBox:
@@ -177,6 +167,9 @@ def from_predictor(estimator: Any) -> BlackBox:
     values = not (probabilities or hasattr(estimator, "classes_"))
     # XGBoost takes codes only, so what it calls its classes are not the label's values.
     coded = type(estimator).__module__.startswith("xgboost")
+    fingerprint = ""
+    with contextlib.suppress(Exception):  # some hold locks or files: then there is none
+        fingerprint = hashlib.sha256(pickle.dumps(estimator, protocol=4)).hexdigest()
     card = ModelCard.from_output(
         type(estimator).__name__,
         "values" if values else "probabilities",
@@ -184,15 +177,8 @@ def from_predictor(estimator: Any) -> BlackBox:
         n_features=width_of(estimator),
         features=features_of(estimator),
         differentiable=False,
-        fingerprint=_fingerprint(estimator),
+        fingerprint=fingerprint,
         decisions=not (values or probabilities),
     )
     dtype = np.dtype(getattr(estimator, "computes_in", DOUBLE))
     return BlackBox(card, TableAnswer.from_estimator(estimator).matrix, dtype)
-
-
-def _fingerprint(estimator: Any) -> str:
-    try:
-        return hashlib.sha256(pickle.dumps(estimator, protocol=4)).hexdigest()
-    except Exception:  # some hold locks or files: then there is none
-        return ""

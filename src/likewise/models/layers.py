@@ -19,14 +19,13 @@ from typing_extensions import override
 
 from likewise.errors import InvalidFile, InvalidModel
 from likewise.loss import Output, Outputs
-from likewise.models.base import Affine, Front, Model, ModelCard, Network, Pullback, Reference
+from likewise.models.base import Affine, Model, ModelCard, Network, Pullback
 
 Rows = Float[np.ndarray, "n _"]
 Step = tuple[Rows, Pullback]
 
-_ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 _ARRAYS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(_ACTIVATIONS, ()),
+    **dict.fromkeys(("ReLU", "Tanh", "Sigmoid"), ()),
     "Linear": ("weight", "bias"),
     "FixedProjection": ("basis",),
     "MeanOfSigmoids": ("log_weight",),
@@ -69,9 +68,10 @@ def named_layers(names: Sequence[str], tensors: Mapping[str, np.ndarray]) -> tup
         if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
             raise InvalidFile(f"its weights {name[:40]!r} are not finite numbers")
         own[index][key] = tensor
-    for name, arrays in zip(names, own.values(), strict=True):
-        _check_layer(name, arrays)
-    return tuple(Layer(*both) for both in zip(names, own.values(), strict=True))
+    layers = tuple(Layer(*both) for both in zip(names, own.values(), strict=True))
+    for layer in layers:
+        _check_layer(layer.name, layer.arrays)
+    return layers
 
 
 def _check_layer(name: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -122,8 +122,8 @@ def plain_network(layers: Iterable[Layer]) -> Network | None:
             activation = ""
         elif layer.name == "FixedProjection" and removed is None:
             removed = layer.arrays["basis"]
-        elif layer.name in _ACTIVATIONS and found and not activation and removed is None:
-            activation = _ACTIVATIONS[layer.name]
+        elif layer.name in _FUNCTIONS and found and not activation and removed is None:
+            activation = layer.name.lower()
         else:
             return None
     return Network(tuple(found)) if found and not activation and removed is None else None
@@ -137,8 +137,6 @@ class LayeredModel(Model):
     card: ModelCard
     layers: tuple[Layer, ...]
     declared: bool = True
-    reference: Reference | None = None
-    front: Front | None = None
 
     @override
     def __call__(self, x: Rows) -> Outputs:
@@ -184,8 +182,8 @@ def from_layers(
     digest = hashlib.sha256(" ".join(layer.name for layer in double).encode())
     for name, array in arrays_of(double).items():
         digest.update(f"{name} {array.shape}".encode() + array.tobytes())
-    about: dict[str, Any] = {"n_features": width, "fingerprint": digest.hexdigest()}
-    card = ModelCard.from_output(kind, output, classes, **about)
+    known = digest.hexdigest()
+    card = ModelCard.from_output(kind, output, classes, n_features=width, fingerprint=known)
     return LayeredModel(card, double, declared=output is not None)
 
 

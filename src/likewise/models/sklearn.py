@@ -15,7 +15,8 @@ from scipy.special import expit
 
 from likewise.errors import InvalidData, InvalidModel, in_short
 from likewise.loss import Output, Outputs, Rows
-from likewise.models.layers import Layer, LayeredModel, from_layers, linear
+from likewise.models.base import Model
+from likewise.models.layers import Layer, from_layers, linear
 
 _ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid"}
 
@@ -25,18 +26,12 @@ def is_scikit(model: Any) -> bool:
     return any(kind.__module__.partition(".")[0] == "sklearn" for kind in type(model).__mro__)
 
 
-def convert(estimator: Any) -> LayeredModel | None:
+def convert(estimator: Any) -> Model | None:
     """Read a fitted estimator as layers; None if its kind is not known."""
     from sklearn import linear_model, neural_network
 
-    lines = (
-        linear_model.LinearRegression,
-        linear_model.Ridge,
-        linear_model.RidgeCV,
-        linear_model.ElasticNet,  # and Lasso, which is one
-        linear_model.ElasticNetCV,
-        linear_model.LassoCV,
-    )
+    names = ("LinearRegression", "Ridge", "RidgeCV", "ElasticNet", "ElasticNetCV", "LassoCV")
+    lines = tuple(getattr(linear_model, name) for name in names)  # and Lasso, an ElasticNet
     layers: list[Layer] = []
     if isinstance(estimator, linear_model.LogisticRegression):
         layers = _logistic(estimator)
@@ -50,9 +45,8 @@ def convert(estimator: Any) -> LayeredModel | None:
     output: Output = "logits" if hasattr(estimator, "predict_proba") else "values"
     classes, kind = classes_of(estimator), type(estimator).__name__
     model = from_layers(layers, output=output, classes=classes, kind=kind)
-    card = dataclasses.replace(model.card, features=features_of(estimator))
     reference = TableAnswer.from_estimator(estimator).matrix
-    return dataclasses.replace(model, card=card, reference=reference)
+    return model.with_card(features=features_of(estimator)).replaced(reference=reference)
 
 
 def _check_single(estimator: Any, count: int) -> None:
@@ -87,38 +81,26 @@ def _network(estimator: Any) -> list[Layer]:
 
 def predict_method(estimator: Any) -> Any:
     """Return what gives the probabilities of a classifier, or the predictions of a regressor."""
-    method = getattr(estimator, "predict_proba", None)
-    if method is None and not hasattr(estimator, "predict"):
+    if hasattr(estimator, "predict_proba"):
+        return estimator.predict_proba
+    if not hasattr(estimator, "predict"):
         raise InvalidModel(
             f"A {type(estimator).__name__} predicts nothing. Give a fitted classifier or "
             "regressor, or a function that returns probabilities."
         )
-    if method is None:
-        values = not hasattr(estimator, "classes_")
-        method = estimator.predict if values else functools.partial(decisions, estimator)
-    return method
+    values = not hasattr(estimator, "classes_")
+    return estimator.predict if values else functools.partial(decisions, estimator)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableAnswer:
     """What an estimator, trees or a function answer to columns of a table.
 
-    Parameters
-    ----------
-    method
-        From a data frame, a matrix without names, or columns by name if it has ``by_column``, to
-        probabilities or values.
-    columns
-        Names of its inputs, in its order, if it has any.
-    levels
-        By categorical column, the levels in the order of the training data; None where nobody
-        knows them.
-    named
-        Whether it is given data frames.
-    native
-        Whether it reads gaps and categories itself; the levels are then its own.
-    text
-        Whether categories are given as text, gaps included.
+    The ``method`` takes a data frame, a matrix if it is not ``named``, or columns by name if it
+    has ``by_column``. ``columns`` are the names of its inputs, in its order, if it has any;
+    ``levels`` hold by categorical column its values in the order of the training data, None where
+    nobody knows them. One that is ``native`` reads gaps and categories itself, and the levels are
+    its own; ``text`` says that categories are given as text, gaps included.
     """
 
     method: Any
@@ -265,9 +247,8 @@ def _threshold(estimator: Any) -> float:
             f"The {type(estimator).__name__} decides by scores, though its model has "
             "probabilities. Fit it with response_method='predict_proba'."
         )
-    limit = getattr(estimator, "best_threshold_", None)
-    if limit is None:
-        limit = estimator.threshold
+    tuned = hasattr(estimator, "best_threshold_")
+    limit = estimator.best_threshold_ if tuned else estimator.threshold
     if limit == "auto":
         return 0.5
     limit = float(expit(limit) if scores else limit)
@@ -315,11 +296,15 @@ def width_of(estimator: Any) -> int | None:
 
 def is_pipeline(model: Any) -> bool:
     """Tell whether an object is a scikit-learn pipeline (or an heir of it)."""
-    if not is_scikit(model):
-        return False
-    from sklearn.pipeline import Pipeline
+    return is_scikit(model) and hasattr(model, "steps")
 
-    return isinstance(model, Pipeline)
+
+def holds_pipeline(estimator: Any) -> bool:
+    """Tell whether a vote, a calibration or the like is around pipelines, which may fill gaps."""
+    parts = [getattr(estimator, name, None) for name in ("estimator", "regressor_")]
+    parts += list(getattr(estimator, "estimators_", ()))
+    inside = any(part is not None and holds_pipeline(part) for part in parts)
+    return inside or hasattr(estimator, "steps")
 
 
 def cut(pipeline: Any) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidModel, in_short
 from likewise.loss import Output, Outputs, Rows
-from likewise.models.base import Front, Model, ModelCard, Network, Pullback, Reference
+from likewise.models.base import Model, ModelCard, Network, Pullback
 from likewise.models.layers import (
     Layer,
     check_orthonormal,
@@ -64,8 +64,6 @@ class TorchModel(Model):
     card: ModelCard
     function: AnyPrecision
     declared: bool = True
-    reference: Reference | None = None
-    front: Front | None = None
     returns: Output | None = None
 
     @property
