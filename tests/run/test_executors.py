@@ -22,8 +22,8 @@ import torch
 
 from likewise.errors import CostWarning, InvalidData, InvalidModel, InvalidSettings, Untrustworthy
 from likewise.run.executors import Inline, Threads, block_size, parse_memory, run_blocks
-from likewise.run.process_pool import Processes
-from likewise.run.ray_pool import Ray
+from likewise.run.executors import Processes
+from likewise.run.executors import Ray
 
 EXECUTORS = [Inline(), Threads(3), pytest.param(Processes(2), marks=pytest.mark.slow)]
 
@@ -224,7 +224,7 @@ def test_what_cannot_be_run_is_refused():
 
 SCRIPT = """
     import dataclasses, os, sys, time
-    from likewise.run.process_pool import Processes
+    from likewise.run.executors import Processes
 
     @dataclasses.dataclass
     class Slow:

@@ -28,8 +28,7 @@ def executor(text: str) -> Any:
     Threads, processes or actors, by default as many as there are cores; the Ray cluster's address;
     and the memory that they may take.
     """
-    from likewise.run.executors import Inline, Threads, parse_memory
-    from likewise.run.process_pool import Processes
+    from likewise.run.executors import Inline, Processes, Ray, Threads, parse_memory
 
     found = PLACE.fullmatch(text.strip())
     way = "" if found is None else found["way"]
@@ -41,8 +40,6 @@ def executor(text: str) -> Any:
     count = int(found["count"]) if found["count"] else None
     memory = parse_memory(found["memory"]) if found["memory"] else None
     if way == "ray":
-        from likewise.run.ray_pool import Ray
-
         return Ray(found["address"] or "local", count, max_memory=memory)
     if way == "processes":
         return Processes(count or os.cpu_count() or 1, max_memory=memory)

@@ -11,18 +11,36 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
+import importlib.util
+import logging
+import multiprocessing
+import multiprocessing.connection
 import os
+import pickle
 import re
 import resource
+import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, final, runtime_checkable
 
 import threadpoolctl
 from typing_extensions import override
 
-from likewise.errors import InvalidModel, InvalidSettings, LikewiseError, Untrustworthy, in_short
+from likewise.errors import (
+    CostWarning,
+    InvalidModel,
+    InvalidSettings,
+    LikewiseError,
+    MissingExtra,
+    Untrustworthy,
+    in_short,
+)
+from likewise.files import TemporaryFolder
 
 ATTEMPTS = 3
 """How often a task is tried before the run gives up."""
@@ -48,12 +66,14 @@ class Job(Protocol):
 class Reply:
     """What became of one attempt at a task, and the peak memory of the worker's process.
 
-    A ``refusal`` was raised on purpose and would be again; a ``failure`` is worth another attempt.
+    A ``refusal`` was raised on purpose and would be again; a ``failure`` is worth another attempt,
+    by another worker if this one is ``lost``.
     """
 
     answer: Any = None
     refusal: LikewiseError | None = None
     failure: str = ""
+    lost: bool = False
     memory: int = 0
 
 
@@ -103,6 +123,42 @@ class Pool(abc.ABC):
         return found
 
 
+class _RemotePool(Pool):
+    """Workers in other processes, each with a task or none; one that is lost is replaced."""
+
+    def __init__(self, room: int, start: Callable[[], Any], wait: Callable[[list[Any]], Any]):
+        self.room, self._start, self._wait = room, start, wait
+        self._idle: list[Any] = []
+        self._busy: dict[Any, Any] = {}
+
+    @override
+    def submit(self, task: Any) -> Any:
+        worker = self._idle.pop() if self._idle else self._start()
+        future = worker.ask(task)
+        self._busy[future] = worker
+        return future
+
+    @override
+    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
+        found: Iterable[Any] = self._wait(list(futures))
+        return found
+
+    @override
+    def reply(self, future: Any) -> Reply:
+        worker = self._busy.pop(future)
+        reply: Reply = worker.reply(future)
+        if reply.lost:
+            worker.end()
+        else:
+            self._idle.append(worker)
+        return reply
+
+    def close(self) -> None:
+        """End all workers, whatever they are doing."""
+        for worker in (*self._idle, *self._busy.values()):
+            worker.end()
+
+
 @dataclasses.dataclass(frozen=True)
 class Executor(abc.ABC):
     """Workers that answer tasks.
@@ -143,23 +199,22 @@ class Executor(abc.ABC):
                     following = next(waiting, None)
                 for future in pool.first_done(under_way):
                     task, reply = under_way.pop(future), pool.reply(future)
-                    if self._accept(task, reply, failures):
+                    if reply.refusal is not None:
+                        raise reply.refusal
+                    if not reply.failure:
+                        self._check_memory(reply)
                         yield task, reply.answer
-                    else:
-                        under_way[pool.submit(task)] = task
+                        continue
+                    failures[task] += 1
+                    if failures[task] >= ATTEMPTS:
+                        raise Untrustworthy(
+                            f"{_named(task)} failed {ATTEMPTS} times (last: {reply.failure}). "
+                            "Nobody is left out in silence, so there is no result; what is done "
+                            "so far is kept."
+                        )
+                    under_way[pool.submit(task)] = task
 
-    def _accept(self, task: Any, reply: Reply, failures: collections.Counter[Any]) -> bool:
-        """Tell whether a task is answered; raise what must end the run."""
-        if reply.refusal is not None:
-            raise reply.refusal
-        if reply.failure:
-            failures[task] += 1
-            if failures[task] >= ATTEMPTS:
-                raise Untrustworthy(
-                    f"{_named(task)} failed {ATTEMPTS} times (last: {reply.failure}). Nobody is "
-                    "left out in silence, so there is no result; what is done so far is kept."
-                )
-            return False
+    def _check_memory(self, reply: Reply) -> None:
         taken = peak_memory() + self.processes * reply.memory
         if self.max_memory is not None and taken > self.max_memory:
             raise InvalidSettings(
@@ -167,7 +222,6 @@ class Executor(abc.ABC):
                 f"({self.max_memory / 2**20:.0f} MB). What is done is kept: continue with "
                 "--resume and fewer workers, or allow more."
             )
-        return True
 
 
 @final
@@ -228,26 +282,233 @@ class Threads(Executor):
 class _ThreadPool(Pool):
     def __init__(self, job: Job, size: int) -> None:
         self.room = 2 * size
-        self._own = threading.local()
-        self._known: list[int] = []
+        self._workers: dict[int, Worker] = {}
         self.threads = concurrent.futures.ThreadPoolExecutor(
             size, thread_name_prefix="likewise", initializer=self._begin, initargs=(job,)
         )
 
     def _begin(self, job: Job) -> None:
-        self._known.append(threading.get_ident())
-        self._own.worker = Worker(job.begin)
+        self._workers[threading.get_ident()] = Worker(job.begin)
 
     def interrupt(self) -> None:
         """Interrupt every thread as Ctrl-C does the main one: a block can take minutes."""
-        for thread in self._known:
+        for thread in self._workers:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
             )
 
     @override
     def submit(self, task: Any) -> Any:
-        return self.threads.submit(lambda: _alone(self._own.worker.answer, task))
+        return self.threads.submit(
+            lambda: _alone(self._workers[threading.get_ident()].answer, task)
+        )
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Processes(Executor):
+    """Processes of this machine, one thread each; the job begins once in each.
+
+    A process that dies is replaced, and its task tried again.
+
+    Parameters
+    ----------
+    workers
+        How many; by default as many as there are processors to use.
+    """
+
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+
+    @property
+    @override
+    def processes(self) -> int:
+        return self.workers or processors()
+
+    @override
+    @contextlib.contextmanager
+    def pool(self, job: Job) -> Iterator[Pool]:
+        try:
+            content = pickle.dumps(job)
+        except Exception as error:
+            raise InvalidSettings(
+                f"The work cannot be sent to other processes ({in_short(error)}). Save the model "
+                "to a file and name that, or run in threads."
+            ) from None
+        # In a file: through a pipe it would have to wait until each process has started.
+        with TemporaryFolder() as folder:
+            path = Path(folder) / "job"
+            path.write_bytes(content)
+            start, wait = functools.partial(_Process, path), multiprocessing.connection.wait
+            with contextlib.closing(_RemotePool(self.processes, start, wait)) as pool:
+                yield pool
+
+
+class _Process:
+    """A process with a pipe: if that closes, it is known whose task was lost."""
+
+    def __init__(self, job: Path) -> None:
+        # Spawned, never forked: a fork would copy the threads of libraries half-dead.
+        context = multiprocessing.get_context("spawn")
+        self._end, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, job), daemon=True)
+        # No Ctrl-C as it starts; the parent's own waits a moment, and is not lost.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            with child_environment(), theirs:
+                self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def ask(self, task: Any) -> Connection:
+        with contextlib.suppress(OSError):  # it is gone, as will be seen when it is to reply
+            self._end.send(task)
+        return self._end
+
+    def reply(self, future: Connection) -> Reply:
+        try:
+            reply: Reply = future.recv()
+        except (EOFError, OSError):
+            return Reply(failure="its process was lost", lost=True)
+        return reply
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._end.close()
+
+
+def _work(end: Connection, job: Path) -> None:
+    """Answer tasks, in a process of its own."""
+    # Ctrl-C reaches the whole process group; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Unpacked with the first task: what goes wrong is then said.
+    worker = Worker(lambda: pickle.loads(job.read_bytes()).begin(), whole=True)
+    with contextlib.suppress(EOFError, OSError):  # the parent is gone
+        while True:
+            end.send(worker.answer(end.recv()))
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, even if that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+RUNTIME = {"env_vars": ENVIRONMENT}
+"""What Ray gives the processes of actors."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Ray(Executor):
+    """Ray actors, one thread each; an actor that is lost is replaced.
+
+    Ray's own ports listen on all interfaces of a machine unless told otherwise. Here they are told
+    to keep to 127.0.0.1 (``local``), and neither the dashboard nor usage statistics are started.
+    A firewall is the only sure way, though, and a warning says so.
+
+    Parameters
+    ----------
+    address
+        ``local``, ``auto`` (the cluster that is there), or the address of a cluster.
+    workers
+        Number of actors; by default one for each processor of the cluster.
+    """
+
+    address: str = "local"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+        if importlib.util.find_spec("ray") is None:
+            raise MissingExtra("Ray is not installed. Install it with: pip install 'likewise[ray]'")
+
+    @property
+    @override
+    def processes(self) -> int:
+        # Actors elsewhere take no memory of this machine, and nobody knows which are here.
+        return (self.workers or 1) if self.address == "local" else 0
+
+    @override
+    @contextlib.contextmanager
+    def pool(self, job: Job) -> Iterator[Pool]:
+        warnings.warn(
+            "Ray opens ports of its own on this machine; keep it behind a firewall. Its dashboard "
+            "and usage statistics are off.",
+            CostWarning,
+            stacklevel=2,
+        )
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # The threads of libraries are one for each actor; Ray must not pin them elsewhere.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray: Any = importlib.import_module("ray")
+        own = not ray.is_initialized()
+        if own:
+            _start_ray(ray, self.workers, self.address)
+        start = functools.partial(_Actor, ray, ray.put(job.begin))
+        room = self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        try:
+            with contextlib.closing(
+                _RemotePool(room, start, lambda tasks: ray.wait(tasks)[0])
+            ) as pool:
+                yield pool
+        finally:
+            if own:
+                ray.shutdown()
+
+
+class _Actor:
+    def __init__(self, ray: Any, job: Any) -> None:
+        self._ray = ray
+        make = ray.remote(num_cpus=1, runtime_env=RUNTIME)(Worker)
+        self._actor = make.remote(job, whole=True)
+
+    def ask(self, task: Any) -> Any:
+        return self._actor.answer.remote(task)
+
+    def reply(self, future: Any) -> Reply:
+        try:
+            reply: Reply = self._ray.get(future)
+        except self._ray.exceptions.RayError as error:
+            return Reply(failure=f"its Ray worker was lost ({in_short(error)})", lost=True)
+        return reply
+
+    def end(self) -> None:
+        self._ray.kill(self._actor)
+
+
+def _start_ray(ray: Any, size: int | None, address: str) -> None:
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    local = {"num_cpus": size, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    config = ray.job_config.JobConfig(runtime_env=RUNTIME)
+    config._py_driver_sys_path = _OwnFolders()
+    try:
+        with child_environment():
+            here = local if address == "local" else {}
+            ray.init(address=address, job_config=config, **quiet, **here)
+    except Exception as error:
+        raise InvalidSettings(
+            f"Ray cannot be reached at {address!r} ({in_short(error)}). Start a cluster with 'ray "
+            "start', or use --run ray."
+        ) from None
+
+
+class _OwnFolders(list[str]):
+    """Folders that Ray's workers import from, besides Python's own: those of this process.
+
+    Ray adds the current folder, which anybody may have written, and has no setting against it.
+    """
+
+    @override
+    def extend(self, folders: Iterable[str]) -> None:
+        own = {os.path.abspath(folder) for folder in sys.path}
+        super().extend(folder for folder in folders if folder in own)
 
 
 CACHE = 2**19
@@ -284,14 +545,14 @@ def run_blocks(
 @contextlib.contextmanager
 def child_environment() -> Iterator[None]:
     """Give processes that start now the environment of workers."""
-    before = dict(os.environ)
+    before = {name: os.environ.pop(name) for name in ENVIRONMENT if name in os.environ}
     os.environ.update(ENVIRONMENT)
     try:
         yield
     finally:
         for name in ENVIRONMENT:
             del os.environ[name]
-        os.environ.update({name: before[name] for name in ENVIRONMENT if name in before})
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
