@@ -38,17 +38,10 @@ def adapt(
 ) -> tuple[Model, dict[str, Any]]:
     """Return a model that reads these people, and what `as_model` is told of it anywhere.
 
-    Parameters
-    ----------
-    columns
-        The columns that the model reads, if it was said.
-    encoded
-        Whether people are made features for a model that reads columns.
-    units
-        Whether a model of numbers is given them in standard deviations, so that the table's units
-        do not say who is similar; or the encoder (JSON) whose units count.
-    about
-        What else `as_model` is told: the meaning of outputs, a threshold.
+    The model reads the ``columns``, if it was said. People are made features for a model that
+    reads columns, if they are to be ``encoded``. In ``units`` of standard deviations numbers do
+    not say by their scale who is similar; or in those of an encoder (JSON). ``about`` is what else
+    `as_model` is told: the meaning of outputs, a threshold.
     """
     table, encoder = people.table, people.encoder
     if table is None:
@@ -85,14 +78,13 @@ def _in_units(reading: Reading, table: pa.Table, units: bool | str) -> Reading:
         if encoder.features != columns:
             return reading
     else:
-        encoder = Encoder(tuple(_standardised(name, table[name]) for name in columns))
+        codings = []
+        for name in columns:
+            coding = NumberColumn.fit(name, table[name].cast(pa.float64()))
+            two = np.isin(numbers(name, table[name]), (0, 1)).all()
+            codings.append(coding.model_copy(update={"mean": 0.0, "scale": 1.0} if two else {}))
+        encoder = Encoder(tuple(codings))
     return dataclasses.replace(reading, form="numbers", encoder=encoder)
-
-
-def _standardised(name: str, column: Any) -> NumberColumn:
-    coding = NumberColumn.fit(name, column.cast(pa.float64()))
-    two = np.isin(numbers(name, column), (0, 1)).all()
-    return coding.model_copy(update={"mean": 0.0, "scale": 1.0} if two else {})
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

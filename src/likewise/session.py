@@ -111,17 +111,18 @@ class Session(contextlib.ExitStack):
 
         They hold the hashes of what they came from, so that no two audits get mixed up.
         """
-        pairs = record.matched_pairs
+        pairs, metric = record.matched_pairs, record.metric
         about = {
             "settings_hash": record.settings_hash,
             "model": record.model.sha256,
             "data": record.data.sha256,
-            "metric": "" if record.metric is None else record.metric.sha256,
-            "learned": record.metric is not None and record.metric.learned and not record.paper,
+            "metric": "" if metric is None else metric.sha256,
+            "learned": metric is not None and metric.learned and not record.paper,
             "pool": "" if pairs is None or pairs.in_pool else pairs.pool_sha256,
         }
         written = {b"likewise.audit": json.dumps(about).encode()}
-        for table in self.journal.tables():
+        for blocks in self.journal.done():
+            table = self.journal.read(blocks).outcomes
             if table is not None:
                 known = table.schema.metadata or {}
                 yield table.replace_schema_metadata({**known, **written})

@@ -183,7 +183,7 @@ def answer(content, code=200, **headers):
         (answer({"answer": 1}), "without a list of numbers"),
         (answer(3), "without a list of numbers"),
         (answer([]), "without a list of numbers"),
-        (answer([[]] * 120), "no numbers"),
+        (answer([[]] * 120), "other than numbers"),
         *((answer(bad * 120), "other than numbers") for bad in NO_NUMBERS),
         (answer([[0.5], [0.5, 0.5]]), "other than numbers"),
         (answer([0.5] * 7), "gave 7 answers for 120 rows"),

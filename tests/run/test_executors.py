@@ -21,9 +21,15 @@ import threadpoolctl
 import torch
 
 from likewise.errors import CostWarning, InvalidData, InvalidModel, InvalidSettings, Untrustworthy
-from likewise.run.executors import Inline, Threads, block_size, parse_memory, run_blocks
-from likewise.run.executors import Processes
-from likewise.run.executors import Ray
+from likewise.run.executors import (
+    Inline,
+    Processes,
+    Ray,
+    Threads,
+    block_size,
+    parse_memory,
+    run_blocks,
+)
 
 EXECUTORS = [Inline(), Threads(3), pytest.param(Processes(2), marks=pytest.mark.slow)]
 

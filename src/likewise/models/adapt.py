@@ -158,9 +158,10 @@ def _trained(estimator: Any, output: Output | None) -> Model:
 
 
 def _estimator(estimator: Any) -> Recognised:
+    last = sklearn.cut(estimator)[1] if sklearn.is_pipeline(estimator) else None
     box, frames = from_predictor(estimator), sklearn.TableAnswer.from_estimator(estimator)
-    if sklearn.is_pipeline(estimator):
-        threshold = sklearn.unwrap(sklearn.cut(estimator)[1])[1]
+    if last is not None:
+        threshold = sklearn.unwrap(last)[1]
         return Recognised(box.with_card(threshold=threshold), frames, pipeline=estimator)
     scikit, answer = sklearn.is_scikit(estimator), boosted.table_answer(estimator)
     if not scikit and answer is None and not box.card.features:

@@ -133,7 +133,8 @@ class Model(abc.ABC):
 
     def with_card(self, **changes: Any) -> "Model":
         """Return the same model, of which something else is known."""
-        return self.replaced(card=dataclasses.replace(self.card, **changes))
+        card = dataclasses.replace(self.card, **changes)
+        return self if card == self.card else self.replaced(card=card)
 
     def replaced(self, **attributes: Any) -> "Model":
         """Return the same model with other attributes: its front or its reference, say."""

@@ -40,7 +40,7 @@ def table_answer(estimator: Any) -> TableAnswer | None:
 
 
 def _trees(method: Any, names: tuple[str, ...], levels: Any, text: bool = False) -> TableAnswer:
-    return TableAnswer(method, names, levels, named=bool(names), native=True, text=text)
+    return TableAnswer(method, names, levels, bool(names), native=True, text=text)
 
 
 def _xgboost_categories(booster: Any) -> dict[str, Any]:
@@ -116,10 +116,8 @@ def _read_xgboost(content: bytes, source: str) -> BlackBox:
     xgboost = import_optional("xgboost", "boosted", repr(source))
     booster = xgboost.Booster(model_file=bytearray(content))
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
-    names = tuple(booster.feature_names or ())
-    answer = _trees(
-        functools.partial(_xgboost_answer, booster), names, _xgboost_categories(booster)
-    )
+    ask = functools.partial(_xgboost_answer, booster)
+    answer = _trees(ask, tuple(booster.feature_names or ()), _xgboost_categories(booster))
     return _model(answer, objective, booster.num_features())
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import http.client
+import itertools
 import json
 import socket
 import ssl
@@ -36,20 +37,11 @@ SHORT = 80
 ANSWERS = ("predictions", "probabilities", "outputs")
 
 
-class Counter:
-    """Counts requests, for all threads together."""
+class Counter(itertools.count):  # type: ignore[type-arg]
+    """Counts requests, for all threads together; each process counts for itself."""
 
-    def __init__(self) -> None:
-        self.made = 0
-        self.lock = threading.Lock()
-
-    def __next__(self) -> int:
-        with self.lock:
-            self.made += 1
-            return self.made
-
-    def __reduce__(self) -> Any:  # a lock cannot travel; each process counts for itself
-        return Counter, ()
+    def __reduce__(self) -> Any:
+        return Counter, (1,)
 
 
 @final
@@ -95,7 +87,7 @@ class Endpoint:
     max_calls: int = 100_000
     processes: int = 1
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    calls: Counter = dataclasses.field(default_factory=Counter, init=False, repr=False)
+    calls: Counter = dataclasses.field(default_factory=lambda: Counter(1), init=False, repr=False)
 
     def __post_init__(self) -> None:
         try:
@@ -199,12 +191,12 @@ class Endpoint:
         except LikewiseError:
             raise
         except (OSError, http.client.HTTPException, ValueError, _Again) as error:
-            why = f"breaks off: {type(error).__name__}"
             if time.monotonic() >= end or isinstance(error, TimeoutError):
-                why = f"gives no answer within {self.timeout:g} seconds"
-            elif isinstance(error, _Again):
-                why = str(error)
-            elif timer is None:
+                raise _Again(f"gives no answer within {self.timeout:g} seconds") from None
+            if isinstance(error, _Again):
+                raise
+            why = f"breaks off: {type(error).__name__}"
+            if timer is None:
                 why = f"cannot be reached: {str(error)[:SHORT]}"
             raise _Again(why) from None
         finally:
@@ -257,16 +249,14 @@ def _matrix(content: bytes, n: int, url: str) -> Outputs:
         raise InvalidModel(
             f"{url} answers without a list of numbers under {', '.join(ANSWERS)}, or bare."
         )
+    # NumPy would take 'true' and '"0.5"' for numbers, too.
+    values = [v for row in answer for v in (row if isinstance(row, list) else (row,))]
     try:
-        # NumPy would take 'true' and '"0.5"' for numbers, too.
-        values = [v for row in answer for v in (row if isinstance(row, list) else (row,))]
-        if not all(type(value) in (int, float) for value in values):
+        if not values or not all(type(value) in (int, float) for value in values):
             raise TypeError
         matrix = np.array(answer, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidModel(f"{url} answers with something other than numbers.") from None
-    if not matrix.size:
-        raise InvalidModel(f"{url} answers with no numbers.")
     if len(matrix) != n:
         raise InvalidModel(f"{url} gave {len(matrix)} answers for {n} rows.")
     if not np.isfinite(matrix).all():

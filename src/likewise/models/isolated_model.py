@@ -4,11 +4,9 @@ Opening one runs no code that is in it, but the libraries that read it can be br
 """
 
 import dataclasses
-import importlib.abc
-import importlib.util
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,9 +53,8 @@ class IsolatedAnswer(TableAnswer):
     def ask(self, columns: Mapping[str, Any]) -> Any:
         if not self.named:
             return self.matrix(as_rows(columns, named=False))
-        parts = [_packed(column) for column in columns.values()]
-        about = {"names": list(columns), "levels": [levels for levels, _ in parts]}
-        return self._in_parts(about, [array for _, array in parts], len(parts))
+        levels, arrays = zip(*map(_packed, columns.values()), strict=True)
+        return self._in_parts({"names": list(columns), "levels": levels}, arrays, len(arrays))
 
     @override
     def matrix(self, x: Rows) -> Any:
@@ -65,7 +62,7 @@ class IsolatedAnswer(TableAnswer):
             return self.ask({name: x[:, j] for j, name in enumerate(self.columns)})
         return self._in_parts({}, [np.asarray(x, dtype=np.float64)], x.shape[1])
 
-    def _in_parts(self, about: About, arrays: list[np.ndarray], width: int) -> np.ndarray:
+    def _in_parts(self, about: About, arrays: Sequence[np.ndarray], width: int) -> np.ndarray:
         n, size = len(arrays[0]), max(1, ROWS // max(1, width))
         parts = []
         for start in range(0, max(n, 1), size):
@@ -106,17 +103,6 @@ def _plain(value: Any) -> Any:
 # In the process of its own
 
 
-@dataclasses.dataclass(frozen=True)
-class _Without(importlib.abc.MetaPathFinder):
-    """Lets a package look as if it were not installed."""
-
-    package: str
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
-        if name.partition(".")[0] == self.package:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
 def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callable[..., Any]]:
     """Open a file in the process of its own; return what it is, and what answers for it."""
     if suffix == ".onnx":
@@ -125,7 +111,7 @@ def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callab
         model = onnx.read_bytes(content, source)
     else:
         # The libraries import it if it is there, which takes longer than all the rest.
-        sys.meta_path.insert(0, _Without("sklearn"))
+        sys.modules["sklearn"] = None  # type: ignore[assignment]
         from likewise.models import boosted
 
         model = boosted.read_bytes(content, source, suffix)

@@ -32,8 +32,7 @@ TYPES = {
 def find_answers(proto: Any) -> tuple[str, Output | None, tuple[Any, ...]]:
     """Return the output of a graph to read, what it holds if the graph says so, and its classes.
 
-    A list of dictionaries (``ZipMap``) is replaced, in the graph given, by the matrix it is made
-    from.
+    A list of dictionaries (``ZipMap``) is replaced, in the graph given, by the matrix it is of.
     """
     graph = proto.graph
     maker = {name: node for node in graph.node for name in node.output}
@@ -62,25 +61,23 @@ def _classes(graph: Any) -> tuple[Any, ...]:
     """Return the class labels that a classifier's node, or a table of labels, holds."""
     from onnx import numpy_helper
 
-    found = [labels for node in graph.node if (labels := _labels(node))]
+    found = {_labels(node) for node in graph.node}
     tables = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "ArrayFeatureExtractor" and node.input[0] in tables:
             values = numpy_helper.to_array(tables[node.input[0]]).reshape(-1).tolist()
-            if len(values) > 1:
-                found.append(tuple(_text(value) for value in values))
-    return found[0] if len(set(found)) == 1 else ()
+            found.add(_texts(values) if len(values) > 1 else ())
+    found.discard(())
+    return found.pop() if len(found) == 1 else ()
 
 
 def _labels(node: Any) -> tuple[Any, ...]:
-    for attribute in node.attribute:
-        if attribute.name.startswith("classlabels_") and (attribute.strings or attribute.ints):
-            return tuple(_text(value) for value in attribute.strings or attribute.ints)
-    return ()
+    named = [a for a in node.attribute if a.name.startswith("classlabels_")]
+    return next((_texts(a.strings or a.ints) for a in named if a.strings or a.ints), ())
 
 
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+def _texts(values: Any) -> tuple[Any, ...]:
+    return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -175,9 +172,8 @@ def read_bytes(content: bytes, source: str) -> BlackBox:
 def _tensors(message: Any) -> Iterator[Any]:
     """Yield every tensor in a graph, its subgraphs and functions."""
     for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        for part in value if hasattr(value, "__len__") else (value,):
+        several = value if hasattr(value, "__len__") else (value,)
+        for part in several if field.message_type is not None else ():
             if type(part).__name__ == "TensorProto":
                 yield part
             else:

@@ -19,19 +19,9 @@ SAMPLE = 10_000
 class Performance:
     r"""Balanced accuracy, area under the curve and loss of a model, and the loss of a constant.
 
-    Parameters
-    ----------
-    balanced_accuracy
-        Mean over the classes of the share that is decided rightly; ``nan`` for a regression.
-    auc
-        For two classes the probability that someone of class 1 is ranked above someone of class
-        0. For more classes ``nan``; for a regression the same of pairs with different labels,
-        by Pearson's correlation: :math:`(1 + r)/2`.
-    loss, constant
-        Mean log loss (of probabilities clipped to [0.001, 0.999]) or squared error, and that of
-        the best constant.
-    noise
-        The standard error of the AUC of a model that knows nothing.
+    The AUC is ``nan`` for more than two classes, and for a regression :math:`(1 + r)/2` with
+    Pearson's correlation r; ``noise`` is its standard error if a model knows nothing. The loss is
+    the mean log loss (of probabilities clipped to [0.001, 0.999]) or the squared error.
     """
 
     balanced_accuracy: float
@@ -63,14 +53,10 @@ class Performance:
             noise = math.sqrt((n + 1) / (12 * ones * (n - ones)))
         return cls(float(np.mean(recalls)), area, loss, constant, noise)
 
-    @property
-    def useful(self) -> bool:
-        """Whether the model beats a constant: in its loss, or in its AUC by two standard errors."""
-        return self.loss < self.constant * (1 - 1e-9) or self.auc > 0.5 + 2 * self.noise
-
     def warn(self) -> None:
-        """Warn of a model that is no better than a constant."""
-        if not self.useful:
+        """Warn of a model that beats no constant, in its loss or in its AUC by two errors."""
+        useful = self.loss < self.constant * (1 - 1e-9) or self.auc > 0.5 + 2 * self.noise
+        if not useful:
             area = "" if math.isnan(self.auc) else f", AUC {self.auc:.2f}"
             warnings.warn(
                 f"The model is no better than a constant (loss {self.loss:.3g} against "

@@ -52,7 +52,7 @@ class ScoredTable:
         """The column that is looked up."""
         return self.decision or self.score or ""
 
-    def looked_up(self, x: Any) -> Any:
+    def refuse(self, x: Any) -> Any:
         """Refuse rows that are no table."""
         raise InvalidModel(REFUSAL)
 

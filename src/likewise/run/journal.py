@@ -3,7 +3,6 @@
 Workers keep what they finish themselves, and send back only its small tally.
 """
 
-import abc
 import contextlib
 import dataclasses
 import fcntl
@@ -120,10 +119,6 @@ class Journal:
         tally, rows = found
         return FinishedPart(blocks, tally, pq.read_table(pa.BufferReader(rows)) if rows else None)
 
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of all finished blocks, in their order."""
-        return (self.read(blocks).outcomes for blocks in self.done())
-
     def remove(self) -> None:
         """Forget everything."""
         self.parts.clear()
@@ -161,8 +156,8 @@ class Journal:
         return (tally, rows) if header == self._header(blocks, tally, rows) else None
 
 
-class Store(abc.ABC):
-    """A place for finished blocks."""
+class Store:
+    """A place for finished blocks: the memory of this process, or what a subclass says."""
 
     def begun(self) -> Identity:
         """Return the identity of an audit that is there already; empty if there is none."""
@@ -170,21 +165,15 @@ class Store(abc.ABC):
 
     def check(self) -> None:
         """Refuse at once what `opened` would refuse, before a long run."""
-        return
 
-    @abc.abstractmethod
     def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
         """Begin an audit, or continue one with the same identity."""
+        return contextlib.nullcontext(Journal())
 
 
 @final
-@dataclasses.dataclass(frozen=True)
 class Memory(Store):
     """Keeps finished blocks in memory; nothing can be resumed."""
-
-    @override
-    def opened(self, identity: Identity) -> contextlib.AbstractContextManager[Journal]:
-        return contextlib.nullcontext(Journal())
 
 
 @final
