@@ -297,13 +297,3 @@ def test_a_hostile_file_is_one_sentence_and_nothing_runs(suffix, folder, tmp_pat
     words = ("can run code", "--trust") if suffix in PICKLES else ()
     failed(run("audit", path, folder / "people.csv", *ROLES), path.name, *words)
     assert not mark.exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "share"), [("network.onnx", 0.5), ("forest.onnx", 0.0), ("network.skops", 0.999)]
-)
-def test_half_a_file_is_one_sentence(name, share, folder, tmp_path):
-    content = (folder / name).read_bytes()
-    path = tmp_path / name
-    path.write_bytes(content[: int(share * len(content))])
-    failed(run("audit", path, folder / "people.csv", *ROLES), path.name)

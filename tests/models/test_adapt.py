@@ -46,10 +46,6 @@ def people(seed, n, *, gaps=False):
     return frame
 
 
-def encoded(frame):
-    return pd.get_dummies(frame[COLUMNS], columns=WORDS, dtype=float)
-
-
 def typed(frame):
     return frame[COLUMNS].assign(**{name: frame[name].astype("category") for name in WORDS})
 

@@ -134,23 +134,3 @@ def test_a_missing_extra_is_named(package, suffix, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match=rf"pip install 'likewise\[{suffix}\]'"):
         open_model(str(tmp_path / f"m.{suffix}"), trust=True)
-
-
-class Trap:
-    """Leaves a trace when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (str(self.path), "w"))
-
-
-@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".pt2", ".pt", ".pth"])
-def test_what_can_run_code_needs_trust_and_runs_none_before(suffix, tmp_path):
-    trace = tmp_path / "trace"
-    path = tmp_path / f"model{suffix}"
-    path.write_bytes(pickle.dumps(Trap(trace)))
-    with pytest.raises(TrustRequired, match=r"can run code.*--trust"):
-        open_model(str(path))
-    assert not trace.exists()

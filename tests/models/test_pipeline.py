@@ -2,7 +2,6 @@ import importlib.util
 
 import lightgbm
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -135,29 +134,6 @@ def test_a_pipeline_fitted_on_arrays_reads_arrays_and_tables(people, rng):
     assert model.front.columns == ()
     with pytest.raises(InvalidModel, match=r"takes 2 inputs.*has 3 columns of numbers.*model.col"):
         as_model(pipeline, table=people)
-
-
-def test_rows_the_pipeline_cannot_read_are_one_sentence(people):
-    pipeline = make_pipeline(
-        ColumnTransformer([("sex", OneHotEncoder(), ["sex"])]), LogisticRegression()
-    ).fit(people.select(["sex"]).to_pandas(), labels(people))
-    strange = pa.table({"sex": ["f", "other"]})
-    with pytest.raises(InvalidData, match="cannot read the data: ValueError: Found unknown") as e:
-        as_model(pipeline).front(strange)
-    assert "\n" not in str(e.value)
-
-
-def test_what_cannot_be_a_space_is_refused(people):
-    class Echo(LogisticRegression):
-        def fit(self, X, y):
-            self.classes_, self.coef_, self.intercept_ = np.unique(y), np.zeros((1, 1)), [0.0]
-            self.n_features_in_ = 1
-            return self
-
-    text = pd.DataFrame({"sex": people["sex"].to_pandas()})
-    pipeline = Pipeline([("as it is", "passthrough"), ("model", Echo())]).fit(text, labels(people))
-    with pytest.raises(InvalidModel, match="cannot be read as numbers"):
-        as_model(pipeline).front(people)
 
 
 def test_zeros_that_a_sparse_matrix_leaves_out_are_read_as_the_model_reads_them(people):

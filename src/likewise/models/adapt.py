@@ -653,27 +653,12 @@ class AffineInputs(Model):
 # The model as a function of a table
 
 
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class PreparedRows:
-    """Rows of a table as a model is asked about them.
-
-    By original column, ``columns`` holds an array of the type that the model takes (NumPy, pandas
-    or Arrow), or the features that an encoder made of it.
-    """
-
-    columns: Mapping[str, Any]
-    n: int
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, rows: Any) -> "PreparedRows":
-        index = np.arange(self.n)[rows]
-        return PreparedRows({n: _taken(c, index) for n, c in self.columns.items()}, len(index))
+Columns = Mapping[str, Any]
+"""Rows as a model is asked about them: by original column, an array of the type that it takes
+(NumPy, pandas or Arrow), or the features that an encoder made of it."""
 
 
-def _taken(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
+def _taken(column: Any, rows: Any) -> Any:
     return column.take(rows) if isinstance(column, pa.Array) else column[rows]
 
 
@@ -690,10 +675,10 @@ class TableFront:
         """The original columns that the model reads, in its order."""
         return self.reading.columns
 
-    def prepare(self, table: pa.Table) -> PreparedRows:
+    def prepare(self, table: pa.Table) -> Columns:
         """Return the rows of a table in the form that the model is asked with."""
-        table = _selected(table, self.columns or table.column_names)
-        return PreparedRows(self.answer.prepare(table), len(table))
+        found: Columns = self.answer.prepare(_selected(table, self.columns or table.column_names))
+        return found
 
     def __call__(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> tuple[Rows, tuple[str, ...]]:
         """Return the features that the audit runs in, and their names."""
@@ -702,7 +687,7 @@ class TableFront:
             if not isinstance(rows, pa.Table):
                 names = self.columns or [f"x{j}" for j in range(rows.shape[1])]
                 rows = pa.table(dict(zip(names, rows.T, strict=True)))
-            x = answer.method.inputs(answer.rows(self.prepare(rows).columns))
+            x = answer.method.inputs(answer.rows(self.prepare(rows)))
             plain = answer.method.steps is None and self.columns
             return x, self.columns if plain else answer.method.names(x.shape[1])
         if reading.scored is not None:
@@ -743,7 +728,7 @@ class TableModel:
         """What is known of the model: what its outputs mean, its classes, its threshold."""
         return self.model.card
 
-    def prepare(self, table: pa.Table) -> PreparedRows:
+    def prepare(self, table: pa.Table) -> Columns:
         """Return the rows of a table in the form that the model is asked with."""
         return self.front.prepare(table)
 
@@ -751,20 +736,25 @@ class TableModel:
         """Return outputs, as `Model` does, one row a person."""
         return self.outputs(self.prepare(table))
 
-    def outputs(self, rows: PreparedRows) -> Outputs:
+    def outputs(self, rows: Columns) -> Outputs:
         """Return outputs for prepared rows."""
-        return call_model(self.front.answer.ask, rows.columns, len(rows), self.card)
+        return call_model(self.front.answer.ask, rows, len(next(iter(rows.values()))), self.card)
 
     def check(self, table: pa.Table, classes: tuple[Any, ...] = ()) -> None:
         """Refuse a model that cannot be audited on such rows, and say why."""
-        few = self.prepare(_few(table))
-        check_answers(lambda rows: self.outputs(few[rows]), len(few), self.model, classes)
+        few = _few(table)
+        prepared = self.prepare(few)
+
+        def ask(rows: Int[np.ndarray, " m"]) -> Outputs:
+            return self.outputs({name: _taken(c, rows) for name, c in prepared.items()})
+
+        check_answers(ask, len(few), self.model, classes)
 
     def substitute(
         self,
-        people: PreparedRows,
+        people: Columns,
         i: Int[np.ndarray, " m"],
-        pool: PreparedRows,
+        pool: Columns,
         j: Int[np.ndarray, " m"],
         keep: Collection[str],
         by_column: Mapping[str, Int[np.ndarray, " m"]] = NO_COLUMNS,
@@ -776,8 +766,8 @@ class TableModel:
         another than ``j``.
         """
         if not len(i):  # how many outputs there are, the model says
-            return self.outputs(people[:1])[:0]
-        width = sum(c.shape[1] if np.ndim(c) == 2 else 1 for c in people.columns.values())
+            return self.outputs({name: column[:1] for name, column in people.items()})[:0]
+        width = sum(c.shape[1] if np.ndim(c) == 2 else 1 for c in people.values())
         size = max(1, VALUES_PER_CALL // max(1, width))
         parts = []
         for start in range(0, len(i), size):
@@ -785,10 +775,10 @@ class TableModel:
             rows = {
                 name: _taken(column, i[at])
                 if name in keep
-                else _taken(pool.columns[name], by_column.get(name, j)[at])
-                for name, column in people.columns.items()
+                else _taken(pool[name], by_column.get(name, j)[at])
+                for name, column in people.items()
             }
-            parts.append(self.outputs(PreparedRows(rows, len(i[at]))))
+            parts.append(self.outputs(rows))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

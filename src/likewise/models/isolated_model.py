@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from likewise.errors import InvalidFile
 from likewise.loss import Rows
+from likewise.models import boosted, onnx
 from likewise.models.black_box import BlackBox, from_answer
 from likewise.models.sklearn import TableAnswer, as_rows
 from likewise.run.isolated import About, IsolatedProcess, Message
@@ -43,6 +44,13 @@ def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox:
         return from_answer(answer=answer, classes=classes, **about)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InvalidFile(f"{source!r} is damaged (no such model).") from None
+
+
+def read_here(content: bytes, source: str, suffix: str) -> BlackBox:
+    """Open the bytes of a file in this process."""
+    if suffix == ".onnx":
+        return onnx.read_bytes(content, source)
+    return boosted.read_bytes(content, source, suffix)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,16 +113,10 @@ def _plain(value: Any) -> Any:
 
 def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callable[..., Any]]:
     """Open a file in the process of its own; return what it is, and what answers for it."""
-    if suffix == ".onnx":
-        from likewise.models import onnx
-
-        model = onnx.read_bytes(content, source)
-    else:
+    if suffix != ".onnx":
         # The libraries import it if it is there, which takes longer than all the rest.
         sys.modules["sklearn"] = None  # type: ignore[assignment]
-        from likewise.models import boosted
-
-        model = boosted.read_bytes(content, source, suffix)
+    model = read_here(content, source, suffix)
     card, answer = model.card, model.answer
     assert isinstance(answer, TableAnswer)
     about: About = {

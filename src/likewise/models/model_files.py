@@ -31,16 +31,10 @@ from likewise.errors import (
 )
 from likewise.files import read_whole, write_whole
 from likewise.loss import Output
-from likewise.models import boosted, endpoint, isolated_model, onnx
+from likewise.models import boosted, endpoint, isolated_model
 from likewise.models.adapt import as_model
 from likewise.models.base import Opened
-from likewise.models.layers import (
-    LayeredModel,
-    arrays_of,
-    from_layers,
-    named_layers,
-    probe_rows,
-)
+from likewise.models.layers import LayeredModel, arrays_of, from_layers, named_layers, probe_rows
 from likewise.settings.choices import MODELS
 from likewise.tensors import read_tensors
 
@@ -48,19 +42,15 @@ KEY = "likewise.model"
 MOST_METADATA = 1_000_000
 """Characters of metadata that are read; a thousand layers need a tenth of it."""
 
-STRICT = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+STRICT: Any = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 
-class _NamedLayer(pydantic.BaseModel):
-    model_config = STRICT
-
+class _NamedLayer(pydantic.BaseModel, **STRICT):
     layer: str
 
 
-class _Description(pydantic.BaseModel):
+class _Description(pydantic.BaseModel, **STRICT):
     """What a file says of its network; closed, so that nothing is read as something else."""
-
-    model_config = STRICT
 
     format: Literal[1] = 1
     output: Output
@@ -121,7 +111,10 @@ def read_network(content: bytes, source: str) -> LayeredModel:
         model = from_layers(layers, output=about.output, classes=about.classes)
         if model.card.n_features is None:
             raise InvalidFile("it has no weights")
-        width = _width(model, model.card.n_features)
+        try:
+            width = model(np.zeros((2, model.card.n_features))).shape[1]
+        except ValueError:
+            raise InvalidFile("its layers do not fit each other") from None
         if len(set(about.classes)) < len(about.classes):
             raise InvalidFile("it names a class twice")
         if about.classes and (about.output == "values" or len(about.classes) != max(width, 2)):
@@ -133,13 +126,6 @@ def read_network(content: bytes, source: str) -> LayeredModel:
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InvalidFile(f"{source!r} is damaged or was not written by likewise: {why}.") from None
     return model
-
-
-def _width(model: LayeredModel, inputs: int) -> int:
-    try:
-        return model(np.zeros((2, inputs))).shape[1]
-    except ValueError:
-        raise InvalidFile("its layers do not fit each other") from None
 
 
 def _plain(label: Any) -> str | int | float:
@@ -180,14 +166,10 @@ def read_skops(content: bytes, source: str, trust: bool) -> Any:
             raise InvalidFile(f"it unpacks to {size:.3g} bytes")
         _check_arrays(content)
         unknown = skops.get_untrusted_types(data=content)
-        strange = sorted(set(unknown) - REVIEWED)
-        if strange and not trust:
+        if strange := sorted(set(unknown) - REVIEWED):
             more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
-            raise TrustRequired(
-                f"{source!r} holds types that can do more than hold numbers "
-                f"({', '.join(strange[:3])}{more}). If you trust where it is from, say so with "
-                "--trust (trust=True)."
-            )
+            types = f"{', '.join(strange[:3])}{more}"
+            _ask(f"{source!r} holds types that can do more than hold numbers ({types})", trust)
         return skops.loads(content, trusted=unknown)
     except TrustRequired:
         raise
@@ -307,7 +289,10 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
         if ATTRIBUTE.fullmatch(spec):
             _ask(f"Importing {spec!r} can run code that comes with it", trust)
             return import_attribute(spec)
-        raise InvalidFile(f"There is no model file {spec!r}.{_beside(path)}")
+        beside = f" There is no folder {str(path.parent)!r} either."
+        if path.parent.is_dir():
+            beside = nearest(path.name, (entry.name for entry in path.parent.iterdir()))
+        raise InvalidFile(f"There is no model file {spec!r}.{beside}")
     suffix = path.suffix.lower()
     known = (*SUFFIXES, *MODELS.names())
     if suffix not in known:
@@ -326,12 +311,9 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
         found = read_skops(content, spec, trust)
     elif suffix == ".safetensors":
         found = read_network(content, spec)
-    elif not trust:
-        found = isolated_model.read_bytes(content, spec, suffix)
-    elif suffix == ".onnx":
-        found = onnx.read_bytes(content, spec)
     else:
-        found = boosted.read_bytes(content, spec, suffix)
+        read = isolated_model.read_here if trust else isolated_model.read_bytes
+        found = read(content, spec, suffix)
     return Opened(found, fingerprint=hashlib.sha256(content).hexdigest())
 
 
@@ -340,10 +322,3 @@ def _ask(why: str, trust: bool) -> None:
         raise TrustRequired(
             f"{why}. If you trust where it is from, say so with --trust (trust=True)."
         )
-
-
-def _beside(path: Path) -> str:
-    """Name the file in the same folder whose name comes closest."""
-    if not path.parent.is_dir():
-        return f" There is no folder {str(path.parent)!r} either."
-    return nearest(path.name, (entry.name for entry in path.parent.iterdir()))

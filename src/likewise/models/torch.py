@@ -130,9 +130,8 @@ def _needs_gradient() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise InvalidModel(
-            f"The model has no gradient with respect to its inputs ({in_short(error)})."
-        ) from None
+        why = f"The model has no gradient with respect to its inputs ({in_short(error)})."
+        raise InvalidModel(why) from None
 
 
 def columns(out: Any, n: int) -> Tensor:
@@ -249,11 +248,10 @@ def _width(function: Function, module: nn.Module) -> int | None:
     candidates = list(dict.fromkeys(w for w in (*said, *sizes) if isinstance(w, int)))[:16]
 
     def runs(width: int) -> bool:
-        try:
+        with contextlib.suppress(Exception):
             function(torch.zeros(2, width, dtype=torch.float64))
-        except Exception:
-            return False
-        return True
+            return True
+        return False
 
     # A random module must not use up the user's random numbers.
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -265,12 +263,11 @@ def _unwrapped(module: Any) -> nn.Module:
         module = module._orig_mod
     if type(module).__name__ in ("DataParallel", "DistributedDataParallel"):
         module = module.module
-    uninitialised = nn.parameter.UninitializedParameter
-    lazy = [name for name, p in module.named_parameters() if isinstance(p, uninitialised)]
-    if lazy:
-        raise InvalidModel(
-            f"The module's {lazy[0]} has no values yet. Run the module on a few rows first."
-        )
+    for name, parameter in module.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise InvalidModel(
+                f"The module's {name} has no values yet. Run the module on a few rows first."
+            )
     return module
 
 
