@@ -176,8 +176,8 @@ def prepare(
     ``arguments`` are those of `likewise.audit` that settings hold, too.
     """
     settings, method = resolve_settings(settings, trust=trust, **arguments)
-    loss = arguments.get("loss")
-    loss = settings.decide.loss if loss is None else loss
+    given = arguments.get("loss")
+    loss = settings.decide.loss if given is None else given
     if model is None:
         chosen = settings.decide
         model = ScoredTable(chosen.decision, chosen.score, chosen.threshold)
@@ -218,12 +218,12 @@ def _open_people(people: Any, model: Any, settings: Settings, encoder: Any) -> S
     columns = settings.columns
     if isinstance(people, AuditData):
         return as_source(people)
+    named = bool(settings.model.columns)
     return as_source(
         people,
         label=columns.label,
         encoder=encoder,
-        raw=encoder is None
-        and (bool(settings.model.columns) or wants_columns(model, columns.output)),
+        raw=encoder is None and (named or wants_columns(model, columns.output)),
         unlabelled=columns.label is None and bool(columns.may_matter),
         **columns.reading,
     )

@@ -135,7 +135,7 @@ def _check_width(card: ModelCard, given: int, features: tuple[str, ...]) -> None
 
 
 def _check_outputs(model: Model, out: Outputs, classes: tuple[Any, ...]) -> None:
-    width = out.shape[1]
+    width, output = out.shape[1], model.card.output
     if model.card.task == "regression":
         if width != 1:
             raise InvalidModel(f"The model predicts {width} numbers a person; an audit needs one.")
@@ -149,14 +149,13 @@ def _check_outputs(model: Model, out: Outputs, classes: tuple[Any, ...]) -> None
     excess = float(np.maximum(-out, out - 1).max())
     if width > 1:
         excess = max(excess, float(np.abs(out.sum(axis=1) - 1).max()))
-    if model.card.output == "probabilities" and excess > 1e-3:
+    if output == "probabilities" and excess > 1e-3:
         raise InvalidModel(
             "The model's outputs are said to be probabilities, but they leave [0, 1] or do not "
             "add up to 1. If they are logits or predicted numbers, say so with output='logits' or "
             "output='values' (columns.output)."
         )
-    taken_for_logits = model.card.output == "logits" and not model.declared
-    if taken_for_logits and excess < 1e-6:
+    if output == "logits" and not model.declared and excess < 1e-6:
         raise InvalidModel(
             "The model's outputs look like probabilities, not logits. Say so with "
             "output='probabilities' (columns.output), or better, audit it without its last layer."

@@ -54,19 +54,9 @@ class IsolatedProcess:
     """A process that opens a file and answers questions about rows.
 
     It starts with the first question. It ends with this object, and with the process that it
-    belongs to, however that ends.
-
-    Parameters
-    ----------
-    target
-        The function that opens the file, as ``package.module:name``: from its content and ``about``
-        it returns a message that describes it, and what answers questions.
-    content
-        The file.
-    source
-        What the file is called.
-    about
-        Further arguments of the target, as JSON can hold them.
+    belongs to, however that ends. The ``target`` opens the file, ``package.module:name``: from its
+    content and ``about``, which JSON can hold, it returns a message that describes it, and what
+    answers questions.
     """
 
     def __init__(self, target: str, content: bytes, source: str, about: About) -> None:
