@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -50,11 +49,7 @@ TREES = {
     "LightGBM": boosted("lightgbm", "LGBMClassifier", n_estimators=8, verbose=-1),
     "CatBoost": boosted("catboost", "CatBoostClassifier", iterations=8, **QUIET),
 }
-MODELS = TREES | {
-    "logistic": lambda: LogisticRegression(max_iter=2000),
-    "forest": lambda: RandomForestClassifier(9, random_state=0),
-    "MLP": lambda: MLPClassifier((4,), max_iter=40, random_state=0),
-}
+MODELS = TREES | {"logistic": lambda: LogisticRegression(max_iter=2000)}
 
 
 def days(x):
@@ -115,10 +110,9 @@ def test_trees_read_categories_and_gaps_themselves(model, method):
     assert accuracy(trees, frame, method) == pytest.approx(wanted, abs=1e-6)
 
 
-@pytest.mark.parametrize("model", ["logistic", "MLP"])
-def test_gaps_that_a_model_cannot_read_are_refused_with_a_way_out(model):
+def test_gaps_that_a_model_cannot_read_are_refused_with_a_way_out():
     frame = people()[["age", "income", "sex", "y"]].astype({"age": float})
     complete = frame[:N].dropna()
-    estimator = MODELS[model]().fit(complete[["age", "income"]], complete["y"])
+    estimator = MODELS["logistic"]().fit(complete[["age", "income"]], complete["y"])
     with pytest.raises(likewise.LikewiseError, match=r"--set columns\.drop_missing=true"):
         accuracy(estimator, frame, "reach")

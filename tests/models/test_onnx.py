@@ -27,11 +27,21 @@ CLASSIFIERS = {
 }
 
 
-def export(estimator, x, path, zipmap=True, dtype=np.float32):
+def export(estimator, x, zipmap=True, dtype=np.float32):
     options = {} if zipmap else {id(estimator): {"zipmap": False}}
-    proto = to_onnx(estimator, x[:1].astype(dtype), options=options)
-    path.write_bytes(proto.SerializeToString())
-    return str(path)
+    return to_onnx(estimator, x[:1].astype(dtype), options=options)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Return what writes a graph to a file, and opens that."""
+
+    def write(proto):
+        content = proto if isinstance(proto, bytes) else proto.SerializeToString()
+        (tmp_path / "m.onnx").write_bytes(content)
+        return open_model(str(tmp_path / "m.onnx"))
+
+    return write
 
 
 def people(rng, k):
@@ -45,10 +55,10 @@ def people(rng, k):
     [("logistic", 2, True), ("logistic", 3, False), ("network", 2, False), ("boosting", 3, False)],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_an_onnx_classifier_gives_the_probabilities_of_the_original(kind, k, zipmap, rng, tmp_path):
+def test_an_onnx_classifier_gives_the_probabilities_of_the_original(kind, k, zipmap, rng, opened):
     x, y = people(rng, k)
     estimator = CLASSIFIERS[kind].fit(x, y)
-    model = as_model(open_model(export(estimator, x, tmp_path / "m.onnx", zipmap)))
+    model = as_model(opened(export(estimator, x, zipmap)))
     check(model, x, classes=tuple(np.unique(y)))
     # The graph computes in float32: seen here are gaps of 5e-8 to 4e-7.
     ours = probabilities(model(x), model.card.output)
@@ -60,16 +70,15 @@ def test_an_onnx_classifier_gives_the_probabilities_of_the_original(kind, k, zip
     assert not model.card.differentiable
 
 
-def test_a_graph_in_double_precision_or_of_values_agrees_with_its_original(rng, tmp_path):
+def test_a_graph_in_double_precision_or_of_values_agrees_with_its_original(rng, opened):
     x, y = people(rng, 2)
     estimator = LogisticRegression().fit(x, y)
-    path = export(estimator, x, tmp_path / "m.onnx", zipmap=False, dtype=np.float64)
-    model = as_model(open_model(path))
+    model = as_model(opened(export(estimator, x, zipmap=False, dtype=np.float64)))
     assert model.dtype == np.float64
     ours = probabilities(model(x), model.card.output)
     assert np.abs(ours - estimator.predict_proba(x)).max() < 1e-14
     line = LinearRegression().fit(x, x[:, 0])
-    model = as_model(open_model(export(line, x, tmp_path / "m.onnx")))
+    model = as_model(opened(export(line, x)))
     check(model, x)
     assert model.card.task == "regression"
     assert np.abs(model(x)[:, 0] - line.predict(x)).max() < 1e-6
@@ -92,9 +101,8 @@ def network_graph(rows, last=None):
 
 
 @pytest.mark.parametrize("rows", ["n", 1, 7])
-def test_a_network_made_for_any_number_of_rows_takes_all(rows, rng, tmp_path):
-    (tmp_path / "m.onnx").write_bytes(network_graph(rows).SerializeToString())
-    model = as_model(open_model(str(tmp_path / "m.onnx")))
+def test_a_network_made_for_any_number_of_rows_takes_all(rows, rng, opened):
+    model = as_model(opened(network_graph(rows)))
     x = rng.normal(size=(50, 3))
     check(model, x)
     weight = np.array([[0.5, -1], [2, 0.25], [-0.125, 1]])
@@ -102,22 +110,19 @@ def test_a_network_made_for_any_number_of_rows_takes_all(rows, rng, tmp_path):
     assert model.card.output == "logits"
 
 
-def test_what_a_network_returns_is_read_off_its_last_operator_or_said(tmp_path, rng):
-    path = tmp_path / "m.onnx"
-    path.write_bytes(network_graph("n", "Softmax").SerializeToString())
-    opened = open_model(str(path))
-    assert as_model(opened).card.output == "probabilities"
+def test_what_a_network_returns_is_read_off_its_last_operator_or_said(opened, rng):
+    found = opened(network_graph("n", "Softmax"))
+    assert as_model(found).card.output == "probabilities"
     with pytest.raises(InvalidModel, match="returns probabilities, not values"):
-        as_model(opened, output="values")
-    path.write_bytes(network_graph("n", "Exp").SerializeToString())
-    opened = open_model(str(path))
-    assert as_model(opened).card.output == "logits"
-    assert as_model(opened, output="values").card.task == "regression"
+        as_model(found, output="values")
+    found = opened(network_graph("n", "Exp"))
+    assert as_model(found).card.output == "logits"
+    assert as_model(found, output="values").card.task == "regression"
     with pytest.raises(InvalidModel, match="said to be probabilities"):
-        check(as_model(opened, output="probabilities"), rng.normal(size=(20, 3)))
+        check(as_model(found, output="probabilities"), rng.normal(size=(20, 3)))
 
 
-def test_a_graph_that_reads_text_goes_through_decoded_rows(rng, tmp_path):
+def test_a_graph_that_reads_text_goes_through_decoded_rows(rng, opened):
     from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 
     table = pa.table(
@@ -131,27 +136,23 @@ def test_a_graph_that_reads_text_goes_through_decoded_rows(rng, tmp_path):
     kinds = [("job", StringTensorType([None, 1])), ("age", FloatTensorType([None, 1]))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        proto = to_onnx(whole, initial_types=kinds)
-    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
-    opened = open_model(str(tmp_path / "m.onnx"))
+        found = opened(to_onnx(whole, initial_types=kinds))
     with pytest.raises(InvalidModel, match=r"reads original columns.*not arrays"):
-        as_model(opened)(np.zeros((2, 3)))
+        as_model(found)(np.zeros((2, 3)))
     encoder = Encoder.fit(table)
-    model = as_model(opened, encoder=encoder)
+    model = as_model(found, encoder=encoder)
     ours = model(encoder.encode(table))
     assert np.abs(ours - whole.predict_proba(table.to_pandas())).max() < 1e-6
 
 
-def test_a_graph_with_a_column_an_input_is_given_columns(rng, tmp_path):
+def test_a_graph_with_a_column_an_input_is_given_columns(rng, opened):
     from skl2onnx.common.data_types import FloatTensorType
 
     frame = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
     steps = ColumnTransformer([("numbers", StandardScaler(), ["a", "b"])])
     whole = make_pipeline(steps, LogisticRegression()).fit(frame, frame["a"] > 0)
     kinds = [("a", FloatTensorType([None, 1])), ("b", FloatTensorType([None, 1]))]
-    proto = to_onnx(whole, initial_types=kinds)
-    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
-    model = as_model(open_model(str(tmp_path / "m.onnx")))
+    model = as_model(opened(to_onnx(whole, initial_types=kinds)))
     assert model.card.features == ("a", "b")
     ours = model(frame.to_numpy(copy=True))
     assert np.abs(ours - whole.predict_proba(frame)).max() < 1e-6
@@ -202,11 +203,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_graph_that_cannot_be_read_is_one_sentence(what, tmp_path):
+def test_a_graph_that_cannot_be_read_is_one_sentence(what, opened):
     make, words = REFUSED[what]
-    content = make()
-    content = content if isinstance(content, bytes) else content.SerializeToString()
-    (tmp_path / "m.onnx").write_bytes(content)
     with pytest.raises(InvalidFile, match=words) as caught:
-        open_model(str(tmp_path / "m.onnx"))
+        opened(make())
     assert "\n" not in str(caught.value)
