@@ -45,8 +45,6 @@ def world(tmp_path_factory):
         "strange": changed("y", [0, 1, 7, 9] * 100),
         "one_group": changed("group", [1] * N),
         "wide": table.append_column("d", pa.array(np.zeros(N))),
-        "one_row": table.slice(0, 1),
-        "infinite": changed("a", [float("inf"), *a[1:]]),
         "gaps": changed("a", [None, None, *a[2:]]),
         "no_group": changed("group", [None] * 5 + groups[5:]),
         "weighted": table.append_column("w", pa.array([0.0] + [1.0] * (N - 1))),
@@ -54,13 +52,12 @@ def world(tmp_path_factory):
     }
     for name, one in tables.items():
         pq.write_table(one, folder / f"{name}.parquet")
-    (folder / "empty.csv").write_text("")
     for name, most in (("people.parquet", 300), ("model.safetensors", 50)):
         (folder / f"cut_{name}").write_bytes((folder / name).read_bytes()[:most])
     fitted = LogisticRegression().fit(np.eye(3), [0, 1, 1])
     joblib.dump(fitted, folder / "model.joblib")
-    joblib.dump(fitted, folder / "model.pkl")
-    (folder / "model.pt2").write_bytes(b"PK")
+    for name in ("model.pkl", "model.pt2"):
+        (folder / name).write_bytes(b"PK")
     return folder
 
 
@@ -127,11 +124,12 @@ def test_a_saved_metric_is_used_and_one_of_other_features_refused(audit, tmp_pat
 
 
 def test_a_dry_run_checks_everything_and_measures_no_one(audit, tmp_path):
-    result = audit("--dry-run", "-o", tmp_path / "r.json")
+    result = audit("--dry-run", "-o", tmp_path / "r.json", "--trust", model="model.joblib")
     assert result.exit_code == 0
     assert str(N) in result.stdout
     assert not (tmp_path / "r.json").exists()
     refused(audit("--dry-run", "-o", tmp_path / "nowhere" / "r.json"), "nowhere")
+    refused(run("report", "people.csv"), "people.csv")
 
 
 def test_settings_files_are_read_and_flags_that_disagree_are_refused(audit, tmp_path):
@@ -159,16 +157,14 @@ def test_rows_with_gaps_are_dropped_when_asked_for_and_counted(audit, tmp_path):
     ("given", "words"),
     [
         ({"people": "absent.csv"}, "absent.csv"),
-        ({"people": "empty.csv"}, "empty.csv"),
         ({"people": "cut_people.parquet"}, "cut_people.parquet"),
         ({"model": "absent.safetensors"}, "absent.safetensors"),
         ({"model": "cut_model.safetensors"}, "cut_model.safetensors"),
         ({"people": "strange.parquet"}, "7"),
         ({"people": "one_group.parquet"}, "group"),
         ({"people": "wide.parquet"}, "3 4"),
-        ({"people": "one_row.parquet"}, ""),
-        ({"people": "infinite.parquet"}, "a"),
         ({"people": "gaps.parquet"}, "a 2 drop_missing"),
+        ({"people": "weighted.parquet", "roles": [*ROLES, "--weights", "w"]}, "weights"),
         ({"roles": ["--label", "yy", "--protected", "group"]}, "yy 'y'"),
         ({"roles": ["--label", "y", "--protected", "grup"]}, "'group'"),
         ({"roles": ["--protected", "group"]}, "--label"),
@@ -199,13 +195,6 @@ def test_bad_files_columns_and_values_are_named(audit, given, words):
 )
 def test_bad_choices_are_refused(audit, flags):
     refused(audit(*flags.split()))
-
-
-def test_a_weight_of_zero_and_a_table_for_a_result_are_refused_and_trust_opens_code(audit):
-    refused(audit("--weights", "w", people="weighted.parquet"), "w")
-    refused(run("report", "people.csv"), "people.csv")
-    trusted = audit("--trust", model="model.joblib")
-    assert trusted.exit_code != 2, trusted.stderr
 
 
 def test_a_bug_is_exit_code_4_and_says_so(audit, monkeypatch):

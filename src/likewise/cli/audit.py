@@ -117,8 +117,9 @@ def audit(
     from likewise.report.redact import redact as redacted
     from likewise.report.terminal import show
 
-    usual = "threads" if resume else usual_place(paths, chosen.columns.csv)
-    where = executor(run or usual)
+    if run is None:
+        run = "threads" if resume else usual_place(paths, chosen.columns.csv)
+    where = executor(run)
     kept = store(where, list(written.values()), resume=resume)
     kept.check()
     rows = written.pop("rows", None)

@@ -356,10 +356,14 @@ def frame_table(frame: Any) -> tuple[pa.Table, str]:
         eager = native.collect() if isinstance(native, nw.LazyFrame) else native
         names = [str(column) for column in eager.columns]
         check_names(names, name)
-        return _to_arrow(eager).select(names), name
+        return eager.to_arrow().select(names), name
     except DuplicateError:
         check_names([str(column) for column in frame.columns], name)
         raise
+    except (pa.ArrowException, NarwhalsError) as error:
+        raise InvalidData(
+            f"Cannot read {name}: a column needs values of one type ({in_short(error)})."
+        ) from None
     except TypeError:
         if hasattr(frame, "__arrow_c_stream__"):  # of a make that narwhals does not know
             return pa.table(frame), name
@@ -367,20 +371,3 @@ def frame_table(frame: Any) -> tuple[pa.Table, str]:
             f"Cannot read {name}: give a file, several files, or a data frame. "
             "For arrays there is AuditData.from_arrays."
         ) from None
-    except NarwhalsError as error:
-        raise InvalidData(f"Cannot read {name} ({in_short(error)}).") from None
-
-
-def _to_arrow(frame: Any) -> pa.Table:
-    try:
-        return frame.to_arrow()
-    except (pa.ArrowException, TypeError) as error:
-        for column in frame.columns:
-            try:
-                frame.select(column).to_arrow()
-            except (pa.ArrowException, TypeError):
-                found = sorted({type(value).__name__ for value in frame[column].to_list()})
-                raise InvalidData(
-                    f"Column {str(column)!r} mixes types ({', '.join(found)}). Make them one."
-                ) from None
-        raise InvalidData(f"The data frame cannot be read ({in_short(error)}).") from None
