@@ -59,17 +59,16 @@ def test_examples_in_docstrings_give_what_they_show(module: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_to_other_pages_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
-    assert not missing
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_source_files_named_on_a_page_exist(page: Path) -> None:
-    named = re.findall(r"`([\w/]+\.py)`", page.read_text(encoding="utf-8"))
-    homes = (ROOT, PACKAGE)
-    assert not [n for n in named if not any((home / n).exists() for home in homes)]
+def test_pages_name_what_exists_in_the_words_of_the_field(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    assert not [t for t in links if "://" not in t and not (page.parent / t).exists()]
+    sources = re.findall(r"`([\w/]+\.py)`", text)
+    assert not [n for n in sources if not any((home / n).exists() for home in (ROOT, PACKAGE))]
+    banned = (ROOT / "tests" / "banned_words.txt").read_text(encoding="utf-8").splitlines()
+    assert not [words for words in banned if words in " ".join(text.lower().split())]
+    address = re.compile(r"^\[[\w-]+\]: http")
+    assert not [line for line in text.splitlines() if len(line) > 120 and not address.match(line)]
 
 
 @pytest.fixture(scope="module")
@@ -167,19 +166,12 @@ def run_snippets(found: list[tuple[str, str]], loans: Path, tmp_path: Path) -> N
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_pages_use_the_words_of_the_field(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    banned = (ROOT / "tests" / "banned_words.txt").read_text(encoding="utf-8").splitlines()
-    assert not [words for words in banned if words in " ".join(text.lower().split())]
-    links = re.compile(r"^\[[\w-]+\]: http")
-    assert not [line for line in text.splitlines() if len(line) > 120 and not links.match(line)]
-
-
-def test_the_pages_are_short() -> None:
+def test_the_pages_are_short_and_in_the_contents() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
-    words = [len(page.read_text(encoding="utf-8").split()) for page in ROOT.glob("docs/**/*.md")]
-    assert sum(words) <= 20_000
+    pages = list(ROOT.glob("docs/**/*.md"))
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 20_000
+    contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert not [p for p in pages if f": {p.relative_to(ROOT / 'docs')}" not in contents]
 
 
 @pytest.mark.slow
@@ -204,9 +196,3 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert (tmp_path / "reference" / "result.schema.json").stat().st_size > 1000
     loaded = re.compile(r"<(?:script|img|link)[^>]+(?:src|href)=\"https?://[^\"]*", re.IGNORECASE)
     assert not [found for text in pages.values() for found in loaded.findall(text)]
-
-
-def test_every_page_is_in_the_contents() -> None:
-    contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    pages = [str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")]
-    assert not [page for page in pages if f": {page}" not in contents]
