@@ -268,7 +268,7 @@ def test_a_monitor_goes_on_from_an_audit(found, tmp_path):
     assert monitor.rejected
     monitor.save(tmp_path / "monitor.json")
     again = type(monitor).load(tmp_path / "monitor.json")
-    assert again.look() == monitor.look()
+    assert again.looks() == monitor.looks()
     with pytest.raises(InvalidSample, match="fed before"):
         again.update(found.rows, source="20")
     with pytest.raises(InvalidSample, match="another audit: their pool is"):

@@ -61,7 +61,6 @@ def test_a_decision_stays_and_does_not_depend_on_who_looked():
     look = monitor.look()
     assert look.e_value < 1  # the wealth is long lost again
     assert look.rejected
-    assert look.outcome == "evidence"
     assert look.rejected_at == fed(unfair).look().rejected_at
     assert look.p_value <= 0.05
 
@@ -111,7 +110,7 @@ def _edited(**changes):
     [
         (lambda state: json.dumps(state)[:50], "not a monitor file"),
         (lambda state: "[1, 2]", "no likewise_monitor"),
-        (_edited(likewise_monitor=3), "newer version"),
+        (_edited(likewise_monitor=4), "Upgrade"),
         (_edited(wealth={"loss_ratio": {"n": 3, "log_wealth": [0.0]}}), "damaged"),
         (_edited(wealth={"loss_ratio": {"m": 3, "log_wealth": [0.0] * 10}}), "damaged"),
         (_edited(wealth={"loss_ratio": {"n": "many", "log_wealth": [0.0] * 10}}), "damaged"),
@@ -164,7 +163,6 @@ def test_a_learned_metric_gives_no_evidence_without_its_negative_control():
     look = fed(outcomes_of(np.full(400, 2.0), about={"learned": True})).look()
     assert look.rejected_at is not None
     assert not look.rejected
-    assert look.outcome == "inconclusive"
     assert "negative control" in look.held_back
     assert fed(outcomes_of(np.full(400, 2.0), about={"learned": False})).look().rejected
 

@@ -43,9 +43,9 @@ def monitor(
         follower = Monitor.load(state, **given)
     else:
         follower = Monitor(**given) if first is None else Monitor.from_audit(Record.read(first))
-    pairs, lines = follower.kind == "matched_pairs", []
+    lines = []
     for path in files if first is None else files[1:]:
-        piece: Any = read_rows(path) if pairs else Outcomes.read(path)
+        piece: Any = read_rows(path) if follower.bets else Outcomes.read(path)
         with path.open("rb") as file:
             source = hashlib.file_digest(file, "sha256").hexdigest()
         if source in follower.sources:
@@ -54,20 +54,19 @@ def monitor(
         follower.update(piece, source=source)
         if state is not None:
             follower.save(state)
-        look: Any = follower.look()
-        one = min(look, key=lambda one: one.p_value) if pairs else look
-        whom = f" with {one.bet.attribute} = {one.bet.group}" if pairs else ""
-        mean = "" if pairs else f"   mean ratio {one.mean:.3g}"
+        one = follower.look()
+        whom = f" with {one.bet.attribute} = {one.bet.group}" if one.bet else ""
+        mean = "" if one.bet else f"   mean ratio {one.mean:.3g}"
         fed = f"{one.n:>10,} people{whom} so far{mean}"
         lines.append(f"{path.name:30} {fed}   smallest p {one.p_value:.2g}")
-    found, rejected = _found_in_pairs(follower) if pairs else _found_in_flow(follower.look())
+    found, rejected = (_found_in_pairs if follower.bets else _found_in_flow)(follower)
     print("\n".join([*lines, found]))
     raise typer.Exit(EVIDENCE if rejected else NO_EVIDENCE)
 
 
 def _found_in_pairs(follower: Any) -> tuple[str, bool]:
     """Return what is known now in words, and whether it is evidence."""
-    for look in follower.look():
+    for look in follower.looks():
         if look.rejected_at is not None:
             bet = look.bet
             way = "above" if bet.direction == "up" else "below"
@@ -81,13 +80,14 @@ def _found_in_pairs(follower: Any) -> tuple[str, bool]:
     ), False
 
 
-def _found_in_flow(look: Any) -> tuple[str, bool]:
+def _found_in_flow(follower: Any) -> tuple[str, bool]:
+    look = follower.look()
     if look.held_back:
         return f"Inconclusive: the limit was exceeded, but {look.held_back}.", False
     if look.rejected:
         return (
             f"Evidence of unfairness since row {look.rejected_at:,}: the mean loss ratio exceeds "
-            f"{look.delta:g}. A model within the limit is ever flagged with probability at most "
-            f"{look.alpha:.0%}."
+            f"{follower.delta:g}. A model within the limit is ever flagged with probability at "
+            f"most {follower.alpha:.0%}."
         ), True
     return f"Inconclusive so far (p {look.p_value:.2g}, valid at any time).", False

@@ -10,14 +10,12 @@ from likewise.errors import printable
 from likewise.record import Record
 from likewise.report import text
 from likewise.report.escaping import cut, on_one_line
-from likewise.report.formats import Names, capital, interval, level, number, p_value, percent, wrap
-from likewise.report.text import Line, arrows, estimates, quantities, test_name
+from likewise.report.formats import Names, capital, interval, level, number, percent, wrap
+from likewise.report.text import Line, estimates, quantities, test_name
 
 NARROWEST, WIDEST = 60, 120
 SHORT, LONG = 25, 80
 """Lines of a summary, by default and with ``-v``."""
-MOST = 12
-"""Comparisons whose details ``-v`` shows."""
 ROWS = 8
 """Comparisons that the short summary shows."""
 COLOURS = {
@@ -98,24 +96,20 @@ def _head(record: Record, width: int, verbose: bool) -> list[str]:
     indent = " " * (8 if width >= 76 else 2)
     verdict = text.HEADLINES[record.verdict]
     said = title.replace(verdict, verdict.upper(), 1) + (f": {about}" if about else "")
-    steps, whole = text.next_steps(record)[:1], "below" if verbose else "-v, or the report"
+    lines = wrap(capital(text.claim(record)[1]), indent, width)
+    for words, command in text.next_steps(record)[:1]:
+        if len(command) > 68:  # its options are left to where the whole command stands
+            whole = "below" if verbose else "-v, or the report"
+            command = f"{' '.join(command.split()[:2])} (the whole command: {whole})"
+        lines += wrap(f"Next: {text.step_words((words, command))}", indent, width)
     return [
         f"likewise {version}   {model}   {record.data.n:,} people",
         "",
         *wrap(said, "", width),
         "",
-        *wrap(capital(text.claim(record)[1]), indent, width),
-        *(line for step in steps for line in _next(step, indent, width, whole)),
+        *lines,
         "",
     ]
-
-
-def _next(step: text.Step, indent: str, width: int, whole: str) -> list[str]:
-    """Return a step; the options of a long command are left to where the ``whole`` stands."""
-    words, command = step
-    if len(command) > 68:
-        command = f"{' '.join(command.split()[:2])} (the whole command: {whole})"
-    return wrap(f"Next: {text.step_words((words, command))}", indent, width)
 
 
 def _fact(fact: Fact, width: int, lines: int | None = None) -> list[str]:
@@ -243,67 +237,36 @@ def _facts(record: Record) -> Iterator[Fact]:
 
 
 def _details(record: Record, width: int) -> Iterator[str]:
-    """Yield what ``-v`` adds: tables first, then facts."""
-    for head, rows, words in _tables(record, Names.from_record(record)):
-        if rows:
-            yield from ("", *layout(head, rows, width, words))
-    yield ""
-    for fact in _more_facts(record, Names.from_record(record)):
-        yield from _fact(fact, width, 3)
-    # Commands are not broken, so that they can be pasted.
-    yield from (f"  {command}" for _, command in text.next_steps(record) if command)
-    yield from (f"  {command}" for command in [record.command] if command)
-
-
-def _tables(record: Record, names: Names) -> Iterator[tuple[list[str], list[list[str]], int]]:
-    groups, part = text.group_measures(record)[:10], record.matched_pairs
+    """Yield what ``-v`` adds: groups, other choices, further facts and whole commands."""
+    names, groups = Names.from_record(record), text.group_measures(record)[:10]
     used = [name for name in text.GROUP_MEASURES if any(name in row for *_, row in groups)]
     rows = []
     for attribute, group, known in groups:
         write = {name: number if name == "impact_ratio" else percent for name in known}
         figures = (write[name](known[name].value) if name in known else "" for name in used)
         rows.append([names.group(attribute, group), *figures])
-    yield ["Groups", *(n.replace("_", " ").removesuffix(" rate") for n in used)], rows, 0
-    if part is not None:
-        shares = part.measure not in text.UNITS
-        rows = []
-        for row in text.deciding_first(record)[:MOST]:
-            gaps = (100 * v if shares else v for v in (row.raw_gap, row.explained))
-            counts = f"{row.people:,}", f"{row.without_overlap:,}", text.pairs_worth(row)
-            rows.append([arrows(row, names), *counts, *map(number, gaps), p_value(row.p_adjusted)])
-        if (more := len(part.comparisons) - MOST) > 0:
-            rows.append([f"… and {more} more comparisons in the result file", *[""] * 6])
-        gap = "gap, pts" if shares else "gap"
-        head = ["Comparisons", "people", "no overlap", "eff. pairs", gap, "explained", "adj. p"]
-        yield head, rows, 0
+    head = ["Groups", *(n.replace("_", " ").removesuffix(" rate") for n in used)]
+    yield from ("", *layout(head, rows, width)) if rows else ()
     rows = []
     for s in record.sensitivity[:10]:
         bounds = interval((s.lower_bound, s.upper_bound))
         label = f"{s.what}: {names.column(s.change)}"
         rows.append([label, number(s.estimate), bounds, s.outcome.replace("_", " ")])
-    yield ["Sensitivity", "estimate", "bounds", "result"], rows, 1
-
-
-def _more_facts(record: Record, names: Names) -> Iterator[Fact]:
-    part, row = record.matched_pairs, text.leading(record)
-    for words, _ in text.next_steps(record)[1:]:
-        yield "Next", f"{words}."
-    if part is not None and row is not None:
-        worst = text.balance_of(part, row)[:3]
-        if said := ", ".join(f"{names.column(b.column)} {abs(b.after):.2f}" for b in worst):
-            yield "Balance", f"largest standardised differences left: {said}"
-        for h in part.hidden_factor:
-            if h.direction == row.direction:
-                yield "Hidden factor", f"{arrows(h, names)} holds up to Γ = {number(h.gamma)}"
-    for test in record.tests.values():
+    head = ["Sensitivity", "estimate", "bounds", "result"]
+    yield from ("", *layout(head, rows, width, words=1), "") if rows else ("",)
+    facts = [("Next", f"{words}.") for words, _ in text.next_steps(record)[1:]]
+    for test in (*record.tests.values(), *record.secondary[:4]):
         bound, capped = text.upper_bound(test)
-        said = f"upper bound {number(bound)}{capped}, by {test.interval_method}"
-        yield "Bounds", f"{test_name(test.test)}: {said}"
-    for test in record.secondary[:4]:
+        said = f"{number(test.estimate)}, CI {interval(test.interval)}, upper bound {number(bound)}"
         method = text.METHODS.get(test.method, test.method)
-        said = f"{number(test.estimate)}, CI {interval(test.interval)}, by {test.interval_method}"
-        yield "Secondary", f"{test_name(test.test)}, {method}: {said}"
-    yield from text.error_words(record)
-    yield "Model", f"{record.model.kind} {record.model.sha256[:16]}".strip()
-    yield "Data", f"{record.data.source} {record.data.sha256[:16]}"
-    yield "Settings", record.settings_hash[:16]
+        said = f"{said}{capped}, by {test.interval_method}"
+        facts.append(("Test", f"{test_name(test.test)}, {method}: {said}"))
+    facts += text.error_words(record)
+    facts.append(("Model", f"{record.model.kind} {record.model.sha256[:16]}".strip()))
+    facts.append(("Data", f"{record.data.source} {record.data.sha256[:16]}"))
+    facts.append(("Settings", record.settings_hash[:16]))
+    for fact in facts:
+        yield from _fact(fact, width, 3)
+    # Commands are not broken, so that they can be pasted.
+    commands = (*(command for _, command in text.next_steps(record)), record.command)
+    yield from (f"  {command}" for command in commands if command)

@@ -7,9 +7,9 @@ cases instead of 5 %. A betting test does not (Ville's inequality).
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,9 @@ FROM_THE_START = 0.6
 BLOCK = 65_536
 """Rows worked on at a time, so that memory does not grow with what is fed."""
 
-FORMAT = 2
+FORMAT = 3
+SETTINGS = ("delta", "alpha", "lo", "level", "bets")
+"""What a monitor began with, and is saved beside the wealth."""
 LARGEST = 100_000_000
 """Bytes of a saved state that are read."""
 
@@ -228,8 +230,6 @@ class Look:
     log_e_value: float
     p_value: float
     rejected_at: int | None
-    delta: float
-    alpha: float
     held_back: str = ""
     bet: Bet | None = None
 
@@ -243,96 +243,116 @@ class Look:
         """Whether the limit was ever found to be exceeded, and nothing holds that back."""
         return self.rejected_at is not None and not self.held_back
 
-    @property
-    def outcome(self) -> str:
-        """Evidence, or inconclusive: a monitor never says "within tolerance"."""
-        return "evidence" if self.rejected else "inconclusive"
 
+class Monitor:
+    r"""A sequential test: feed rows of audits as they come, look whenever you like.
 
-class SavedMonitor:
-    """What monitors have in common: bets by name, pieces that are fed once, and a state in JSON."""
+    *Betting decides.* Under :math:`H_0: E R \le \delta` no bet on loss ratios R can expect to win,
+    so the wealth :math:`K_t` ever reaches :math:`1/\alpha` with probability at most :math:`\alpha`:
+    for any number of rows and looks, without a moment beyond the mean. It is followed at every row,
+    so a decision depends neither on when one looks nor on how rows are cut; once made, it stays.
 
-    kind: ClassVar[str]
-    settings: ClassVar[tuple[str, ...]]
-    """What it began with, and is saved beside the wealth."""
+    Model, method and metric are fixed beforehand, and rows come in an order that does not depend
+    on their ratios. A *learned* metric gives no evidence here: it takes a negative control, which
+    only an audit of all rows at once can make.
 
-    def __init__(self, delta: float, alpha: float, tests: Mapping[str, BettingTest]) -> None:
+    *By matched pairs* (`Monitor.from_audit`) a first audit fixes reference sample, correction and
+    allowance. For each comparison and direction the mean of
+
+    .. math:: w_i = \frac{other_i - own_i}{1 - \kappa} - (\delta - 1)\,own_i - c, \qquad
+              c = \frac{b + |b|/2}{1 - \kappa} + t_{1-\alpha/4} \sqrt{V_{pairs} + V_b}
+
+    is at most zero while the ratio is at most :math:`\delta`, whatever the reference sample has
+    left, so that the wealth ever reaches :math:`4/\alpha` with probability at most
+    :math:`\alpha/4`. Downwards everything is mirrored at :math:`1/\delta`; with k comparisons
+    :math:`\alpha` is divided by k.
+
+    Parameters
+    ----------
+    delta, alpha
+        The limit, and how often a model at the limit may ever be flagged.
+    lo
+        The smallest ratio that can occur. 1 is right for methods that leave people alone when the
+        loss would fall, and finds unfairness sooner; a smaller ratio is an error.
+    bets, level
+        Of matched pairs, as `Monitor.from_audit` fixes them: every comparison in both directions,
+        and the error rate of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> monitor = Monitor(delta=1.25)
+    >>> monitor.update(np.full(400, 1.5))
+    >>> monitor.look().rejected
+    True
+    """
+
+    def __init__(
+        self,
+        delta: float = 1.25,
+        alpha: float = 0.05,
+        *,
+        lo: float = 0.0,
+        bets: Sequence[Any] = (),
+        level: float | None = None,
+    ) -> None:
         check_delta(delta)
-        check_alpha(alpha)
-        self.delta, self.alpha, self.tests = delta, alpha, tests
+        for rate in (alpha, alpha if level is None else level):
+            check_alpha(rate)
+        if not 0 <= lo < delta:
+            raise InvalidSettings(
+                f"lo, the smallest ratio that can occur, must be at least 0 and below delta = "
+                f"{delta:g} (got {lo:g})."
+            )
+        self.delta, self.alpha, self.lo, self.level = delta, alpha, lo, level or alpha
+        self.bets = tuple(map(Bet.model_validate, bets))
+        self.tests = {bet.name: BettingTest(0.0, self.level, bet.lowest) for bet in self.bets}
+        if not self.bets:
+            self.tests = {"loss_ratio": BettingTest(delta, alpha, lo)}
         self.sources: tuple[str, ...] = ()
         """Names of the pieces fed so far, where they had one."""
-        self._wealth = {name: WealthState() for name in tests}
+        self._wealth = {name: WealthState() for name in self.tests}
         self._audit: dict[str, Any] = {}
 
-    def save(self, path: str | Path) -> None:
-        """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
-        state = {
-            **{"likewise_monitor": FORMAT, "kind": self.kind, "sources": self.sources},
-            **{"audit": self._audit, "wealth": self._wealth},
-            **{name: getattr(self, name) for name in self.settings},
-        }
-        text = json.dumps(state, indent=2, allow_nan=False, default=Part.model_dump)
-        write_whole(path, f"{text}\n".encode())
+    @classmethod
+    def from_audit(cls, audit: Any) -> "Monitor":
+        """Return a monitor by matched pairs that starts from a first audit, or from its record.
 
-    @staticmethod
-    def load(path: str | Path, **settings: float | None) -> "Monitor | PairMonitor":
-        """Read what a monitor saved, of either kind, and go on.
-
-        A setting that is given must be the saved one: bets already made cannot be taken back.
+        The audit must have been given a reference sample.
         """
-        try:
-            saved = parse(read_whole(path, most=LARGEST), finite=True)
-        except ValueError as error:
-            if isinstance(error, InvalidFile):
-                raise
-            raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
-        version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
-        if not isinstance(version, int):
-            raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
-        if version > FORMAT:
-            raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
-        try:
-            kind: Any = {"gradient_flow": Monitor, "matched_pairs": PairMonitor}[saved["kind"]]
-            monitor: Monitor | PairMonitor = kind(**{name: saved[name] for name in kind.settings})
-            monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
-            for name in monitor.tests:
-                monitor._wealth[name] = WealthState.model_validate(saved["wealth"][name])
-            monitor.look()
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            damage = in_short(error)
-            raise InvalidFile(f"{str(path)!r} is a damaged monitor file ({damage}).") from None
-        for name, wanted in settings.items():
-            now = getattr(monitor, name, None)
-            if wanted is not None and wanted != now:
-                raise InvalidSettings(
-                    f"The monitor in {str(path)!r} was started with {name} = {now} and cannot "
-                    f"change to {wanted:g} now. Start a new monitor, on new rows."
-                )
+        record: Record = getattr(audit, "record", audit)
+        part = record.matched_pairs
+        if part is None or not part.pool_given:
+            raise InvalidSample(
+                "A monitor by matched pairs starts from an audit with a reference sample (--pool)."
+            )
+        rows = [row for row in part.comparisons if row.measure in ("decision", "score")]
+        rows = [row for row in rows if not math.isnan(row.kappa) and row.degrees > 0]
+        if not rows:
+            raise InvalidSample("No comparison of the first audit could be made. Audit again.")
+        level = part.alpha / (4 * len(rows))
+        ways: tuple[Direction, ...] = ("up", "down")
+        bets = [Bet.from_row(row, part.delta, level, way) for row in rows for way in ways]
+        monitor = cls(part.delta, part.alpha, bets=bets, level=level)
+        monitor._audit = {"settings_hash": record.settings_hash, "model": record.model.sha256}
+        if not part.in_pool:  # else the sample is smaller by those who were audited
+            monitor._audit["pool"] = part.pool_sha256
         return monitor
 
-    def _look(self, name: str, **more: Any) -> Look:
-        state = self._wealth[name]
-        log_k = _log_mean_wealth(
-            np.array([float(state.n)]),
-            np.array([state.log_wealth]),
-            state.joined[None],
-        )
-        return Look(
-            n=state.n,
-            mean=self.tests[name].delta + state.excess / state.n if state.n else math.nan,
-            log_e_value=float(log_k[0]),
-            p_value=math.exp(-state.log_peak),
-            rejected_at=state.rejected_at,
-            delta=self.delta,
-            alpha=self.alpha,
-            **more,
-        )
-
-    def _feed(
-        self, values: Mapping[str, np.ndarray], about: Mapping[str, Any], source: str | None
+    def update(
+        self, rows: Outcomes | Float[np.ndarray, " n"] | pa.Table, *, source: str | None = None
     ) -> None:
-        """Bet on a piece, unless it was fed before or comes from another audit."""
+        """Feed rows in the order in which they came: one a person, and comparison if there are any.
+
+        Of matched pairs they are the table that an audit with the same settings wrote; else
+        outcomes, or bare loss ratios. A piece with a bad row, from another audit, or with the name
+        (``source``) of one that was fed before, is refused whole.
+        """
+        if self.bets:
+            values, about = {bet.name: bet.values(rows) for bet in self.bets}, provenance(rows)
+        else:
+            values = {"loss_ratio": _ratios(rows, self.lo)}
+            about = rows.about if isinstance(rows, Outcomes) else {}
         if source is not None and source in self.sources:
             raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
         now = {name: about[name] for name in FIXED if about.get(name) not in (None, "")}
@@ -347,158 +367,110 @@ class SavedMonitor:
         self._audit = {**now, **self._audit}
         self.sources += () if source is None else (source,)
 
-
-class Monitor(SavedMonitor):
-    r"""A sequential test of the mean loss ratio: feed rows as they come, look whenever you like.
-
-    *Betting decides.* Under :math:`H_0: E R \le \delta` no bet can expect to win, so the wealth
-    :math:`K_t` ever reaches :math:`1/\alpha` with probability at most :math:`\alpha`: for any
-    number of rows and looks, without a moment beyond the mean. It is followed at every row, so a
-    decision depends neither on when one looks nor on how rows are cut; once made, it stays.
-
-    Model, method and metric are fixed beforehand, and rows come in an order that does not depend
-    on their ratios. A *learned* metric gives no evidence here: it takes a negative control, which
-    only an audit of all rows at once can make. By matched pairs: `Monitor.from_audit`.
-
-    Parameters
-    ----------
-    delta, alpha
-        The limit, and how often a model at the limit may ever be flagged.
-    lo
-        The smallest ratio that can occur. 1 is right for methods that leave people alone when the
-        loss would fall, and finds unfairness sooner; a smaller ratio is an error.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> monitor = Monitor(delta=1.25)
-    >>> monitor.update(np.full(400, 1.5))
-    >>> monitor.look().rejected
-    True
-    """
-
-    kind = "gradient_flow"
-    settings = ("delta", "alpha", "lo")
-
-    def __init__(self, delta: float = 1.25, alpha: float = 0.05, *, lo: float = 0.0) -> None:
-        super().__init__(delta, alpha, {"loss_ratio": BettingTest(delta, alpha, lo)})
-        if not 0 <= lo < delta:
-            raise InvalidSettings(
-                f"lo, the smallest ratio that can occur, must be at least 0 and below delta = "
-                f"{delta:g} (got {lo:g})."
-            )
-        self.lo = lo
-
-    @classmethod
-    def from_audit(cls, audit: Any) -> "PairMonitor":
-        """Return a monitor by matched pairs that starts from a first audit, or from its record."""
-        return PairMonitor.from_record(getattr(audit, "record", audit))
-
-    def update(
-        self, rows: Outcomes | Float[np.ndarray, " n"], *, source: str | None = None
-    ) -> None:
-        """Feed outcomes, or bare loss ratios, in the order in which they came.
-
-        A piece with a bad row, or with the name (``source``) of one that was fed before, is
-        refused whole.
-        """
-        ratios = _ratios(rows) if isinstance(rows, Outcomes) else rows
-        about = rows.about if isinstance(rows, Outcomes) else {}
-        if len(ratios) == 0:
-            raise InvalidSample("There are no rows to feed.")
-        bad, low = ~np.isfinite(ratios), ratios < self.lo
-        if bad.any():
-            raise InvalidSample(
-                f"{int(bad.sum())} of {len(ratios)} ratios are not finite (the first is row "
-                f"{int(bad.argmax())}), and a monitor drops nobody. Mend the audit of these rows."
-            )
-        if low.any():
-            raise InvalidSample(
-                f"{int(low.sum())} of {len(ratios)} ratios lie below lo = {self.lo:g} (the "
-                f"first is {ratios[low.argmax()]:g}, row {int(low.argmax())}), where the bets are "
-                "not fair. Start the monitor with a smaller lo."
-            )
-        self._feed({"loss_ratio": ratios}, about, source)
+    def looks(self) -> tuple[Look, ...]:
+        """Say what is known now, bet by bet. Looking changes nothing."""
+        bets: Sequence[Bet | None] = self.bets or (None,)
+        return tuple(self._look(*one) for one in zip(self.tests, bets, strict=True))
 
     def look(self) -> Look:
-        """Say what is known now. Looking changes nothing."""
-        held_back = ""
-        if self._wealth["loss_ratio"].rejected_at and self._audit.get("learned"):
-            held_back = "the metric was learned: audit all rows at once, with its negative control"
-        return self._look("loss_ratio", held_back=held_back)
-
-
-def _ratios(outcomes: Outcomes) -> Float[np.ndarray, " n"]:
-    if outcomes.weight is not None or outcomes.cluster is not None:
-        kind = "weights" if outcomes.weight is not None else "clusters"
-        raise InvalidSample(
-            f"These outcomes have {kind}, and a monitor bets on one independent person at a time. "
-            "Audit them at once, or without weights and clusters."
-        )
-    if outcomes.about.get("task") == "regression":
-        raise InvalidSample(
-            "The ratio of two squared errors has no finite mean, so a regression cannot be "
-            "monitored. Audit it at once."
-        )
-    if stuck := troubles(outcomes.counts()):
-        raise InvalidSample(f"A monitor drops nobody. Mend the audit of these rows: {stuck[0]}.")
-    return outcomes.ratio
-
-
-class PairMonitor(SavedMonitor):
-    r"""A sequential test by matched pairs, in both directions; made by `Monitor.from_audit`.
-
-    A first audit fixes reference sample, correction and allowance. For each comparison and
-    direction the mean of
-
-    .. math:: w_i = \frac{other_i - own_i}{1 - \kappa} - (\delta - 1)\,own_i - c, \qquad
-              c = \frac{b + |b|/2}{1 - \kappa} + t_{1-\alpha/4} \sqrt{V_{pairs} + V_b}
-
-    is at most zero while the ratio is at most :math:`\delta`, whatever the reference sample has
-    left, so that the wealth ever reaches :math:`4/\alpha` with probability at most
-    :math:`\alpha/4`. Downwards everything is mirrored at :math:`1/\delta`; with k comparisons
-    :math:`\alpha` is divided by k.
-    """
-
-    kind = "matched_pairs"
-    settings = ("delta", "alpha", "level", "bets")
-
-    def __init__(self, delta: float, alpha: float, level: float, bets: Sequence[Any]) -> None:
-        check_alpha(level)
-        self.level, self.bets = level, tuple(map(Bet.model_validate, bets))
-        tests = {bet.name: BettingTest(0.0, level, bet.lowest) for bet in self.bets}
-        super().__init__(delta, alpha, tests)
-
-    @classmethod
-    def from_record(cls, record: Record) -> "PairMonitor":
-        """Start from the record of an audit by matched pairs whose reference sample was given."""
-        part = record.matched_pairs
-        if part is None or not part.pool_given:
-            raise InvalidSample(
-                "A monitor by matched pairs starts from an audit with a reference sample (--pool)."
-            )
-        rows = [row for row in part.comparisons if row.measure in ("decision", "score")]
-        rows = [row for row in rows if not math.isnan(row.kappa) and row.degrees > 0]
-        if not rows:
-            raise InvalidSample("No comparison of the first audit could be made. Audit again.")
-        level = part.alpha / (4 * len(rows))
-        ways: tuple[Direction, ...] = ("up", "down")
-        bets = [Bet.from_row(row, part.delta, level, way) for row in rows for way in ways]
-        monitor = cls(part.delta, part.alpha, level, bets)
-        monitor._audit = {"settings_hash": record.settings_hash, "model": record.model.sha256}
-        if not part.in_pool:  # else the sample is smaller by those who were audited
-            monitor._audit["pool"] = part.pool_sha256
-        return monitor
-
-    def update(self, rows: pa.Table, *, source: str | None = None) -> None:
-        """Feed one row a person and comparison, as an audit with the same settings wrote them."""
-        self._feed({bet.name: bet.values(rows) for bet in self.bets}, provenance(rows), source)
-
-    def look(self) -> tuple[Look, ...]:
-        """Say what is known now, bet by bet. Looking changes nothing."""
-        return tuple(self._look(bet.name, bet=bet) for bet in self.bets)
+        """Say what is known now of the bet with the smallest p-value."""
+        return min(self.looks(), key=lambda look: look.p_value)
 
     @property
     def rejected(self) -> bool:
         """Whether some limit was found to be exceeded; once found, it stays."""
-        return any(one.rejected for one in self.look())
+        return any(look.rejected for look in self.looks())
+
+    def _look(self, name: str, bet: Bet | None) -> Look:
+        state, held_back = self._wealth[name], ""
+        if state.rejected_at and self._audit.get("learned"):
+            held_back = "the metric was learned: audit all rows at once, with its negative control"
+        wealth = np.array([state.log_wealth]), state.joined[None]
+        return Look(
+            n=state.n,
+            mean=self.tests[name].delta + state.excess / state.n if state.n else math.nan,
+            log_e_value=float(_log_mean_wealth(np.array([float(state.n)]), *wealth)[0]),
+            p_value=math.exp(-state.log_peak),
+            rejected_at=state.rejected_at,
+            held_back=held_back,
+            bet=bet,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
+        state = {"likewise_monitor": FORMAT, **{name: getattr(self, name) for name in SETTINGS}}
+        state |= {"sources": self.sources, "audit": self._audit, "wealth": self._wealth}
+        text = json.dumps(state, indent=2, allow_nan=False, default=Part.model_dump)
+        write_whole(path, f"{text}\n".encode())
+
+    @classmethod
+    def load(cls, path: str | Path, **settings: float | None) -> "Monitor":
+        """Read what a monitor saved, and go on.
+
+        A setting that is given must be the saved one: bets already made cannot be taken back.
+        """
+        try:
+            saved = parse(read_whole(path, most=LARGEST), finite=True)
+        except ValueError as error:
+            if isinstance(error, InvalidFile):
+                raise
+            raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
+        version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
+        if not isinstance(version, int):
+            raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
+        if version != FORMAT:
+            newer = "Upgrade likewise" if version > FORMAT else "Start a new monitor"
+            raise InvalidFile(f"{str(path)!r} has format {version}, not {FORMAT}. {newer}.")
+        try:
+            monitor = cls(**{name: saved[name] for name in SETTINGS})
+            monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
+            for name in monitor.tests:
+                monitor._wealth[name] = WealthState.model_validate(saved["wealth"][name])
+            monitor.looks()
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            damage = in_short(error)
+            raise InvalidFile(f"{str(path)!r} is a damaged monitor file ({damage}).") from None
+        for name, wanted in settings.items():
+            now = getattr(monitor, name)
+            if wanted is not None and wanted != now:
+                raise InvalidSettings(
+                    f"The monitor in {str(path)!r} was started with {name} = {now} and cannot "
+                    f"change to {wanted:g} now. Start a new monitor, on new rows."
+                )
+        return monitor
+
+
+def _ratios(rows: Outcomes | Float[np.ndarray, " n"], lo: float) -> Float[np.ndarray, " n"]:
+    """Return loss ratios that can be bet on, or say why they cannot."""
+    ratios = rows.ratio if isinstance(rows, Outcomes) else rows
+    if isinstance(rows, Outcomes):
+        if rows.weight is not None or rows.cluster is not None:
+            kind = "weights" if rows.weight is not None else "clusters"
+            raise InvalidSample(
+                f"These outcomes have {kind}, and a monitor bets on one independent person at a "
+                "time. Audit them at once, or without weights and clusters."
+            )
+        if rows.about.get("task") == "regression":
+            raise InvalidSample(
+                "The ratio of two squared errors has no finite mean, so a regression cannot be "
+                "monitored. Audit it at once."
+            )
+        if stuck := troubles(rows.counts()):
+            raise InvalidSample(
+                f"A monitor drops nobody. Mend the audit of these rows: {stuck[0]}."
+            )
+    if len(ratios) == 0:
+        raise InvalidSample("There are no rows to feed.")
+    bad, low = ~np.isfinite(ratios), ratios < lo
+    if bad.any():
+        raise InvalidSample(
+            f"{int(bad.sum())} of {len(ratios)} ratios are not finite (the first is row "
+            f"{int(bad.argmax())}), and a monitor drops nobody. Mend the audit of these rows."
+        )
+    if low.any():
+        raise InvalidSample(
+            f"{int(low.sum())} of {len(ratios)} ratios lie below lo = {lo:g} (the first is "
+            f"{ratios[low.argmax()]:g}, row {int(low.argmax())}), where the bets are not fair. "
+            "Start the monitor with a smaller lo."
+        )
+    return ratios
