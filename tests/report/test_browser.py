@@ -123,14 +123,6 @@ def test_dark_is_dark_and_print_is_white(visit):
     assert page.evaluate(background) == "rgb(255, 255, 255)"
 
 
-def test_how_to_repeat_it_opens_by_keyboard(visit):
-    page = visit(to_html(samples.evidence()))
-    assert not page.locator("details pre").first.is_visible()
-    page.focus("summary")
-    page.keyboard.press("Enter")
-    assert page.locator("details pre").first.is_visible()
-
-
 def test_the_notebook_card_fits_a_cell(visit):
     page = visit(f"<body>{to_card(samples.evidence())}</body>")
     assert page.locator(".likewise-card circle.dot").count() == 6
