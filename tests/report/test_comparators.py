@@ -4,15 +4,6 @@ import csv
 import io
 
 from checks.planted import audited, linear, population
-from likewise.report.export import COMPARATORS, to_comparators
-
-
-def cases(text):
-    rows = list(csv.DictReader(io.StringIO(text)))
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    for row in rows:
-        found.setdefault(row["case"], {})[row["item"]] = row
-    return found
 
 
 def test_people_stand_beside_the_pair_whose_columns_they_were_given(tmp_path):
@@ -20,7 +11,9 @@ def test_people_stand_beside_the_pair_whose_columns_they_were_given(tmp_path):
     result = audited(linear(zone=1.0), people, pool)
     path = tmp_path / "comparators.csv"
     result.save(path)
-    found = cases(path.read_text())
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for row in csv.DictReader(io.StringIO(path.read_text())):
+        found.setdefault(row["case"], {})[row["item"]] = row
     assert len(found) == len(result.record.matched_pairs.people) >= 10
     for case in found.values():
         row = case["row"]
@@ -39,17 +32,3 @@ def test_people_stand_beside_the_pair_whose_columns_they_were_given(tmp_path):
         assert float(case["mean rate of 1 over all pairs"]["other_group"]) > float(
             case["mean rate of 1 over all pairs"]["own_group"]
         )
-
-
-def test_cells_are_neutralised_and_nobody_is_an_empty_table():
-    people, pool = population(400, 3), population(900, 4)
-    for table in (people, pool):
-        table["=1+1"] = "@SUM(A1)"
-    record = audited(linear(zone=1.0), people, pool, may_matter=("skill", "=1+1")).record
-    text = to_comparators(record)
-    assert "'=1+1" in text
-    assert '"@SUM' not in text
-    nobody = record.matched_pairs.model_copy(update={"people": ()})
-    empty = to_comparators(record.model_copy(update={"matched_pairs": nobody}))
-    assert next(csv.reader(io.StringIO(empty))) == list(COMPARATORS)
-    assert len(empty.splitlines()) == 1

@@ -45,7 +45,7 @@ def test_balance_people_and_stopping_times_are_drawn_on_given_axes():
     figure, axes = plt.subplots(2, 2)
     pairs, flow = Plots(samples.evidence()), Plots(samples.flow())
     assert pairs.balance(axes[0, 0]) is axes[0, 0]
-    assert labels(axes[0, 0])[-1] == "age"
+    assert labels(axes[0, 0])[0] == "age"
     assert pairs.people(axes[0, 1]).get_ylabel() == "people"
     assert flow.people(axes[1, 0]).get_xscale() == "log"
     assert flow.stopping_time(axes[1, 1]).get_xlabel() == "stopping time T"

@@ -181,13 +181,16 @@ class Plot:
         rows: Sequence[Row],
         marks: Sequence[float],
         **more: Any,
-    ) -> "Plot | None":
-        """Return rows on the axis on which all fit; nothing if there are none."""
+    ) -> "Plot":
+        """Return rows on the axis on which all fit."""
         spans = [(row.dots or row.ends, row.value) for row in rows if not row.heading]
         found = [(min(span), value, max(span)) for span, value in spans]
         marks = [mark for mark in marks if not math.isnan(mark)]
         axis = Axis.for_rows(found, marks, log=more.pop("log", True))
-        return cls(title, head, rows, marks, axis, **more) if rows else None
+        return cls(title, head, rows, marks, axis, **more)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
 
     def scale(self) -> Markup:
         """Draw the numbers above the rows: the marks in bold, ticks where they fit."""

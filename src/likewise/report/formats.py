@@ -170,6 +170,10 @@ class Names:
             return self.group(attribute, value)
         return cut(f"people with {self.column(attribute)} = {value}", LONGEST_NAME + 12)
 
+    def both(self, row: Any) -> tuple[str, str]:
+        """Return the two groups of a comparison, for a sentence."""
+        return self.people(row.attribute, row.group), self.people(row.attribute, row.other)
+
     def decision(self, value: str) -> str:
         """Return the name of a decision in quotes: ``'>50K'``, ``'deny = no'``."""
         given = self.labels.get(f"{self.label} = {value}")

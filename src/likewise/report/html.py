@@ -100,12 +100,12 @@ def report_values(record: Record) -> dict[str, Any]:
         "about": about[:1].upper() + about[1:],
         "said": formats.capital(text.claim(record)[1]),
         "steps": text.next_steps(record),
-        "forest": _forest(record, names),
+        "forest": forest(record),
         "band": () if part is None else [limit(end) for end in limits(part)],
         "drivers": drivers[: 2 * MOST_COLUMNS],
         "people": people[:4],  # of the disadvantaged group first
         "changes": () if part is None else list(_changes(part, first[:2], names)),
-        "balance": () if part is None else list(_balance(part, first[:2], names)),
+        "balance": () if part is None else list(love_plots(part, first[:2], names)),
         "controls": _controls(record, first, names),
         "sensitivity": _sensitivity(record, names),
         "times": _stopping_times(record),
@@ -122,7 +122,7 @@ Section = tuple[str, str, Sequence[Line]]
 
 def ratio_plot(
     record: Record, sections: Sequence[Section], title: str, of: str, left_out: int = 0
-) -> Plot | None:
+) -> Plot:
     """Return estimates on one axis, with lines at 1 and the limits."""
     part, (first, second, quantity) = record.matched_pairs, quantities(record)
     difference = quantity == "difference"
@@ -143,9 +143,10 @@ def ratio_plot(
     return Plot.around(title, head, body, marks, band=band, left_out=left_out, log=not difference)
 
 
-def _forest(record: Record, names: Names) -> Plot | None:
+def forest(record: Record) -> Plot:
     """Return all attributes, groups and tests on one axis."""
-    lines = shown = text.estimates(record)
+    names, lines = Names.from_record(record), text.estimates(record)
+    shown = lines
     if len(lines) > MOST_ROWS:  # whole attributes, evidence first
         found = {line.attribute for line in lines if line.verdict == "evidence"} | {""}
         shown = sorted(lines, key=lambda line: line.attribute not in found)[:MOST_ROWS]
@@ -180,7 +181,7 @@ def _one_each(rows: Iterable[RateComparison]) -> list[RateComparison]:
     return sorted(found.values(), key=lambda row: row.verdict != "evidence")
 
 
-def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> Plot | None:
+def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> Plot:
     """Return the negative control: redrawn or permuted values as dots, beside the estimate."""
     rows = []
     for row in first[:MOST_COLUMNS]:
@@ -200,7 +201,7 @@ def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> 
     )
 
 
-def _sensitivity(record: Record, names: Names) -> Plot | None:
+def _sensitivity(record: Record, names: Names) -> Plot:
     """Return the estimate under other choices, each with its bounds."""
     found = record.sensitivity[:MOST_ROWS]
     rows: list[Row] = []
@@ -217,7 +218,7 @@ def _sensitivity(record: Record, names: Names) -> Plot | None:
     return Plot.around("Sensitivity", head, rows, [1.0, record.delta])
 
 
-def _stopping_times(record: Record) -> Plot | None:
+def _stopping_times(record: Record) -> Plot:
     """Return the loss ratio of the gradient flow at several stopping times."""
     rows = []
     for s in record.stopping_times:
@@ -231,7 +232,7 @@ def _estimate(value: float, ends: tuple[float, float]) -> str:
     return f"{number(value)} ({interval(ends)})"
 
 
-def _balance(
+def love_plots(
     part: MatchedPairsRecord, rows: Sequence[RateComparison], names: Names
 ) -> Iterable[Plot]:
     """Yield a love plot for each comparison: absolute standardised differences."""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from likewise.errors import InvalidSample, import_optional
 from likewise.record import Record
-from likewise.report.charts import Axis
+from likewise.report.charts import Plot
 from likewise.report.escaping import cut
 from likewise.report.formats import Names, level, limit
-from likewise.report.text import arrows, balance_of, estimates, headline, leading, limits
+from likewise.report.html import forest, love_plots
+from likewise.report.text import arrows, headline, leading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, ORANGE, GREY, PALE = "#0072b2", "#d55e00", "#555555", "#dce8f2"
-MOST_ROWS = 40
 BAND = "time", "band_lower", "band_upper"
 
 
@@ -35,60 +35,25 @@ class Plots:
 
     def __call__(self, ax: "Axes | None" = None) -> "Axes":
         """Draw every comparison (or test and group) with its interval, on one axis."""
-        record, names = self.record, Names.from_record(self.record)
-        part, lines = record.matched_pairs, estimates(record)[:MOST_ROWS]
-        _need(lines, "comparisons")
-        log = part is None or part.measure != "prediction"
-        ends = [record.delta] if part is None else [e for e in limits(part) if math.isfinite(e)]
-        marks = [*ends, 1.0 if log else 0.0]
-        axis = Axis.for_rows([(n.ends[0], n.value, n.ends[1]) for n in lines], marks, log=log)
-        ax = ax or _new_axes(len(lines))
-        if len(ends) == 2:
-            ax.axvspan(*ends, color=PALE, zorder=0)
-        ax.axvline(1.0 if log else 0.0, color=GREY, linewidth=1)
-        for end in ends:
-            ax.axvline(end, color=GREY, linestyle="--", linewidth=1)
-        for y, line in enumerate(lines):
-            found = line.verdict == "evidence"
-            colour = ORANGE if found else BLUE
-            if any(map(math.isfinite, line.ends)):
-                # An interval without an end runs off the axis.
-                ax.plot([min(max(end, axis.low), axis.high) for end in line.ends], [y, y], colour)
-            if math.isfinite(line.value):
-                ax.plot([line.value], [y], "o", color=colour, mfc=colour if found else "white")
-        if log:
-            ax.set_xscale("log")
-            _plain_ticks(ax)
-        titles = [f"{names.column(one.attribute)}: " * bool(one.attribute) for one in lines]
-        labels = [_literal(f"{title}{one.label}") for title, one in zip(titles, lines, strict=True)]
-        ax.set_yticks(range(len(lines)), labels)
-        ax.set_ylim(len(lines) - 0.5, -0.5)
-        what = "ratio of rates, other / own" if log else "difference of mean predictions"
+        record, part = self.record, self.record.matched_pairs
+        plot = forest(record)
+        what = "ratio of rates, other / own" if plot.axis.log else "difference of mean predictions"
         what = "loss or errors after / before" if part is None else what
-        ax.set_xlabel(f"{what} ({level(record.alpha)} CI)")
         title = ":\n".join(_literal(said, 72) for said in headline(record) if said)
+        ax = _draw(plot, ax, f"{what} ({level(record.alpha)} CI)")
         ax.set_title(title, loc="left", fontsize="medium")
         return ax
 
     def balance(self, ax: "Axes | None" = None) -> "Axes":
         """Draw a love plot: differences in each column that may matter, before and after."""
         part, row = self.record.matched_pairs, leading(self.record)
-        found = [] if part is None or row is None else balance_of(part, row)
-        _need(found, "balance of matched columns")
-        assert row is not None
         names = Names.from_record(self.record)
-        found.sort(key=lambda b: abs(b.before))
-        ax = ax or _new_axes(len(found))
-        places = range(len(found))
-        before, after = [abs(b.before) for b in found], [abs(b.after) for b in found]
-        ax.plot(before, places, "o", mfc="white", color=GREY, label="before")
-        ax.plot(after, places, "o", color=BLUE, label="after matching")
-        ax.axvline(0.1, color=GREY, linestyle="--", linewidth=1)
-        ax.set_yticks(places, [_literal(names.column(b.column)) for b in found])
+        found = [] if part is None or row is None else list(love_plots(part, [row], names))
+        _need(found, "balance of matched columns")
+        what = "absolute standardised mean difference, before (hollow) and after"
+        ax = _draw(found[0], ax, what)
         ax.set_xlim(left=0)
-        ax.set_xlabel("absolute standardised mean difference")
-        ax.set_title(_literal(f"Balance, {arrows(row, names)}"), loc="left")
-        ax.legend(frameon=False)
+        ax.set_title(_literal(f"Balance, {found[0].title}"), loc="left")
         return ax
 
     def people(self, ax: "Axes | None" = None) -> "Axes":
@@ -102,8 +67,7 @@ class Plots:
         ax = ax or _new_axes(6)
         ax.stairs(counts, edges, fill=True, color=BLUE)
         if part is None or row is None:
-            ax.set_xscale("log")
-            _plain_ticks(ax)
+            _ratio_axis(ax)
             ax.set_yscale("symlog", linthresh=1)
             ax.axvline(1.0, color=GREY, linewidth=1)
             ax.set_xlabel("loss after / before")
@@ -134,9 +98,39 @@ class Plots:
         return ax
 
 
-def _plain_ticks(ax: "Axes") -> None:
+def _draw(plot: Plot, ax: "Axes | None", label: str) -> "Axes":
+    """Draw the rows of a plot from top to bottom, with its marks."""
+    rows = [row for row in plot.rows if not row.heading]
+    ax = ax or _new_axes(len(rows))
+    if plot.band is not None:
+        ax.axvspan(*plot.band, color=PALE, zorder=0)
+    for mark in plot.marks:
+        ax.axvline(mark, color=GREY, linestyle="-" if mark in (0, 1) else "--", linewidth=1)
+    for y, row in enumerate(rows):
+        filled, colour = row.tone in ("evidence", ""), ORANGE if row.tone == "evidence" else BLUE
+        if any(map(math.isfinite, row.ends)):
+            # An interval without an end runs off the axis.
+            ends = [min(max(end, plot.axis.low), plot.axis.high) for end in row.ends]
+            ax.plot(ends, [y, y], colour)
+        ax.plot([row.before], [y], "o", color=GREY, mfc="white")
+        if math.isfinite(row.value):
+            ax.plot([row.value], [y], "o", color=colour, mfc=colour if filled else "white")
+    if plot.axis.log:
+        _ratio_axis(ax)
+    labels, heading = [], ""
+    for row in plot.rows:
+        heading = f"{row.label}: " if row.heading else heading
+        labels += [] if row.heading else [_literal(heading.removeprefix("Everyone: ") + row.label)]
+    ax.set_yticks(range(len(rows)), labels)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlabel(label)
+    return ax
+
+
+def _ratio_axis(ax: "Axes") -> None:
     """Write ratios as 0.5, 1, 2 and not as powers of ten."""
     ticker = import_optional("matplotlib.ticker", "plots", "A plot")
+    ax.set_xscale("log")
     ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     ax.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())

@@ -266,7 +266,7 @@ def _who(record: Record, names: Names) -> str:
     part, row = record.matched_pairs, leading(record)
     if part is None or row is None:
         return _sensitive(record, names)
-    here, there = (names.people(row.attribute, value) for value in (row.group, row.other))
+    here, there = names.both(row)
     worse = disadvantaged(row)
     if row.measure == "prediction":
         way = "lower" if row.difference > 0 else "higher"
@@ -312,12 +312,12 @@ def claim(record: Record) -> tuple[str, str]:
         return "", f"Do not use this result: {cause.rstrip('.')}.{action}"
     if part is None or row is None:
         return _of_perturbation(record, names)
-    reads = "".join(f" {said}" for said in attributes_read(part, names))
+    reads = "".join(attributes_read(part, names))
     if record.verdict == "evidence":
-        found, said = _evidence(record, row, part, names)
+        found, said = _evidence(record, part, row)
         return found, said + reads
     if record.verdict == "inconclusive":
-        return "Inconclusive", f"{_settle(record, row, part, names)[0]}." + reads
+        return "Inconclusive", f"{_settle(record, part, row)[0]}." + reads
     _, value, ends = effect(row)
     by, bound = names.columns(attributes(record), most=2), limit(limits(part)[1])
     share, changed = row.changed_up + row.changed_down, ""
@@ -336,14 +336,12 @@ def attributes_read(part: MatchedPairsRecord, names: Names) -> Iterator[str]:
     for use in part.reads:
         ends = f"({percent(use.lower)} to {percent(use.upper)})"
         changes = f": changing it alone changes {percent(use.changed)} of decisions {ends}"
-        changes = changes if use.n else ""
-        yield f"The model reads {names.column(use.attribute)}{changes}."
+        yield f" The model reads {names.column(use.attribute)}{changes if use.n else ''}."
 
 
-def _evidence(
-    record: Record, row: RateComparison, part: MatchedPairsRecord, names: Names
-) -> tuple[str, str]:
-    here, there = (names.people(row.attribute, value) for value in (row.group, row.other))
+def _evidence(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tuple[str, str]:
+    names = Names.from_record(record)
+    here, there = names.both(row)
     columns = f"the {len(part.remaining)} remaining columns"
     if record.model.kind == "scored table":
         columns = "the decisions" if row.measure == "decision" else "the scores"
@@ -367,15 +365,13 @@ def _evidence(
     return f"Evidence of unfairness by {names.column(row.attribute)}", said
 
 
-def _settle(
-    record: Record, row: RateComparison, part: MatchedPairsRecord, names: Names
-) -> tuple[str, str]:
+def _settle(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tuple[str, str]:
     """Return why a comparison decides nothing, and what to do about it."""
-    name, value, ends = effect(row)
-    here, there = (names.people(row.attribute, one) for one in (row.group, row.other))
+    names, (name, value, ends) = Names.from_record(record), effect(row)
+    here, there = names.both(row)
     attribute, decision = names.column(row.attribute), names.decision(row.outcome)
     found = f"{arrows(row, names)} {number(value)}, {level(part.alpha)} CI {interval(ends, '–')}"
-    more = _more(record, row, part, names)
+    more = _more(record, part, row)
     larger = ["audit more people", "give a reference sample (--pool)"]
     if part.pool_given:
         larger = [f"use a larger reference sample (--pool, now {part.pool_size:,} people)"]
@@ -451,9 +447,9 @@ def _settle(
     return found.replace(f"{level(part.alpha)} ", "") + includes, more
 
 
-def _more(record: Record, row: RateComparison, part: MatchedPairsRecord, names: Names) -> str:
+def _more(record: Record, part: MatchedPairsRecord, row: RateComparison) -> str:
     """Say how many people, and how large a reference sample, would settle a comparison."""
-    name, value, ends = effect(row)
+    names, (name, value, ends) = Names.from_record(record), effect(row)
     people, pool, rare = row.people_needed or 0, row.pool_needed or 0, row.reason == "events"
     many = people > MANY_MORE * row.people
     many |= pool > MANY_MORE * max(part.pool_size, record.data.n)
@@ -461,8 +457,8 @@ def _more(record: Record, row: RateComparison, part: MatchedPairsRecord, names: 
     wide = ends[0] <= low and high <= ends[1]
     if many and (rare or (math.isfinite(value) and not wide)):
         close = limit(min((low, high), key=lambda end: abs(end - value)))
-        decision = names.decision(row.outcome)
-        why = f"{decision} is rare" if rare else f"the {name} is close to the limit {close}"
+        why = f"the {name} is close to the limit {close}"
+        why = f"{names.decision(row.outcome)} is rare" if rare else why
         return f"report the ratio as it is: {HARDLY}, since {why}"
     steps = []
     if people:
@@ -525,27 +521,27 @@ def _of_perturbation(record: Record, names: Names) -> tuple[str, str]:
     if record.verdict == "within_tolerance":
         said = f"{does} ({sure} upper bound {number(upper)}{capped}). {NOT_FAIR}"
         return f"No increase above {delta} on average", said
+    ends = f"{number(max(test.lower_bound, 0.0))} to {number(upper)}"
+    said = f"{does} (one-sided {sure} bounds {ends}{capped}); limit {delta}."
     if record.paper:
         said = f"the paper's test does not reject, T_n {number(test.T_n)} is not above {delta}."
-        return "Inconclusive", f"{said} {NOT_FAIR}"
-    if control is not None and control.used and control.p_value > test.alpha:
+        said += f" {NOT_FAIR}"
+    elif control is not None and control.used and control.p_value > test.alpha:
         article = "an" if name[0] in "aeiou" else "a"
         said = f"permuted attributes give {article} {name} as large ({span(control.permuted)}; as "
         said += f"they are {number(control.estimate)}, of {control.n:,} people)."
-        return "Inconclusive", said
-    if test.held_back:
-        return "Inconclusive", f"{does} ({lower}), but {test.held_back.rstrip('.')}."
-    if math.isnan(test.lower_bound):
+    elif test.held_back:
+        said = f"{does} ({lower}), but {test.held_back.rstrip('.')}."
+    elif math.isnan(test.lower_bound):
         why = f": {test.notes[-1].rstrip('.')}" if test.notes else ""
-        return "Inconclusive", f"no {name} can be computed{why}."
-    if record.reason == "groups":
+        said = f"no {name} can be computed{why}."
+    elif record.reason == "groups":
         widest = max(record.groups, key=lambda g: g.upper)
         found = f"loss ratio of {names.group(widest.attribute, widest.group)} "
-        found += number(widest.estimate)
-        said = f"{found}, simultaneous CI {interval((widest.lower, widest.upper), '–')}"
-        return "Inconclusive", f"{does}, but not every group is shown to be below {delta}: {said}."
-    ends = f"{number(max(test.lower_bound, 0.0))} to {number(upper)}"
-    return "Inconclusive", f"{does} (one-sided {sure} bounds {ends}{capped}); limit {delta}."
+        found += f"{number(widest.estimate)}, simultaneous CI "
+        found += interval((widest.lower, widest.upper), "–")
+        said = f"{does}, but not every group is shown to be below {delta}: {found}."
+    return "Inconclusive", said
 
 
 def upper_bound(test: TestRecord) -> tuple[float, str]:
@@ -580,9 +576,7 @@ def next_steps(record: Record) -> tuple[Step, ...]:
         return (("repair the cause, then audit again", ""),)
     if part is None or row is None:
         return tuple(_steps_of_perturbation(record))
-    steps = tuple(_steps_of_pairs(record, part, row, Names.from_record(record)))
-    what = "how these decisions are" if record.model.kind == "scored table" else "how the model is"
-    return steps or ((f"review {what} made, change it, and audit again", ""),)
+    return tuple(_steps_of_pairs(record, part, row))
 
 
 def step_words(step: Step) -> str:
@@ -600,15 +594,19 @@ IMPROVES = (
 
 
 def _steps_of_pairs(
-    record: Record, part: MatchedPairsRecord, row: RateComparison, names: Names
+    record: Record, part: MatchedPairsRecord, row: RateComparison
 ) -> Iterator[Step]:
+    names, scored = Names.from_record(record), record.model.kind == "scored table"
     tried = [s for s in record.sensitivity if s.attribute == row.attribute]
     if record.verdict == "evidence":
-        if record.model.kind != "scored table" and record.model.task == "classification":
-            yield _improve(record)
         # Fewer people are asked than for the verdict: what could be the same does not count.
         tried = [s for s in tried if s.what == "column added" and s.outcome not in ("", "evidence")]
         tried = [s for s in tried if not s.lower_bound <= row.ratio <= s.upper_bound]
+        if not scored and record.model.task == "classification":
+            yield _improve(record)
+        elif not tried:
+            what = "these decisions are" if scored else "the model is"
+            yield f"review how {what} made, change it, and audit again", ""
         then = f"if so, the finding about {names.column(row.attribute)} changes. People decide this"
         then += ", before the audit"
     elif record.verdict == "within_tolerance":
@@ -617,7 +615,7 @@ def _steps_of_pairs(
         yield f"keep in mind what this covers: {covers}, people like these, and this model", ""
         return
     else:
-        yield _settle(record, row, part, names)[1], ""
+        yield _settle(record, part, row)[1], ""
         tried = [s for s in tried if s.what == "column left out" and s.outcome == "evidence"]
         then = "without it there is evidence"
     if tried:

@@ -7,7 +7,7 @@ cases instead of 5 %. A betting test does not (Ville's inequality).
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -34,7 +34,7 @@ FROM_THE_START = 0.6
 BLOCK = 65_536
 """Rows worked on at a time, so that memory does not grow with what is fed."""
 
-FORMAT = 3
+FORMAT = 2
 SETTINGS = ("delta", "alpha", "lo", "level", "bets")
 """What a monitor began with, and is saved beside the wealth."""
 LARGEST = 100_000_000
@@ -348,11 +348,11 @@ class Monitor:
         outcomes, or bare loss ratios. A piece with a bad row, from another audit, or with the name
         (``source``) of one that was fed before, is refused whole.
         """
+        about: Mapping[str, Any] = rows.about if isinstance(rows, Outcomes) else {}
         if self.bets:
             values, about = {bet.name: bet.values(rows) for bet in self.bets}, provenance(rows)
         else:
             values = {"loss_ratio": _ratios(rows, self.lo)}
-            about = rows.about if isinstance(rows, Outcomes) else {}
         if source is not None and source in self.sources:
             raise InvalidSample(f"The rows of {source!r} were fed before. Feed only new rows.")
         now = {name: about[name] for name in FIXED if about.get(name) not in (None, "")}
@@ -418,11 +418,10 @@ class Monitor:
         version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
         if not isinstance(version, int):
             raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
-        if version != FORMAT:
-            newer = "Upgrade likewise" if version > FORMAT else "Start a new monitor"
-            raise InvalidFile(f"{str(path)!r} has format {version}, not {FORMAT}. {newer}.")
+        if version > FORMAT:
+            raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
         try:
-            monitor = cls(**{name: saved[name] for name in SETTINGS})
+            monitor = cls(**{name: saved[name] for name in SETTINGS if name in saved})
             monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
             for name in monitor.tests:
                 monitor._wealth[name] = WealthState.model_validate(saved["wealth"][name])
