@@ -1,6 +1,5 @@
 """Every method goes through one loop: the same digits wherever it runs, killed or not."""
 
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -320,8 +319,8 @@ def test_a_model_of_another_package_is_named(files):
 
 def test_a_class_registered_by_an_entry_point_is_known_by_its_name(files, fitted, monkeypatch):
     for registry, cls in ((METHODS, MeanScores), (CHECKS, Counted)):
-        point = importlib.metadata.EntryPoint(cls.name, f"outside:{cls.__name__}", registry.group)
-        monkeypatch.setitem(registry.__dict__, "installed", {cls.name: point})
+        places = {**registry.places, cls.name: f"outside:{cls.__name__}"}
+        monkeypatch.setitem(registry.__dict__, "places", places)
     found = audit(fitted, files["frame"], method="mean_scores", checks=["counted"]).record
     assert found.settings.method.name == "mean_scores"
     assert found.diagnostics["counted"] == N

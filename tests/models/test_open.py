@@ -1,5 +1,4 @@
 import importlib
-import importlib.metadata
 import pickle
 import sys
 
@@ -115,8 +114,7 @@ def read_weights(content, source):
 
 
 def test_another_package_adds_a_kind_of_model_file_by_its_suffix(tmp_path, monkeypatch):
-    point = importlib.metadata.EntryPoint(".weights", f"{__name__}:read_weights", "likewise.models")
-    monkeypatch.setitem(MODELS.__dict__, "installed", {".weights": point})
+    monkeypatch.setitem(MODELS.__dict__, "places", {".weights": f"{__name__}:read_weights"})
     (tmp_path / "model.weights").write_text("2 1")
     model = as_model(open_model(str(tmp_path / "model.weights")))
     assert model(np.zeros((2, 1)))[0, 0] == pytest.approx(1 / (1 + np.exp(-1)))
