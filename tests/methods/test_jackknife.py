@@ -19,7 +19,7 @@ from likewise.methods.jackknife import (
     with_jackknife,
 )
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
-from likewise.stats.estimate import Unknown
+from likewise.stats.estimate import UNKNOWN
 from likewise.stats.loss_ratio import LossRatioTest
 
 REPLICATES = np.array([1.4, 1.5, 1.6, 1.7])
@@ -120,7 +120,7 @@ def test_a_verdict_with_jackknife_says_so_and_keeps_both_errors(rng):
 def test_refits_that_never_differ_tell_nothing(rounding):
     evidence = evidence_of(np.array([1.0, 2.0, 3.0] * 40))
     refitted = with_jackknife(evidence, [moved(evidence, 2 + g * rounding) for g in range(10)])
-    assert refitted.bounds == Unknown()
+    assert refitted.bounds is UNKNOWN
     assert refitted.result(1.25, 0.05).outcome == "inconclusive"
 
 

@@ -47,7 +47,7 @@ penalty pulls people back unless that would be more than a thousand; half of the
 where another solver puts them, and more, up to 4096, for whoever halved steps still change, as long
 as all of these people's steps together do not exceed a million."""
 
-ENOUGH, FINER, SAFETY, SURE, FEWEST_WORTH = 0.5, 0.5, 2.0, 0.995, 1.5
+ENOUGH, SAFETY, SURE, FEWEST_WORTH = 0.5, 2.0, 0.995, 1.5
 """Steps are enough at half of what is tolerated, for the other half may stay open of the fine
 solution. Differences from it count twice; chance is allowed for at this level on either side; and
 an error from fewer people than the last says nothing of others."""
@@ -71,10 +71,8 @@ _SMALL_ENOUGH = (
 
 def with_horizons(flow: GradientFlow) -> GradientFlow:
     """Return the flow with earlier times kept, which costs nothing, unless it names its own."""
-    if flow.horizons:
-        return flow
-    times = {share * flow.time for share in HORIZONS}
-    if isinstance(flow.steps, tuple):
+    times = flow.horizons or {share * flow.time for share in HORIZONS}
+    if isinstance(flow.steps, tuple) and not flow.horizons:
         reached = list(itertools.accumulate(flow.steps))
         times = {min(reached, key=lambda t: abs(t - time)) for time in times}
     return dataclasses.replace(flow, horizons=tuple(sorted(times)))
@@ -116,11 +114,12 @@ def choose_steps(
     tried = list(_candidates(flow, metric))
     first, rough = some.after(tried[0]), some.after(_beside(tried[0], metric, ROUGH))
     value, std_error = some.value(first)
-    count = min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
-    drawn, places = some.drawn(rough, first, count)
+    drawn, places = some.drawn(
+        rough, first, min(max(total // DRAWN_SHARE, FEWEST_DRAWN), MOST_DRAWN)
+    )
     negligible = NEGLIGIBLE * abs(value - 1)
     beside = drawn.after(_beside(tried[0], metric, BESIDE))
-    limit = FINER * max(TARGET * std_error, negligible)
+    limit = ENOUGH * max(TARGET * std_error, negligible)
     true, halved, jump = _fine_losses(flow, drawn, limit, beside)
     # A coarse solution may have been taken in about chance, too.
     std_error = min(std_error, drawn.value(true)[1])
@@ -130,14 +129,22 @@ def choose_steps(
         change, chance, _ = drawn.mean_change(after, true)
         if max(abs(change), chance) <= ENOUGH * tolerated:
             break
-    precision, after, rounding = _precision(flow, candidate, drawn, after, tolerated)
+    # Steps that somebody chose are computed in float64, and so are models not computed here.
+    precision, rounding, auto = flow.precision, 0.0, flow.precision == "auto"
+    if precision == "float32" or (auto and flow.steps is None and model.network is not None):
+        # Rounding is seen on half of those drawn.
+        half = drawn.take(np.arange(0, len(drawn.x), 2))
+        part = half.parts(after[::2], half.after(candidate, "float64"))
+        rounding = 2 * _together(part)
+        precision = "float64" if auto and rounding > ENOUGH * tolerated else "float32"
+    if precision != "float32":
+        precision, rounding, after = "float64", 0.0, drawn.after(candidate, "float64")
     change, chance, worth = drawn.mean_change(after, true)
     still = _together(drawn.parts(halved, true))
     noise = chance * float(special.stdtrit(max(worth, 3.0), SURE))  # more, the fewer it comes from
     error = SAFETY * abs(change) + noise + still
     spread = std_error * math.sqrt(total)
-    forks = jump > JUMP * spread
-    at_least = 0.0
+    forks, at_least = jump > JUMP * spread, 0.0
     if not np.array_equal(first[places], beside):
         # Somebody at a fork takes the other path at steps that nobody tried. Where halved steps
         # sent nobody another way, that is unlikely, and one person's spread is enough.
@@ -147,8 +154,8 @@ def choose_steps(
     error = max(error + rounding, at_least)
     enough = max(abs(change), chance) <= tolerated
     cap_reached = flow.steps is None and not enough
-    unresolved = still > tolerated or (cap_reached and forks)
     why = [_theorem_2_2(flow, metric)]
+    unresolved = still > tolerated or (cap_reached and forks)
     if unresolved or (worth < FEWEST_WORTH and noise > tolerated):
         error = math.inf
         why.append(_UNBOUNDED)
@@ -190,32 +197,11 @@ def _beside(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlow:
     """Return the flow with so many steps of one gradient, or halved ones of an explicit solver."""
     solver: SolverName = flow.method(metric)
     if metric.quadratic and solver not in EXPLICIT:
-        return dataclasses.replace(flow, solver="exponential", steps=steps, horizons=())
+        return dataclasses.replace(flow, solver="exponential", steps=steps)
     # Half of such a step may still be too long for Euler's method.
     solver = "exponential" if flow.unstable else solver
     grid = tuple(h / 2 for h in flow.grid(metric) for _ in range(2))
-    return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False, horizons=())
-
-
-def _precision(
-    flow: GradientFlow,
-    candidate: GradientFlow,
-    drawn: "FlowSample",
-    single: Losses,
-    tolerated: float,
-) -> tuple[Precision, Losses, float]:
-    """Return what to compute in, people's losses then, and what float32 changes if that is it.
-
-    Steps that somebody chose are computed in float64 unless that was chosen, too; and so are
-    models that are not computed here. Rounding is seen on half of those drawn.
-    """
-    here = drawn.model.network is not None
-    if flow.precision == "float32" or (flow.precision == "auto" and flow.steps is None and here):
-        half = drawn.take(np.arange(0, len(drawn.x), 2))
-        change = 2 * _together(half.parts(single[::2], half.after(candidate, "float64")))
-        if flow.precision == "float32" or change <= FINER * tolerated:
-            return "float32", single, change
-    return "float64", drawn.after(candidate, "float64"), 0.0
+    return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False)
 
 
 def _fine_losses(
@@ -233,7 +219,10 @@ def _fine_losses(
         jump = max(jump, float(np.abs(drawn.changes(before, after)).max(initial=0.0)))
         part = drawn.parts(before, after)
         # All at once, and a few more than must be: a round costs the same for few as for many.
-        rows, steps = _largest(part, limit / 2), 2 * steps
+        order = np.argsort(-np.abs(part), kind="stable")
+        rest = part[order][::-1]
+        left = np.maximum(np.abs(rest.cumsum()), 2 * np.sqrt(np.square(rest).cumsum()))
+        rows, steps = np.sort(order[: int((left > limit / 2).sum())]), 2 * steps
         spent += steps * len(rows)
         if _together(part) <= limit or not len(rows) or steps > FINEST or spent > WORK:
             return after, before, jump
@@ -255,13 +244,9 @@ def fine_flow(flow: GradientFlow, metric: FairMetric, steps: int) -> GradientFlo
     rate = _fastest(flow, metric)
     settling = (1 / rate, 4 / rate) if rate * flow.time > steps / 2 else ()
     rest = (flow.time - math.fsum(settling)) / steps
-    return dataclasses.replace(
-        flow,
-        solver="exponential_rk2" if metric.quadratic else flow.method(metric),
-        steps=settling + (rest,) * steps,
-        unstable=False,
-        horizons=(),
-    )
+    solver = "exponential_rk2" if metric.quadratic else flow.method(metric)
+    grid = settling + (rest,) * steps
+    return dataclasses.replace(flow, solver=solver, steps=grid, unstable=False, horizons=())
 
 
 def _fastest(flow: GradientFlow, metric: FairMetric) -> float:
@@ -321,8 +306,7 @@ class FlowSample:
         """Return people with all that their solutions are measured by."""
         m = len(x)
         share = np.ones(m) if weight is None else weight / weight.mean()
-        before = model.loss(model(x), y)
-        scale = before
+        before = scale = model.loss(model(x), y)
         if model.card.task == "regression":
             scale = np.full(m, float((share * before).mean()))
         factor = np.full(m, 1 / m)
@@ -365,13 +349,8 @@ class FlowSample:
         Differences between steps are far above the rounding of float32, which takes half as long.
         """
         # Who would be left in place is known from the losses.
-        quick = dataclasses.replace(
-            flow,
-            steps=flow.grid(self.metric),
-            precision=precision,
-            horizons=(),
-            keeps_start=False,
-        )
+        own = {"precision": precision, "horizons": (), "keeps_start": False}
+        quick = dataclasses.replace(flow, steps=flow.grid(self.metric), **own)
         bound = quick.bind(self.model, self.metric)
 
         def block(rows: slice) -> Float[np.ndarray, " b"]:
@@ -398,8 +377,7 @@ class FlowSample:
 
     def mean_change(self, after: Losses, finer: Losses) -> tuple[float, float, float]:
         """Return the mean change, its standard error, and how many people it comes from."""
-        change = self.changes(after, finer)
-        part = self.factor * change
+        change, part = self.changes(after, finer), self.parts(after, finer)
         mean, squares = float(part.sum()), np.square(part)
         if not squares.any():
             return mean, 0.0, math.inf
@@ -428,11 +406,3 @@ class FlowSample:
 def _together(part: Losses) -> float:
     """Return how much changes of either sign may come to: their sum, or twice its spread."""
     return max(abs(float(part.sum())), 2 * math.sqrt(float(np.square(part).sum())))
-
-
-def _largest(part: Losses, limit: float) -> Int[np.ndarray, " q"]:
-    """Return the people without whom the changes come to at most ``limit`` together."""
-    order = np.argsort(-np.abs(part), kind="stable")
-    rest = part[order][::-1]
-    left = np.maximum(np.abs(rest.cumsum()), 2 * np.sqrt(np.square(rest).cumsum()))[::-1]
-    return np.sort(order[: int((left > limit).sum())])

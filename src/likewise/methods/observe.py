@@ -1,6 +1,7 @@
 """What became of people: losses and decisions before and after a map, as outcomes."""
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -12,8 +13,7 @@ from likewise.models.base import Model
 from likewise.outcomes import AtHorizon, Outcomes, Status
 
 
-@dataclasses.dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """How the model serves some people where they are."""
 
     loss: Float[np.ndarray, " n"]
@@ -22,21 +22,18 @@ class Seen:
 
     def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Seen":
         """Return some of the people."""
-        return Seen(self.loss[rows], self.decision[rows], self.probability[rows])
+        return Seen(*(values[rows] for values in self))
 
 
-@dataclasses.dataclass(frozen=True)
-class Observed:
-    """A block of people: what was seen of them, and where they went."""
+class Observed(NamedTuple):
+    """What was seen of a block of people, where the map put it, and how many people's loss fell.
+
+    It fell on the way, whether or not they were then left in place.
+    """
 
     outcomes: Outcomes
     moved: Moved
-
-    @property
-    def below_one(self) -> int:
-        """How many people's loss fell on the way, whether or not they were then left in place."""
-        fell = self.outcomes.loss_after < self.outcomes.loss_before
-        return int((fell if self.moved.fell is None else fell | self.moved.fell).sum())
+    below_one: int
 
 
 @np.errstate(over="ignore", invalid="ignore")  # who is nowhere is marked
@@ -64,9 +61,9 @@ def observe(
     before = see(model, x0, y).take(people) if before is None else before
     after = see(model, moved.x, y).take(people)
     stops = {time: see(model, x, y).take(people) for time, x in moved.horizons.items()}
-    moved = moved.take(people)
+    x = moved.x[people]
     outcomes = Outcomes(
-        row=np.arange(len(moved.x)),
+        row=np.arange(len(x)),
         y=y[people],
         loss_before=before.loss,
         loss_after=after.loss,
@@ -74,17 +71,19 @@ def observe(
         decision_after=after.decision,
         probability_before=before.probability,
         probability_after=after.probability,
-        fair_distance=metric.squared_distance(moved.x, x0[people]),
-        status=moved.status,
+        fair_distance=metric.squared_distance(x, x0[people]),
+        status=moved.status[people],
         horizons={time: AtHorizon(seen.loss, seen.decision) for time, seen in stops.items()},
     )
     # Mark people who are nowhere, or have no ratio, and are not marked already.
-    here = np.isfinite(moved.x).all(axis=1)
+    here = np.isfinite(x).all(axis=1)
     here &= np.isfinite(outcomes.loss_before) & np.isfinite(outcomes.loss_after)
     defined = np.isfinite(outcomes.ratio) | (model.card.task == "regression")
     found = np.select([~here, ~defined], [Status.DIVERGED, Status.UNDEFINED], Status.MOVED)
     status = np.where(outcomes.status == Status.MOVED, found, outcomes.status)
-    return Observed(dataclasses.replace(outcomes, status=status), moved)
+    fell = outcomes.loss_after < outcomes.loss_before
+    fell = fell if moved.fell is None else fell | moved.fell[people]
+    return Observed(dataclasses.replace(outcomes, status=status), moved, int(fell.sum()))
 
 
 def see(model: Model, x: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> Seen:

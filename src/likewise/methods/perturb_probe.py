@@ -16,7 +16,7 @@ from likewise.methods.unfair_map import UnfairMap, among
 from likewise.models import check_conversion
 from likewise.models.base import Model, targets
 from likewise.outcomes import Outcomes
-from likewise.probe import PRIMARY, Block, Measured, Subsample
+from likewise.probe import Block, Measured, Subsample
 from likewise.record import PerturbedPerson
 from likewise.stats.frame import Frame
 from likewise.stats.sums import Additive
@@ -30,23 +30,15 @@ KEPT = 10
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PerturbContext:
-    """What all probes of one audit share: observed ranges of features, the frame of all sums."""
-
-    classes: tuple[Any, ...]
-    ranges: Float[np.ndarray, "2 d"]
-    output: str
-    frame: Frame
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class PerturbProbe:
     """People moved in one way: as decided, or with one choice made otherwise.
 
     Parameters
     ----------
-    n
-        How many people there are in all.
+    frame
+        The terms in which outcomes are added up, of people who are measured so.
+    output, classes, ranges
+        What the model returns, its classes, and the observed ranges of its features.
     groups, left_out
         Everyone's group of a jackknife, by position, and the group that is not measured.
     detailed
@@ -58,46 +50,24 @@ class PerturbProbe:
     name: str
     map: UnfairMap
     metric: FairMetric
-    context: PerturbContext
-    n: int
+    frame: Frame
+    output: str
+    classes: tuple[Any, ...]
+    ranges: Float[np.ndarray, "2 d"]
     subsample: Subsample | None = None
     groups: Int[np.ndarray, " n"] | None = None
     left_out: int = -1
     detailed: bool = False
     keeps_rows: bool = False
-    frame: Frame = dataclasses.field(init=False)
-
-    def __post_init__(self) -> None:
-        frame, horizons = self.context.frame, tuple(sorted(self.map.horizons))
-        frame = dataclasses.replace(
-            frame if self.detailed else frame.bare(),
-            n=self.n if self.groups is None else int((self.groups != self.left_out).sum()),
-            monotone=bool(self.about["monotone"]),
-            horizons=horizons if self.detailed else (),
-        )
-        object.__setattr__(self, "frame", frame)
 
     @property
     def common(self) -> Mapping[str, Any]:
         """The terms in which outcomes are added up."""
         return {self.name: self.frame}
 
-    @property
-    def about(self) -> dict[str, Any]:
-        """What outcomes say about themselves."""
-        context, task = self.context, self.context.frame.task
-        binary = task == "classification" and len(context.classes) == 2
-        return {
-            "map": self.map.name,
-            "task": task,
-            "output": context.output,
-            "classes": [str(value) for value in context.classes],
-            "monotone": self.map.keeps_start and binary,
-        }
-
     def measure(self, model: Model, block: Block) -> Measured | None:
         """Move the people of a block, and add up what became of them."""
-        people, x, y, levels, before = block.once("seen", lambda: self._seen(model, block))
+        people, x, y, before = block.once("seen", lambda: self._seen(model, block))
         rows = np.arange(len(x))
         if self.groups is not None:
             rows = np.flatnonzero(self.groups[block.positions] != self.left_out)
@@ -118,85 +88,74 @@ class PerturbProbe:
             row=people.row[rows],
             weight=None if people.weight is None else people.weight[rows],
             cluster=None if people.cluster is None else people.cluster[rows],
-            about=self.about,
+            about={
+                "map": self.map.name,
+                "task": self.frame.task,
+                "output": self.output,
+                "classes": [str(value) for value in self.classes],
+                "monotone": self.frame.monotone,
+            },
         )
-        levels = {name: codes[rows] for name, codes in levels.items()}
-        details: dict[str, Any] = {}
-        if self.detailed:
-            start, end = x[rows], found.moved.x
-            details = {
-                "outside": int(beyond(end, start, self.context.ranges).any(axis=1).sum()),
-                "worst": MostAffected.of(outcomes, start, end, self.frame, levels),
-            }
+        rest = (outcomes,) if self.keeps_rows else ()
+        if not self.detailed:
+            return Measured(
+                PerturbStats(Tally.of(outcomes, self.frame, {}), found.below_one, rows=rest)
+            )
+        levels = {
+            name: known.codes(block.people.protected[name][rows])
+            for name, known in self.frame.traits.items()
+        }
+        named = {name: self.frame.traits[name].named(codes) for name, codes in levels.items()}
+        groups = {name: column.to_numpy(zero_copy_only=False) for name, column in named.items()}
+        start, end = x[rows], found.moved.x[: len(rows)]
         stats = PerturbStats(
-            tally=Tally.of(outcomes, self.frame, levels if self.detailed else {}),
+            tally=Tally.of(outcomes, self.frame, levels),
             below_one=found.below_one,
-            rows=(outcomes,) if self.keeps_rows else (),
-            **details,
+            outside=int(beyond(end, start, self.ranges).any(axis=1).sum()),
+            worst=MostAffected(
+                dataclasses.replace(outcomes, horizons={}, groups=groups), start, end
+            ).first(),
+            rows=rest,
         )
-        if self.name != PRIMARY:
-            return Measured(stats)
         table = outcomes.to_arrow()
-        for name, codes in levels.items():
-            column = self.context.frame.traits[name].named(codes)
+        for name, column in named.items():
             table = table.append_column(pa.field(f"group:{name}", pa.string()), column)
         return Measured(stats, table)
 
-    def _seen(self, model: Model, block: Block) -> tuple[AuditData, Any, Any, dict[str, Any], Seen]:
-        """Return people as the model sees them, with their levels and its answers at first."""
+    def _seen(self, model: Model, block: Block) -> tuple[AuditData, Any, Any, Seen]:
+        """Return people as the model sees them, and its answers at first."""
         people = as_seen(model, block.people)
         if model.reference is not None:
             check_conversion(model, people.x)
         x = np.ascontiguousarray(people.x, dtype=np.float64)
-        y = targets(block.people.y, self.context.classes)
-        levels = {
-            name: known.codes(block.people.protected[name])
-            for name, known in self.context.frame.traits.items()
-        }
+        y = targets(block.people.y, self.classes)
         rows = filled(np.arange(len(x)), model)
-        return people, x, y, levels, see(model, x[rows], y[rows]).take(slice(0, len(x)))
+        return people, x, y, see(model, x[rows], y[rows]).take(slice(0, len(x)))
 
 
 @dataclasses.dataclass(frozen=True)
 class MostAffected:
     """The people harmed most, worst first, ties by row number: so grouping does not matter."""
 
-    harm: Float[np.ndarray, " m"]
     outcomes: Outcomes
     before: Float[np.ndarray, "m d"]
     after: Float[np.ndarray, "m d"]
 
-    @classmethod
-    def of(
-        cls,
-        outcomes: Outcomes,
-        before: Float[np.ndarray, "n d"],
-        after: Float[np.ndarray, "n d"],
-        frame: Frame,
-        levels: Mapping[str, np.ndarray],
-    ) -> "MostAffected":
-        """Keep the people of a block who are harmed most."""
-        harm = outcomes.loss_after - outcomes.loss_before if frame.regression else outcomes.ratio
+    def first(self) -> "MostAffected":
+        """Keep a few."""
+        found = self.outcomes
+        regression = found.about["task"] == "regression"
+        harm = found.loss_after - found.loss_before if regression else found.ratio
         harm = np.nan_to_num(harm, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        order = np.lexsort((outcomes.row, -harm))[:KEPT]
-        groups = {
-            name: known.named(levels[name][order]).to_numpy(zero_copy_only=False)
-            for name, known in frame.traits.items()
-        }
-        plain = dataclasses.replace(outcomes, horizons={}).take(order)
-        few = dataclasses.replace(plain, groups=groups)
-        return cls(harm[order], few, before[order], after[order])
+        order = np.lexsort((found.row, -harm))[:KEPT]
+        return MostAffected(found.take(order), self.before[order], self.after[order])
 
     def __add__(self, other: "MostAffected") -> "MostAffected":
-        harm = np.concatenate([self.harm, other.harm])
-        outcomes = Outcomes.concat([self.outcomes, other.outcomes])
-        order = np.lexsort((outcomes.row, -harm))[:KEPT]
         return MostAffected(
-            harm[order],
-            outcomes.take(order),
-            np.concatenate([self.before, other.before])[order],
-            np.concatenate([self.after, other.after])[order],
-        )
+            Outcomes.concat([self.outcomes, other.outcomes]),
+            np.concatenate([self.before, other.before]),
+            np.concatenate([self.after, other.after]),
+        ).first()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,7 +39,6 @@ from likewise.methods.negative_control import control_probes, with_control
 from likewise.methods.numerical_error import choose_steps, with_horizons
 from likewise.methods.perturb_probe import (
     LossProbe,
-    PerturbContext,
     PerturbProbe,
     PerturbStats,
     observed_ranges,
@@ -158,26 +157,9 @@ class BoundPerturbation(BoundMethod):
         return self.setup.drawn(size, stream)
 
     @functools.cached_property
-    def context(self) -> PerturbContext:
-        """What all probes share."""
-        card = self.model.card
-        return PerturbContext(
-            classes=self.classes,
-            ranges=observed_ranges(self.x),
-            output=card.output,
-            frame=Frame(
-                n=self.n,
-                task=card.task,
-                classes=max(2, len(self.classes)),
-                monotone=False,
-                weighted=self.survey.weighted,
-                clustered=self.people.cluster is not None,
-                cap=self.settings.cap,
-                limit=self.limit,
-                traits={k: TraitLevels.of(counts) for k, counts in self.survey.traits.items()},
-                horizons=(),
-            ),
-        )
+    def ranges(self) -> Float[np.ndarray, "2 d"]:
+        """The observed ranges of features."""
+        return observed_ranges(self.x)
 
     def probe(
         self,
@@ -186,15 +168,43 @@ class BoundPerturbation(BoundMethod):
         metric: FairMetric | None = None,
         *,
         subsample: tuple[int, int] | None = None,
+        groups: Int[np.ndarray, " n"] | None = None,
+        left_out: int = -1,
+        detailed: bool = False,
         keeps_rows: bool = False,
-        **details: Any,
     ) -> PerturbProbe:
         """Return people moved by a map under a metric (by default the one that decides)."""
-        some = None if subsample is None else Subsample(*subsample)
-        n = self.n if some is None else min(some.size, len(self.people))
-        metric = self.metric if metric is None else metric
+        card, n, traits = self.model.card, self.n, self.survey.traits if detailed else {}
+        if groups is not None:
+            n = int((groups != left_out).sum())
+        elif subsample is not None:
+            n = min(subsample[0], len(self.people))
+        binary = card.task == "classification" and len(self.classes) == 2
+        frame = Frame(
+            n=n,
+            task=card.task,
+            classes=max(2, len(self.classes)),
+            monotone=bool(map.keeps_start and binary),
+            weighted=self.survey.weighted,
+            clustered=self.people.cluster is not None,
+            cap=self.settings.cap,
+            limit=self.limit,
+            traits={k: TraitLevels.of(counts) for k, counts in traits.items()},
+            horizons=tuple(sorted(map.horizons)) if detailed else (),
+        )
         return PerturbProbe(
-            name, map, metric, self.context, n, some, keeps_rows=keeps_rows, **details
+            name=name,
+            map=map,
+            metric=self.metric if metric is None else metric,
+            frame=frame,
+            output=card.output,
+            classes=self.classes,
+            ranges=self.ranges,
+            subsample=None if subsample is None else Subsample(*subsample),
+            groups=groups,
+            left_out=left_out,
+            detailed=detailed,
+            keeps_rows=keeps_rows,
         )
 
     @functools.cached_property

@@ -37,16 +37,6 @@ class Moved:
     horizons: Mapping[float, Float[np.ndarray, "n d"]] = dataclasses.field(default_factory=dict)
     fell: Bool[np.ndarray, " n"] | None = None
 
-    def take(self, rows: Int[np.ndarray, " m"] | slice) -> "Moved":
-        """Return some of the people."""
-        return dataclasses.replace(
-            self,
-            x=self.x[rows],
-            status=self.status[rows],
-            horizons={time: x[rows] for time, x in self.horizons.items()},
-            fell=None if self.fell is None else self.fell[rows],
-        )
-
 
 @runtime_checkable
 class BoundMap(Protocol):

@@ -15,7 +15,7 @@ from scipy.special import betaincc, betaincinv
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.stats.estimate import Bounds, Estimate, Unknown, Wider, fieller, searched
+from likewise.stats.estimate import UNKNOWN, Bounds, Estimate, Wider, fieller, searched
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sums import ErrorTable, RatioSums
 from likewise.stats.tally import Sample, Tally
@@ -91,7 +91,7 @@ def score_bounds(table: ErrorTable) -> Bounds:
     there are few errors before, or none.
     """
     if not (table.before or table.after):
-        return Unknown()
+        return UNKNOWN
     return searched(lambda theta: float(score(theta, *table)), table.ratio)
 
 
@@ -139,7 +139,7 @@ def design_bounds(
         The ratio, with the jackknife's standard error.
     """
     if weights[:3].sum() == 0:
-        return Unknown()
+        return UNKNOWN
     total = float(weights.sum())
     counts = weights * (estimate.n / total)
     n = float(counts.sum())

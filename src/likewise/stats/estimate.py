@@ -53,24 +53,6 @@ class Bounds(abc.ABC):
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Unknown(Bounds):
-    """The bounds of a sample that says nothing: no spread, or no errors."""
-
-    @override
-    def p_value(self, delta: float) -> float:
-        return 1.0
-
-    @override
-    def lower_bound(self, alpha: float) -> float:
-        return 0.0
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        return math.inf
-
-
-@final
-@dataclasses.dataclass(frozen=True)
 class Estimate(Bounds):
     r"""A point estimate :math:`S_n` with its standard error; its bounds are the paper's (Wald).
 
@@ -190,8 +172,7 @@ def ratio_of_sums(
     if not sums.before > 0:
         return Estimate(sums.ratio, math.nan, n)
     _, squares, cubes = sums.moments(sums.ratio)
-    units = sums.units
-    scale = units / sums.before
+    units, scale = sums.units, sums.units / sums.before
     if printed:
         squares *= (units - 1) / units
     squares, cubes = squares * scale**2, cubes * scale**3
@@ -221,23 +202,18 @@ def ratio_of_totals(
     value = float(after.sum()) / total
     terms = after - value * before
     estimate = from_terms(value, terms * (units / total), n, effective_n=effective_n)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        without = terms / (total - before)
     # A ratio that hangs on a single cluster is not known at all.
-    known = bool((before < total).all())
-    spread = float(np.square(without).sum()) if known else math.inf
+    spread = math.inf
+    if (before < total).all():
+        spread = float(np.square(terms / (total - before)).sum())
     return _jackknifed(estimate, math.sqrt((units - 1) / units * spread))
 
 
 def _jackknifed(estimate: Estimate, std_error: float) -> Estimate:
     if not estimate.std_error > 0:
         return estimate
-    return dataclasses.replace(
-        estimate,
-        std_error=std_error,
-        linear_error=estimate.std_error,
-        degrees=max(1.0, estimate.effective_n - 1),
-    )
+    linear, degrees = estimate.std_error, max(1.0, estimate.effective_n - 1)
+    return dataclasses.replace(estimate, std_error=std_error, linear_error=linear, degrees=degrees)
 
 
 def from_terms(
@@ -278,14 +254,8 @@ def from_powers(
 class Inversion(Bounds):
     """Bounds by inverting a test: a pivot near N(0, 1) at the true ratio, that falls in the ratio.
 
-    Parameters
-    ----------
-    pivot
-        How far the sample lies above what a ratio predicts, in standard errors.
-    solve
-        Which ratio has a given pivot.
-    degrees
-        Degrees of freedom of the pivot.
+    ``pivot`` is how far the sample lies above what a ratio predicts, in standard errors with so
+    many ``degrees`` of freedom; ``solve`` returns the ratio that has a given pivot.
     """
 
     pivot: Callable[[float], float]
@@ -303,6 +273,10 @@ class Inversion(Bounds):
     @override
     def upper_bound(self, alpha: float) -> float:
         return self.solve(quantile(alpha, self.degrees))
+
+
+UNKNOWN = Inversion(lambda delta: -math.inf, lambda z: 0.0 if z > 0 else math.inf)
+"""The bounds of a sample that says nothing (no spread, or no errors): p = 1, zero and infinity."""
 
 
 @final
@@ -337,24 +311,20 @@ class DesignBounds(Bounds):
     """
 
     estimate: Estimate
-
-    @property
-    def _either(self) -> Wider:
-        linear = dataclasses.replace(self.estimate, std_error=self.estimate.linear_error)
-        return Wider((self.estimate, _hall(linear)))
+    either: Wider
 
     @override
     def p_value(self, delta: float) -> float:
-        return self._either.p_value(delta)
+        return self.either.p_value(delta)
 
     @override
     def lower_bound(self, alpha: float) -> float:
-        return max(0.0, self._either.lower_bound(alpha))
+        return max(0.0, self.either.lower_bound(alpha))
 
     @override
     def upper_bound(self, alpha: float) -> float:
         found, excess = self.estimate, self.estimate.value - 1
-        upper = self._either.upper_bound(alpha)
+        upper = self.either.upper_bound(alpha)
         if found.more is not None:
             upper = max(upper, hall(found.more).upper_bound(alpha))
         if excess <= 0:
@@ -376,17 +346,18 @@ def hall(estimate: Estimate) -> Bounds:
     those of the design; without any spread nothing is known.
     """
     if not estimate.std_error > 0:
-        return Unknown()
-    return _hall(estimate) if math.isnan(estimate.linear_error) else DesignBounds(estimate)
-
-
-def _hall(estimate: Estimate) -> Inversion:
-    value, error, skewness = estimate.value, estimate.std_error, estimate.skewness
-    return Inversion(
-        lambda delta: transformed(estimate.studentised(delta), skewness),
+        return UNKNOWN
+    design = not math.isnan(estimate.linear_error)
+    linear = estimate
+    if design:
+        linear = dataclasses.replace(estimate, std_error=estimate.linear_error)
+    value, error, skewness = linear.value, linear.std_error, linear.skewness
+    bounds = Inversion(
+        lambda delta: transformed(linear.studentised(delta), skewness),
         lambda z: value - error * restored(z, skewness),
-        estimate.degrees,
+        linear.degrees,
     )
+    return DesignBounds(estimate, Wider((estimate, bounds))) if design else bounds
 
 
 def transformed(t: float, skewness: float) -> float:

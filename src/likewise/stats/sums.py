@@ -19,17 +19,14 @@ class Additive:
     kept_as_is: ClassVar[tuple[str, ...]] = ()
     """Fields that are the same for every block."""
 
-    def __add__(self: A, other: A) -> A:
-        return self._merged(other, operator.add)
-
-    def __iadd__(self: A, other: A) -> A:
-        """Add in place what can be: sums that are large."""
-        return self._merged(other, operator.iadd)
-
-    def _merged(self: A, other: A, add: Callable[[Any, Any], Any]) -> A:
+    def __add__(self: A, other: A, add: Callable[[Any, Any], Any] = operator.add) -> A:
         names = [f.name for f in dataclasses.fields(self) if f.name not in self.kept_as_is]
         added = {name: _added(getattr(self, name), getattr(other, name), add) for name in names}
         return dataclasses.replace(self, **added)
+
+    def __iadd__(self: A, other: A) -> A:
+        """Add in place what can be: sums that are large."""
+        return self.__add__(other, operator.iadd)
 
 
 def _added(one: Any, other: Any, add: Callable[[Any, Any], Any]) -> Any:
@@ -111,8 +108,7 @@ class RatioSums(Additive):
 
     def leverage(self) -> float:
         r"""Return the share of :math:`\sum b` that a unit holds, averaged over the squares of D."""
-        c, s = self.ratio - 1, self.power
-        squares = self.moments(self.ratio)[1]
+        c, s, squares = self.ratio - 1, self.power, self.moments(self.ratio)[1]
         third = s(2, 1) - 2 * c * s(1, 2) + c * c * s(0, 3)
         return third / (self.before * squares) if squares > 0 else 0.0
 
@@ -234,21 +230,3 @@ class QuantileSketch:
             np.clip(middles, edges[0], edges[-1]), edges, weights=self.counts.astype(np.float64)
         )
         return 10**edges, counts
-
-
-@dataclasses.dataclass(frozen=True)
-class Mean(Additive):
-    """The mean of some columns over rows."""
-
-    n: int
-    total: Float[np.ndarray, " d"]
-
-    @classmethod
-    def of(cls, rows: Float[np.ndarray, "n d"]) -> "Mean":
-        """Add up a block of rows."""
-        return cls(len(rows), rows.sum(axis=0))
-
-    @property
-    def value(self) -> Float[np.ndarray, " d"]:
-        """The mean of every column."""
-        return self.total / self.n

@@ -128,15 +128,15 @@ class Measured(NamedTuple):
     held: Float[np.ndarray, " n"]
     undefined: Bool[np.ndarray, " n"]
 
-    @classmethod
-    def of(cls, block: Outcomes, frame: Frame) -> "Measured":
-        """Return those of a block."""
-        before, after, unknown = np.ones(len(block)), block.ratio, 1.0
-        if frame.regression:
-            before, after, unknown = block.loss_before, block.loss_after, 0.0
-        known = np.isfinite(before) & np.isfinite(after)
-        before, after = (np.where(known, values, unknown) for values in (before, after))
-        return cls(before, after, np.minimum(after, np.maximum(before, frame.ceiling)), ~known)
+
+def measured(block: Outcomes, frame: Frame) -> Measured:
+    """Return what tests of losses compare in a block."""
+    before, after, unknown = np.ones(len(block)), block.ratio, 1.0
+    if frame.regression:
+        before, after, unknown = block.loss_before, block.loss_after, 0.0
+    known = np.isfinite(before) & np.isfinite(after)
+    before, after = (np.where(known, values, unknown) for values in (before, after))
+    return Measured(before, after, np.minimum(after, np.maximum(before, frame.ceiling)), ~known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,17 +238,17 @@ class ClusterTotals:
         kind: Int[np.ndarray, " n"],
     ) -> "ClusterTotals":
         """Add up a block of people by cluster and kind."""
-        ones = np.ones(len(kind))
-        totals = {
-            "weight": ones,
-            "before": seen.before,
-            "after": seen.after,
-            "held": seen.held,
-            "wrong_before": block.error_before,
-            "wrong_after": block.error_after,
+        columns: dict[str, Any] = {
+            "cluster": block.cluster,
+            "kind": kind,
+            "count": np.ones(len(kind)),
+            "weight": weight,
+            "before": seen.before * weight,
+            "after": seen.after * weight,
+            "held": seen.held * weight,
+            "wrong_before": block.error_before * weight,
+            "wrong_after": block.error_after * weight,
         }
-        columns: dict[str, Any] = {"cluster": block.cluster, "kind": kind, "count": ones}
-        columns |= {name: values * weight for name, values in totals.items()}
         return cls((_joined([columns]),))
 
     def __add__(self, other: "ClusterTotals") -> "ClusterTotals":
@@ -258,31 +258,29 @@ class ClusterTotals:
         return ClusterTotals(tuple(parts))
 
     @functools.cached_property
-    def table(self) -> Columns:
-        """All clusters and kinds."""
-        return _joined(self.parts)
-
-    @functools.cached_property
-    def _units(self) -> tuple[Shaped[np.ndarray, " g"], Int[np.ndarray, " m"]]:
+    def _joined(self) -> tuple[Columns, Shaped[np.ndarray, " g"], Int[np.ndarray, " m"]]:
+        """All clusters and kinds, the names of the clusters, and which line is of which."""
         if not self.parts:
-            return np.zeros(0), np.zeros(0, dtype=np.int64)
-        names, unit = _numbered(self.table["cluster"])
+            return {}, np.zeros(0), np.zeros(0, dtype=np.int64)
+        table = _joined(self.parts)
+        names, unit = _numbered(table["cluster"])
         order = np.argsort(names)  # the same at every time of a flow
-        return names[order], np.argsort(order)[unit]
+        return table, names[order], np.argsort(order)[unit]
 
     @property
     def names(self) -> Shaped[np.ndarray, " g"]:
         """Names of the clusters; none if people do not come in clusters."""
-        return self._units[0]
+        return self._joined[1]
 
     def totals(
         self, column: str, kinds: Int[np.ndarray, " k"] | None = None
     ) -> Float[np.ndarray, " g"]:
         """Return the total of a column in every cluster, over people of some kinds."""
-        values = self.table[column]
+        table, names, unit = self._joined
+        values = table[column]
         if kinds is not None:
-            values = values * np.isin(self.table["kind"], kinds)
-        return np.bincount(self._units[1], weights=values, minlength=len(self.names))
+            values = values * np.isin(table["kind"], kinds)
+        return np.bincount(unit, weights=values, minlength=len(names))
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
@@ -334,9 +332,9 @@ class Tally(Additive):
         """Summarise a block of people; one that says nothing about a frame is all there is."""
         frame = frame or Frame.of(block)
         kind, ratio = kinds_of(block, frame, levels), block.ratio
-        seen, weight = Measured.of(block, frame), frame.weights(block)
+        seen, weight = measured(block, frame), frame.weights(block)
         later = {time: block.at(time) for time in frame.horizons}
-        moved = [Measured.of(then, frame) for then in later.values()]
+        moved = [measured(then, frame) for then in later.values()]
         columns = np.stack([*(m.after - m.before for m in moved), seen.before]) * weight
         clustered = frame.clustered and block.cluster is not None and len(block)
         return cls(
@@ -415,10 +413,10 @@ class Sample:
         return self._everywhere(column)[self._present]
 
     @property
-    def kish(self) -> float | None:
-        r"""Kish's design effect, :math:`n \sum w^2 / (\sum w)^2`; ``None`` if all count alike."""
+    def kish(self) -> float:
+        r"""Kish's design effect, :math:`n \sum w^2 / (\sum w)^2`; one if all count alike."""
         weighted = self.tally.frame.weighted
-        return self._people / (self._weight**2 / self._squared) if weighted else None
+        return self._people / (self._weight**2 / self._squared) if weighted else 1.0
 
     @functools.cached_property
     def effective_n(self) -> float:
@@ -440,38 +438,38 @@ class Sample:
     @property
     def details(self) -> dict[str, float]:
         """The design effect of the weights, for the record; nothing if there is no design."""
-        return {} if self.simple else {"kish": 1.0 if self.kish is None else self.kish}
+        return {} if self.simple else {"kish": self.kish}
 
     def named(self, method: str) -> str:
         """Return the name of a method on this design."""
-        weighted = "" if self.kish is None else ", weighted"
+        weighted = ", weighted" if self.tally.frame.weighted else ""
         return method + weighted + ("" if self.clusters is None else f", {self.clusters} clusters")
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about weights and clusters, in sentences."""
-        notes = []
-        if self.kish is not None:
-            notes += [f"People count by their weights (Kish's design effect {self.kish:.2f})."]
+        notes: tuple[str, ...] = ()
+        if self.tally.frame.weighted:
+            notes += (f"People count by their weights (Kish's design effect {self.kish:.2f}).",)
         if self.clusters is None:
-            return tuple(notes)
+            return notes
         few = self.degrees < FEW
         law = f"; Student's t with {self.degrees:.3g} degrees of freedom" if few else ""
-        notes += [f"Standard errors allow for {self.clusters} clusters of people alike{law}."]
+        notes += (f"Standard errors allow for {self.clusters} clusters of people alike{law}.",)
         if self.degrees < VERY_FEW:
-            notes += [
+            notes += (
                 "So few clusters say little of their own spread: intervals may hold a little "
-                "less often than they promise."
-            ]
+                "less often than they promise.",
+            )
         weights = self.totals("weight")
         name = self.tally.clusters.names[self._present][int(weights.argmax())]
         share = float(weights.max() / weights.sum())
         if share > DOMINATING and share > 2 / self.clusters:
-            notes += [
+            notes += (
                 f"Cluster {str(name)!r} holds {share:.0%} of the weight: the "
-                f"{self.clusters} clusters are worth {self.effective_n:.3g} of equal weight."
-            ]
-        return tuple(notes)
+                f"{self.clusters} clusters are worth {self.effective_n:.3g} of equal weight.",
+            )
+        return notes
 
     def sums(self, what: What = "loss") -> RatioSums:
         """Return power sums after and before over independent units: people, or clusters."""
@@ -496,8 +494,7 @@ class Sample:
         if self.units < 2:
             return Estimate(sums.ratio, math.nan, n)
         if self.clusters is not None:
-            after, before = map(self.totals, COLUMNS[what])
-            return ratio_of_totals(after, before, n, self.effective_n)
+            return ratio_of_totals(*map(self.totals, COLUMNS[what]), n, self.effective_n)
         if losses and not self.tally.frame.regression:
             return self._mean(sums)
         if self.simple or self.group is not None:
