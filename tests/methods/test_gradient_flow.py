@@ -104,15 +104,6 @@ def test_free_only_moves_along_free_directions_alone(solver, smooth, metric, peo
     assert np.linalg.norm(moved.x - people[0], axis=1).min() > 1e-3
 
 
-def test_free_only_is_the_limit_of_a_dear_penalty(smooth, metric, people):
-    free = move(GradientFlow(time=2, steps=64, free_only=True), smooth, metric, people).x
-    gaps = [
-        np.abs(move(GradientFlow(lam=lam, time=2, steps=64), smooth, metric, people).x - free).max()
-        for lam in (1e2, 1e3, 1e4)
-    ]
-    assert gaps[0] > 5 * gaps[1] > 25 * gaps[2]  # the gap falls like 1/λ
-
-
 def test_a_model_that_ignores_the_free_directions_moves_nobody_along_them(metric, people):
     linear = torch.nn.Linear(6, 2, dtype=torch.float64)
     with torch.no_grad():
@@ -167,14 +158,6 @@ def test_the_flow_works_under_no_grad(off, metric, people):
     assert np.abs(outside - people[0]).max() > 0.01
     assert np.array_equal(inside, outside)
     assert np.array_equal(also_bound_inside, outside)
-
-
-def test_horizons_equal_separate_runs(smooth, metric, people):
-    whole = move(GradientFlow(steps=8, horizons=(1.25, 2.5)), smooth, metric, people)
-    for time, steps in ((1.25, 2), (2.5, 4)):
-        alone = move(GradientFlow(time=time, steps=steps), smooth, metric, people)
-        assert np.array_equal(whole.horizons[time], alone.x)
-    assert whole.evaluations == 8 + 2
 
 
 def test_a_row_that_leaves_all_bounds_is_marked(metric, people):
@@ -310,13 +293,3 @@ def test_a_model_without_a_gradient_is_refused(smooth, metric):
     card = dataclasses.replace(smooth.card, differentiable=False)
     with pytest.raises(InvalidModel, match="no gradient"):
         GradientFlow().bind(dataclasses.replace(smooth, card=card), metric)
-
-
-def test_a_reach_keeps_the_free_coordinates_within_its_ellipsoid(smooth, metric, people):
-    x, y = people
-    ellipsoid = Ellipsoid.of(x @ metric.free.T, coverage=0.9)
-    flow = GradientFlow(time=50, steps=50, free_only=True, bounded=True)
-    moved = move(flow, smooth, ProjectionMetric(metric.free, reach=ellipsoid), people)
-    stayed = (moved.x == x).all(1)
-    assert ellipsoid.distance(moved.x[~stayed] @ metric.free.T).max() <= 1 + 1e-9
-    assert (losses(smooth, moved.x, y) >= losses(smooth, x, y)).all()

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from likewise.methods.gradient_flow import GradientFlow
-from likewise.methods.metric import ProjectionMetric, QuadraticMetric, ignoring
+from likewise.methods.metric import QuadraticMetric, ignoring
 from likewise.methods.network_gradient import InplaceBackprop, PlainNetwork
-from likewise.methods.plausible_region import Ellipsoid
 from likewise.models import as_model
 from likewise.models.torch import FixedProjection
 
@@ -137,26 +136,6 @@ def test_the_flow_of_a_network_is_the_general_flow(name, metric, free_only, peop
         assert np.abs(ours - theirs).max() < 1e-12
 
 
-def test_a_reach_bounds_both_ways_alike(people):
-    x, _ = people
-    model, metric = as_model(NETWORKS["relu"]()), METRICS["two free"]
-    metric = ProjectionMetric(metric.free, reach=Ellipsoid.of(x @ metric.free.T, coverage=0.5))
-    flow = GradientFlow(time=20, solver="exponential_rk2", steps=20, bounded=True)
-    fast = flow.bind(model, metric)
-    gap = fast(*people).x - dataclasses.replace(fast, first=None)(*people).x
-    assert np.abs(gap).max() < 1e-10
-
-
-def test_narrow_networks_are_solved_in_their_first_layer_and_wide_ones_are_not():
-    metric = METRICS["two free"]
-    narrow = GradientFlow().bind(as_model(NETWORKS["relu"]()), metric).first
-    wide = GradientFlow().bind(as_model(NETWORKS["wide relu"]()), metric).first
-    assert narrow.rows is not None
-    assert len(narrow.rates) == 8 + 2
-    assert wide.rows is None
-    assert len(wide.rates) == 6 + 2
-
-
 FOLLOWED = GradientFlow(lam=50.0, time=2.0, solver="exponential", steps=16)
 ONE_FREE = ignoring(np.eye(4)[:1])
 UNIT = [0.1, 4.0, 0.0, 0.0]
@@ -212,27 +191,8 @@ def test_people_who_follow_a_kink_are_where_tiny_steps_put_them():
     assert follows < 0.2 * min(steps_over, plain)
 
 
-def test_the_error_falls_as_the_penalty_grows():
-    model = kinked(-1.0)
-
-    def error(lam):
-        flow = dataclasses.replace(FOLLOWED, lam=lam, steps=100)
-        fine = solved(flow, "exponential_rk2", 3000)
-        return np.abs(moved(flow, model) - moved(fine, model)).mean()
-
-    assert error(400.0) < 0.5 * error(50.0)
-
-
 def test_units_that_push_themselves_on_are_crossed_as_ever():
     model = kinked(1.0)
     x = np.random.default_rng(0).normal(scale=0.01, size=(12, 4))
     plain = crossed(FOLLOWED, model)(x, np.zeros(12, dtype=np.int64)).x
     np.testing.assert_allclose(moved(FOLLOWED, model), plain, atol=1e-12)
-
-
-@pytest.mark.parametrize(("outputs", "activation"), [(1, nn.Tanh), (3, nn.ReLU)])
-def test_kinks_are_followed_in_one_hidden_layer_of_relus_only(outputs, activation):
-    net = nn.Sequential(nn.Linear(4, 5), activation(), nn.Linear(5, outputs)).double()
-    assert not FOLLOWED.bind(as_model(net), ONE_FREE).sliding
-    free = dataclasses.replace(FOLLOWED, free_only=True)
-    assert not free.bind(kinked(-1.0), ONE_FREE).sliding

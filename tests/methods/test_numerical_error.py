@@ -161,39 +161,6 @@ def test_the_error_of_a_regression_is_divided_by_the_mean_loss_of_all(metric):
     assert found.error_bound <= 6 * error  # and it says something
 
 
-def test_people_s_weights_count(metric, people):
-    x, y = people
-    heavy = np.where(np.arange(len(x)) < 20, 30.0, 1.0)
-    given = GradientFlow(steps=4, solver="exponential_rk2")
-    alike = choose_steps(given, network(0), metric, x, y)[1]
-    weighted = choose_steps(given, network(0), metric, x, y, weight=heavy)[1]
-    ours, exact = (
-        ratios(flow, network(0), metric, people) for flow in (given, GradientFlow(steps=300))
-    )
-    assert abs(np.average(ours - exact, weights=heavy)) <= weighted.error_bound
-    assert weighted.error_in_se != alike.error_in_se
-
-
-class Gated(nn.Module):
-    """A linear model, but for the few people beyond a gate, for whom it is a fast wave."""
-
-    def forward(self, x):
-        wave = 4 * torch.sigmoid(40 * (x[:, 7] - 2.05)) * torch.sin(25 * x[:, 0])
-        out = x[:, 1] + wave
-        return torch.stack([torch.zeros_like(out), out], 1)
-
-
-def test_a_wild_field_of_two_in_a_hundred_people_is_found(monkeypatch):
-    monkeypatch.setattr(numerical_error, "FINEST", 160)  # for speed
-    rng = np.random.default_rng(7)
-    x, y = rng.normal(size=(400, 8)), rng.integers(0, 2, size=400)
-    assert 3 < (x[:, 7] > 2.05).sum() < 20
-    metric = ignoring(np.eye(8)[:1])
-    _, found = choose_steps(GradientFlow(steps=16, time=1), as_model(Gated()), metric, x, y)
-    # Steps of 1/16 jump to and fro over a wave that is 1/4 long: that is never a small error.
-    assert not math.isfinite(found.error_bound) or found.error_in_se > 0.5
-
-
 def test_steps_left_open_are_taken_in_float32_where_that_is_enough(metric, people):
     flow, found = choose_steps(GradientFlow(), network(0), metric, *people)
     assert flow.precision == found.precision == "float32"

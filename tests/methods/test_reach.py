@@ -10,7 +10,7 @@ from likewise.errors import InvalidMetric, InvalidModel, InvalidSettings
 from likewise.methods.metric import FairMetric, ProjectionMetric, ignoring
 from likewise.methods.observe import observe
 from likewise.methods.plausible_region import Ellipsoid
-from likewise.methods.reach import Reach, first_places
+from likewise.methods.reach import Reach
 from likewise.models.base import Model, ModelCard
 from likewise.stats.loss_ratio import LossRatioTest
 
@@ -112,24 +112,6 @@ def test_nobody_is_served_better_and_the_budget_is_kept(k, differentiable):
         assert (model.loss(model(moved.x), y) >= model.loss(model(x0), y)).all()
 
 
-@pytest.mark.parametrize(("k", "calls"), [(1, 60), (2, 60), (4, 120), (7, 210)])
-def test_more_directions_are_given_more_calls(k, calls):
-    x0, y, metric = setting(k=k, n=20)
-    few, more = (Reach(budget).bind(network(), metric)(x0, y) for budget in (60, None))
-    assert calls - 25 < more.evaluations <= calls  # one direction has a short design
-    found = [network().loss(network()(moved.x), y).mean() for moved in (few, more)]
-    assert found[1] >= found[0]
-
-
-def test_a_model_that_ignores_the_free_directions_moves_nobody():
-    x0, y, metric = setting()
-    inner = network()
-    free = torch.from_numpy(metric.free)
-    blind = Function(lambda x: inner.function(x - (x @ free.T) @ free))
-    moved = Reach().bind(blind, metric)(x0, y)
-    assert np.array_equal(moved.x, x0)
-
-
 @pytest.mark.parametrize("k", [2, 3, 7])
 def test_the_basis_chosen_for_the_free_directions_does_not_matter(k):
     x0, y, metric = setting(k=k)
@@ -167,16 +149,6 @@ def test_saturated_and_rounded_outputs_hide_nothing_from_the_search():
     assert (after / before).mean() > 1.5
 
 
-def test_people_who_agree_in_everything_are_searched_for_once():
-    x0, y, metric = setting()
-    alone, twice = network(), network()
-    whole = Reach().bind(alone, metric)(x0, y).x
-    rows = np.repeat(np.arange(len(x0)), 3)
-    again = Reach().bind(twice, metric)(x0[rows], y[rows]).x
-    assert twice.rows == alone.rows
-    np.testing.assert_allclose(again, whole[rows], atol=1e-9, rtol=0)
-
-
 def test_nothing_free_or_no_variation_moves_nobody():
     x0, y, metric = setting()
     nothing = ProjectionMetric(metric.free[:0], reach=Ellipsoid.of(np.zeros((5, 0))))
@@ -203,19 +175,6 @@ def test_bad_choices_are_refused_in_a_sentence():
     broken = Function(lambda x: torch.where(x[:, :1] > 2, torch.nan, x[:, :1]))
     with pytest.raises(InvalidModel, match="NaN or infinity"):
         Reach().bind(broken, metric)(x0, y)
-
-
-@pytest.mark.parametrize("r", [1, 2, 3, 5, 8])
-def test_the_first_places_lie_in_the_ball_and_keep_the_budget(r):
-    for budget in (1, 10, 60, 400):
-        points = first_places(r, budget, budget)
-        assert len(points) <= budget - 1
-        assert np.linalg.norm(points, axis=1).max(initial=0.0) <= 1 + 1e-12
-    aim = normal(2000, r)
-    aim /= np.linalg.norm(aim, axis=1, keepdims=True)
-    farthest = np.rad2deg(np.arccos(np.minimum((aim @ points.T).max(axis=1), 1)).max())
-    # Radius of the largest hole on the rim, in degrees, with four hundred calls.
-    assert farthest <= {1: 0.1, 2: 1.3, 3: 20, 5: 50, 8: 65}[r]
 
 
 @pytest.mark.slow
