@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import wrightomega
-from scipy.stats import binom, multivariate_normal, multivariate_t
+from scipy.stats import binom, multivariate_normal, multivariate_t, norm
 from statsmodels.stats.multitest import multipletests
 
 from helpers import mean_of_ratios, outcomes_of

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from typing_extensions import override
 from likewise.audit_data import AuditData
 from likewise.data.notes import warn_about_scales
 from likewise.data.survey import Survey, drawn_rows
-from likewise.errors import InvalidSettings, StatisticalWarning
+from likewise.errors import InvalidSettings
 from likewise.handle import ModelHandle, as_seen
 from likewise.loss import CustomLoss
 from likewise.method import BoundMethod
@@ -65,9 +64,6 @@ from likewise.stats.ratio_test import RatioTest
 from likewise.stats.sums import QuantileSketch
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
-
-MANY_FREE = 4
-"""Free directions from which on they are compared with their number of all."""
 
 TRIED = 20
 """People on whom it is seen whether a method goes by the metric."""
@@ -221,12 +217,10 @@ class BoundPerturbation(BoundMethod):
         others = (*self.metric.placebos, *self.metric.refits)[:1]
         if not others or METHODS.name_of(type(self.map)) in METHODS.built_in:
             return self.map.goes_by_metric
-        places = []
-        for metric in (self.metric, *others):
-            bound = self.map.bind(self.model, metric)
-            rows = np.arange(min(TRIED, len(self.x)))
-            places.append(among(bound, self.people, rows)(self.x[rows], self.y[rows]).x)
-        return not np.array_equal(places[0], places[1], equal_nan=True)
+        rows = np.arange(min(TRIED, len(self.x)))
+        bound = (self.map.bind(self.model, metric) for metric in (self.metric, *others))
+        one, other = (among(b, self.people, rows)(self.x[rows], self.y[rows]).x for b in bound)
+        return not np.array_equal(one, other, equal_nan=True)
 
     @property
     def learned(self) -> bool:
@@ -257,8 +251,7 @@ class BoundPerturbation(BoundMethod):
             )
         judgement, jackknife = with_refitted(self._judge_everyone(found.tally), stats, self)
         judgement, control = with_control(judgement, stats, self)
-        counts = found.tally.status_counts
-        deciding = judgement.deciding
+        counts, deciding = found.tally.status_counts, judgement.deciding
         outcome, reason = deciding.outcome, deciding.held_back
         groups = group_records(found.tally, self.settings)
         if groups and not self.settings.paper:
@@ -274,14 +267,11 @@ class BoundPerturbation(BoundMethod):
             "jackknife over the metric's sample": self.learned and not jackknife,
             "negative control": self.learned and self.metric.placebos and not control,
         }
+        parameters = {name: getattr(self.map, name, None) for name in ("lam", "time", "budget")}
         record = {
             "jackknife": jackknife,
             "control": control,
-            "parameters": {
-                name: float(value)
-                for name in ("lam", "time", "budget")
-                if (value := getattr(self.map, name, None)) is not None
-            },
+            "parameters": {k: float(value) for k, value in parameters.items() if value is not None},
             "tests": judgement.records,
             "decided_by": DecidedBy(
                 test=deciding.test,
@@ -310,14 +300,13 @@ class BoundPerturbation(BoundMethod):
         """Run the tests on everyone, allowing for the numerical error."""
         off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
         judgement = judge(self.tests, self.decider, self.map.name, tally, off)
-        against: tuple[str, ...] = ()
+        against = []
         if not self.settings.decide.certify:
-            against = ("The settings said that nothing is to be found within tolerance.",)
-        unmoved = judgement.evidence[self.decider].unmoved
-        alone = self.numerical_error is not None and not len(self.metric.free)
-        if alone and unmoved and np.ptp(self.model(self.x), 0).any():
-            against += ("No gradient moves anybody, but outputs that jump have none either.",)
-        return dataclasses.replace(judgement, against_tolerance=against)
+            against.append("The settings said that nothing is to be found within tolerance.")
+        unmoved = judgement.evidence[self.decider].unmoved and self.numerical_error is not None
+        if unmoved and not len(self.metric.free) and np.ptp(self.model(self.x), 0).any():
+            against.append("No gradient moves anybody, but outputs that jump have none either.")
+        return dataclasses.replace(judgement, against_tolerance=tuple(against))
 
     @override
     def describe(self) -> list[str]:
@@ -339,7 +328,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     """Check model, people, metric, map and tests against each other; learn what is missing."""
     settings, session, trust = setup.settings, setup.session, setup.trust
     survey = setup.survey
-    metric, settings = _choose_metric(setup.metric, settings, trust=trust)
+    metric, settings = _choose_metric(setup, settings)
     map: UnfairMap | None = setup.method
     wrapped, handle = setup.adapt()
     name = settings.method.name if map is None else map.name
@@ -363,7 +352,6 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         metric = as_metric(metric, people.x, people.features)
     check_belongs(metric, people.features)
     _check_held(metric, people, settings)
-    _warn_of_freedom(metric)
     same_sample = same_people(metric, survey)
     tests = choose_tests(settings, wrapped.card, trust=trust)
     settings = note_tests(settings, tests, wrapped.card.task)
@@ -415,35 +403,33 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
 def _trait_values(survey: Survey) -> dict[str, tuple[Any, ...]]:
     """Return the values of each protected attribute that occur among all people."""
     table = survey.sample.table
-    values = {}
-    for name, counts in survey.traits.items():
-        whole = False
-        if table is not None and name in table.column_names:
-            whole = pa.types.is_integer(table.schema.field(name).type)
-        # Whole numbers are read as floats where one of their block is missing.
-        values[name] = tuple(int(value) if whole else value for value in counts)
-    return values
+    names = [] if table is None else table.column_names
+    # Whole numbers are read as floats where one of their block is missing.
+    whole = {name for name in names if pa.types.is_integer(table.schema.field(name).type)}
+    return {
+        name: tuple(int(value) if name in whole else value for value in counts)
+        for name, counts in survey.traits.items()
+    }
 
 
-def _choose_metric(given: Any, settings: Settings, *, trust: bool) -> tuple[Any, Settings]:
+def _choose_metric(setup: Setup, settings: Settings) -> tuple[Any, Settings]:
     """Return the metric that was handed over or named, noted if it is of another package."""
-    name = settings.metric.name
+    given, name = setup.metric, settings.metric.name
     if given is None and name != "auto":
-        given = METRICS.find(name, trust=trust)
+        given = METRICS.find(name, trust=setup.trust)
         if isinstance(given, type):
             choice = Choice.model_validate({"name": name, **settings.metric.params})
-            given = make(METRICS, choice, trust=trust)
+            given = make(METRICS, choice, trust=setup.trust)
     if callable(given) and not isinstance(given, FairMetric):
         given = function_metric(given)
-    noted: dict[str, Any] = {}
     if isinstance(given, FunctionMetric):
-        noted = {"name": given.name}
+        noted: dict[str, Any] = {"name": given.name}
     elif isinstance(given, FairMetric) and METRICS.name_of(type(given)) not in METRICS.built_in:
         noted = note(METRICS, given).model_dump()
-    if noted:
-        own = settings.metric.model_dump(exclude={"name", *settings.metric.params})
-        settings = settings.changed(metric={**own, **noted})
-    return given, settings
+    else:
+        return given, settings
+    own = settings.metric.model_dump(exclude={"name", *settings.metric.params})
+    return given, settings.changed(metric={**own, **noted})
 
 
 def _check_held(metric: FairMetric, people: AuditData, settings: Settings) -> None:
@@ -457,29 +443,16 @@ def _check_held(metric: FairMetric, people: AuditData, settings: Settings) -> No
             )
 
 
-def _warn_of_freedom(metric: FairMetric) -> None:
-    """Warn if more than half of all directions are free: then almost everyone is alike."""
-    k, d = metric.free.shape
-    if k >= MANY_FREE and 2 * k > d:
-        warnings.warn(
-            f"{k} of {d} directions are free under this metric, more than half: people who have "
-            "little in common count as alike. Name fewer protected attributes, or the columns "
-            "that may matter (--may-matter).",
-            StatisticalWarning,
-            stacklevel=2,
-        )
-
-
 def _numerical_causes(error: NumericalErrorRecord | None) -> tuple[str, ...]:
     """Return why the numerical error of the flow makes the result invalid, if it does."""
     if error is None or (math.isfinite(error.error_bound) and not error.cap_reached):
         return ()
-    what = "the numerical error of the flow could not be bounded"
-    if math.isfinite(error.error_bound):
-        what = (
-            f"after {error.evaluations} gradients a person the flow may still be off by "
-            f"{error.error_in_se:.2g} standard errors"
-        )
+    what = (
+        f"after {error.evaluations} gradients a person the flow may still be off by "
+        f"{error.error_in_se:.2g} standard errors"
+        if math.isfinite(error.error_bound)
+        else "the numerical error of the flow could not be bounded"
+    )
     return (f"{what}; shorten its time, or bound it by the plausible region (method.bounded)",)
 
 

@@ -41,12 +41,7 @@ HELD = slice(LOSS.stop, LOSS.stop + len(POWERS))
 FEW = 50
 """With fewer degrees of freedom than this it is said that Student's t is used."""
 
-VERY_FEW = 12
-"""With fewer degrees of freedom than this intervals may hold a little less often than they say:
-.928 instead of .95 was seen with 10 clusters."""
-
-DOMINATING = 0.1
-"""A cluster with a larger share of the weight is named."""
+ONE_CLUSTER = "All people are in one cluster; a standard error needs two."
 
 What = Literal["loss", "held", "error"]
 COLUMNS: Mapping[What, tuple[str, str]] = {
@@ -75,27 +70,26 @@ def groups_of(
     """
     places = np.unravel_index(kinds, frame.shape)[1:]
     traits = {
-        trait: np.array(known.distinct, dtype=object)[place]
+        trait: [known.distinct[k] for k in place]
         for (trait, known), place in zip(frame.traits.items(), places, strict=False)
     }
     for one, other in itertools.combinations(tuple(traits), 2) if crossed else ():
-        joined = [
-            MISSING if MISSING in row else " × ".join(row)
-            for row in zip(traits[one], traits[other], strict=True)
+        pairs = zip(traits[one], traits[other], strict=True)
+        traits[f"{one} × {other}"] = [
+            MISSING if MISSING in pair else " × ".join(pair) for pair in pairs
         ]
-        traits[f"{one} × {other}"] = np.array(joined, dtype=object)
+
+    def order(name: str) -> tuple[bool, float, str]:
+        try:
+            return name == MISSING, float(name.split(" to ")[0]), name
+        except ValueError:
+            return name == MISSING, 0.0, name
+
     return tuple(
-        Group(trait, name, values == name)
+        Group(trait, name, np.array([own == name for own in values]))
         for trait, values in traits.items()
-        for name in sorted(set(values.tolist()), key=_order)
+        for name in sorted(set(values), key=order)
     )
-
-
-def _order(name: str) -> tuple[bool, float, str]:
-    try:
-        return name == MISSING, float(name.split(" to ")[0]), name
-    except ValueError:
-        return name == MISSING, 0.0, name
 
 
 def kinds_of(
@@ -363,7 +357,7 @@ class Tally(Additive):
         """Whether some people share a cluster; clusters of one are none."""
         units = len(self.clusters.names)
         if units == 1:
-            raise InvalidSample("All people are in one cluster; a standard error needs two.")
+            raise InvalidSample(ONE_CLUSTER)
         return 0 < units < self.n
 
     def crossed_terms(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
@@ -456,19 +450,6 @@ class Sample:
         few = self.degrees < FEW
         law = f"; Student's t with {self.degrees:.3g} degrees of freedom" if few else ""
         notes += (f"Standard errors allow for {self.clusters} clusters of people alike{law}.",)
-        if self.degrees < VERY_FEW:
-            notes += (
-                "So few clusters say little of their own spread: intervals may hold a little "
-                "less often than they promise.",
-            )
-        weights = self.totals("weight")
-        name = self.tally.clusters.names[self._present][int(weights.argmax())]
-        share = float(weights.max() / weights.sum())
-        if share > DOMINATING and share > 2 / self.clusters:
-            notes += (
-                f"Cluster {str(name)!r} holds {share:.0%} of the weight: the "
-                f"{self.clusters} clusters are worth {self.effective_n:.3g} of equal weight.",
-            )
         return notes
 
     def sums(self, what: What = "loss") -> RatioSums:
@@ -597,7 +578,7 @@ class Design:
         weight = checked_weights(n, weight, cluster)
         unit = None if cluster is None else _numbered(cluster)[1]
         if unit is not None and unit.max() == 0:
-            raise InvalidSample("All people are in one cluster; a standard error needs two.")
+            raise InvalidSample(ONE_CLUSTER)
         return cls(n, weight, None if unit is None or unit.max() == n - 1 else unit)
 
     @property
@@ -612,7 +593,7 @@ class Design:
         weighted = values * self.weight if self.weight is not None else values.astype(np.float64)
         return weighted if self.unit is None else np.bincount(self.unit, weights=weighted)
 
-    @functools.cached_property
+    @property
     def total_weights(self) -> Float[np.ndarray, " g"]:
         """The weight of every unit."""
         return self.totals(np.ones(self.n))
