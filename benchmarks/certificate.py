@@ -150,7 +150,7 @@ class Audit:
         seconds = time.process_time() - began
         found = {"error": 0.0, "doubt": 0.0, "error_in_se": 0.0}
         if np.isfinite(certificate.error_bound):  # if not, nothing is claimed that could be untrue
-            everyone = FlowSample.from_people(model, metric, x, y, weight, self.n, 1)
+            everyone = FlowSample(model, metric, x, y, weight, self.n, 1)
             found = compare(everyone, flow, certificate.steps, rng)
         return {
             **dataclasses.asdict(self),

@@ -6,6 +6,7 @@ that biases all solutions alike until the steps resolve the penalty's own rate, 
 solutions are compared with one that does, and that is itself halved for whoever still changes.
 """
 
+import copy
 import dataclasses
 import itertools
 import math
@@ -59,13 +60,9 @@ fork; another may then take another path unseen, and be off by six times the spr
 HORIZONS = (0.25, 0.5, 0.75, 1.0)
 """Times at which people's places are kept, as shares of the time."""
 
-_UNBOUNDED = (
+UNBOUNDED = (
     "The error cannot be bounded: some people's paths depend on the steps however short these are, "
     "or it comes from too few of the people on whom it was looked for."
-)
-_SMALL_ENOUGH = (
-    f"With so many people standard errors are tiny: steps were enough when the error was below "
-    f"{NEGLIGIBLE:.2%} of the value's excess over one."
 )
 
 
@@ -110,7 +107,7 @@ def choose_steps(
     if len(x) > wanted:
         rows = np.sort(np.random.default_rng([0, 4]).choice(len(x), wanted, replace=False))
     own = None if weight is None else weight[rows]
-    some = FlowSample.from_people(model, metric, x[rows], y[rows], own, total, threads)
+    some = FlowSample(model, metric, x[rows], y[rows], own, total, threads)
     tried = list(_candidates(flow, metric))
     first, rough = some.after(tried[0]), some.after(_beside(tried[0], metric, ROUGH))
     value, std_error = some.value(first)
@@ -154,13 +151,13 @@ def choose_steps(
     error = max(error + rounding, at_least)
     enough = max(abs(change), chance) <= tolerated
     cap_reached = flow.steps is None and not enough
-    why = [_theorem_2_2(flow, metric)]
+    # The penalty alone has this Lipschitz constant.
+    power = _fastest(flow, metric) * flow.time / math.log(10)
+    factor = f"exp(LT) > 10^{power:.0f}" if power else "exp(LT)"
+    note = f"Theorem 2.2's own bound has the factor {factor} and says nothing."
     unresolved = still > tolerated or (cap_reached and forks)
     if unresolved or (worth < FEWEST_WORTH and noise > tolerated):
-        error = math.inf
-        why.append(_UNBOUNDED)
-    elif enough and abs(change) > TARGET * std_error:
-        why.append(_SMALL_ENOUGH)
+        error, note = math.inf, f"{note} {UNBOUNDED}"
     steps, method = len(candidate.grid(metric)), candidate.method(metric)
     chosen = flow if flow.steps is not None else dataclasses.replace(candidate, precision=precision)
     return chosen, NumericalErrorRecord(
@@ -172,7 +169,7 @@ def choose_steps(
         subsample=len(rows),
         cap_reached=cap_reached,
         precision=precision,
-        note=" ".join(why),
+        note=note,
     )
 
 
@@ -256,45 +253,21 @@ def _fastest(flow: GradientFlow, metric: FairMetric) -> float:
     return 2 * flow.lam * metric.largest_eigenvalue
 
 
-def _theorem_2_2(flow: GradientFlow, metric: FairMetric) -> str:
-    # The penalty alone has this Lipschitz constant.
-    power = _fastest(flow, metric) * flow.time / math.log(10)
-    if not power:
-        return "Theorem 2.2's own bound has the factor exp(LT) and says nothing at this horizon."
-    return f"Theorem 2.2's own bound has the factor exp(LT) > 10^{power:.0f} and says nothing."
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class FlowSample:
     """Some of the audited people, on whom solutions of the flow are compared.
 
+    ``before`` and ``share`` are everyone's loss where they are, and what they count for, one on
+    average; changes of the loss are divided by ``scale`` (everyone's own loss, or the mean for a
+    regression), and count by ``factor`` in the mean over all.
+
     Parameters
     ----------
-    before, share
-        Everyone's loss where they are, and what they count for, one on average.
-    scale, factor
-        What changes of the loss are divided by (everyone's own loss, or the mean for a
-        regression), and what each change counts for in the mean over all.
-    total, pool, draws
-        People in the whole audit, people drawn from, and draws (those of the pool if all are in).
+    total
+        People in the whole audit.
     """
 
-    model: Model
-    metric: FairMetric
-    x: Float[np.ndarray, "m d"]
-    y: Shaped[np.ndarray, " m"]
-    before: Losses
-    share: Losses
-    scale: Losses
-    factor: Losses
-    total: int
-    pool: int
-    draws: int
-    threads: int
-
-    @classmethod
-    def from_people(
-        cls,
+    def __init__(
+        self,
         model: Model,
         metric: FairMetric,
         x: Float[np.ndarray, "m d"],
@@ -302,20 +275,21 @@ class FlowSample:
         weight: Losses | None,
         total: int,
         threads: int = 1,
-    ) -> "FlowSample":
-        """Return people with all that their solutions are measured by."""
-        m = len(x)
-        share = np.ones(m) if weight is None else weight / weight.mean()
-        before = scale = model.loss(model(x), y)
+    ) -> None:
+        self.model, self.metric, self.x, self.y = model, metric, x, y
+        self.total, self.threads, self.pool, self.draws = total, threads, len(x), len(x)
+        self.share = np.ones(len(x)) if weight is None else weight / weight.mean()
+        self.before = self.scale = model.loss(model(x), y)
         if model.card.task == "regression":
-            scale = np.full(m, float((share * before).mean()))
-        factor = np.full(m, 1 / m)
-        return cls(model, metric, x, y, before, share, scale, factor, total, m, m, threads)
+            self.scale = np.full(len(x), float((self.share * self.before).mean()))
+        self.factor = np.full(len(x), 1 / len(x))
 
     def take(self, rows: Int[np.ndarray, " u"]) -> "FlowSample":
         """Return some of them; what is divided by stays that of all."""
-        names = ("x", "y", "before", "share", "scale", "factor")
-        return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in names})
+        some = copy.copy(self)
+        for name in ("x", "y", "before", "share", "scale", "factor"):
+            setattr(some, name, getattr(self, name)[rows])
+        return some
 
     def drawn(
         self, rough: Losses, after: Losses, count: int
@@ -340,8 +314,9 @@ class FlowSample:
         marks = (np.arange(count) + np.random.default_rng([0, 5]).random()) / count
         places = np.minimum(np.searchsorted(chance[order].cumsum(), marks), m - 1)
         rows, times = np.unique(order[places], return_counts=True)
-        factor = times / (m * count * chance[rows])
-        return dataclasses.replace(self.take(rows), factor=factor, draws=count), rows
+        some = self.take(rows)
+        some.factor, some.draws = times / (m * count * chance[rows]), count
+        return some, rows
 
     def after(self, flow: GradientFlow, precision: Precision = "float32") -> Losses:
         """Return everyone's loss after a flow.
@@ -349,8 +324,13 @@ class FlowSample:
         Differences between steps are far above the rounding of float32, which takes half as long.
         """
         # Who would be left in place is known from the losses.
-        own = {"precision": precision, "horizons": (), "keeps_start": False}
-        quick = dataclasses.replace(flow, steps=flow.grid(self.metric), **own)
+        quick = dataclasses.replace(
+            flow,
+            steps=flow.grid(self.metric),
+            precision=precision,
+            horizons=(),
+            keeps_start=False,
+        )
         bound = quick.bind(self.model, self.metric)
 
         def block(rows: slice) -> Float[np.ndarray, " b"]:

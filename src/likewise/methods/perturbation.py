@@ -153,6 +153,21 @@ class BoundPerturbation(BoundMethod):
         return self.setup.drawn(size, stream)
 
     @functools.cached_property
+    def frame(self) -> Frame:
+        """The terms in which everyone is summed up."""
+        card = self.model.card
+        return Frame(
+            n=self.n,
+            task=card.task,
+            classes=max(2, len(self.classes)),
+            weighted=self.survey.weighted,
+            clustered=self.people.cluster is not None,
+            cap=self.settings.cap,
+            limit=self.limit,
+            traits={k: TraitLevels.of(counts) for k, counts in self.survey.traits.items()},
+        )
+
+    @functools.cached_property
     def ranges(self) -> Float[np.ndarray, "2 d"]:
         """The observed ranges of features."""
         return observed_ranges(self.x)
@@ -166,42 +181,24 @@ class BoundPerturbation(BoundMethod):
         subsample: tuple[int, int] | None = None,
         groups: Int[np.ndarray, " n"] | None = None,
         left_out: int = -1,
-        detailed: bool = False,
-        keeps_rows: bool = False,
+        **details: bool,
     ) -> PerturbProbe:
         """Return people moved by a map under a metric (by default the one that decides)."""
-        card, n, traits = self.model.card, self.n, self.survey.traits if detailed else {}
+        n, card = self.n, self.model.card
         if groups is not None:
             n = int((groups != left_out).sum())
         elif subsample is not None:
             n = min(subsample[0], len(self.people))
         binary = card.task == "classification" and len(self.classes) == 2
-        frame = Frame(
-            n=n,
-            task=card.task,
-            classes=max(2, len(self.classes)),
-            monotone=bool(map.keeps_start and binary),
-            weighted=self.survey.weighted,
-            clustered=self.people.cluster is not None,
-            cap=self.settings.cap,
-            limit=self.limit,
-            traits={k: TraitLevels.of(counts) for k, counts in traits.items()},
-            horizons=tuple(sorted(map.horizons)) if detailed else (),
-        )
-        return PerturbProbe(
-            name=name,
-            map=map,
-            metric=self.metric if metric is None else metric,
-            frame=frame,
-            output=card.output,
-            classes=self.classes,
-            ranges=self.ranges,
-            subsample=None if subsample is None else Subsample(*subsample),
-            groups=groups,
-            left_out=left_out,
-            detailed=detailed,
-            keeps_rows=keeps_rows,
-        )
+        frame, times = self.frame.bare(), ()
+        if details.get("detailed"):
+            frame, times = self.frame, tuple(sorted(map.horizons))
+        monotone = bool(map.keeps_start and binary)
+        frame = dataclasses.replace(frame, n=n, monotone=monotone, horizons=times)
+        metric = self.metric if metric is None else metric
+        some = None if subsample is None else Subsample(*subsample)
+        about = (card.output, self.classes, self.ranges, some, groups, left_out)
+        return PerturbProbe(name, map, metric, frame, *about, **details)
 
     @functools.cached_property
     def groups(self) -> Int[np.ndarray, " n"] | None:
@@ -403,9 +400,9 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
 def _trait_values(survey: Survey) -> dict[str, tuple[Any, ...]]:
     """Return the values of each protected attribute that occur among all people."""
     table = survey.sample.table
-    names = [] if table is None else table.column_names
     # Whole numbers are read as floats where one of their block is missing.
-    whole = {name for name in names if pa.types.is_integer(table.schema.field(name).type)}
+    fields = () if table is None else table.schema
+    whole = {field.name for field in fields if pa.types.is_integer(field.type)}
     return {
         name: tuple(int(value) if name in whole else value for value in counts)
         for name, counts in survey.traits.items()

@@ -19,14 +19,17 @@ class Additive:
     kept_as_is: ClassVar[tuple[str, ...]] = ()
     """Fields that are the same for every block."""
 
-    def __add__(self: A, other: A, add: Callable[[Any, Any], Any] = operator.add) -> A:
-        names = [f.name for f in dataclasses.fields(self) if f.name not in self.kept_as_is]
-        added = {name: _added(getattr(self, name), getattr(other, name), add) for name in names}
-        return dataclasses.replace(self, **added)
+    def __add__(self: A, other: A) -> A:
+        return self._merged(other, operator.add)
 
     def __iadd__(self: A, other: A) -> A:
         """Add in place what can be: sums that are large."""
-        return self.__add__(other, operator.iadd)
+        return self._merged(other, operator.iadd)
+
+    def _merged(self: A, other: A, add: Callable[[Any, Any], Any]) -> A:
+        names = [f.name for f in dataclasses.fields(self) if f.name not in self.kept_as_is]
+        added = {name: _added(getattr(self, name), getattr(other, name), add) for name in names}
+        return dataclasses.replace(self, **added)
 
 
 def _added(one: Any, other: Any, add: Callable[[Any, Any], Any]) -> Any:

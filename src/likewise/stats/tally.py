@@ -475,7 +475,8 @@ class Sample:
         if self.units < 2:
             return Estimate(sums.ratio, math.nan, n)
         if self.clusters is not None:
-            return ratio_of_totals(*map(self.totals, COLUMNS[what]), n, self.effective_n)
+            after, before = map(self.totals, COLUMNS[what])
+            return ratio_of_totals(after, before, n, self.effective_n)
         if losses and not self.tally.frame.regression:
             return self._mean(sums)
         if self.simple or self.group is not None:
