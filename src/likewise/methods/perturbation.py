@@ -181,7 +181,8 @@ class BoundPerturbation(BoundMethod):
         subsample: tuple[int, int] | None = None,
         groups: Int[np.ndarray, " n"] | None = None,
         left_out: int = -1,
-        **details: bool,
+        detailed: bool = False,
+        keeps_rows: bool = False,
     ) -> PerturbProbe:
         """Return people moved by a map under a metric (by default the one that decides)."""
         n, card = self.n, self.model.card
@@ -190,15 +191,16 @@ class BoundPerturbation(BoundMethod):
         elif subsample is not None:
             n = min(subsample[0], len(self.people))
         binary = card.task == "classification" and len(self.classes) == 2
-        frame, times = self.frame.bare(), ()
-        if details.get("detailed"):
-            frame, times = self.frame, tuple(sorted(map.horizons))
-        monotone = bool(map.keeps_start and binary)
-        frame = dataclasses.replace(frame, n=n, monotone=monotone, horizons=times)
+        frame = dataclasses.replace(
+            self.frame if detailed else self.frame.bare(),
+            n=n,
+            monotone=bool(map.keeps_start and binary),
+            horizons=tuple(sorted(map.horizons)) if detailed else (),
+        )
         metric = self.metric if metric is None else metric
         some = None if subsample is None else Subsample(*subsample)
         about = (card.output, self.classes, self.ranges, some, groups, left_out)
-        return PerturbProbe(name, map, metric, frame, *about, **details)
+        return PerturbProbe(name, map, metric, frame, *about, detailed, keeps_rows)
 
     @functools.cached_property
     def groups(self) -> Int[np.ndarray, " n"] | None:

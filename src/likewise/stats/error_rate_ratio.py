@@ -128,15 +128,6 @@ def design_bounds(
     divided by the design effect of D, its variance over what independent people of equal weight
     would give. (Korn and Graubard, 1998, do so for one proportion.) Where few units hold most of
     the weight both reject too often, and the jackknife bounds them.
-
-    Parameters
-    ----------
-    sums
-        Power sums of weighted errors over independent units.
-    weights
-        Weights of the people wrong both times, newly wrong, newly right and never.
-    estimate
-        The ratio, with the jackknife's standard error.
     """
     if weights[:3].sum() == 0:
         return UNKNOWN
@@ -185,16 +176,14 @@ class ErrorRateRatioTest(RatioTest):
         self.check_sums(tally.frame)
         sample = Sample(tally)
         table, weights, estimate = sample.errors, sample.error_weights, sample.estimate("error")
-        bounds: Bounds | None
         interval, notes = self._chosen(table, sample)
+        bounds: Bounds | None = Conditional(table, mid=interval == "midp")
         if interval == "paper":
             bounds = estimate if table.before else None
         elif not sample.simple:
             bounds = design_bounds(sample.sums("error"), weights, estimate, sample.degrees)
         elif interval == "score":
             bounds = score_bounds(table)
-        else:
-            bounds = Conditional(table, mid=interval == "midp")
         if not table.before:
             notes += ("Nobody is decided wrongly before the map: the ratio has no upper bound.",)
         notes += sample.notes
@@ -214,7 +203,11 @@ class ErrorRateRatioTest(RatioTest):
             spread=interval != "paper" or estimate.std_error > 0,
             notes=notes,
             details={**counts, **sample.details},
-            largest=_largest(wrong, sample.effective_n),
+            # One over an error rate: no ratio exceeds it, for all are wrong after the move. Over
+            # its lower bound (Clopper and Pearson), which fails once in ten thousand samples.
+            largest=1 / float(betaincinv(wrong, sample.effective_n - wrong + 1, 1e-4))
+            if wrong > 0
+            else math.inf,
         )
 
     def _chosen(self, table: ErrorTable, sample: Sample) -> tuple[str, tuple[str, ...]]:
@@ -235,11 +228,3 @@ class ErrorRateRatioTest(RatioTest):
                 "to do; the score test took the place of the exact one.",
             )
         return interval, ()
-
-
-def _largest(wrong: float, n: float) -> float:
-    """Return one over an error rate, which no ratio exceeds: all are wrong after the move.
-
-    Over its lower bound, that is (Clopper and Pearson), which fails once in ten thousand samples.
-    """
-    return 1 / float(betaincinv(wrong, n - wrong + 1, 1e-4)) if wrong > 0 else math.inf

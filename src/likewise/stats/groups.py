@@ -76,10 +76,9 @@ class Share:
         one = min(1.0, ONE_MORE * float(each.max()))
         if hits.sum() > weights.sum() / 2:
             one = 1 - min(1.0, ONE_MORE * float(1 - each.min()))
-        more_hits, more_weights = np.append(hits, usual * one), np.append(weights, usual)
-        wider = ratio_of_totals(more_hits, more_weights, n)
-        effective = _effective_n(wider, effective_units(more_weights))
-        more = cls(wider.value, n, effective, kish - 1)
+        more_weights = np.append(weights, usual)
+        wider = ratio_of_totals(np.append(hits, usual * one), more_weights, n)
+        more = cls(wider.value, n, _effective_n(wider, effective_units(more_weights)), kish - 1)
         found = ratio_of_totals(hits, weights, n)
         terms = hits - found.value * weights
         return cls(found.value, n, _effective_n(found, kish), kish - 1, terms, more)
@@ -279,13 +278,11 @@ def flip_rates(tally: Tally, alpha: float = 0.05) -> dict[str, Quantity]:
     return {name: share.clopper_pearson(alpha) for name, share in shares.items()}
 
 
-def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> tuple[Quantity, Quantity]:
+def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> list[Quantity]:
     """Return how often the favourable decision is refused, before and after the perturbation."""
-    check_alpha(alpha)
     table = _Decisions(tally)
     refused = (decision != favourable for decision in (table.before, table.after))
-    before, after = (table.share(hit, table.everybody).wilson(alpha) for hit in refused)
-    return before, after
+    return [table.share(hit, table.everybody).wilson(alpha) for hit in refused]
 
 
 class _Decisions:

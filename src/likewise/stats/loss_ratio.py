@@ -46,26 +46,32 @@ class CappedTest(RatioTest):
         sample, paper, cap = Sample(tally), self.interval == "paper", float(self.cap)
         method = sample.named("paper" if paper else "Hall")
         if sample.undefined or (tally.frame.regression and tally.frame.limit == 0):
-            what = "loss" if tally.frame.regression else "loss ratio"
-            note = (
-                f"{sample.undefined} of {sample.n} people have no finite {what}, so "
-                "the mean is not defined; nobody is left out."
-                if sample.undefined
-                else "Nobody has any loss before the map, so there is no ratio."
-            )
+            note = "Nobody has any loss before the map, so there is no ratio."
+            if sample.undefined:
+                what = "loss" if tally.frame.regression else "loss ratio"
+                note = (
+                    f"{sample.undefined} of {sample.n} people have no finite {what}, so the mean "
+                    "is not defined; nobody is left out."
+                )
             nothing = Estimate(math.nan, math.nan, sample.n)
             return Evidence(self.name, method, nothing, None, cap=cap, spread=False, notes=(note,))
         estimate, capped = sample.estimate(), sample.estimate("held")
         if not sample.simple:
             estimate = dataclasses.replace(estimate, more=sample.with_one_more())
         notes, details = ((), {}) if tally.frame.regression else _diagnosed(sample, estimate)
+
+        def corrected(found: Estimate, what: What) -> Bounds:
+            if not tally.frame.regression:
+                return hall(found)
+            return Wider((fieller(sample.sums(what), sample.degrees), found))
+
         return Evidence(
             test=self.name,
             method=method,
             estimate=estimate,
-            bounds=estimate if paper else _bounds(sample, estimate, "loss"),
+            bounds=estimate if paper else corrected(estimate, "loss"),
             capped_estimate=capped,
-            capped=capped if paper else _bounds(sample, capped, "held"),
+            capped=capped if paper else corrected(capped, "held"),
             cap=cap,
             spread=capped.std_error > 0,
             notes=notes + sample.notes,
@@ -96,13 +102,6 @@ class MeanLossRatioTest(CappedTest):
     name: ClassVar[str] = "mean_loss_ratio"
     claim: ClassVar[str] = "the mean loss of similar people over that of the people themselves"
     task: ClassVar[str] = "regression"
-
-
-def _bounds(sample: Sample, estimate: Estimate, what: What) -> Bounds:
-    """Return bounds that are corrected for skewness."""
-    if not sample.tally.frame.regression:
-        return hall(estimate)
-    return Wider((fieller(sample.sums(what), sample.degrees), estimate))
 
 
 def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dict[str, float]]:
@@ -158,9 +157,10 @@ class Tail(NamedTuple):
         """What to warn about, in sentences."""
         if not self.hill_index < 3:
             return ()
-        index = f"(Hill index {self.hill_index:.1f}, from the {self.largest} largest)"
-        looks, so = f"looks heavy {index}, so", "the bounds may be somewhat off"
+        so = "the bounds may be somewhat off"
         if self.hill_index < 2:
-            looks = f"looks so heavy {index} that"
             so = "their variance may not exist, and with it no interval for their mean"
-        return (f"The tail of the loss ratios {looks} {so}: compare the error-rate ratio.",)
+        return (
+            f"The tail of the loss ratios looks heavy (Hill index {self.hill_index:.1f}, from the "
+            f"{self.largest} largest), so {so}: compare the error-rate ratio.",
+        )

@@ -74,10 +74,9 @@ class Evidence:
         """
         if self.bounds is None:
             return math.nan, math.inf
-        lower = max(self.bounds.lower_bound(alpha) - self.numerical_error, 0.0)
-        lower = min(lower, self.largest if self.largest > 1 else math.inf)
-        upper = max(self.within_from(alpha), lower)
-        return min(lower, 1.0) if self.held_back else lower, upper
+        most = self.largest if self.largest > 1 else math.inf
+        lower = min(max(self.bounds.lower_bound(alpha) - self.numerical_error, 0.0), most)
+        return min(lower, 1.0) if self.held_back else lower, max(self.within_from(alpha), lower)
 
     def within_from(self, alpha: float) -> float:
         r"""Return the smallest limit that the people are found within.
@@ -116,7 +115,7 @@ class Evidence:
         """
         error, alike = self.numerical_error, self.estimate.std_error == 0
         lower = upper = capped_upper = p_value = math.nan
-        interval = (math.nan, math.nan)
+        interval: tuple[float, float] = (math.nan, math.nan)
         if self.bounds is not None:
             lower = self.bounds.lower_bound(alpha) - error
             upper = self.bounds.upper_bound(alpha) + error
@@ -142,7 +141,7 @@ class Evidence:
         # No ratio is below zero, above what is possible, or above its cap.
         largest = self.largest if self.largest > delta else math.inf
         shown = np.clip((lower, upper, *interval), 0.0, largest).tolist()
-        known = math.isfinite(self.largest)
+        possible = {"largest_possible": self.largest} if math.isfinite(self.largest) else {}
         return TestRecord(
             test=self.test,
             method="",
@@ -163,7 +162,7 @@ class Evidence:
             capped_upper_bound=capped_upper if self.cap is None else min(capped_upper, self.cap),
             cap=math.nan if self.cap is None else self.cap,
             notes=notes,
-            details={**self.details, **({"largest_possible": self.largest} if known else {})},
+            details={**self.details, **possible},
         )
 
     def _reservation(self, delta: float, alpha: float) -> str:
@@ -261,22 +260,10 @@ def metric_error_bound(
 
     .. math:: \sqrt{\lambda \delta_d / L} \; L_0 D e^{LT} / c
 
-    Parameters
-    ----------
-    lam, time
-        :math:`\lambda` and the stopping time T of the flow.
-    metric_error
-        :math:`\delta_d`: for quadratic metrics twice the spectral norm of the difference.
-    lipschitz
-        L, of the gradient of the penalised loss.
-    loss_lipschitz, smallest_loss
-        :math:`L_0` and c, of the loss itself.
-    diameter
-        D, of the space of features.
+    for a flow with penalty :math:`\lambda` and stopping time T, with :math:`\delta_d` the
+    ``metric_error`` (for quadratic metrics twice the spectral norm of the difference), L the
+    Lipschitz constant of the gradient of the penalised loss, :math:`L_0` that of the loss itself,
+    c the smallest loss, and D the diameter of the space of features.
     """
-    positive = {"lam": lam, "lipschitz": lipschitz, "smallest_loss": smallest_loss}
-    for name, value in positive.items():
-        if not value > 0:
-            raise InvalidSettings(f"{name} must be positive for Theorem A.1, and {value:g} is not.")
     moved = math.sqrt(lam * metric_error / lipschitz) * diameter * math.exp(lipschitz * time)
     return moved * loss_lipschitz / smallest_loss

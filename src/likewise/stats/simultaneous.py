@@ -39,13 +39,8 @@ def largest_error(
     correlations of the columns, so that is what is drawn: the same law, from an m × m matrix
     instead of one multiplier for each of n people and draws.
 
-    Parameters
-    ----------
-    products
-        :math:`\sum_g u_{gj} u_{gk}`: products of the linearised estimates, summed over independent
-        units (weights and clusters summed up within them).
-    degrees
-        Degrees of freedom of the standard errors, if clusters are few: Student's t then.
+    ``products`` are :math:`\sum_g u_{gj} u_{gk}`, of the linearised estimates, summed over
+    independent units; finite ``degrees`` of freedom, if clusters are few, mean Student's t.
     """
     length = np.sqrt(np.maximum(np.diag(products), 0))
     scale = np.outer(length, length)
@@ -67,17 +62,11 @@ def largest_error(
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    r"""Bounds that hold for several estimates at the same time.
+    r"""Bounds that hold for several estimates together, with confidence :math:`1 - \alpha`.
 
-    Parameters
-    ----------
-    estimates
-        Each with its own standard error.
-    lower, upper
-        All of them hold together with confidence :math:`1 - \alpha`; 0 and infinity where a side
-        was not asked for, or people do not differ: nothing is known there.
-    critical
-        How many standard errors the band is wide, before the correction for skewness.
+    They are 0 and infinity where a side was not asked for, or people do not differ: nothing is
+    known there. ``critical`` is how many standard errors the band is wide, before the correction
+    for skewness.
     """
 
     estimates: tuple[Estimate, ...]
@@ -102,18 +91,12 @@ def band(
     transformed errors are nearly normal and keep their correlations, so c is the same; the band
     of a single estimate is Hall's bound.
 
-    Parameters
-    ----------
-    products
-        See `largest_error`; in the order of ``estimates``.
-    side
-        ``lower`` to find unfairness (the most powerful), ``both`` to show a range.
-    rng, draws
-        Randomness of the critical value, and how much of it.
+    ``products`` are those of `largest_error`. The ``lower`` side is the most powerful to find
+    unfairness, ``both`` show a range.
     """
     check_alpha(alpha)
-    degrees = min(estimate.degrees for estimate in estimates)
-    law = largest_error(products, two_sided=side == "both", rng=rng, draws=draws, degrees=degrees)
+    two_sided, degrees = side == "both", min(estimate.degrees for estimate in estimates)
+    law = largest_error(products, two_sided=two_sided, rng=rng, draws=draws, degrees=degrees)
     critical = float(np.quantile(law, 1 - alpha))
     skewed = [(e, e.skewness if interval == "hall" else 0.0) for e in estimates]
 
@@ -123,12 +106,8 @@ def band(
             for e, skew in skewed
         )
 
-    return Band(
-        estimates=tuple(estimates),
-        lower=bounds(critical, 0.0),
-        upper=bounds(-critical, math.inf) if side == "both" else (math.inf,) * len(estimates),
-        critical=critical,
-    )
+    upper = bounds(-critical, math.inf) if two_sided else (math.inf,) * len(estimates)
+    return Band(tuple(estimates), bounds(critical, 0.0), upper, critical)
 
 
 def horizon_band(tally: Tally, **options: Any) -> Band:
