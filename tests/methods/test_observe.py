@@ -69,19 +69,6 @@ def test_a_loss_that_is_not_a_number_is_diverged_and_a_status_of_the_map_stays(
         assert set(seen.status.tolist()) == {Status.DIVERGED}
 
 
-def test_regressions_have_predictions_and_no_probabilities(metric):
-    model = as_model(torch.nn.Linear(6, 1, dtype=torch.float64), output="values")
-    x = np.random.default_rng(3).normal(size=(9, 6))
-    y = model(x)[:, 0] + np.linspace(0, 1, 9)
-    bound = GradientFlow(time=0.5, steps=8).bind(model, metric)
-    seen = observe(model, bound, metric, x, y).outcomes
-    np.testing.assert_allclose(seen.loss_before, np.linspace(0, 1, 9) ** 2, atol=1e-15)
-    np.testing.assert_allclose(seen.decision_before, model(x)[:, 0])
-    assert np.isnan(seen.probability_after).all()
-    # The first person's prediction is perfect, and no ratio is needed of one person.
-    assert seen.counts()["undefined"] == 0
-
-
 def test_people_whose_loss_fell_are_counted_with_and_without_the_guard(smooth, metric, people):
     x, y = people
 

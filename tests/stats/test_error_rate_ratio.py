@@ -13,7 +13,6 @@ from helpers import outcomes_of
 from likewise.stats.error_rate_ratio import (
     Conditional,
     design_bounds,
-    mid_p_value,
     score,
     score_bounds,
 )
@@ -112,37 +111,6 @@ def test_the_score_bounds_of_empty_cells_are_honest(table, lower, upper):
     bounds = score_bounds(ErrorTable(*table))
     assert bounds.lower_bound(0.05) == pytest.approx(lower, rel=1e-6)
     assert bounds.upper_bound(0.05) == pytest.approx(upper, rel=1e-6)
-
-
-def enumerated(n, base, theta, delta, alpha=0.05):
-    """Size, false certification and power of nested tables, summed over all of them."""
-    # More people wrong than this have a chance of 1e-12 together.
-    most = int(binom.isf(1e-12, n, theta * base)) + 1
-    wrong, both = np.arange(most)[:, None], np.arange(most)[None, :]
-    chance = binom.pmf(wrong, n, theta * base) * binom.pmf(both, wrong, 1 / theta)
-    mid = mid_p_value(both, wrong, delta)
-    # The p-value of the other side: an upper bound at most δ.
-    other = np.where(wrong == 0, 1.0, 1 - mid)
-    z = score(delta, both, np.maximum(wrong - both, 0), 0, n - wrong)
-    chance = np.where(both <= wrong, chance, 0.0)
-    return {
-        "mid_rejects": float(chance[mid < alpha].sum()),
-        "mid_certifies": float(chance[other < alpha].sum()),
-        "score_rejects": float(chance[z > 1.6448536].sum()),
-        "score_certifies": float(chance[z < -1.6448536].sum()),
-    }
-
-
-@pytest.mark.parametrize(
-    ("base", "n", "size", "certified", "power"),
-    [(0.05, 100, 0.034, 0.004, 0.41), (0.01, 1000, 0.044, 0.037, 0.67)],
-)
-def test_the_enumerated_mid_p_figures(base, n, size, certified, power):
-    at_boundary = enumerated(n, base, 1.25, 1.25)
-    beyond = enumerated(n, base, 1.75, 1.25)
-    assert at_boundary["mid_rejects"] == pytest.approx(size, abs=0.0006)
-    assert at_boundary["mid_certifies"] == pytest.approx(certified, abs=0.0006)
-    assert beyond["mid_rejects"] == pytest.approx(power, abs=0.006)
 
 
 def errors(rng, n, base=0.2, new=0.08, right=0.02):

@@ -78,18 +78,6 @@ def test_an_exact_test_gives_way_to_one_that_knows_weights(sample, rng):
     assert "does not hold with weights" in verdict.notes[-1]
 
 
-def test_the_papers_loss_ratio_is_exactly_the_papers(sample):
-    outcomes = sample()
-    ratio = outcomes.loss_after / outcomes.loss_before
-    verdict = LossRatioTest(interval="paper")(outcomes)
-    spread = ratio.std(ddof=1) / math.sqrt(500)
-    assert verdict.estimate == pytest.approx(ratio.mean(), rel=1e-14)
-    assert verdict.statistic == pytest.approx(ratio.mean() - 1.6448536269514722 * spread, rel=1e-14)
-    assert verdict.interval[1] == pytest.approx(
-        ratio.mean() + 1.959963984540054 * spread, rel=1e-14
-    )
-
-
 def test_the_papers_error_rates_are_exactly_the_papers():
     # The networks of the reference, n = 9045: the printed S and T of errors before and after.
     for before, after, both, ratio, statistic in [
@@ -113,16 +101,6 @@ def test_three_outcomes(interval, rng):
     assert test(outcomes_of(1.5 + noise)).outcome == "evidence"
     assert test(outcomes_of(1.0 + noise)).outcome == "within_tolerance"
     assert test(outcomes_of(1.15 + noise * 10 - 0.8)).outcome == "inconclusive"
-
-
-def test_too_few_people_certify_nothing(rng):
-    ratio = 1 + rng.exponential(0.05, size=160)
-    assert LossRatioTest()(outcomes_of(ratio)).outcome == "within_tolerance"
-    few = ratio[:100]
-    verdict = LossRatioTest()(outcomes_of(few))
-    assert verdict.outcome == "inconclusive"
-    needed = math.ceil(math.log(20) * (10 - few.mean()) / (1.25 - few.mean()))
-    assert f"fewer than {needed} people" in verdict.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -300,13 +278,6 @@ def test_hills_index_is_that_of_a_pareto_and_heavy_tails_are_warned_about(index,
     # R - 1 is exactly Pareto, so only chance is left: 1/√141 = 8 %, and beyond 33 % once in 10 000.
     assert tail.hill_index == pytest.approx(index, rel=0.33)
     assert tail.notes == () if words is None else words in tail.notes[0]
-
-
-def test_a_tail_is_not_hidden_by_the_ones_that_ratios_start_from(rng):
-    # A small excess of index 2.2: ratios themselves hardly leave 1, and their index looked like 6.
-    noticed = [bool(tail_of(1 + 0.05 * (1 + rng.pareto(2.2, 1000))).notes) for _ in range(100)]
-    # Noticed in 96 of 100; fewer than 85 once in 10 000 seeds.
-    assert sum(noticed) >= 85
 
 
 def test_the_turning_points_are_where_the_verdict_turns(rng):

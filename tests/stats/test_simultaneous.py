@@ -125,16 +125,6 @@ def test_bad_input_is_a_sentence(rng):
         horizon_band(Tally.of(with_horizons(ratios)), rng=rng, alpha=1.0)
 
 
-def test_drawing_from_the_correlations_is_the_multiplier_bootstrap(rng):
-    terms = rng.lognormal(size=(200, 5)).cumsum(axis=1)
-    terms -= terms.mean(axis=0)
-    unit = terms / np.sqrt((terms**2).sum(axis=0))
-    by_hand = np.quantile((rng.normal(size=(100_000, 200)) @ unit).max(axis=1), 0.95)
-    ours = critical(terms.T @ terms, rng=rng)
-    # Two Monte-Carlo errors of .007 each; false alarms once in 10 000.
-    assert ours == pytest.approx(by_hand, abs=0.04)
-
-
 @pytest.mark.slow
 def test_the_best_of_seven_horizons_is_rejected_alpha_of_the_time_under_the_band():
     # At the tolerance at every horizon at once. The band comes out at .050; the best of seven

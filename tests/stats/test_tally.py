@@ -1,9 +1,7 @@
 """Sums over any blocks, in any order and grouping; who is in which group."""
 
 import dataclasses
-import functools
 import math
-import operator
 
 import hypothesis
 import hypothesis.strategies as st
@@ -132,16 +130,6 @@ def test_somebody_without_a_ratio_makes_the_mean_undefined_wherever_they_are():
     for line in by_group(merged, rng=np.random.default_rng(1), draws=500):
         if line.attribute == "sex":
             assert math.isnan(line.estimate) == (line.group == own)
-
-
-def test_clusters_spread_over_many_blocks_are_added_up_at_little_cost():
-    outcomes = people(3, n=3000, clustered=True)
-    frame = Frame.of(outcomes).bare()
-    tallies = [Tally.of(outcomes.take(rows), frame) for rows in np.split(np.arange(3000), 100)]
-    merged = functools.reduce(operator.add, tallies)
-    # Tables wait to be joined, but only so many that each is twice as long as the next.
-    assert len(merged.clusters.parts) <= math.log2(3000) + 1
-    assert len(merged.clusters.names) == len(set(outcomes.cluster.tolist()))
 
 
 def test_clusters_of_one_are_none_and_a_single_cluster_is_no_sample():
