@@ -17,7 +17,7 @@ from calibration_lines import ALPHA, DELTA, Bar, Effort, Row, line
 from likewise.audit_data import AuditData
 from likewise.methods.jackknife import JackknifeBounds, groups_between, unit_hashes
 from likewise.methods.learn_metric import sensitive_subspace
-from likewise.stats.estimate import Bounds, Wider, hall, ratio_of_sums
+from likewise.stats.estimate import Bounds, hall, ratio_of_sums, wider
 from likewise.stats.sums import RatioSums
 from likewise_studies.datasets import adult
 
@@ -131,7 +131,7 @@ def one_sample(
         ]
         given = hall(estimate)
         bounds = JackknifeBounds(estimate.value, np.array(replicates), directions=2, root=True)
-        yield model, (estimate, given, Wider((bounds, given)))
+        yield model, (estimate, given, wider(bounds, given))
 
 
 def _row(method: str, value: float, bounds: list[Bounds], bars: tuple[Bar, ...]) -> Row:

@@ -20,7 +20,7 @@ from likewise.fingerprints import row_hashes, scattered
 from likewise.methods.decide import Judgement
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
 from likewise.record import JackknifeRecord
-from likewise.stats.estimate import ROUNDING, UNKNOWN, Bounds, Estimate, Wider, quantile, upper_tail
+from likewise.stats.estimate import ROUNDING, UNKNOWN, Bounds, Estimate, quantile, upper_tail, wider
 from likewise.stats.ratio_test import Evidence
 
 GROUPS = 20
@@ -222,7 +222,7 @@ def with_jackknife(
         # Refits that differ by rounding only: nothing is known, or nobody moved.
         if bounds.std_error <= ROUNDING * abs(bounds.value):
             return given if fixed.std_error == 0 else UNKNOWN
-        return bounds if given is None else Wider((bounds, given))
+        return bounds if given is None else wider(bounds, given)
 
     total = refitted(fixed, [r.estimate for r in replicates])
     after = dataclasses.replace(

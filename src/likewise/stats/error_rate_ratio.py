@@ -5,7 +5,6 @@ Mid-P and exact tests hold where wrong never turns right, by construction of the
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -15,15 +14,13 @@ from scipy.special import betaincc, betaincinv
 from typing_extensions import override
 
 from likewise.errors import InvalidSample
-from likewise.stats.estimate import UNKNOWN, Bounds, Estimate, Wider, fieller, searched
+from likewise.stats.estimate import UNKNOWN, Bounds, Estimate, Formulas, fieller, searched, wider
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sums import ErrorTable, RatioSums
 from likewise.stats.tally import Sample, Tally
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class Conditional(Bounds):
+def conditional(table: ErrorTable, *, mid: bool = True) -> Bounds:
     r"""Conditional bounds for the ratio of nested error rates: mid-P, or Clopper and Pearson's.
 
     If nobody who was wrong can turn right, those wrong before are among the M wrong after, and
@@ -35,34 +32,25 @@ class Conditional(Bounds):
     which only half of the observed table's own probability counts, takes most of that caution away
     and stays within a hair of the nominal level.
     """
+    p_value = mid_p_value if mid else exact_p_value
+    k, m = np.array([table.both, table.both - 1]), np.array(table.after)
 
-    table: ErrorTable
-    mid: bool = True
+    def root(side: int, alpha: float) -> float:
+        def excess(share: float) -> float:
+            # The chances of at most, and of at least as many wrong both times as observed.
+            most, fewer = _at_most(k, m, share).tolist()
+            middle = (most + fewer) / 2
+            tails = (middle, 1 - middle) if mid else (most, 1 - fewer)
+            return float(tails[side] - alpha)
 
-    @override
-    def p_value(self, delta: float) -> float:
-        p_value = mid_p_value if self.mid else exact_p_value
-        return float(p_value(self.table.both, self.table.after, delta))
+        # In 1/θ, which lies between 0 and 1 whatever the table.
+        return 1 / float(brentq(excess, 0.0, 1.0, xtol=1e-300, rtol=1e-14))
 
-    @override
-    def lower_bound(self, alpha: float) -> float:
-        return _root(lambda s: self._tails(s)[0] - alpha) if self.table.newly_wrong else 1.0
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        return _root(lambda s: self._tails(s)[1] - alpha) if self.table.both else math.inf
-
-    def _tails(self, share: float) -> tuple[float, float]:
-        """Return the chances of at most, and of at least as many wrong both times as observed."""
-        k, m = np.array([self.table.both, self.table.both - 1]), np.array(self.table.after)
-        most, fewer = _at_most(k, m, share).tolist()
-        middle = (most + fewer) / 2
-        return (middle, 1 - middle) if self.mid else (most, 1 - fewer)
-
-
-def _root(excess: Callable[[float], float]) -> float:
-    # In 1/θ, which lies between 0 and 1 whatever the table.
-    return 1 / float(brentq(excess, 0.0, 1.0, xtol=1e-300, rtol=1e-14))
+    return Formulas(
+        lambda delta: float(p_value(table.both, table.after, delta)),
+        lambda alpha: root(0, alpha) if table.newly_wrong else 1.0,
+        lambda alpha: root(1, alpha) if table.both else math.inf,
+    )
 
 
 def exact_p_value(both: Any, after: Any, delta: float) -> Any:
@@ -146,7 +134,7 @@ def design_bounds(
     by_score = searched(pivot, sums.ratio, degrees)
     if weights[0] + weights[2] == 0:
         return by_score
-    return Wider((fieller(sums, degrees), by_score, estimate))
+    return wider(fieller(sums, degrees), by_score, estimate)
 
 
 @final
@@ -177,7 +165,7 @@ class ErrorRateRatioTest(RatioTest):
         sample = Sample(tally)
         table, weights, estimate = sample.errors, sample.error_weights, sample.estimate("error")
         interval, notes = self._chosen(table, sample)
-        bounds: Bounds | None = Conditional(table, mid=interval == "midp")
+        bounds: Bounds | None = conditional(table, mid=interval == "midp")
         if interval == "paper":
             bounds = estimate if table.before else None
         elif not sample.simple:

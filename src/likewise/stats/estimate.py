@@ -5,11 +5,10 @@ independent units (people, or whole clusters) and degrees of freedom. `Bounds` a
 needs: the paper's normal limit (Wald), Hall's transformation, and inversion of a pivot.
 """
 
-import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 from jaxtyping import Float
@@ -30,25 +29,66 @@ FARTHEST = 50.0
 """Ratios beyond exp(±50) count as infinite, or zero."""
 
 
-class Bounds(abc.ABC):
+class Bounds(Protocol):
     r"""Confidence bounds and p-values for one unknown number :math:`\theta`."""
 
-    @abc.abstractmethod
-    def p_value(self, delta: float) -> float:
+    def p_value(self, delta: float, /) -> float:
         r"""Return the p-value of :math:`H_0: \theta \le \delta`."""
+        ...
 
-    @abc.abstractmethod
-    def lower_bound(self, alpha: float) -> float:
+    def lower_bound(self, alpha: float, /) -> float:
         r"""Return the one-sided lower bound: below :math:`\theta` with confidence 1 - alpha."""
+        ...
 
-    @abc.abstractmethod
-    def upper_bound(self, alpha: float) -> float:
+    def upper_bound(self, alpha: float, /) -> float:
         r"""Return the one-sided upper bound: above :math:`\theta` with confidence 1 - alpha."""
+        ...
 
-    @final
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the equal-tailed two-sided interval, half of alpha on either side."""
         return self.lower_bound(alpha / 2), self.upper_bound(alpha / 2)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Formulas:
+    """Bounds that are given by three functions."""
+
+    p_value: Callable[[float], float]
+    lower_bound: Callable[[float], float]
+    upper_bound: Callable[[float], float]
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Return the equal-tailed two-sided interval, half of alpha on either side."""
+        return self.lower_bound(alpha / 2), self.upper_bound(alpha / 2)
+
+
+UNKNOWN = Formulas(lambda delta: 1.0, lambda alpha: 0.0, lambda alpha: math.inf)
+"""The bounds of a sample that says nothing: no spread, or no errors."""
+
+
+def wider(*parts: Bounds) -> Formulas:
+    """Return the widest of several bounds on either side: it holds if one of them does."""
+    return Formulas(
+        lambda delta: max(part.p_value(delta) for part in parts),
+        lambda alpha: min(part.lower_bound(alpha) for part in parts),
+        lambda alpha: max(part.upper_bound(alpha) for part in parts),
+    )
+
+
+def inversion(
+    pivot: Callable[[float], float], solve: Callable[[float], float], degrees: float = math.inf
+) -> Formulas:
+    """Return bounds by inverting a test: a pivot near N(0, 1) at the true ratio, falling in it.
+
+    ``pivot`` is how far the sample lies above what a ratio predicts, in standard errors with so
+    many ``degrees`` of freedom; ``solve`` returns the ratio that has a given pivot.
+    """
+    return Formulas(
+        lambda delta: upper_tail(pivot(delta), degrees),
+        lambda alpha: solve(quantile(1 - alpha, degrees)),
+        lambda alpha: solve(quantile(alpha, degrees)),
+    )
 
 
 @final
@@ -249,90 +289,6 @@ def from_powers(
     return Estimate(value, spread / math.sqrt(units), n, skewness, degrees, effective_n)
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class Inversion(Bounds):
-    """Bounds by inverting a test: a pivot near N(0, 1) at the true ratio, that falls in the ratio.
-
-    ``pivot`` is how far the sample lies above what a ratio predicts, in standard errors with so
-    many ``degrees`` of freedom; ``solve`` returns the ratio that has a given pivot.
-    """
-
-    pivot: Callable[[float], float]
-    solve: Callable[[float], float]
-    degrees: float = math.inf
-
-    @override
-    def p_value(self, delta: float) -> float:
-        return upper_tail(self.pivot(delta), self.degrees)
-
-    @override
-    def lower_bound(self, alpha: float) -> float:
-        return self.solve(quantile(1 - alpha, self.degrees))
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        return self.solve(quantile(alpha, self.degrees))
-
-
-UNKNOWN = Inversion(lambda delta: -math.inf, lambda z: 0.0 if z > 0 else math.inf)
-"""The bounds of a sample that says nothing (no spread, or no errors): p = 1, zero and infinity."""
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Wider(Bounds):
-    """The widest of several bounds on either side: it holds if one of them does."""
-
-    parts: tuple[Bounds, ...]
-
-    @override
-    def p_value(self, delta: float) -> float:
-        return max(part.p_value(delta) for part in self.parts)
-
-    @override
-    def lower_bound(self, alpha: float) -> float:
-        return min(part.lower_bound(alpha) for part in self.parts)
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        return max(part.upper_bound(alpha) for part in self.parts)
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class DesignBounds(Bounds):
-    r"""Bounds for people with weights or in clusters, of which few may hold most of the weight.
-
-    The widest of three, on either side: Student's t with the jackknife's standard error and
-    :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
-    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed, and the same
-    with one more unit that is harmed more than any seen.
-    """
-
-    estimate: Estimate
-    either: Wider
-
-    @override
-    def p_value(self, delta: float) -> float:
-        return self.either.p_value(delta)
-
-    @override
-    def lower_bound(self, alpha: float) -> float:
-        return max(0.0, self.either.lower_bound(alpha))
-
-    @override
-    def upper_bound(self, alpha: float) -> float:
-        found, excess = self.estimate, self.estimate.value - 1
-        upper = self.either.upper_bound(alpha)
-        if found.more is not None:
-            upper = max(upper, hall(found.more).upper_bound(alpha))
-        if excess <= 0:
-            return upper
-        t = quantile(1 - alpha, found.degrees)
-        return max(upper, 1 + excess * math.exp(min(t * found.std_error / excess, 700.0)))
-
-
 def hall(estimate: Estimate) -> Bounds:
     r"""Hall's bounds: a cubic transformation makes the studentised mean nearly normal.
 
@@ -342,22 +298,38 @@ def hall(estimate: Estimate) -> Bounds:
 
     .. math:: g(t) = t + g' t^2 / 3 + g'^2 t^3 / 27 + g'/6, \qquad g' = \gamma / \sqrt n,
 
-    which is increasing and can be inverted in closed form. With weights or clusters the bounds are
-    those of the design; without any spread nothing is known.
+    which is increasing and can be inverted in closed form. Without any spread nothing is known.
+
+    With weights or clusters, of which few may hold most of the weight, the bounds are the widest of
+    three on either side: Student's t with the jackknife's standard error and
+    :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
+    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed, and the same
+    with one more unit that is harmed more than any seen.
     """
     if not estimate.std_error > 0:
         return UNKNOWN
-    design = not math.isnan(estimate.linear_error)
-    linear = estimate
-    if design:
-        linear = dataclasses.replace(estimate, std_error=estimate.linear_error)
-    value, error, skewness = linear.value, linear.std_error, linear.skewness
-    bounds = Inversion(
+    design, error = not math.isnan(estimate.linear_error), estimate.std_error
+    linear = dataclasses.replace(estimate, std_error=estimate.linear_error) if design else estimate
+    skewness, more, excess = estimate.skewness, estimate.more, estimate.value - 1
+    bounds = inversion(
         lambda delta: transformed(linear.studentised(delta), skewness),
-        lambda z: value - error * restored(z, skewness),
+        lambda z: linear.value - linear.std_error * restored(z, skewness),
         linear.degrees,
     )
-    return DesignBounds(estimate, Wider((estimate, bounds))) if design else bounds
+    if not design:
+        return bounds
+    either = wider(estimate, bounds)
+
+    def upper(alpha: float) -> float:
+        found = either.upper_bound(alpha)
+        if more is not None:
+            found = max(found, hall(more).upper_bound(alpha))
+        if excess <= 0:
+            return found
+        t = quantile(1 - alpha, estimate.degrees)
+        return max(found, 1 + excess * math.exp(min(t * error / excess, 700.0)))
+
+    return Formulas(either.p_value, lambda alpha: max(0.0, either.lower_bound(alpha)), upper)
 
 
 def transformed(t: float, skewness: float) -> float:
@@ -374,7 +346,7 @@ def restored(z: float, skewness: float) -> float:
     return 3 / skewness * (root - 1)
 
 
-def fieller(sums: RatioSums, degrees: float = math.inf) -> Inversion:
+def fieller(sums: RatioSums, degrees: float = math.inf) -> Formulas:
     r"""Fieller bounds for a ratio of totals: which :math:`\delta` the units do not contradict.
 
     At the true ratio :math:`D_g = a_g - \delta b_g` has mean zero, so
@@ -391,9 +363,7 @@ def fieller(sums: RatioSums, degrees: float = math.inf) -> Inversion:
     return searched(pivot, sums.ratio, degrees)
 
 
-def searched(
-    pivot: Callable[[float], float], centre: float, degrees: float = math.inf
-) -> Inversion:
+def searched(pivot: Callable[[float], float], centre: float, degrees: float = math.inf) -> Formulas:
     """Return the bounds that a falling pivot gives; zero or infinity if they are nowhere.
 
     The search goes outwards from ``centre`` in steps that double, on a logarithmic scale.
@@ -414,4 +384,4 @@ def searched(
             near, step = far, 2 * step
         return math.exp(float(brentq(excess, near, far, xtol=1e-14, rtol=1e-14)))
 
-    return Inversion(pivot, solve, degrees)
+    return inversion(pivot, solve, degrees)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from typing_extensions import override
 
 from likewise.errors import InvalidSettings
-from likewise.stats.estimate import ROUNDING, Bounds, Estimate, Wider, fieller, hall
+from likewise.stats.estimate import ROUNDING, Bounds, Estimate, fieller, hall, wider
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.tally import AT_CAP, PLAIN, Sample, Tally, What, hill_count, top_count
 
@@ -63,7 +63,7 @@ class CappedTest(RatioTest):
         def corrected(found: Estimate, what: What) -> Bounds:
             if not tally.frame.regression:
                 return hall(found)
-            return Wider((fieller(sample.sums(what), sample.degrees), found))
+            return wider(fieller(sample.sums(what), sample.degrees), found)
 
         return Evidence(
             test=self.name,
