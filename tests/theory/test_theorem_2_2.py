@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from likewise.methods.solvers import RK4, Euler, SemilinearField, Steps, integrate
+from likewise.methods.solvers import EULER, RK4, SemilinearField, Steps, integrate
 
 
 class Field(SemilinearField):
@@ -26,7 +26,7 @@ def bound(h: float, m: float, d: int, lipschitz: float, time: float) -> float:
 
 
 def error(steps: Steps, x0: np.ndarray) -> float:
-    x = integrate(Field(np.negative, len(x0)), x0, steps, Euler()).x
+    x = integrate(Field(np.negative, len(x0)), x0, steps, EULER).x
     return float(np.linalg.norm(x - x0 * math.exp(-math.fsum(steps))))
 
 
@@ -55,8 +55,8 @@ def test_the_bound_holds_for_a_loss_with_known_curvature(slope, n_steps):
     field = Field(lambda x: -slope * expit(-slope * x))
     time, lipschitz = 2.0, slope**2 / 4
     steps = (time / n_steps,) * n_steps
-    coarse = integrate(field, x0, steps, Euler()).x
-    exact = integrate(field, x0, (time / 200,) * 200, RK4()).x
+    coarse = integrate(field, x0, steps, EULER).x
+    exact = integrate(field, x0, (time / 200,) * 200, RK4).x
     limit = bound(time / n_steps, slope**3 / 4, 1, lipschitz, time)
     # The allowance is the error of the reference: order four at h = 0.01.
     assert np.abs(coarse - exact).max() <= limit + 1e-6

@@ -15,9 +15,10 @@ from likewise.methods.metric import FairMetric, QuadraticForm
 from likewise.methods.network_gradient import FirstLayerCoordinates, NetworkField, PlainNetwork
 from likewise.methods.plausible_region import Ellipsoid
 from likewise.methods.solvers import (
+    ADAMS,
+    EULER,
+    EXPONENTIAL_RK2,
     RK4,
-    Euler,
-    Exponential,
     Solver,
     Steps,
     integrate,
@@ -32,10 +33,10 @@ SolverName = Literal["auto", "euler", "rk4", "exponential", "exponential_rk2"]
 Precision = Literal["auto", "float64", "float32"]
 
 SOLVERS: dict[str, Solver] = {
-    "euler": Euler(),
-    "rk4": RK4(),
-    "exponential": Exponential(),
-    "exponential_rk2": Exponential(multistep=False),
+    "euler": EULER,
+    "rk4": RK4,
+    "exponential": ADAMS,
+    "exponential_rk2": EXPONENTIAL_RK2,
 }
 EXPLICIT = ("euler", "rk4")
 
@@ -254,8 +255,7 @@ class BoundFlow:
     @property
     def sliding(self) -> bool:
         """Whether kinks are followed."""
-        follows = isinstance(self.solver, Exponential) and self.solver.multistep
-        return follows and self.first is not None and self.first.slides
+        return self.solver is ADAMS and self.first is not None and self.first.slides
 
     def _field(self, x0: Float[np.ndarray, "n d"], y: Shaped[np.ndarray, " n"]) -> FlowField:
         if self.coordinates is None:

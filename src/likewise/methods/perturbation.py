@@ -380,8 +380,8 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     )
     if wrapped.card.task == "regression":
         probe = LossProbe(classes)
-        sums = session.measure(bound, [probe])[probe.name]
-        bound = dataclasses.replace(bound, limit=settings.cap * sums.loss / sums.weight)
+        weight, loss = session.measure(bound, [probe])[probe.name].tolist()
+        bound = dataclasses.replace(bound, limit=settings.cap * loss / weight)
     if not isinstance(map, GradientFlow):
         return bound
     # Read in pieces only these are known: the same people, so that the steps are the same.

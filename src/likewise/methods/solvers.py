@@ -16,7 +16,6 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float
-from typing_extensions import override
 
 from likewise.errors import InvalidSettings
 
@@ -67,69 +66,50 @@ class SemilinearField(abc.ABC):
         """Write :math:`N(x)` to ``out``, person by person; ``out`` may be ``x``."""
 
 
-class Solver(abc.ABC):
+@dataclasses.dataclass(frozen=True)
+class Solver:
     """A method of one step, or of more, whose stepper remembers the steps before.
 
-    ``order`` says how fast the error falls with the step, ``evaluations`` how often a step
-    evaluates the field, and ``at_start`` how much more often the first one does.
+    ``stepper`` returns the function that takes a state one step of a given length further; what
+    that returns is overwritten by its call after next, for fresh memory for every step would cost
+    more than the arithmetic. ``order`` says how fast the error falls with the step,
+    ``evaluations`` how often a step evaluates the field, and ``at_start`` how much more often the
+    first one does.
     """
 
+    stepper: Callable[[SemilinearField, State, float], Step]
     order: int
     evaluations: int
     at_start: int = 0
 
-    @abc.abstractmethod
-    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
-        """Return the function that takes a state like ``x`` one step of length ``h`` further.
 
-        What it returns is overwritten by its call after next: fresh memory for every step would
-        cost more than the arithmetic.
-        """
+def _euler(field: SemilinearField, x: State, h: float) -> Step:
+    slope, scratch, ends = np.empty_like(x), np.empty_like(x), _in_turns(x)
+    # x + h (N − a x), with the linear part taken together.
+    left = Diagonal(1 - h * field.rates)
+    ahead = Diagonal(np.full_like(field.rates, h))
 
+    def step(x: State) -> State:
+        field.nonlinear(x, slope)
+        return ahead.add(slope, left.times(x, next(ends)), scratch)
 
-@final
-class Euler(Solver):
-    """Forward Euler, equation (8). Theorem 2.2 bounds its error by the largest step."""
-
-    order = 1
-    evaluations = 1
-
-    @override
-    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
-        slope, scratch, ends = np.empty_like(x), np.empty_like(x), _in_turns(x)
-        # x + h (N − a x), with the linear part taken together.
-        left = Diagonal(1 - h * field.rates)
-        ahead = Diagonal(np.full_like(field.rates, h))
-
-        def step(x: State) -> State:
-            field.nonlinear(x, slope)
-            return ahead.add(slope, left.times(x, next(ends)), scratch)
-
-        return step
+    return step
 
 
-@final
-class RK4(Solver):
-    """The classical Runge–Kutta method of order four."""
+def _rk4(field: SemilinearField, x: State, h: float) -> Step:
+    def velocity(x: State) -> State:
+        out = np.empty_like(x)
+        field.nonlinear(x, out)
+        return out - field.rates[:, None] * x
 
-    order = 4
-    evaluations = 4
+    def step(x: State) -> State:
+        k1 = velocity(x)
+        k2 = velocity(x + h / 2 * k1)
+        k3 = velocity(x + h / 2 * k2)
+        k4 = velocity(x + h * k3)
+        return x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
 
-    @override
-    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
-        def velocity(x: State) -> State:
-            out = np.empty_like(x)
-            field.nonlinear(x, out)
-            return out - field.rates[:, None] * x
-
-        def step(x: State) -> State:
-            k1 = velocity(x)
-            k2 = velocity(x + h / 2 * k1)
-            k3 = velocity(x + h / 2 * k2)
-            k4 = velocity(x + h * k3)
-            return x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
-
-        return step
+    return step
 
 
 LAGS = 4
@@ -142,53 +122,53 @@ SLOW = 1e-3
 """A rate is none if it does not pull by more than this in a step: rounding leaves such rates."""
 
 
-@final
-class Exponential(Solver):
-    r"""Exponential Adams–Bashforth, one evaluation a step (Cox and Matthews 2002).
+def _exponential(field: SemilinearField, x: State, h: float, *, multistep: bool) -> Step:
+    decay, full, correction, *weights = _exponential_weights(
+        h, field.rates.astype(np.float64).tobytes(), x.dtype
+    )
+    past = [np.empty_like(x) for _ in range(LAGS)]
+    scratch, ends, corrections = np.empty_like(x), _in_turns(x), 2 if multistep else 1
+    taken = 0
 
-    It continues N from the last steps: as a cubic in coordinates without a rate, and as a line in
-    the others. There the state follows N at once, and a cubic would answer every jump of N (a
-    kink of the loss) by larger ones. The first step is one of the exponential Runge–Kutta method
-    of order two, corrected once more; the next take as many steps before them as there are.
+    def step(x: State) -> State:
+        nonlocal taken
+        past.insert(0, past.pop())
+        field.nonlinear(x, past[0])
+        end = decay.times(x, next(ends))
+        if taken and multistep:
+            known = min(taken + 1, LAGS)
+            begin = known * (known - 1) // 2 - 1
+            for weight, earlier in zip(weights[begin : begin + known], past, strict=False):
+                weight.add(earlier, end, scratch)
+        else:
+            full.add(past[0], end, scratch)
+            before = past[0]
+            for after in past[1 : 1 + corrections]:
+                field.nonlinear(end, after)
+                correction.add(np.subtract(after, before, out=past[3]), end, scratch)
+                before = after
+        taken += 1
+        return end
 
-    Without ``multistep`` every step is one of that Runge–Kutta method: two evaluations, no memory.
-    """
+    return step
 
-    order = 2
 
-    def __init__(self, *, multistep: bool = True) -> None:
-        self.multistep = multistep
-        self.evaluations, self.at_start = (1, 2) if multistep else (2, 0)
+EULER = Solver(_euler, order=1, evaluations=1)
+"""Forward Euler, equation (8). Theorem 2.2 bounds its error by the largest step."""
 
-    @override
-    def stepper(self, field: SemilinearField, x: State, h: float) -> Step:
-        rates = field.rates.astype(np.float64).tobytes()
-        decay, full, correction, *weights = _exponential_weights(h, rates, x.dtype)
-        past = [np.empty_like(x) for _ in range(LAGS)]
-        scratch, ends, corrections = np.empty_like(x), _in_turns(x), 2 if self.multistep else 1
-        taken = 0
+RK4 = Solver(_rk4, order=4, evaluations=4)
+"""The classical Runge–Kutta method of order four."""
 
-        def step(x: State) -> State:
-            nonlocal taken
-            past.insert(0, past.pop())
-            field.nonlinear(x, past[0])
-            end = decay.times(x, next(ends))
-            if taken and self.multistep:
-                known = min(taken + 1, LAGS)
-                begin = known * (known - 1) // 2 - 1
-                for weight, earlier in zip(weights[begin : begin + known], past, strict=False):
-                    weight.add(earlier, end, scratch)
-            else:
-                full.add(past[0], end, scratch)
-                before = past[0]
-                for after in past[1 : 1 + corrections]:
-                    field.nonlinear(end, after)
-                    correction.add(np.subtract(after, before, out=past[3]), end, scratch)
-                    before = after
-            taken += 1
-            return end
+EXPONENTIAL_RK2 = Solver(functools.partial(_exponential, multistep=False), order=2, evaluations=2)
+"""The exponential Runge–Kutta method of order two: two evaluations a step, and no memory."""
 
-        return step
+ADAMS = Solver(functools.partial(_exponential, multistep=True), 2, evaluations=1, at_start=2)
+"""Exponential Adams–Bashforth, one evaluation a step (Cox and Matthews 2002).
+
+It continues N from the last steps: as a cubic in coordinates without a rate, and as a line in
+the others. There the state follows N at once, and a cubic would answer every jump of N (a kink of
+the loss) by larger ones. The first step is one of the exponential Runge–Kutta method of order two,
+corrected once more; the next take as many steps before them as there are."""
 
 
 def phi(k: int, z: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:

@@ -8,7 +8,7 @@ needs: the paper's normal limit (Wald), Hall's transformation, and inversion of 
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -29,6 +29,7 @@ FARTHEST = 50.0
 """Ratios beyond exp(±50) count as infinite, or zero."""
 
 
+@runtime_checkable
 class Bounds(Protocol):
     r"""Confidence bounds and p-values for one unknown number :math:`\theta`."""
 
