@@ -21,11 +21,8 @@ from likewise.models.base import Front, Model
 Swap = tuple[tuple[int, ...] | str, Any]
 """Features and rows of values to put there; or an original column and its values."""
 
-MOST = 1000
-"""Combinations of protected values that are tried for each person, at most."""
-
-QUANTILES = 11
-"""Values that stand for a numeric trait with many more: its quantiles."""
+MOST = 1000  # combinations of protected values that are tried for each person, at most
+QUANTILES = 11  # values that stand for a numeric trait with many more: its quantiles
 
 NO_TABLE = "To swap a protected column of a pipeline, its table is needed."
 NOTHING_TO_SWAP = (

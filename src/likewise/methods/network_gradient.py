@@ -22,8 +22,7 @@ from likewise.methods.flow_field import Coordinates, FlowField
 from likewise.methods.solvers import State
 from likewise.models.base import Affine, Model
 
-STEEP = 1e30
-"""How fast a unit that pushes itself on is fully on, above zero."""
+STEEP = 1e30  # how fast a unit that pushes itself on is fully on, above zero
 
 
 @final

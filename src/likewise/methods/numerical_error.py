@@ -57,8 +57,7 @@ JUMP, UNSEEN = 0.05, 6.0
 """Where halved steps change one person's ratio by more than this share of the spread of all, paths
 fork; another may then take another path unseen, and be off by six times the spread."""
 
-HORIZONS = (0.25, 0.5, 0.75, 1.0)
-"""Times at which people's places are kept, as shares of the time."""
+HORIZONS = (0.25, 0.5, 0.75, 1.0)  # times at which people's places are kept, as shares of the time
 
 UNBOUNDED = (
     "The error cannot be bounded: some people's paths depend on the steps however short these are, "

@@ -21,11 +21,8 @@ from likewise.record import PerturbedPerson
 from likewise.stats.frame import Frame
 from likewise.stats.tally import Tally
 
-FEWEST = 64
-"""Blocks are filled up to a power of two, at least this many rows."""
-
-KEPT = 10
-"""People who are shown with their place before and after."""
+FEWEST = 64  # blocks are filled up to a power of two, at least this many rows
+KEPT = 10  # people who are shown with their place before and after
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -65,11 +65,8 @@ from likewise.stats.sums import QuantileSketch
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
-TRIED = 20
-"""People on whom it is seen whether a method goes by the metric."""
-
-SHOWN, BINS = 10, 40
-"""Loadings that are shown of each direction, and bins of the histogram."""
+TRIED = 20  # people on whom it is seen whether a method goes by the metric
+SHOWN, BINS = 10, 40  # loadings that are shown of each direction, and bins of the histogram
 
 SHARES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 OUTSIDE = "outside_observed_ranges"

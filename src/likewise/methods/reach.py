@@ -15,8 +15,7 @@ from likewise.methods.plausible_region import Ellipsoid
 from likewise.methods.unfair_map import Moved, UnfairMap
 from likewise.models.base import Model
 
-GAIN = 1e-9
-"""A relative gain of loss below this is rounding, and moves nobody."""
+GAIN = 1e-9  # a relative gain of loss below this is rounding, and moves nobody
 
 NUMBERS = 4_000_000
 """Numbers in one array of candidates (32 MB): large enough for any model to be at its fastest."""

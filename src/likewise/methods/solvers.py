@@ -112,8 +112,7 @@ def _rk4(field: SemilinearField, x: State, h: float) -> Step:
     return step
 
 
-LAGS = 4
-"""Evaluations that a step of the exponential Adams method is made of, its own among them."""
+LAGS = 4  # evaluations that a step of the exponential Adams method is made of, its own among them
 
 DIFFERENCES = np.array([[1, 0, 0, 0], [1, -1, 0, 0], [1, -2, 1, 0], [1, -3, 3, -1]])
 """Backward differences of N, a row each, made of N at this step and those before."""
@@ -156,8 +155,7 @@ def _exponential(field: SemilinearField, x: State, h: float, *, multistep: bool)
 EULER = Solver(_euler, order=1, evaluations=1)
 """Forward Euler, equation (8). Theorem 2.2 bounds its error by the largest step."""
 
-RK4 = Solver(_rk4, order=4, evaluations=4)
-"""The classical Runge–Kutta method of order four."""
+RK4 = Solver(_rk4, order=4, evaluations=4)  # the classical Runge–Kutta method of order four
 
 EXPONENTIAL_RK2 = Solver(functools.partial(_exponential, multistep=False), order=2, evaluations=2)
 """The exponential Runge–Kutta method of order two: two evaluations a step, and no memory."""
@@ -208,8 +206,7 @@ def _exponential_weights(h: float, rates: bytes, dtype: np.dtype) -> tuple["Diag
     return tuple(Diagonal(weight.astype(dtype)) for weight in weights)
 
 
-FEW_RUNS = 4
-"""Runs of equal factors up to which each takes a call of its own."""
+FEW_RUNS = 4  # runs of equal factors up to which each takes a call of its own
 
 
 @final

@@ -19,14 +19,9 @@ from typing_extensions import override
 from likewise.errors import InvalidSettings
 from likewise.stats.sums import RatioSums
 
-ROUNDING = 1e-12
-"""A spread of ratios below this, relative to them, is what rounding leaves of none."""
-
-ONE_MORE = 1.5
-"""How much more than the largest excess one more person is allowed for."""
-
-FARTHEST = 50.0
-"""Ratios beyond exp(±50) count as infinite, or zero."""
+ROUNDING = 1e-12  # a spread of ratios below this, relative to them, is what rounding leaves of none
+ONE_MORE = 1.5  # how much more than the largest excess one more person is allowed for
+FARTHEST = 50.0  # ratios beyond exp(±50) count as infinite, or zero
 
 
 @runtime_checkable

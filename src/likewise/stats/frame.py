@@ -14,17 +14,10 @@ from likewise.audit_data import missing
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
 
-MISSING = "missing"
-"""The group of those whose trait is not known: counted, never left out."""
-
-MANY = 12
-"""A numeric trait with more values than this (an age, say) is grouped into quarters."""
-
-MOST_LEVELS = 20
-"""Of a trait with more levels the rarest are pooled."""
-
-EXACT = 1e15
-"""Whole numbers up to this are written out; beyond it floats no longer hold every one."""
+MISSING = "missing"  # the group of those whose trait is not known: counted, never left out
+MANY = 12  # a numeric trait with more values than this (an age, say) is grouped into quarters
+MOST_LEVELS = 20  # of a trait with more levels the rarest are pooled
+EXACT = 1e15  # whole numbers up to this are written out; beyond it floats no longer hold every one
 
 
 @dataclasses.dataclass(frozen=True)

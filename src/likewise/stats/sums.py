@@ -43,8 +43,7 @@ def _added(one: Any, other: Any, add: Callable[[Any, Any], Any]) -> Any:
 POWERS = tuple((i, j) for i in range(4) for j in range(4 - i))
 """Powers of a - b and of b whose products are summed."""
 
-ROUNDING = 1e-12
-"""What is left of a difference of sums, relative to them, may be rounding."""
+ROUNDING = 1e-12  # what is left of a difference of sums, relative to them, may be rounding
 
 
 def power_products(

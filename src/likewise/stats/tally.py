@@ -28,18 +28,14 @@ from likewise.stats.sums import (
 COUNTS = slice(0, 4)
 """Columns of `CellSums`: people, and their weights, squared weights and cubed weights."""
 
-UNDEFINED, AT_CAP = 4, 5
-"""Those without a finite ratio or loss, and those who reach the cap."""
-
-PLAIN = slice(6, 8)
-"""Changes and squared changes, whatever the weights."""
+UNDEFINED, AT_CAP = 4, 5  # those without a finite ratio or loss, and those who reach the cap
+PLAIN = slice(6, 8)  # changes and squared changes, whatever the weights
 
 LOSS = slice(8, 8 + len(POWERS))
 HELD = slice(LOSS.stop, LOSS.stop + len(POWERS))
 """Power sums of ratios (or losses), as in `RatioSums`, and of those that are capped."""
 
-FEW = 50
-"""With fewer degrees of freedom than this it is said that Student's t is used."""
+FEW = 50  # with fewer degrees of freedom than this it is said that Student's t is used
 
 ONE_CLUSTER = "All people are in one cluster; a standard error needs two."
 
