@@ -7,6 +7,7 @@ their virtues at few people and at shares of zero or one.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import betaincinv
 
-from likewise.errors import InvalidSample, InvalidSettings, nearest
+from likewise.errors import InvalidSample
 from likewise.stats.estimate import (
     ONE_MORE,
     Estimate,
@@ -26,7 +27,7 @@ from likewise.stats.estimate import (
 )
 from likewise.stats.frame import MISSING
 from likewise.stats.sums import POWERS, RatioSums
-from likewise.stats.tally import COUNTS, Group, Tally, effective_units, groups_of
+from likewise.stats.tally import COUNTS, Tally, effective_units, groups_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,19 +244,36 @@ def group_metrics(
     check_alpha(alpha)
     table = _Decisions(tally)
     recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
-    by_trait: dict[str, list[Group]] = {}
-    for group in groups_of(tally.cells.kinds, tally.frame, crossed=False):
-        by_trait.setdefault(group.trait, []).append(group)
-    if unknown := [name for name in privileged if name not in by_trait]:
-        raise InvalidSettings(
-            f"There is no protected attribute {unknown[0]!r} (there are: "
-            f"{', '.join(by_trait) or 'none'}).{nearest(unknown[0], by_trait)}"
-        )
     accuracy = table.share(table.before == table.y, table.everybody).wilson(alpha)
     balanced = combination([1 / len(recalls)] * len(recalls), recalls, alpha)
     found = {("accuracy", "", ""): accuracy, ("balanced_accuracy", "", ""): balanced}
-    for trait, members in by_trait.items():
-        found |= _rates(members, privileged.get(trait), positive, table, alpha)
+    selected, deserving = table.before == positive, table.y == positive
+    groups = groups_of(tally.cells.kinds, tally.frame, crossed=False)
+    for trait, own_groups in itertools.groupby(groups, key=lambda group: group.trait):
+        members = {group.name: group.members for group in own_groups}
+        chosen, hits, alarms = (
+            {name: table.share(selected, own & who) for name, own in members.items()}
+            for who in (table.everybody, deserving, ~deserving)
+        )
+        known = [name for name in members if name != MISSING] or list(members)
+        largest = max(known, key=lambda name: table.people(members[name]))
+        base = privileged.get(trait, largest)
+        most = max(known, key=lambda name: chosen[name].value)
+        for own in members:
+            impact, difference = Quantity(1.0, 1.0, 1.0, 0), Quantity(0.0, 0.0, 0.0, 0)
+            if own != most:
+                impact = ratio(chosen[own], chosen[most], alpha)
+            if own != base:
+                odds = [hits[own], hits[base], alarms[own], alarms[base]]
+                difference = combination([0.5, -0.5, 0.5, -0.5], odds, alpha)
+            values = {
+                "selection_rate": chosen[own].wilson(alpha),
+                "impact_ratio": dataclasses.replace(impact, n=chosen[own].n),
+                "true_positive_rate": hits[own].wilson(alpha),
+                "false_positive_rate": alarms[own].wilson(alpha),
+                "average_odds_difference": dataclasses.replace(difference, n=chosen[own].n),
+            }
+            found |= {(name, trait, own): quantity for name, quantity in values.items()}
     return found
 
 
@@ -309,38 +327,3 @@ class _Decisions:
             return Share.of_clusters(hits, weights, self.people(among))
         hits, all_ = (cells.sums[m, COUNTS].sum(axis=0) for m in (hit & among, among))
         return Share.of_people(hits, all_, weighted=self.tally.frame.weighted)
-
-
-def _rates(
-    members: list[Group], wanted: str | None, positive: int, table: _Decisions, alpha: float
-) -> Metrics:
-    known = [group for group in members if group.name != MISSING] or members
-    names = [group.name for group in known]
-    if wanted is not None and wanted not in names:
-        raise InvalidSettings(
-            f"{members[0].trait!r} has no level {wanted!r} (it has: {', '.join(names)})."
-        )
-    base = wanted or max(known, key=lambda group: table.people(group.members)).name
-    selected, deserving = table.before == positive, table.y == positive
-    chosen, hits, alarms = (
-        {group.name: table.share(selected, group.members & who) for group in members}
-        for who in (table.everybody, deserving, ~deserving)
-    )
-    most = max(names, key=lambda name: chosen[name].value)
-    found: Metrics = {}
-    for trait, own, _ in members:
-        impact, difference = Quantity(1.0, 1.0, 1.0, 0), Quantity(0.0, 0.0, 0.0, 0)
-        if own != most:
-            impact = ratio(chosen[own], chosen[most], alpha)
-        if own != base:
-            odds = [hits[own], hits[base], alarms[own], alarms[base]]
-            difference = combination([0.5, -0.5, 0.5, -0.5], odds, alpha)
-        values = {
-            "selection_rate": chosen[own].wilson(alpha),
-            "impact_ratio": dataclasses.replace(impact, n=chosen[own].n),
-            "true_positive_rate": hits[own].wilson(alpha),
-            "false_positive_rate": alarms[own].wilson(alpha),
-            "average_odds_difference": dataclasses.replace(difference, n=chosen[own].n),
-        }
-        found |= {(name, trait, own): quantity for name, quantity in values.items()}
-    return found

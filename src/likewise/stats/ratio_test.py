@@ -134,9 +134,7 @@ class Evidence:
             notes += (f"The lower bound is above the tolerance, but {self.held_back}.",)
         elif self.within_from(alpha) <= delta:
             outcome = "within_tolerance"
-        elif (self.unmoved and delta > self.estimate.value) or (
-            self.spread and (upper if self.cap is None else capped_upper) <= delta
-        ):
+        elif delta > self.estimate.value if self.unmoved else self.spread and capped_upper <= delta:
             notes += (self._reservation(delta, alpha),)
         # No ratio is below zero, above what is possible, or above its cap.
         largest = self.largest if self.largest > delta else math.inf
@@ -166,20 +164,17 @@ class Evidence:
         )
 
     def _reservation(self, delta: float, alpha: float) -> str:
-        """Say why an upper bound within the limit is no finding within tolerance."""
+        """Say why a capped upper bound within the limit is no finding within tolerance."""
         within = "Nothing moves it" if self.unmoved else "The upper bound is within the tolerance"
-        if self.cap is None or self.capped_estimate is None:
-            return f"{within}, but people do not differ, so nothing is certified."
-        if self.rare_harm(alpha) + self.numerical_error > delta:
-            mean = self.capped_estimate.value
-            needed = math.log(1 / alpha) * (self.cap - mean) / (delta - mean)
-            return (
-                f"{within}, but harm too rare to be seen could hide in fewer than "
-                f"{math.ceil(needed)} people, so nothing is certified."
+        why = "without the cap the estimate itself is above it: nothing is certified"
+        capped, rare = self.capped_estimate, self.rare_harm(alpha) + self.numerical_error > delta
+        if self.cap is not None and capped is not None and rare:
+            needed = math.log(1 / alpha) * (self.cap - capped.value) / (delta - capped.value)
+            why = (
+                f"harm too rare to be seen could hide in fewer than {math.ceil(needed)} people, so "
+                "nothing is certified"
             )
-        return (
-            f"{within}, but without the cap the estimate itself is above it: nothing is certified."
-        )
+        return f"{within}, but {why}."
 
 
 @dataclasses.dataclass(frozen=True)
