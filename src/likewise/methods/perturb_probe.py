@@ -19,6 +19,7 @@ from likewise.outcomes import Outcomes
 from likewise.probe import Block, Measured, Subsample
 from likewise.record import PerturbedPerson
 from likewise.stats.frame import Frame
+from likewise.stats.sums import Additive
 from likewise.stats.tally import Tally
 
 FEWEST = 64  # blocks are filled up to a power of two, at least this many rows
@@ -188,6 +189,14 @@ class PerturbStats:
         return Outcomes.concat(self.rows)
 
 
+@dataclasses.dataclass(frozen=True)
+class LossSums(Additive):
+    """Sums of weights and of weighted losses before anybody is moved."""
+
+    weight: float
+    loss: float
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class LossProbe:
     """The mean loss as people are: a regression's losses are capped at a multiple of it."""
@@ -198,12 +207,12 @@ class LossProbe:
     common: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def measure(self, model: Model, block: Block) -> Measured:
-        """Add up weights, and weighted losses, of a block."""
+        """Add up the losses of a block."""
         people = block.people
         x = np.ascontiguousarray(as_seen(model, people).x, dtype=np.float64)
         loss = model.loss(model(x), targets(people.y, self.classes))
         weight = np.ones(len(x)) if people.weight is None else people.weight
-        return Measured(np.array([weight.sum(), weight @ loss]))
+        return Measured(LossSums(float(weight.sum()), float(weight @ loss)))
 
 
 def filled(rows: Int[np.ndarray, " n"], model: Model) -> Int[np.ndarray, " m"]:

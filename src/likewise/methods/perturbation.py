@@ -377,8 +377,8 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
     )
     if wrapped.card.task == "regression":
         probe = LossProbe(classes)
-        weight, loss = session.measure(bound, [probe])[probe.name].tolist()
-        bound = dataclasses.replace(bound, limit=settings.cap * loss / weight)
+        sums = session.measure(bound, [probe])[probe.name]
+        bound = dataclasses.replace(bound, limit=settings.cap * sums.loss / sums.weight)
     if not isinstance(map, GradientFlow):
         return bound
     # Read in pieces only these are known: the same people, so that the steps are the same.
