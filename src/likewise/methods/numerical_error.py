@@ -356,7 +356,8 @@ class FlowSample:
 
     def mean_change(self, after: Losses, finer: Losses) -> tuple[float, float, float]:
         """Return the mean change, its standard error, and how many people it comes from."""
-        change, part = self.changes(after, finer), self.parts(after, finer)
+        change = self.changes(after, finer)
+        part = self.factor * change
         mean, squares = float(part.sum()), np.square(part)
         if not squares.any():
             return mean, 0.0, math.inf
