@@ -194,8 +194,7 @@ def checked_weights(
 def _classes(outcomes: Outcomes) -> int:
     later = [then.decision_after for then in outcomes.horizons.values()]
     columns = (outcomes.y, outcomes.decision_before, outcomes.decision_after, *later)
-    for column in columns:
-        # Of another kind, or beyond: a table that somebody made up.
+    for column in columns:  # of another kind, or beyond: a table that somebody made up
         if column.dtype.kind not in "iufb" or not ((column >= 0) & (column < MOST_CLASSES)).all():
             raise InvalidSample(
                 "The labels and decisions of a classification are numbers of classes (0, 1, …), at "
@@ -220,15 +219,11 @@ def numerals(values: Iterable[float]) -> dict[float, str]:
     >>> sorted(numerals([0.1, 0.12345671, 0.12345672]).values())
     ['0.1', '0.12345671', '0.12345672']
     """
-
-    def written(value: float, digits: int) -> str:
-        whole = isinstance(value, int) or (value.is_integer() and abs(value) < EXACT)
-        return str(int(value)) if whole else f"{value:.{digits}g}"
-
-    known = dict.fromkeys(values)
-    names: dict[float, str] = {}
+    known, names = dict.fromkeys(values), dict[float, str]()
     for digits in range(6, 18):
-        names = {value: written(value, digits) for value in known}
+        for value in known:
+            whole = isinstance(value, int) or (value.is_integer() and abs(value) < EXACT)
+            names[value] = str(int(value)) if whole else f"{value:.{digits}g}"
         if len(set(names.values())) == len(known):
             break
     return names

@@ -248,7 +248,7 @@ class ClusterTotals:
         return ClusterTotals(tuple(parts))
 
     @functools.cached_property
-    def _joined(self) -> tuple[Columns, Shaped[np.ndarray, " g"], Int[np.ndarray, " m"]]:
+    def _lines(self) -> tuple[Columns, Shaped[np.ndarray, " g"], Int[np.ndarray, " m"]]:
         """All clusters and kinds, the names of the clusters, and which line is of which."""
         if not self.parts:
             return {}, np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -260,13 +260,13 @@ class ClusterTotals:
     @property
     def names(self) -> Shaped[np.ndarray, " g"]:
         """Names of the clusters; none if people do not come in clusters."""
-        return self._joined[1]
+        return self._lines[1]
 
     def totals(
         self, column: str, kinds: Int[np.ndarray, " k"] | None = None
     ) -> Float[np.ndarray, " g"]:
         """Return the total of a column in every cluster, over people of some kinds."""
-        table, names, unit = self._joined
+        table, names, unit = self._lines
         values = table[column]
         if kinds is not None:
             values = values * np.isin(table["kind"], kinds)
