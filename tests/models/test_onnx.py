@@ -2,7 +2,6 @@ import warnings
 
 import numpy as np
 import onnx
-import pandas as pd
 import pyarrow as pa
 import pytest
 from onnx import TensorProto, helper
@@ -143,19 +142,6 @@ def test_a_graph_that_reads_text_goes_through_decoded_rows(rng, opened):
     model = as_model(found, encoder=encoder)
     ours = model(encoder.encode(table))
     assert np.abs(ours - whole.predict_proba(table.to_pandas())).max() < 1e-6
-
-
-def test_a_graph_with_a_column_an_input_is_given_columns(rng, opened):
-    from skl2onnx.common.data_types import FloatTensorType
-
-    frame = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
-    steps = ColumnTransformer([("numbers", StandardScaler(), ["a", "b"])])
-    whole = make_pipeline(steps, LogisticRegression()).fit(frame, frame["a"] > 0)
-    kinds = [("a", FloatTensorType([None, 1])), ("b", FloatTensorType([None, 1]))]
-    model = as_model(opened(to_onnx(whole, initial_types=kinds)))
-    assert model.card.features == ("a", "b")
-    ours = model(frame.to_numpy(copy=True))
-    assert np.abs(ours - whole.predict_proba(frame)).max() < 1e-6
 
 
 def external():

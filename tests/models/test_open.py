@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from likewise.errors import InvalidFile, InvalidModel, MissingExtra, TrustRequired
-from likewise.models import as_model, check, open_model
+from likewise.models import as_model, open_model
 from likewise.settings.choices import MODELS
 
 
@@ -66,14 +66,6 @@ def test_what_is_no_model_file_is_one_sentence(name, words, tmp_path):
     (tmp_path / "network.safetensors").write_bytes(b"1")
     with pytest.raises(InvalidFile, match=words):
         open_model(str(tmp_path / name))
-
-
-def test_an_export_of_one_batch_size_is_explained(tmp_path, rng):
-    program = torch.export.export(nn.Linear(3, 2), (torch.zeros(4, 3),))
-    torch.export.save(program, tmp_path / "m.pt2")
-    model = as_model(open_model(str(tmp_path / "m.pt2"), trust=True))
-    with pytest.raises(InvalidModel):
-        check(model, rng.normal(size=(50, 3)))
 
 
 def test_an_attribute_of_the_working_folder_opens_with_trust(tmp_path, monkeypatch):

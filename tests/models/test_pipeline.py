@@ -201,16 +201,3 @@ def test_what_cannot_be_cut_is_read_through_decoded_rows(index, people):
     assert model.front.reading.form == "frame"
     # Decoding gives back the rows themselves, so the answers are those of the whole model.
     assert np.allclose(model(x), expected, atol=1e-12)
-
-
-def test_codes_mistaken_for_numbers_are_noticed(people):
-    # LightGBM takes a matrix in place of categories, and answers wrongly without a word.
-    codes = people.set_column(1, "job", pa.array(np.arange(200) % 7 * 10)).drop_columns(["sex"])
-    frame = codes.to_pandas()
-    tree = lightgbm.LGBMClassifier(n_estimators=8, n_jobs=1, verbose=-1)
-    whole = make_pipeline(FunctionTransformer(categories), tree)
-    whole.fit(frame, (frame["job"] > 30).astype(int))
-    model = as_model(whole, table=codes)
-    assert model.front.reading.form == "frame"  # so it is audited whole
-    answers = TableModel(model, model.front)(codes)
-    assert np.array_equal(answers, whole.predict_proba(frame))

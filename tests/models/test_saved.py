@@ -27,11 +27,21 @@ def every_layer() -> nn.Module:
     return nn.Sequential(FixedProjection(basis.T), body, nn.ReLU(), rest, nn.Linear(4, 3)).double()
 
 
-def test_a_saved_model_gives_the_same_numbers(tmp_path, rng):
+@pytest.fixture
+def saved(tmp_path):
+    """Return what saves a model and opens it again."""
+
+    def reopened(model, **choices):
+        save_model(model, tmp_path / "m.safetensors", **choices)
+        return as_model(open_model(str(tmp_path / "m.safetensors")))
+
+    return reopened
+
+
+def test_a_saved_model_gives_the_same_numbers(saved, tmp_path, rng):
     module, path = every_layer(), tmp_path / "m.safetensors"
-    save_model(module, path, classes=("low", 2, 3.5))
     x, y = rng.normal(size=(40, 6)), rng.integers(0, 3, 40)
-    again, original = as_model(open_model(str(path))), as_model(module)
+    again, original = saved(module, classes=("low", 2, 3.5)), as_model(module)
     # Another library's sums: equal but for the last digits.
     assert np.allclose(again(x), original(x), rtol=1e-13, atol=1e-14)
     slopes = again.loss_gradient(x, y)
@@ -42,17 +52,15 @@ def test_a_saved_model_gives_the_same_numbers(tmp_path, rng):
     assert module.training  # saving changes nothing
     save_model(module, tmp_path / "again.safetensors", classes=("low", 2, 3.5))
     assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
-    save_model(nn.Sequential(nn.Linear(3, 1), nn.Sigmoid()), path, output="probabilities")
-    assert as_model(open_model(str(path))).card.output == "logits"  # the sigmoid is cut off
+    cut = saved(nn.Sequential(nn.Linear(3, 1), nn.Sigmoid()), output="probabilities")
+    assert cut.card.output == "logits"  # the sigmoid is cut off
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(), MLPClassifier((4,), max_iter=20)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_estimators_are_saved_with_their_classes(estimator, tmp_path, rng):
+def test_estimators_are_saved_with_their_classes(estimator, saved, rng):
     x = rng.normal(size=(80, 3))
-    estimator.fit(x, ["yes" if v > 0 else "no" for v in x[:, 0]])
-    save_model(estimator, tmp_path / "m.safetensors")
-    again = as_model(open_model(str(tmp_path / "m.safetensors")))
+    again = saved(estimator.fit(x, ["yes" if v > 0 else "no" for v in x[:, 0]]))
     assert again.card.classes == ("no", "yes")
     assert np.array_equal(again(x), as_model(estimator)(x))
 
@@ -78,12 +86,9 @@ class Own(nn.Module):
         lambda m, x: F.sigmoid(m.last(F.relu(m.first(x), inplace=True))),
     ],
 )
-def test_a_network_of_ones_own_is_saved_layer_by_layer(forward, tmp_path, rng):
-    module = Own(forward)
-    save_model(module, tmp_path / "m.safetensors")
-    x = rng.normal(size=(20, 3))
-    again = as_model(open_model(str(tmp_path / "m.safetensors")))
-    assert np.allclose(again(x), as_model(module)(x), rtol=1e-13, atol=1e-14)
+def test_a_network_of_ones_own_is_saved_layer_by_layer(forward, saved, rng):
+    module, x = Own(forward), rng.normal(size=(20, 3))
+    assert np.allclose(saved(module)(x), as_model(module)(x), rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,7 @@ def test_a_network_that_is_no_chain_of_layers_is_not_saved(forward, words, tmp_p
         save_model(Own(forward), tmp_path / "m.safetensors")
 
 
-def test_a_mixture_of_logistic_models_is_saved(tmp_path, rng):
+def test_a_mixture_of_logistic_models_is_saved(saved, rng):
     weight = torch.tensor([3.0, 1.0], dtype=torch.float64)
     module = nn.Sequential(nn.Linear(3, 2, dtype=torch.float64), MeanOfSigmoids(weight))
     x = torch.from_numpy(rng.normal(size=(20, 3)))
@@ -109,8 +114,7 @@ def test_a_mixture_of_logistic_models_is_saved(tmp_path, rng):
     assert torch.allclose(module(x).exp()[:, 1], mean, atol=1e-12)
     sure = module[1](torch.full((1, 2), 80.0, dtype=torch.float64))
     assert abs(sure[0, 0] + 80) < 1e-12  # a mean of probabilities would say 1 - 1 = 0
-    save_model(module, tmp_path / "m.safetensors", classes=("no", "yes"))
-    again = as_model(open_model(str(tmp_path / "m.safetensors")))
+    again = saved(module, classes=("no", "yes"))
     assert np.allclose(again(x.numpy()), module(x).detach().numpy(), rtol=1e-13, atol=1e-14)
     slopes = again.loss_gradient(x.numpy(), np.arange(20) % 2)
     direct = as_model(module).loss_gradient(x.numpy(), np.arange(20) % 2)

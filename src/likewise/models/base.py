@@ -42,32 +42,13 @@ class Network:
 class ModelCard:
     """What is known of a model without running it.
 
-    Parameters
-    ----------
-    kind
-        What it is, in words for a report: ``torch module``, ``LogisticRegression``, …
-    task
-        Whether it decides among classes or predicts a number.
-    output
-        Whether its numbers are logits, probabilities, or predicted values.
-    classes
-        Label values in the order of the columns of the output; empty if the model does not say.
-    n_features
-        Number of inputs, if the model says.
-    features
-        Names of its inputs, if the model says.
-    differentiable
-        Whether gradients can be taken through it.
-    fingerprint
-        A sha256 of what determines its outputs (weights, file), or ``""`` if there is none.
-    loss
-        The loss that counts, if it is not the usual one for the task.
-    threshold
-        Probability of class 1 of two above which it decides for it, if that is not one half.
-    decisions
-        Whether its decisions alone mean something: it gives no probabilities.
-    bounded
-        Whether its losses are those of probabilities within [0.001, 0.999], if it gives logits.
+    ``kind`` is what it is, in words for a report. ``classes`` are label values in the order of the
+    columns of the output, ``features`` the names of its inputs; both are empty if the model does
+    not say. The ``fingerprint`` is a sha256 of what determines its outputs, ``""`` if there is
+    none. The ``loss`` is named if it is not the usual one for the task, the ``threshold``, the
+    probability above which it decides for class 1 of two, if it is not one half. ``decisions``
+    says that it gives no probabilities; ``bounded``, that losses of its logits are those of
+    probabilities within [0.001, 0.999].
     """
 
     kind: str

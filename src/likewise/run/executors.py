@@ -171,6 +171,9 @@ class Executor(abc.ABC):
 
     max_memory: int | None = dataclasses.field(default=None, kw_only=True)
 
+    def __post_init__(self) -> None:
+        check_workers(getattr(self, "workers", None))
+
     @property
     def processes(self) -> int:
         """Processes of this machine beside this one."""
@@ -261,9 +264,6 @@ class Threads(Executor):
 
     workers: int | None = None
 
-    def __post_init__(self) -> None:
-        check_workers(self.workers)
-
     @override
     @contextlib.contextmanager
     def pool(self, job: Job) -> Iterator[Pool]:
@@ -318,9 +318,6 @@ class Processes(Executor):
     """
 
     workers: int | None = None
-
-    def __post_init__(self) -> None:
-        check_workers(self.workers)
 
     @property
     @override
@@ -425,7 +422,7 @@ class Ray(Executor):
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        check_workers(self.workers)
+        super().__post_init__()
         if importlib.util.find_spec("ray") is None:
             raise MissingExtra("Ray is not installed. Install it with: pip install 'likewise[ray]'")
 
