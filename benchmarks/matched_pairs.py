@@ -39,8 +39,7 @@ from likewise.methods.pair_stats import (
     ClusterPropensity,
     PairDesign,
     PairSums,
-    PeopleBlock,
-    RedrawSums,
+    pair_design,
     random_halves,
 )
 from likewise.stats.decision import Decision, DecisionRule, assess, decide
@@ -88,9 +87,7 @@ class Sample:
 class Measured:
     """The sums of one pair of groups, and who was compared through which pairs."""
 
-    design: PairDesign
     sums: PairSums
-    redraws: list[RedrawSums]
     compared: tuple["Compared", "Compared"]
 
 
@@ -115,7 +112,7 @@ def measure(sample: Sample, seed: int = 0, block: int = 4096) -> dict[tuple[int,
     return {
         (g, h): _measure_pair(
             sample,
-            PairDesign.from_pool(
+            pair_design(
                 covariates,
                 table.group,
                 (g, h),
@@ -139,19 +136,17 @@ def _measure_pair(sample: Sample, design: PairDesign, block: int) -> Measured:
         rows = np.arange(start, min(start + block, len(people)))
         some = people.take(rows)
         covariates = Covariates(some.numeric, some.category)
-        given = PeopleBlock(rows, covariates, some.group, some.weight, some.cluster)
+        who = design.locate(rows, covariates, some.group, some.weight, some.cluster)
         ask = functools.partial(_ask, sample.model, some, remaining)
-        parts.append((start, ask, design.locate(given)))
+        parts.append((start, ask, who))
     if sample.pool is not None and people.cluster is not None:
         clusters = _total([ClusterPropensity.from_people(who) for *_, who in parts])
         if clusters.constant:
             design = dataclasses.replace(design, people_clusters=clusters)
-    comparison = design.comparison()
-    sums = _total([comparison.measure(ask, who) for _, ask, who in parts])
-    redraws = [_total([p.measure(ask, who) for _, ask, who in parts]) for p in design.redraws()]
-    plans = [(start, comparison.plan(who)) for start, _, who in parts]
+    sums = _total([design.measure(ask, who) for _, ask, who in parts])
+    plans = [(start, design.comparison.plan(who)) for start, _, who in parts]
     compared = [_compared(plans, sums.parts(direction)) for direction in (0, 1)]
-    return Measured(design, sums, redraws, (compared[0], compared[1]))
+    return Measured(sums, (compared[0], compared[1]))
 
 
 def _compared(plans: list[tuple[int, Any]], wanted: list[int]) -> Compared:
@@ -176,14 +171,12 @@ def _total(parts: list[Any]) -> Any:
     return total
 
 
-def judge(found: dict[tuple[int, int], Measured], delta: float) -> Decision[tuple[int, int]]:
+def judge(found: dict[tuple[int, int], Measured], delta: float) -> Decision:
     """Decide all ordered pairs of groups together."""
     rows = {}
     for (g, h), pair in found.items():
         for direction, key in enumerate(((g, h), (h, g))):
-            undecided = pair.design.undecided
-            row = pair.sums.compared(direction, 0, pair.redraws, undecided=undecided)
-            rows[key] = assess(row, DecisionRule(delta=delta))
+            rows[key] = assess(pair.sums.compared(direction, 0), DecisionRule(delta=delta))
     return decide(rows)
 
 
@@ -606,15 +599,15 @@ def drawn(line: Line, seed: int, draw: int) -> dict[str, Any]:
         rises, truths = [], []
         for direction, key in enumerate(((g, h), (h, g))):
             row = usual.rows[key]
-            estimate = pair.sums.compared(direction, 0, pair.redraws).estimate
+            estimate = row.compared.estimate
             truths.append(true_rates(line, sample, pair.compared[direction], *key).tolist())
             rises.append(bool(estimate and estimate.difference > 0))
             figures = None
-            if row.assessment.undecided is None and estimate is not None:
+            if row.undecided is None and estimate is not None:
                 raw = estimate.other - estimate.own
                 figures = [raw, estimate.bias, estimate.difference, estimate.kappa, estimate.ratio]
                 figures += estimate.difference_interval()
-            reason = row.reason if row.assessment.undecided else None
+            reason = row.reason if row.undecided else None
             rows[f"{g} {h}" if direction == 0 else f"{h} {g}"] = [truths[-1], figures, reason]
         evidence = [usual.rows[key].outcome == "evidence" for key in ((g, h), (h, g))]
         # The first gains from the columns of the second, or the second loses with those of the

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 """Told what is being done, how much of it is done, and how much there is."""
 
+Sums = Mapping[str, Any]
+"""The sums of every probe, by its name."""
+
 MAX_ROWS = 200_000
 """People whose rows are held in memory; more are written to a file (``outcomes=``)."""
 
@@ -83,7 +86,7 @@ class BoundMethod(abc.ABC):
     def probes(self) -> Sequence[Probe]:
         """What decides: the primary probe first, then whatever the verdict needs beside it."""
 
-    def follow_up(self, stats: Mapping[str, Any]) -> Iterable[Probe]:
+    def follow_up(self, stats: Sums) -> Iterable[Probe]:
         """Return further probes that the verdict needs, now that these sums are known."""
         return ()
 
@@ -92,7 +95,7 @@ class BoundMethod(abc.ABC):
         return self.setup.sample(size, stream)
 
     @abc.abstractmethod
-    def judge(self, stats: Mapping[str, Any]) -> Verdict:
+    def judge(self, stats: Sums) -> Verdict:
         """Return the verdict from the sums of all probes."""
 
     @abc.abstractmethod
@@ -131,10 +134,10 @@ class Check(abc.ABC):
         """Return the probes it needs."""
         return ()
 
-    def follow_up(self, stats: Mapping[str, Any], method: Any) -> Iterable[Probe]:
+    def follow_up(self, stats: Sums, method: Any) -> Iterable[Probe]:
         """Return further probes, now that these sums are known; asked until there are none."""
         return ()
 
     @abc.abstractmethod
-    def read(self, stats: Mapping[str, Any], method: Any, verdict: Verdict) -> Finding:
+    def read(self, stats: Sums, method: Any, verdict: Verdict) -> Finding:
         """Return what the sums say."""

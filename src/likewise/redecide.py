@@ -1,9 +1,11 @@
 """Another limit on the same evidence: what a record says about it, without model or data."""
 
 import math
+from typing import Any
 
 from likewise.errors import InvalidSettings
 from likewise.record import MatchedPairsRecord, Record
+from likewise.stats.decision import overall, read_interval
 from likewise.stats.multiplicity import holm_adjusted
 
 
@@ -28,14 +30,9 @@ def at_limit(record: Record, delta: float) -> Record:
                 "difference: audit again with --set method.limit=NUMBER, in the target's units."
             )
         part = _pairs(record.matched_pairs, delta)
-        verdicts = {row.verdict for row in part.comparisons}
-        verdict = "inconclusive"
-        if "evidence" in verdicts:
-            verdict = "evidence"
-        elif verdicts == {"within_tolerance"}:
-            verdict = "within_tolerance"
+        verdict = overall([row.verdict for row in part.comparisons])
         reason = part.leading.reason if verdict == "inconclusive" else ""
-        update = {"matched_pairs": part, "verdict": verdict, "reason": reason}
+        update: dict[str, Any] = {"matched_pairs": part, "verdict": verdict, "reason": reason}
     else:
         curve, test = record.delta_curve, record.deciding
         if curve is None or test is None:
@@ -54,9 +51,9 @@ def at_limit(record: Record, delta: float) -> Record:
     settings = record.settings.changed(delta=delta, cap=max(record.settings.cap, 2 * delta))
     note = f"Read again at the limit {delta:g}; the audit was made at {record.delta:g}."
     tried = (row.model_copy(update={"outcome": ""}) for row in record.sensitivity)
-    update |= {"delta": delta, "sensitivity": tuple(tried)}
+    update |= {"delta": delta, "sensitivity": tuple(tried), "notes": (*record.notes, note)}
     update |= {"settings": settings, "settings_hash": settings.hash}
-    changed = record.model_copy(update={**update, "notes": (*record.notes, note)})
+    changed = record.model_copy(update=update)
     return changed.model_copy(update={"sentence": sentence(changed)})
 
 
@@ -67,21 +64,14 @@ def _pairs(part: MatchedPairsRecord, delta: float) -> MatchedPairsRecord:
         for k, row in enumerate(part.comparisons)
     }
     adjusted = holm_adjusted(p_values)
-    rows = []
-    for k, row in enumerate(part.comparisons):
+    rows = list(part.comparisons)
+    for k, row in enumerate(rows):
         low, high = row.interval
-        undecided = row.reason not in ("", "too_few", "holm", "events", "matching")
-        if undecided or math.isnan(low):
-            rows.append(row)
-            continue
-        verdict, reason = "inconclusive", "too_few"
-        if low > delta or high < 1 / delta:
-            sure = adjusted[k] <= part.alpha
-            verdict, reason = ("evidence", "") if sure else ("inconclusive", "holm")
-        elif 1 / delta <= low and high <= delta:
-            rare = row.events < 10
-            verdict, reason = ("inconclusive", "events") if rare else ("within_tolerance", "")
-        found = {"verdict": verdict, "reason": reason, "people_needed": None, "pool_needed": None}
-        p = {"p_value": p_values[k], "p_adjusted": adjusted[k]}
-        rows.append(row.model_copy(update={**found, **p}))
+        decided = row.reason in ("", "too_few", "holm", "events", "matching")
+        if decided and not math.isnan(low):
+            inside, outside = 1 / delta <= low and high <= delta, low > delta or high < 1 / delta
+            verdict, reason = read_interval(inside, outside, row.events, adjusted[k], part.alpha)
+            found = {"verdict": verdict, "reason": reason or "", "p_value": p_values[k]}
+            needed = {"people_needed": None, "pool_needed": None, "p_adjusted": adjusted[k]}
+            rows[k] = row.model_copy(update={**found, **needed})
     return part.model_copy(update={"comparisons": tuple(rows), "delta": delta})

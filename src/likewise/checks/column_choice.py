@@ -1,27 +1,21 @@
 """Sensitivity to the choice of columns: each legitimate factor left out, each other one added."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
 
 from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
-from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import (
-    AskedBlock,
-    BoundMatchedPairs,
-    Pairing,
-    PairingProbe,
-    find_pairs,
-)
-from likewise.methods.pair_stats import Answers, PairSums, RedrawSums
+from likewise.method import Check, Finding, Sums
+from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, PairsProbe, find_pairs
+from likewise.methods.pair_stats import Answers, LocatedPeople, PairDesign, PairSums
 from likewise.record import MatchedPairsRecord, RateComparison, SensitivityRecord
-from likewise.stats.decision import Compared, Undecided, assess, decide
-from likewise.stats.sums import Additive
+from likewise.stats.decision import Compared, assess, decide
 from likewise.verdict import Verdict
 
 LEFT_OUT, ADDED = "column left out", "column added"
@@ -43,65 +37,43 @@ PREDICTED = 5_000
 """Rows of the reference sample by which columns are ranked."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class VariantSums(Additive):
-    """Sums of a comparison and its redraws, made otherwise than those that decide."""
-
-    kept_as_is: ClassVar[tuple[str, ...]] = ("undecided",)
-
-    comparison: PairSums
-    redraws: tuple[RedrawSums, ...]
-    undecided: Undecided | None
-
-    def compared(self, method: BoundMatchedPairs, row: RateComparison) -> Compared:
-        """Return the comparison of a row as it is here, of the outcome that was tested there."""
-        _, direction, measure = method.located(row)
-        measures = method.context.measures
-        found = self.comparison.compared(
-            direction,
-            measure,
-            self.redraws,
-            unit_interval=measures.names[measure] != "prediction",
-            undecided=self.undecided,
-        )
-        as_given = row.outcome == measures.outcomes[measure]
-        if as_given or found.estimate is None or method.rule(measure).kind == "difference":
-            return found
-        return dataclasses.replace(found, estimate=found.estimate.complement())
+def choice_sums(asked: AskedBlock, design: PairDesign, directions: Mapping[str, int]) -> PairSums:
+    """Compare some people with another choice of columns; ``directions`` are by pair of groups."""
+    return variant_sums(asked, design, asked.located(design), directions[design.name])
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ChoiceProbe(PairingProbe):
-    """The comparison of some people with another choice of columns that may matter.
+def variant_sums(
+    asked: AskedBlock, design: PairDesign, people: LocatedPeople, direction: int
+) -> PairSums:
+    """Compare people of one group otherwise than for the verdict, redrawn attributes included."""
+    plans = [one.plan(people, direction) for one in (design.comparison, *design.redraws)]
+    # All at once: a call takes longer than the few rows of one redraw.
+    person, *members = (
+        np.concatenate([getattr(plan, name) for plan in plans])
+        for name in ("person", "own", "other")
+    )
+    values = np.zeros((0, design.measures))
+    if len(person):
+        values = asked.ask(np.tile(person, 2), np.concatenate(members))
+    ends = np.cumsum([len(plan.person) for plan in plans])[:-1]
+    own, other = (np.split(half, ends) for half in np.split(values, 2))
+    first, *redrawn = (
+        Answers(**vars(plan), own_values=own[k], other_values=other[k])
+        for k, plan in enumerate(plans)
+    )
+    return design.summed(first, redrawn)
 
-    ``directions`` say which group's people are asked about, by pair of groups.
-    """
 
-    directions: Mapping[str, int]
-
-    @property
-    def name(self) -> str:
-        """Its name among the sums."""
-        return self.context.variant
-
-    @override
-    def of(self, asked: AskedBlock, pairing: Pairing) -> VariantSums:
-        people, probes = asked.located(pairing), (pairing.comparison, *pairing.redraws)
-        plans = [probe.plan(people, self.directions[pairing.key]) for probe in probes]
-        # All at once: a call takes longer than the few rows of one redraw.
-        rows: dict[str, Any] = {
-            name: np.concatenate([getattr(plan, name) for plan in plans])
-            for name in ("person", "pair", "own", "other")
-        }
-        together = dataclasses.replace(plans[0], **rows)
-        answers = together.answers(asked.ask, len(self.context.measures.names))
-        ends = np.cumsum([len(plan) for plan in plans])[:-1]
-        values = (np.split(v, ends) for v in (answers.own_values, answers.other_values))
-        first, *others = (
-            probe.summed(Answers(**vars(plan), own_values=own, other_values=other))
-            for probe, plan, own, other in zip(probes, plans, *values, strict=True)
-        )
-        return VariantSums(first, tuple(others), pairing.design.undecided)
+def compared_again(method: BoundMatchedPairs, row: RateComparison, sums: PairSums) -> Compared:
+    """Return the comparison of a row by other sums, of the outcome that was tested there."""
+    _, direction, measure = method.located(row)
+    measures = method.context.measures
+    unit = measures.names[measure] != "prediction"
+    found = sums.compared(direction, measure, unit_interval=unit)
+    as_given = row.outcome == measures.outcomes[measure]
+    if as_given or found.estimate is None or method.rule(measure).kind == "difference":
+        return found
+    return dataclasses.replace(found, estimate=found.estimate.complement())
 
 
 @final
@@ -117,40 +89,36 @@ class ColumnChoice(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def follow_up(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs
-    ) -> Iterator[ChoiceProbe]:
+    def follow_up(self, stats: Sums, method: BoundMatchedPairs) -> Iterator[PairsProbe]:
         choices = other_choices(method)[0]
         if not choices or any(_name(*choice) in stats for choice, _ in choices):
             return
         record = method.judge(stats).record["matched_pairs"]
         found = [method.located(row) for row in leading_rows(record)]
-        wanted = {pairing.key: direction for pairing, direction, _ in found}
+        wanted = {design.name: direction for design, direction, _ in found}
         part = FULL / max(FULL, len(choices) * len(wanted))
         bounds = [
             method.sampled(
                 _name(*choice),
                 keep=keep,
-                redraws=REDRAWS,
-                neighbours=NEIGHBOURS,
-                propensity_folds=FOLDS,
+                redraw_count=REDRAWS,
+                most_neighbours=NEIGHBOURS,
+                folds=FOLDS,
                 people=max(PEOPLE[0], round(part * PEOPLE[1])),
                 pool=max(POOL[0], round(part * POOL[1])),
             )
             for choice, keep in choices
         ]
         for bound in find_pairs(bounds, wanted):
-            yield ChoiceProbe(bound.context, bound.pairings, wanted)
+            measured = functools.partial(choice_sums, directions=wanted)
+            yield bound.probe(bound.context.variant, measured)
 
     @override
-    def read(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
-    ) -> Finding:
-        record: MatchedPairsRecord = verdict.record["matched_pairs"]
+    def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         choices, left_out = other_choices(method)
         found = []
-        for row in leading_rows(record):
-            pairing, _, measure = method.located(row)
+        for row in leading_rows(verdict.record["matched_pairs"]):
+            design, _, measure = method.located(row)
             rule = method.rule(measure)
             difference = rule.kind == "difference"
             value, ends = row.ratio, row.interval
@@ -158,7 +126,8 @@ class ColumnChoice(Check):
                 value, ends = row.difference, row.difference_interval
             lines = [("as chosen", "all of them", row.n, value, ends, str(row.verdict))]
             for choice, _ in choices:
-                compared = stats[_name(*choice)].sums[pairing.key].compared(method, row)
+                sums = stats[_name(*choice)].sums[design.name]
+                compared = compared_again(method, row, sums)
                 estimate, value, ends = compared.estimate, math.nan, (math.nan, math.nan)
                 if estimate is not None and difference:
                     value, ends = estimate.difference, estimate.difference_interval(rule.alpha)

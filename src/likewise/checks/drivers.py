@@ -1,8 +1,9 @@
 """Drivers: which columns a difference comes from, by Shapley values, and which are proxies."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
@@ -14,16 +15,10 @@ from typing_extensions import override
 from likewise.checks.column_choice import leading_rows
 from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
-from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import (
-    FOLDS,
-    AskedBlock,
-    BoundMatchedPairs,
-    KeyedStats,
-    Pairing,
-    PairingProbe,
-)
+from likewise.method import Check, Finding, Sums
+from likewise.methods.matched_pairs import FOLDS, AskedBlock, BoundMatchedPairs, PairsProbe
 from likewise.methods.matching import seed_sequence, uniforms
+from likewise.methods.pair_stats import PairDesign
 from likewise.record import DriverRecord, RateComparison
 from likewise.verdict import Verdict
 
@@ -136,52 +131,47 @@ def column_shares(sums: Float[np.ndarray, "2 f k"], alpha: float) -> list[Column
     ]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class DriversProbe(PairingProbe):
-    """Some people of every group, compared column by column through their nearest pairs.
+def drivers_sums(
+    asked: AskedBlock, design: PairDesign, groups: Sequence[tuple[str, ...]]
+) -> Float[np.ndarray, "2 v 2 f k"]:
+    """Compare some people of either group column by column through their nearest pairs.
 
     ``groups`` are the remaining columns; all levels of one category are one group. Sums are by
-    pair of groups, direction and measure (`fold_sums`).
+    direction and measure (`fold_sums`).
     """
+    deciding = design.deciding
+    found = np.zeros((2, deciding, 2, FOLDS, 2 + 4 * len(groups)))
+    people, key = asked.located(design), (*design.key, "drivers")
+    # The more columns there are, the more often each person is asked about.
+    size = int(np.clip(ROWS / (PAIRS * 4 * len(groups)), FEWEST, MOST))
+    share = size / np.maximum(design.people, 1)
+    drawn = uniforms(key, people.positions) < share[people.second.astype(np.int64)]
+    plan = design.comparison.plan(people.take(drawn))
+    for direction in (0, 1):
+        who = np.flatnonzero(plan.part // 2 == direction)
+        if not len(who):
+            continue
+        rows = (plan.start[who][:, None] + np.arange(PAIRS)).reshape(-1)
+        i, own, other = plan.person[rows], plan.own[rows], plan.other[rows]
 
-    groups: Mapping[str, tuple[str, ...]]
-    name: str = "drivers"
+        def ask(
+            mask: Bool[np.ndarray, "r g"], i: Any = i, own: Any = own, other: Any = other
+        ) -> Float[np.ndarray, "r v"]:
+            columns = {
+                name: np.where(mask[:, g], other, own)
+                for g, names in enumerate(groups)
+                for name in names
+            }
+            return asked.ask(i, own, columns)[:, :deciding]
 
-    @override
-    def of(self, asked: AskedBlock, pairing: Pairing) -> Float[np.ndarray, "2 v 2 f k"]:
-        deciding, groups = self.context.measures.deciding, list(self.groups.values())
-        found = np.zeros((2, deciding, 2, FOLDS, 2 + 4 * len(groups)))
-        people, key = asked.located(pairing), (*pairing.design.key, "drivers")
-        # The more columns there are, the more often each person is asked about.
-        size = int(np.clip(ROWS / (PAIRS * 4 * len(groups)), FEWEST, MOST))
-        share = size / np.maximum(pairing.design.people, 1)
-        drawn = uniforms(key, people.positions) < share[people.second.astype(np.int64)]
-        plan = pairing.comparison.plan(people.take(drawn))
-        for direction in (0, 1):
-            who = np.flatnonzero(plan.part // 2 == direction)
-            if not len(who):
-                continue
-            rows = (plan.start[who][:, None] + np.arange(PAIRS)).reshape(-1)
-            i, own, other = plan.person[rows], plan.own[rows], plan.other[rows]
-
-            def ask(
-                mask: Bool[np.ndarray, "r g"], i: Any = i, own: Any = own, other: Any = other
-            ) -> Float[np.ndarray, "r v"]:
-                columns = {
-                    name: np.where(mask[:, g], other, own)
-                    for g, names in enumerate(groups)
-                    for name in names
-                }
-                return asked.ask(i, own, columns)[:, :deciding]
-
-            rng = np.random.default_rng(seed_sequence((*key, direction, asked.number)))
-            parts = shapley_parts(ask, len(rows), len(groups), rng)
-            weight = np.repeat(plan.weight[who] / PAIRS, PAIRS)
-            for measure in range(deciding):
-                found[direction, measure] = fold_sums(
-                    parts[:, :, measure], weight, asked.fold[i], plan.pair[rows] % FOLDS
-                )
-        return found
+        rng = np.random.default_rng(seed_sequence((*key, direction, asked.number)))
+        parts = shapley_parts(ask, len(rows), len(groups), rng)
+        weight = np.repeat(plan.weight[who] / PAIRS, PAIRS)
+        for measure in range(deciding):
+            found[direction, measure] = fold_sums(
+                parts[:, :, measure], weight, asked.fold[i], plan.pair[rows] % FOLDS
+            )
+    return found
 
 
 @final
@@ -197,32 +187,28 @@ class Drivers(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def probes(self, method: BoundMatchedPairs) -> Iterator[DriversProbe]:
+    def probes(self, method: BoundMatchedPairs) -> Iterator[PairsProbe]:
         if method.remaining and not method.scored:
-            groups = column_groups(method.pool.table, method.remaining)
-            yield DriversProbe(method.context, method.pairings, groups)
+            groups = tuple(column_groups(method.pool.table, method.remaining).values())
+            yield method.probe("drivers", functools.partial(drivers_sums, groups=groups))
 
     @override
-    def read(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         if method.scored:
             return Finding(skipped=("drivers (they need the model)",))
         found: list[DriverRecord] = []
         for row in leading_rows(verdict.record["matched_pairs"]) if method.remaining else ():
-            found += row_drivers(method, stats["drivers"], row)
+            found += row_drivers(method, stats["drivers"].sums, row)
         return Finding({"drivers": tuple(found)})
 
 
-def row_drivers(
-    method: BoundMatchedPairs, stats: KeyedStats, row: RateComparison
-) -> list[DriverRecord]:
+def row_drivers(method: BoundMatchedPairs, stats: Sums, row: RateComparison) -> list[DriverRecord]:
     """Return the drivers of a comparison, the largest share first.
 
     Without a difference beyond noise there is nothing to share out, and shares are unknown.
     """
-    pairing, direction, measure = method.located(row)
-    sums = stats.sums[pairing.key][direction, measure]
+    design, direction, measure = method.located(row)
+    sums = stats[design.name][direction, measure]
     if not sums.any():
         return []
     shown = row.difference_interval[0] > 0 or row.difference_interval[1] < 0
@@ -230,23 +216,19 @@ def row_drivers(
     base, unit = 1.0, row.difference / (row.own or math.nan)
     if math.isnan(row.interval[0]):
         base, unit = 0.0, row.difference
-    codes = method.context.pool_groups[row.attribute]
-    place = [method.context.groups[row.attribute].index(name) for name in pairing.groups]
-    members = np.flatnonzero(np.isin(codes, place))[:PREDICTED]
+    members = design.rows[:PREDICTED]
     some = method.pool.table.take(pa.array(members))
     groups = column_groups(method.pool.table, method.remaining).items()
-    shares = column_shares(sums, method.settings.alpha)
-    found = [
-        DriverRecord(
-            attribute=row.attribute,
-            column=name,
-            share=one.share if shown else math.nan,
-            interval=one.interval if shown else (math.nan, math.nan),
-            alone=base + one.alone * unit if shown else math.nan,
-            without=base + one.without * unit if shown else math.nan,
-            predicts=predictive_area(some, columns, codes[members] == place[1]),
-            moves=one.moves,
-        )
-        for (name, columns), one in zip(groups, shares, strict=True)
-    ]
+    found = []
+    for (name, columns), one in zip(
+        groups, column_shares(sums, method.settings.alpha), strict=True
+    ):
+        predicts = predictive_area(some, columns, design.second[:PREDICTED])
+        shares: dict[str, Any] = dict.fromkeys(("share", "alone", "without"), math.nan)
+        shares["interval"] = (math.nan, math.nan)
+        if shown:
+            shares = {"share": one.share, "interval": one.interval}
+            shares |= {"alone": base + one.alone * unit, "without": base + one.without * unit}
+        about = {"attribute": row.attribute, "column": name, "moves": one.moves}
+        found.append(DriverRecord(**about, **shares, predicts=predicts))
     return sorted(found, key=lambda d: (-d.share if shown else 0.0, -d.moves))

@@ -1,13 +1,12 @@
 """Group metrics of perturbed people, and how often decisions change."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, final
 
 from typing_extensions import override
 
-from likewise.method import Check, Finding
-from likewise.methods.perturb_probe import PerturbStats
+from likewise.method import Check, Finding, Sums
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.probe import PRIMARY
 from likewise.record import Measure
@@ -26,9 +25,7 @@ class Groups(Check):
     name: ClassVar[str] = "groups"
 
     @override
-    def read(
-        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
         tally = stats[PRIMARY].tally
         return Finding({"measures": measures(tally, method.settings, method.classes)})
 

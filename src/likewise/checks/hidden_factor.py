@@ -3,8 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
@@ -12,11 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from typing_extensions import override
 
-from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import BoundMatchedPairs, RowKey
+from likewise.method import Check, Finding, Sums
+from likewise.methods.matched_pairs import BoundMatchedPairs
 from likewise.probe import PRIMARY
 from likewise.record import HiddenFactor
-from likewise.stats.decision import Decision
 from likewise.verdict import Verdict
 
 LARGEST = 100.0
@@ -36,22 +34,19 @@ class HiddenFactors(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def read(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
-    ) -> Finding:
-        decision: Decision[RowKey] = verdict.detail
+    def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         found = []
-        for pairing, direction in itertools.product(method.pairings, (0, 1)):
-            sums = stats[PRIMARY].pairings[pairing.key].sums
+        for design, direction in itertools.product(method.designs, (0, 1)):
+            sums = stats[PRIMARY].pairings[design.name].sums
             gammas = []
-            for measure in range(method.context.measures.deciding):
-                row = decision.rows[pairing.key, direction, measure].assessment
+            for measure in range(design.deciding):
+                row = verdict.detail[design.name, direction, measure]
                 if row.undecided is None and row.shown is not None:
                     bias = row.shown.estimate.bias * (-1 if row.shown.complement else 1)
                     shares = sums.pair_differences(direction, measure)
                     gammas.append(largest_odds(shares, bias, method.settings.alpha))
             if gammas:
-                found.append(HiddenFactor(**pairing.names(direction), gamma=max(gammas)))
+                found.append(HiddenFactor(**design.names(direction), gamma=max(gammas)))
         return Finding({"matched_pairs": {"hidden_factor": tuple(found)}})
 
 

@@ -2,17 +2,17 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
 
-from likewise.method import Check, Finding
+from likewise.method import Check, Finding, Sums
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import ProjectionMetric
 from likewise.methods.numerical_error import choose_steps
-from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.methods.perturb_probe import PerturbProbe
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.probe import PRIMARY
 from likewise.record import StoppingTimeRecord
@@ -56,9 +56,7 @@ class Horizons(Check):
             yield method.probe(FREE_ONLY, free, alike, subsample=SAMPLE)
 
     @override
-    def read(
-        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
         tally, settings = stats[PRIMARY].tally, method.settings
         times, diagnostics = [], {}
         if tally.frame.horizons:

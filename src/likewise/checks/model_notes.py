@@ -3,8 +3,8 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, final
+from collections.abc import Sequence
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -12,7 +12,7 @@ from scipy.stats import t, ttest_ind
 from typing_extensions import override
 
 from likewise.audit_data import AuditData
-from likewise.method import Check, Finding
+from likewise.method import Check, Finding, Sums
 from likewise.methods.matched_pairs import BoundMatchedPairs
 from likewise.methods.matching import Covariates
 from likewise.methods.reference_sample import CovariateCoding, plain
@@ -46,9 +46,7 @@ class TrainingPool(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def read(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         if not method.pool.given:
             return Finding()
         labels = method.pool.people.y
@@ -106,9 +104,7 @@ class LabelPrediction(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def read(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         record: MatchedPairsRecord = verdict.record["matched_pairs"]
         differs = any(
             row.difference_interval[0] > 0 or row.difference_interval[1] < 0

@@ -1,16 +1,17 @@
 """Overlap: who has no comparable people and is left out."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, final
+from collections.abc import Iterator
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
 from typing_extensions import override
 
-from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, Pairing, PairingProbe
+from likewise.method import Check, Finding, Sums
+from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, PairsProbe
 from likewise.methods.matching import Covariates
+from likewise.methods.pair_stats import PairDesign
 from likewise.methods.reference_sample import CovariateCoding
 from likewise.record import MatchedPairsRecord
 from likewise.report.formats import number
@@ -20,28 +21,22 @@ NOTED = 0.05
 """Share of a group that is left out from which on it is described."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class OverlapProbe(PairingProbe):
-    """Everyone with and without overlap, described by the columns that may matter.
+def overlap_sums(asked: AskedBlock, design: PairDesign) -> Float[np.ndarray, "2 3 k 3"]:
+    """Describe everyone with and without overlap by the columns that may matter.
 
     Of every number and every value of a category: how often it is known, its sum and its sum of
     squares, by group (first axis) and by who is compared (second axis: with overlap, without, and
     with a propensity that is clipped).
     """
-
-    name: str = "overlap"
-
-    @override
-    def of(self, asked: AskedBlock, pairing: Pairing) -> Float[np.ndarray, "2 3 k 3"]:
-        people = asked.located(pairing)
-        x = indicators(self.context.coding, asked.covariates.take(people.rows))
-        known = ~np.isnan(x)
-        terms = np.stack([known, np.where(known, x, 0.0), np.where(known, x, 0.0) ** 2], axis=2)
-        place = np.where(np.isin(people.rows, asked.plan(pairing).people), 0, 1)
-        place[people.clipped] = 2
-        sums = np.zeros((2, 3, *terms.shape[1:]))
-        np.add.at(sums, (people.second.astype(np.int64), place), terms)
-        return sums
+    people = asked.located(design)
+    x = indicators(asked.context.coding, asked.covariates.take(people.rows))
+    known = ~np.isnan(x)
+    terms = np.stack([known, np.where(known, x, 0.0), np.where(known, x, 0.0) ** 2], axis=2)
+    place = np.where(np.isin(people.rows, asked.plan(design).people), 0, 1)
+    place[people.clipped] = 2
+    sums = np.zeros((2, 3, *terms.shape[1:]))
+    np.add.at(sums, (people.second.astype(np.int64), place), terms)
+    return sums
 
 
 def indicators(coding: CovariateCoding, people: Covariates) -> Float[np.ndarray, "n k"]:
@@ -88,13 +83,11 @@ class Overlap(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def probes(self, method: BoundMatchedPairs) -> Iterator[OverlapProbe]:
-        yield OverlapProbe(method.context, method.pairings)
+    def probes(self, method: BoundMatchedPairs) -> Iterator[PairsProbe]:
+        yield method.probe("overlap", overlap_sums)
 
     @override
-    def read(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         record: MatchedPairsRecord = verdict.record["matched_pairs"]
         notes = [
             f"{missing:,} of {method.n:,} people have no value of {name!r}, and are not compared."
@@ -105,8 +98,8 @@ class Overlap(Check):
             left_out = row.without_overlap + row.clipped
             if left_out < max(1, NOTED * row.people):
                 continue
-            pairing, direction, _ = method.located(row)
-            compared, without, clipped = stats["overlap"].sums[pairing.key][direction]
+            design, direction, _ = method.located(row)
+            compared, without, clipped = stats["overlap"].sums[design.name][direction]
             kept, left = compared + clipped, without
             if row.clipped:
                 kept, left = compared, without + clipped

@@ -2,16 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
 
-from likewise.method import Check, Finding
+from likewise.method import Check, Finding, Sums
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import FairMetric, ProjectionMetric
-from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.methods.perturb_probe import PerturbProbe
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.reach import Reach
 from likewise.outcomes import Outcomes
@@ -64,9 +64,7 @@ class ReachCrosscheck(Check):
         yield method.probe(SEARCH, search, metric, subsample=some)
 
     @override
-    def read(
-        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
         if FLOWED not in stats:
             return Finding()
         blinded, flow_gain, search_gain = compare(

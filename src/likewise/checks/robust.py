@@ -6,7 +6,6 @@ gives the whole population one budget of fair distance, and spends it where it h
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import ClassVar, cast, final
 
 import numpy as np
@@ -15,9 +14,8 @@ from typing_extensions import override
 
 from likewise.checks.reach_crosscheck import with_region
 from likewise.errors import InvalidSettings
-from likewise.method import Check, Finding
+from likewise.method import Check, Finding, Sums
 from likewise.methods.metric import QuadraticForm
-from likewise.methods.perturb_probe import PerturbStats
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.reach import NUMBERS, BoundReach, Reach, candidate_losses
 from likewise.models.base import Model
@@ -60,9 +58,7 @@ class Robust(Check):
     epsilon: float = 0.01
 
     @override
-    def read(
-        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
         if not method.metric.quadratic:
             return Finding()
         rows = method.drawn(*SAMPLE)

@@ -2,16 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, final
 
 import numpy as np
 from typing_extensions import override
 
-from likewise.method import Check, Finding
+from likewise.method import Check, Finding, Sums
 from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import FairMetric, ProjectionMetric
-from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
+from likewise.methods.perturb_probe import PerturbProbe
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.unfair_map import UnfairMap
 from likewise.record import SensitivityRecord
@@ -52,9 +52,7 @@ class Sensitivity(Check):
             yield method.probe(f"{PREFIX}{what}; {change}", moved, other, subsample=SAMPLE)
 
     @override
-    def read(
-        self, stats: Mapping[str, PerturbStats], method: BoundPerturbation, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
         tried = []
         for name in stats:
             if not name.startswith(PREFIX):

@@ -1,6 +1,7 @@
 """Subgroups that nobody named: found on some people, judged on others, with error control."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, final
@@ -9,21 +10,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from typing_extensions import override
 
-from likewise.checks.column_choice import VariantSums, leading_rows
+from likewise.checks.column_choice import compared_again, leading_rows, variant_sums
 from likewise.checks.overlap import indicator_names, indicators
-from likewise.method import Check, Finding
-from likewise.methods.matched_pairs import (
-    AskedBlock,
-    BoundMatchedPairs,
-    KeyedStats,
-    Pairing,
-    PairingProbe,
-    PairsProbe,
-    find_pairs,
-)
+from likewise.method import Check, Finding, Sums
+from likewise.methods.matched_pairs import AskedBlock, BoundMatchedPairs, PairsProbe, find_pairs
 from likewise.methods.matching import Covariates
+from likewise.methods.pair_stats import PairDesign, PairSums
 from likewise.methods.reference_sample import CovariateCoding
-from likewise.probe import Measured
 from likewise.record import RateComparison, SubgroupRecord
 from likewise.stats.decision import assess
 from likewise.verdict import Verdict
@@ -113,51 +106,25 @@ class Changes:
         return Changes(np.vstack([self.rows, other.rows]))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class FindProbe(PairingProbe):
-    """The changes of one half of the people, through pairs of one half of the reference sample."""
-
-    name: str = FOUND
-
-    @override
-    def of(self, asked: AskedBlock, pairing: Pairing) -> Changes:
-        plan = asked.plan(pairing).answers(asked.ask, len(self.context.measures.names))
-        people = asked.covariates.take(plan.people)
-        known = (plan.part // 2, plan.weight, people.numeric, people.category)
-        return Changes(np.column_stack([*known, plan.mean(plan.other_values - plan.own_values)]))
+def found_changes(asked: AskedBlock, design: PairDesign) -> Changes:
+    """Return the changes of one half of the people, by one half of the reference sample."""
+    plan = asked.plan(design).answers(asked.ask, design.measures)
+    people = asked.covariates.take(plan.people)
+    known = (plan.part // 2, plan.weight, people.numeric, people.category)
+    return Changes(np.column_stack([*known, plan.mean(plan.other_values - plan.own_values)]))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class JudgeProbe(PairsProbe):
-    """The comparison of the other half of the people, leaf by leaf, through pairs of their own."""
-
-    tree: SubgroupTree
-
-    @property
-    @override
-    def name(self) -> str:
-        return f"{JUDGED} {self.pairings[0].attribute}"
-
-    @override
-    def measured(self, asked: AskedBlock) -> Measured:
-        (pairing,) = self.pairings
-        people, measures = asked.located(pairing), len(self.context.measures.names)
-        leaf = np.full(len(asked), -1)
-        leaf[people.rows] = self.tree.leaf(asked.covariates.take(people.rows))
-        found: dict[int, list[Any]] = {node: [] for node in self.tree.leaves()}
-        for probe in (pairing.comparison, *pairing.redraws):
-            plan = probe.plan(people).answers(asked.ask, measures)
-            for node, sums in found.items():
-                size, clipped = people.take(leaf[people.rows] == node).sizes()
-                some = plan.take(leaf[plan.people] == node)
-                some = dataclasses.replace(some, group_size=size, group_clipped=clipped)
-                sums.append(probe.summed(some))
-        undecided = pairing.design.undecided
-        by_leaf = {
-            str(node): VariantSums(first, tuple(redraws), undecided)
-            for node, (first, *redraws) in found.items()
-        }
-        return Measured(KeyedStats(len(asked), by_leaf))
+def judged_sums(
+    asked: AskedBlock, design: PairDesign, trees: Mapping[str, tuple[SubgroupTree, int]]
+) -> dict[int, PairSums]:
+    """Compare the other half of the people, leaf by leaf, through pairs of their own."""
+    tree, direction = trees[design.attribute]
+    people = asked.located(design)
+    leaf = tree.leaf(asked.covariates.take(people.rows))
+    return {
+        node: variant_sums(asked, design, people.take(leaf == node), direction)
+        for node in tree.leaves()
+    }
 
 
 @final
@@ -173,15 +140,14 @@ class Subgroups(Check):
     methods: ClassVar[tuple[str, ...]] = ("matched_pairs",)
 
     @override
-    def follow_up(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs
-    ) -> Iterator[FindProbe | JudgeProbe]:
-        if any(name.startswith(JUDGED) for name in stats):
+    def follow_up(self, stats: Sums, method: BoundMatchedPairs) -> Iterator[PairsProbe]:
+        if JUDGED in stats:
             return
         rows = leading_rows(method.judge(stats).record["matched_pairs"])
         first = FOUND not in stats
-        trees = {} if first else dict(_trees(method, stats, rows))
-        wanted = {method.located(row)[0].key for row in rows if first or row.attribute in trees}
+        trees = {} if first else _trees(method, stats, rows)
+        located = {row.attribute: method.located(row) for row in rows}
+        wanted = {located[name][0].name for name in (located if first else trees)}
         if not wanted:
             return
         half = method.sampled(
@@ -189,61 +155,60 @@ class Subgroups(Check):
             people=PEOPLE,
             pool=POOL,
             half=0 if first else 1,
-            redraws=0 if first else REDRAWS,
-            neighbours=NEIGHBOURS,
+            redraw_count=0 if first else REDRAWS,
+            most_neighbours=NEIGHBOURS,
         )
         (bound,) = find_pairs([half], wanted)
         if first:
-            yield FindProbe(bound.context, bound.pairings)
-            return
-        for pairing in bound.pairings:
-            yield JudgeProbe(bound.context, (pairing,), trees[pairing.attribute])
+            yield bound.probe(FOUND, found_changes)
+        else:
+            judged = {name: (tree, located[name][1]) for name, tree in trees.items()}
+            yield bound.probe(JUDGED, functools.partial(judged_sums, trees=judged))
 
     @override
-    def read(
-        self, stats: Mapping[str, Any], method: BoundMatchedPairs, verdict: Verdict
-    ) -> Finding:
+    def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         rows = leading_rows(verdict.record["matched_pairs"])
-        trees = dict(_trees(method, stats, rows))
-        found = [
-            leaf
-            for row in rows
-            if (tree := trees.get(row.attribute))
-            for leaf in judged_leaves(method, row, tree, stats[f"{JUDGED} {row.attribute}"])
-        ]
-        few = [row.attribute for row in rows if row.attribute not in trees]
+        trees = _trees(method, stats, rows)
+        found: list[SubgroupRecord] = []
+        few = []
+        for row in rows:
+            if row.attribute in trees:
+                found += judged_leaves(method, row, trees[row.attribute], stats[JUDGED].sums)
+            else:
+                few.append(row.attribute)
         skipped = (f"subgroups by {', '.join(few)} (too few people)",) if few else ()
         return Finding({"subgroups": tuple(found)}, skipped=skipped)
 
 
 def _trees(
-    method: BoundMatchedPairs, stats: Mapping[str, Any], rows: Sequence[RateComparison]
-) -> Iterator[tuple[str, SubgroupTree]]:
-    """Yield the tree of each attribute's leading comparison, unless people are too few."""
-    coding = method.context.coding
+    method: BoundMatchedPairs, stats: Sums, rows: Sequence[RateComparison]
+) -> dict[str, SubgroupTree]:
+    """Return the tree of each attribute's leading comparison, unless people are too few."""
+    coding, found = method.context.coding, {}
     ends = np.cumsum([2, len(coding.numeric), len(coding.levels)])
     for row in rows:
-        pairing, direction, measure = method.located(row)
-        known: Float[np.ndarray, "n k"] = stats[FOUND].sums[pairing.key].rows
+        design, direction, measure = method.located(row)
+        known: Float[np.ndarray, "n k"] = stats[FOUND].sums[design.name].rows
         some = known[known[:, 0] == direction]
-        if len(some) < FEWEST:
-            continue
-        role, numeric, category, change = np.split(some, ends, axis=1)
-        people = Covariates(numeric, category.astype(np.int64))
-        target, seed = change[:, measure], method.settings.seed
-        yield row.attribute, SubgroupTree.grow(coding, people, target, role[:, 1], seed)
+        if len(some) >= FEWEST:
+            role, numeric, category, change = np.split(some, ends, axis=1)
+            people = Covariates(numeric, category.astype(np.int64))
+            target, seed = change[:, measure], method.settings.seed
+            found[row.attribute] = SubgroupTree.grow(coding, people, target, role[:, 1], seed)
+    return found
 
 
 def judged_leaves(
-    method: BoundMatchedPairs, row: RateComparison, tree: SubgroupTree, stats: KeyedStats
+    method: BoundMatchedPairs, row: RateComparison, tree: SubgroupTree, stats: Sums
 ) -> list[SubgroupRecord]:
     """Judge every leaf by the outcome that was tested; all of them together by Bonferroni."""
-    rule, leaves = method.rule(method.located(row)[2]), tree.leaves()
+    design, _, measure = method.located(row)
+    rule, leaves = method.rule(measure), tree.leaves()
     kind = "ratio" if rule.kind == "rate" else rule.kind
     rule = dataclasses.replace(rule, kind=kind, alpha=rule.alpha / len(leaves))
     found = []
     for node, words in leaves.items():
-        compared = stats.sums[str(node)].compared(method, row)
+        compared = compared_again(method, row, stats[design.name][node])
         assessed = assess(compared, rule)
         value, ends, beyond = math.nan, (math.nan, math.nan), -math.inf
         if assessed.shown is not None:

@@ -5,13 +5,12 @@ own group, and of another. Rates, their difference and their ratio are compared,
 redrawn given the columns that may matter shows and removes what matching leaves.
 """
 
-import abc
 import dataclasses
 import functools
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
@@ -25,19 +24,17 @@ from likewise.data.source import PeopleSource, read_pool
 from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
-from likewise.methods.matching import CALIPER, MOST_NEIGHBOURS, Covariates, uniforms
+from likewise.methods.matching import CALIPER, Covariates, uniforms
 from likewise.methods.pair_stats import (
     PARTS,
     ClusterPropensity,
     Comparisons,
     LocatedPeople,
     PairDesign,
-    PairProbe,
     PairSums,
-    PeopleBlock,
+    pair_design,
     random_halves,
 )
-from likewise.methods.redraws import FOLDS as PROPENSITY_FOLDS
 from likewise.methods.redraws import REDRAWS
 from likewise.methods.reference_sample import (
     CovariateCoding,
@@ -68,14 +65,7 @@ from likewise.record import (
 )
 from likewise.settings import Settings
 from likewise.setup import Setup
-from likewise.stats.decision import (
-    Assessment,
-    Decision,
-    DecisionRule,
-    OutcomeTest,
-    RowDecision,
-    assess,
-)
+from likewise.stats.decision import Assessment, DecisionRule, OutcomeTest, assess
 from likewise.stats.decision import decide as decide_rows
 from likewise.stats.groups import Quantity, Share
 from likewise.stats.groups import ratio as share_ratio
@@ -222,7 +212,7 @@ class MatchedPairs(Method):
             pool=pool,
             columns=asked.columns,
             favourable=favourable,
-            redraws=self.redraws,
+            options={"redraw_count": self.redraws},
             reads=tuple(name for name in attributes if name in asked.columns),
             notes=notes,
         )
@@ -231,13 +221,14 @@ class MatchedPairs(Method):
             context = dataclasses.replace(context, clusters=found.found)
             bound = dataclasses.replace(bound, context=context)
         (bound,) = find_pairs([bound])
-        for pairing in bound.pairings:
-            if (pairing.design.undecided or ("",))[0] == "group":
-                found = zip(pairing.groups, pairing.design.units, strict=True)
-                least, rows = min(found, key=lambda one: one[1])
+        for design in bound.designs:
+            if design.undecided == "group":
+                attribute, *two = design.key[1:]
+                rows = min(design.units)
                 warnings.warn(
-                    f"{pairing.attribute}: {pairing.groups[0]} and {pairing.groups[1]} cannot be "
-                    f"compared: {least} has {rows} rows in the reference sample, fewer than 5.",
+                    f"{attribute}: {two[0]} and {two[1]} cannot be compared: "
+                    f"{two[design.units.index(rows)]} has {rows} rows in the reference sample, "
+                    "fewer than 5.",
                     StatisticalWarning,
                     stacklevel=2,
                 )
@@ -283,27 +274,6 @@ class Measures:
             else:
                 columns.append(out[:, 0] if name == "prediction" else model.loss(out, y))
         return np.column_stack(columns).astype(np.float64)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Pairing:
-    """One unordered pair of groups of one attribute, with the probes that compare them."""
-
-    attribute: str
-    groups: tuple[str, str]
-    design: PairDesign
-    comparison: PairProbe
-    redraws: tuple[PairProbe, ...]
-
-    @property
-    def key(self) -> str:
-        """Its name among the sums."""
-        return "\t".join((self.attribute, *self.groups))
-
-    def names(self, direction: int) -> dict[str, str]:
-        """Return the attribute, the group and the other group of one direction, by these names."""
-        group, other = self.groups[:: -1 if direction else 1]
-        return {"attribute": self.attribute, "group": group, "other": other}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -384,39 +354,33 @@ class AskedBlock:
     """People of a block, prepared for the model, with their covariates and groups."""
 
     def __init__(self, context: PairContext, model: Model, block: Block) -> None:
-        if context.whole is None:
-            self._prepare(context, model, block)
-        else:
+        if context.whole is not None:
             vars(self).update(vars(context.whole.asked(model, block)))
+        else:
+            people, positions = block.people.in_columns(), block.positions
+            if context.left_out is not None:
+                keep = ~np.isin(positions, context.left_out, assume_unique=True)
+                people, positions = people.take(keep), positions[keep]
+            assert people.table is not None
+            self.number, self.model = block.number, model
+            self.people, self.positions = people, positions
+            self.table = plain(people.table)
+            self.asked, self.pool = context.prepared_pool(model)
+            self.rows = self.asked.prepare(self.table)
+            groups = context.groups.items()
+            self.codes = {name: group_codes(some, people.protected[name]) for name, some in groups}
+            labelled = "loss" in context.measures.names
+            self.y = targets(people.y, context.measures.classes) if labelled else None
+            self.weight = np.ones(len(positions)) if people.weight is None else people.weight
+            self.cluster = None
+            if context.clusters is not None and people.cluster is not None:
+                self.cluster = np.searchsorted(context.clusters, people.cluster)
+            self.units = positions if self.cluster is None else self.cluster
+            self.fold = self.units % FOLDS
         self.context = context
         self.covariates = context.coding.covariates(self.table)
         self._located: dict[str, LocatedPeople] = {}
         self._plans: dict[str, Comparisons] = {}
-
-    def _prepare(self, context: PairContext, model: Model, block: Block) -> None:
-        people, positions = block.people.in_columns(), block.positions
-        if context.left_out is not None:
-            keep = ~np.isin(positions, context.left_out, assume_unique=True)
-            people, positions = people.take(keep), positions[keep]
-        assert people.table is not None
-        self.number, self.model = block.number, model
-        self.people, self.positions = people, positions
-        self.table = plain(people.table)
-        self.asked, self.pool = context.prepared_pool(model)
-        self.rows = self.asked.prepare(self.table)
-        groups = context.groups.items()
-        self.codes = {name: group_codes(some, people.protected[name]) for name, some in groups}
-        labelled = "loss" in context.measures.names
-        self.y = targets(people.y, context.measures.classes) if labelled else None
-        self.weight = np.ones(len(self)) if people.weight is None else people.weight
-        self.cluster = None
-        if context.clusters is not None and people.cluster is not None:
-            self.cluster = np.searchsorted(context.clusters, people.cluster)
-        self.units = self.positions if self.cluster is None else self.cluster
-        self.fold = self.units % FOLDS
-
-    def __len__(self) -> int:
-        return len(self.positions)
 
     def ask(
         self,
@@ -438,12 +402,6 @@ class AskedBlock:
         return self.asked.outputs(self.rows)
 
     @functools.cached_property
-    def decided(self) -> Int[np.ndarray, " n"]:
-        """The model's decisions about people as they are."""
-        card = self.model.card
-        return decide(self.outputs, card.output, card.threshold)
-
-    @functools.cached_property
     def values(self) -> Float[np.ndarray, "n v"]:
         """The measures of people as they are."""
         return self.context.measures.of_outputs(self.model, self.outputs, self.y)
@@ -453,21 +411,20 @@ class AskedBlock:
         codes, sampled = self.codes[attribute], self.context.sampled
         return codes if sampled is None else sampled.codes(attribute, codes, self.units)
 
-    def located(self, pairing: Pairing) -> LocatedPeople:
+    def located(self, design: PairDesign) -> LocatedPeople:
         """Return where people are among the pairs of two groups."""
-        if pairing.key not in self._located:
-            group = self.group(pairing.attribute)
-            block = PeopleBlock(
+        if design.name not in self._located:
+            group = self.group(design.attribute)
+            self._located[design.name] = design.locate(
                 self.positions, self.covariates, group, self.people.weight, self.cluster
             )
-            self._located[pairing.key] = pairing.design.locate(block)
-        return self._located[pairing.key]
+        return self._located[design.name]
 
-    def plan(self, pairing: Pairing) -> Comparisons:
+    def plan(self, design: PairDesign) -> Comparisons:
         """Return who is compared through which pairs of two groups."""
-        if pairing.key not in self._plans:
-            self._plans[pairing.key] = pairing.comparison.plan(self.located(pairing))
-        return self._plans[pairing.key]
+        if design.name not in self._plans:
+            self._plans[design.name] = design.comparison.plan(self.located(design))
+        return self._plans[design.name]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -494,13 +451,11 @@ class PairingStats(Additive):
     """Sums of one pair of groups: the comparison, and what is shown of each direction.
 
     By part as in ``sums``: weighted rises and falls of people's measures, and the measures of
-    people as they are; and by part and fold of people w, w other and w own.
+    people as they are (``shown``); and by part and fold of people w, w other and w own.
     """
 
     sums: PairSums
-    up: Float[np.ndarray, "4 v"]
-    down: Float[np.ndarray, "4 v"]
-    actual: Float[np.ndarray, "4 v"]
+    shown: Float[np.ndarray, "4 3 v"]
     folds: Float[np.ndarray, "4 f v 3"]
     histogram: Float[np.ndarray, "2 b"]
     most: tuple[MostChanged, ...]
@@ -543,145 +498,124 @@ class KeyedStats(Additive):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairsProbe(Probe):
-    """A probe of everyone, through the pairs of some pairs of groups."""
+    """A probe of everyone whose sums are by pair of groups.
+
+    ``measured`` returns those of one pair; it is a function of a module, so that it can travel.
+    """
 
     context: PairContext
-    pairings: tuple[Pairing, ...]
+    designs: tuple[PairDesign, ...]
+    measured: Callable[[AskedBlock, PairDesign], Any]
+    name: str = ""
 
     def measure(self, model: Model, block: Block) -> Measured | None:
         """Measure the people of a block, unless all of them are the reference sample."""
         asked = self.context.asked(model, block)
-        return self.measured(asked) if len(asked) else None
-
-    @abc.abstractmethod
-    def measured(self, asked: AskedBlock) -> Measured:
-        """Return the sums of a block."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class PairingProbe(PairsProbe):
-    """A probe whose sums are by pair of groups alone."""
-
-    @override
-    def measured(self, asked: AskedBlock) -> Measured:
-        return Measured(KeyedStats(len(asked), {p.key: self.of(asked, p) for p in self.pairings}))
-
-    @abc.abstractmethod
-    def of(self, asked: AskedBlock, pairing: Pairing) -> Any:
-        """Return the sums of one pair of groups."""
+        if not len(asked.positions):
+            return None
+        sums = {design.name: self.measured(asked, design) for design in self.designs}
+        return Measured(KeyedStats(len(asked.positions), sums))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ComparisonProbe(PairsProbe):
-    """The comparison of everyone through their nearest pairs."""
+class ComparisonProbe(Probe):
+    """The comparison of everyone through their nearest pairs, and with redrawn attributes.
 
-    reads: tuple[str, ...] = ()
+    ``reads`` are the protected attributes that the model reads.
+    """
+
+    context: PairContext
+    designs: tuple[PairDesign, ...]
+    reads: tuple[str, ...]
     name: str = PRIMARY
 
-    @override
-    def measured(self, asked: AskedBlock) -> Measured:
-        compared = {pairing.key: self._compared(asked, pairing) for pairing in self.pairings}
+    def measure(self, model: Model, block: Block) -> Measured | None:
+        """Measure the people of a block, unless all of them are the reference sample."""
+        asked = self.context.asked(model, block)
+        if not len(asked.positions):
+            return None
+        stats, tables = {}, []
+        for design in self.designs:
+            stats[design.name], table = self._compared(asked, design)
+            tables.append(table)
         groups = {name: self._group_table(asked, name) for name in self.context.groups}
         w = asked.weight[:, None]
         everyone = _summed(asked.fold, FOLDS, np.hstack([w, w * asked.values]))
-        stats = {key: found for key, (found, _) in compared.items()}
-        rows = pa.concat_tables([table for _, table in compared.values()])
-        return Measured(PairStats(len(asked), stats, groups, everyone), rows)
+        found = PairStats(len(asked.positions), stats, groups, everyone)
+        return Measured(found, pa.concat_tables(tables))
 
-    def _compared(self, asked: AskedBlock, pairing: Pairing) -> tuple[PairingStats, pa.Table]:
-        plan = asked.plan(pairing).answers(asked.ask, len(self.context.measures.names))
+    def _compared(self, asked: AskedBlock, design: PairDesign) -> tuple[PairingStats, pa.Table]:
+        count, people = design.measures, asked.located(design)
+        plan = asked.plan(design).answers(asked.ask, count)
+        redrawn = (one.plan(people).answers(asked.ask, count) for one in design.redraws)
         side, w = plan.part // 2, plan.weight[:, None]
         own, other = plan.mean(plan.own_values), plan.mean(plan.other_values)
-        rise = plan.other_values - plan.own_values
+        rise, actual = plan.other_values - plan.own_values, asked.values[plan.people]
+        changes = plan.mean(np.maximum(rise, 0.0)), plan.mean(np.maximum(-rise, 0.0)), actual
         change = (other - own)[:, 0]
-        edges = np.linspace(-1, 1, BINS + 1)
-        people = asked.people.row[plan.people], asked.positions[plan.people]
+        rows, positions = asked.people.row[plan.people], asked.positions[plan.people]
         pairs = plan.own[plan.start], plan.other[plan.start]
-        most = np.column_stack([change, *people, own[:, 0], other[:, 0], *pairs])
+        most = np.column_stack([change, rows, positions, own[:, 0], other[:, 0], *pairs])
         folds = np.zeros((PARTS, FOLDS, own.shape[1], 3))
         np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.sums)
-        sums = pairing.comparison.summed(plan)
-        assert isinstance(sums, PairSums)
+        edges, histograms = np.linspace(-1, 1, BINS + 1), []
+        for d in (0, 1):
+            mine = side == d
+            histograms.append(np.histogram(change[mine], edges, weights=plan.weight[mine])[0])
         stats = PairingStats(
-            sums=sums,
-            up=_summed(plan.part, PARTS, w * plan.mean(np.maximum(rise, 0.0))),
-            down=_summed(plan.part, PARTS, w * plan.mean(np.maximum(-rise, 0.0))),
-            actual=_summed(plan.part, PARTS, w * asked.values[plan.people]),
-            histogram=np.stack(
-                [
-                    np.histogram(change[side == d], edges, weights=plan.weight[side == d])[0]
-                    for d in (0, 1)
-                ]
-            ),
+            sums=design.summed(plan, redrawn),
+            shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
             folds=folds,
-            most=tuple(MostChanged.among(most[side == d]) for d in (0, 1)),
+            histogram=np.stack(histograms),
+            most=(MostChanged.among(most[side == 0]), MostChanged.among(most[side == 1])),
         )
         # One row a person and comparison: rates as they are, own and swapped.
-        names = np.array(pairing.groups)
+        attribute, *groups = map(str, design.key[1:])
         columns: dict[str, Any] = {
-            "row": people[0],
-            "attribute": pa.array([pairing.attribute] * len(side), pa.string()),
-            "group": pa.array(names[side], pa.string()),
-            "other": pa.array(names[1 - side], pa.string()),
+            "row": rows,
+            "attribute": pa.array([attribute] * len(side), pa.string()),
+            "group": pa.array(np.array(groups)[side], pa.string()),
+            "other": pa.array(np.array(groups)[1 - side], pa.string()),
             "weight": plan.weight,
         }
         for v, label in enumerate(self.context.measures.columns):
-            columns[label] = asked.values[plan.people, v]
+            columns[label] = actual[:, v]
             columns[f"{label}: own"] = own[:, v]
             columns[f"{label}: swapped"] = other[:, v]
         return stats, pa.table(columns)
 
     def _group_table(self, asked: AskedBlock, attribute: str) -> GroupTable:
-        code = asked.group(attribute)
+        """Sum up the groups of an attribute; flip it alone if the model reads it."""
+        code, card = asked.group(attribute), asked.model.card
         known = np.flatnonzero(code >= 0)
         code, w = code[known], asked.weight[known]
         size, classes = len(self.context.groups[attribute]), len(self.context.measures.classes)
         decisions = np.zeros((size, classes, classes, 4))
-        flipped = np.zeros(2, dtype=np.int64)
-        if asked.model.card.task != "regression":
-            decided = asked.decided[known]
+        changed = np.zeros(len(known), dtype=bool)
+        if card.task != "regression":
+            decided = decide(asked.outputs[known], card.output, card.threshold)
             label = decided if asked.y is None else asked.y[known]
             powers = np.stack([np.ones(len(w)), w, w**2, w**3], axis=1)
             np.add.at(decisions, (code, label, decided), powers)
-            if attribute in self.reads:
-                flipped = self._flipped(asked, attribute, known, code)
+            pool_code = self.context.pool_groups[attribute]
+            example = np.array([int(np.argmax(pool_code == g)) for g in range(size)])
+            keep = [name for name in asked.asked.columns if name != attribute]
+            for shift in range(1, size) if attribute in self.reads else ():
+                rows = example[(code + shift) % size]
+                out = asked.asked.substitute(asked.rows, known, asked.pool, rows, keep)
+                changed |= decide(out, card.output, card.threshold) != decided
         values = np.hstack([w[:, None], w[:, None] * asked.values[known]])
+        flipped = np.array([len(known), changed.sum()])
         return GroupTable(_summed(code, size, values), decisions, flipped)
 
-    def _flipped(
-        self,
-        asked: AskedBlock,
-        attribute: str,
-        known: Int[np.ndarray, " k"],
-        code: Int[np.ndarray, " k"],
-    ) -> Int[np.ndarray, " 2"]:
-        """Count people, and those whose decision changes when the attribute alone is flipped."""
-        size = len(self.context.groups[attribute])
-        pool_code = self.context.pool_groups[attribute]
-        example = np.array([int(np.argmax(pool_code == g)) for g in range(size)])
-        keep = [name for name in asked.asked.columns if name != attribute]
-        card, changed = asked.model.card, np.zeros(len(known), dtype=bool)
-        for shift in range(1, size):
-            rows = example[(code + shift) % size]
-            out = asked.asked.substitute(asked.rows, known, asked.pool, rows, keep)
-            changed |= decide(out, card.output, card.threshold) != asked.decided[known]
-        return np.array([len(known), changed.sum()])
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class RedrawProbe(PairingProbe):
-    """The comparison with the attribute redrawn given the columns that may matter."""
-
-    number: int
-
-    @property
-    def name(self) -> str:
-        """Its name among the sums."""
-        return f"redraw {self.number}"
-
-    @override
-    def of(self, asked: AskedBlock, pairing: Pairing) -> Any:
-        return pairing.redraws[self.number].measure(asked.ask, asked.located(pairing))
+def _summed(
+    code: Int[np.ndarray, " n"], size: int, values: Float[np.ndarray, "n v"]
+) -> Float[np.ndarray, "c v"]:
+    """Return the sums of values by code."""
+    # Without rows, bincount gives integers.
+    sums = [np.bincount(code, column, size).astype(np.float64) for column in values.T]
+    return np.stack(sums, axis=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -707,31 +641,13 @@ class ClusterProbe(Probe):
         return Measured(Values(len(block.people), np.unique(block.people.cluster)))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ClusterPropensityProbe(PairingProbe):
+def cluster_propensity(asked: AskedBlock, design: PairDesign) -> ClusterPropensity:
     """Mean propensities of clusters, for attributes that are constant within them."""
-
-    @property
-    def name(self) -> str:
-        """Its name among the sums."""
-        return f"propensities of clusters {self.context.variant}".strip()
-
-    @override
-    def of(self, asked: AskedBlock, pairing: Pairing) -> ClusterPropensity:
-        return ClusterPropensity.from_people(asked.located(pairing))
-
-
-def _summed(
-    code: Int[np.ndarray, " n"], size: int, values: Float[np.ndarray, "n v"]
-) -> Float[np.ndarray, "c v"]:
-    """Return the sums of values by code."""
-    # Without rows, bincount gives integers.
-    sums = [np.bincount(code, column, size).astype(np.float64) for column in values.T]
-    return np.stack(sums, axis=1)
+    return ClusterPropensity.from_people(asked.located(design))
 
 
 RowKey = tuple[str, int, int]
-"""A decided row: key of the pairing, direction, measure."""
+"""A decided row: name of the design, direction, measure."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -740,7 +656,8 @@ class BoundMatchedPairs(BoundMethod):
 
     ``people`` are the survey's sample of them, ``columns`` what the model reads, and ``reads`` the
     protected attributes among it; ``favourable`` is the place of the favourable decision among the
-    classes. There is one pairing for every unordered pair of groups of an attribute.
+    classes. There is one design for every unordered pair of groups of an attribute, made with
+    ``options``.
     """
 
     kind: ClassVar[str] = "matched_pairs"
@@ -756,14 +673,12 @@ class BoundMatchedPairs(BoundMethod):
     context: PairContext
     pool: ReferenceSample
     columns: tuple[str, ...]
-    pairings: tuple[Pairing, ...] = ()
+    designs: tuple[PairDesign, ...] = ()
     favourable: int | None = None
     reads: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     block_size: int = BLOCK
-    redraws: int = REDRAWS
-    most_neighbours: int = MOST_NEIGHBOURS
-    propensity_folds: int = PROPENSITY_FOLDS
+    options: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     @override
@@ -798,6 +713,10 @@ class BoundMatchedPairs(BoundMethod):
         """The columns that the model reads and that people do not keep."""
         return tuple(name for name in self.columns if name not in self.context.keep)
 
+    def probe(self, name: str, measured: Callable[[AskedBlock, PairDesign], Any]) -> PairsProbe:
+        """Return a probe of everyone through these pairs."""
+        return PairsProbe(self.context, self.designs, measured, name)
+
     def sampled(
         self,
         variant: str,
@@ -806,24 +725,21 @@ class BoundMatchedPairs(BoundMethod):
         pool: int,
         keep: tuple[str, ...] | None = None,
         half: int | None = None,
-        redraws: int = 0,
-        neighbours: int = MOST_NEIGHBOURS,
-        propensity_folds: int = PROPENSITY_FOLDS,
+        **options: int,
     ) -> "BoundMatchedPairs":
         """Return the method on samples, without pairs (`find_pairs`): for checks, never to decide.
 
         About so many people of each group, audited and of the reference sample, are compared;
         without a reference sample, ``pool`` is for both. ``half`` (0 or 1) leaves one random half
-        of them aside. ``keep`` are other columns that may matter.
+        of them aside. ``keep`` are other columns that may matter, ``options`` those of the designs.
         """
         context, seed = self.context, self.settings.seed
+        most = 1.0 if half is None else 0.5
         of_pool, of_people = {}, {}
         for name, codes in context.pool_groups.items():
             members = np.bincount(codes[codes >= 0], minlength=len(context.groups[name]))
-            of_pool[name], of_people[name] = (
-                np.minimum(size / np.maximum(counts, 1), 1.0 if half is None else 0.5)
-                for size, counts in ((pool, members), (people, _counts(self, name)))
-            )
+            of_pool[name] = np.minimum(pool / np.maximum(members, 1), most)
+            of_people[name] = np.minimum(people / np.maximum(_counts(self, name), 1), most)
         drawn = GroupSample(seed, "pool", of_pool, half)
         units = np.arange(len(self.pool)) if self.pool_clusters is None else self.pool_clusters
         whole = self.halves is not None
@@ -840,26 +756,17 @@ class BoundMatchedPairs(BoundMethod):
             sampled=drawn if whole else GroupSample(seed, "people", of_people, half),
             **changed,
         )
-        return dataclasses.replace(
-            self,
-            context=context,
-            pairings=(),
-            redraws=redraws,
-            most_neighbours=neighbours,
-            propensity_folds=propensity_folds,
-        )
+        return dataclasses.replace(self, context=context, designs=(), options=options)
 
-    def located(self, row: RateComparison) -> tuple[Pairing, int, int]:
-        """Return the pairing, the direction and the measure that a comparison is about."""
-        pairing = next(
-            p
-            for p in self.pairings
-            if p.attribute == row.attribute and {row.group, row.other} == set(p.groups)
-        )
+    def located(self, row: RateComparison) -> tuple[PairDesign, int, int]:
+        """Return the design, the direction and the measure that a comparison is about."""
+        groups = sorted((row.group, row.other))
+        name = "\t".join((row.attribute, *groups))
+        design = next(design for design in self.designs if design.name == name)
         outcomes = self.context.measures.outcomes[: self.context.measures.deciding]
         about = row.outcome.removeprefix("not ")
-        measure = next((k for k, name in enumerate(outcomes) if name == about), 0)
-        return pairing, pairing.groups.index(row.group), measure
+        measure = outcomes.index(about) if about in outcomes else 0
+        return design, groups.index(row.group), measure
 
     @property
     def canary(self) -> Callable[[], Float[np.ndarray, "m k"]]:
@@ -874,8 +781,7 @@ class BoundMatchedPairs(BoundMethod):
     @property
     @override
     def probes(self) -> Sequence[Probe]:
-        redraws = [RedrawProbe(self.context, self.pairings, b) for b in range(self.redraws)]
-        return [ComparisonProbe(self.context, self.pairings, reads=self.reads), *redraws]
+        return [ComparisonProbe(self.context, self.designs, self.reads)]
 
     def rule(self, measure: int) -> DecisionRule:
         """Return what a comparison of one measure is decided by."""
@@ -887,56 +793,46 @@ class BoundMatchedPairs(BoundMethod):
             )
         return DecisionRule(settings.delta, settings.alpha, "rate", binary=name == "decision")
 
-    def assessed(
-        self, stats: PairStats, redraws: Sequence[KeyedStats], measures: Iterable[int]
-    ) -> dict[RowKey, Assessment]:
+    def assessed(self, stats: PairStats, measures: Iterable[int]) -> dict[RowKey, Assessment]:
         """Return every comparison, tested by itself."""
         found = {}
-        for pairing, direction, measure in itertools.product(self.pairings, (0, 1), measures):
-            sums = stats.pairings[pairing.key].sums
-            compared = sums.compared(
-                direction,
-                measure,
-                [redraw.sums[pairing.key] for redraw in redraws],
-                unit_interval=self.context.measures.names[measure] != "prediction",
-                undecided=pairing.design.undecided,
-            )
-            found[pairing.key, direction, measure] = assess(compared, self.rule(measure))
+        for design, direction, measure in itertools.product(self.designs, (0, 1), measures):
+            unit = self.context.measures.names[measure] != "prediction"
+            sums = stats.pairings[design.name].sums
+            compared = sums.compared(direction, measure, unit_interval=unit)
+            found[design.name, direction, measure] = assess(compared, self.rule(measure))
         return found
 
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
         primary: PairStats = stats[PRIMARY]
-        redraws = [stats[f"redraw {b}"] for b in range(self.redraws)]
-        rows = self.assessed(primary, redraws, range(self.context.measures.deciding))
-        decision = decide_rows(rows)
-        record = build_pairs_record(self, primary, redraws, decision)
-        reason = record.leading.reason if decision.outcome == "inconclusive" else ""
+        outcome, rows = decide_rows(self.assessed(primary, range(self.context.measures.deciding)))
+        record = build_pairs_record(self, primary, rows)
+        reason = record.leading.reason if outcome == "inconclusive" else ""
         parts = {
             "matched_pairs": record,
             "rows": {"n": primary.n},
             "measures": group_measures(self, primary),
             "notes": self.notes,
         }
-        return Verdict(decision.outcome, reason, record=parts, detail=decision)
+        return Verdict(outcome, reason, record=parts, detail=rows)
 
     @override
     def describe(self) -> list[str]:
-        neighbours = [p.comparison.count for p in self.pairings]
-        calls = 2 * self.n * max(neighbours, default=0) * len(self.pairings)
-        pairs = ", ".join(
-            f"{p.comparison.pairs:,} {p.attribute} {p.groups[0]} / {p.groups[1]}"
-            for p in self.pairings
-        )
+        most = max((design.comparison.count for design in self.designs), default=0)
+        calls, pairs = 2 * self.n * most * len(self.designs), []
+        for design in self.designs:
+            attribute, first, second = design.key[1:]
+            pairs.append(f"{design.comparison.pairs:,} {attribute} {first} / {second}")
         return [
             f"Model: {self.model.card.kind}, reads {len(self.columns)} columns",
             f"People: {self.n:,} from {self.source.name}",
             f"Reference sample: {len(self.pool):,} from {self.pool.people.source}",
             f"May matter: {', '.join(self.context.keep)}",
             f"Remaining: {', '.join(self.remaining) or 'nothing'}",
-            f"Pairs: {pairs}",
+            f"Pairs: {', '.join(pairs)}",
             f"Method: matched_pairs; settings {self.settings.hash[:12]}; about {calls:,} rows for "
-            f"the model, and {self.redraws} redraws of at most 4,000 people",
+            f"the model, and {self.method.redraws} redraws of at most 4,000 people",
         ]
 
 
@@ -961,94 +857,36 @@ def _measures(
             "The model decides among classes, so there is no prediction to compare: use decision "
             "or score (method.measure)."
         )
-    texts = tuple(str(value) for value in classes)
+    texts = tuple(map(str, classes))
     if favourable is not None:
         texts = (texts[favourable],)
     elif len(texts) == 2:
         texts = texts[1:]
-    both = ("score", "decision") if method.measure == "score" else ("decision", "score")
-    names = (*(name for name in both for _ in texts), *labelled)
-    return Measures(names, (*texts, *texts, *("" for _ in labelled)), len(texts), classes)
+    first, second = ("score", "decision") if method.measure == "score" else ("decision", "score")
+    names = (*(first,) * len(texts), *(second,) * len(texts), *labelled)
+    return Measures(names, (*texts, *texts, *("",) * len(labelled)), len(texts), classes)
 
 
 def _reference_sample(setup: Setup) -> ReferenceSample:
     """Return the reference sample: the one given, everyone in halves, or people drawn."""
-    settings, survey, session = setup.settings, setup.survey, setup.session
+    settings, survey, source = setup.settings, setup.survey, setup.source
     if setup.pool is not None:
-        columns = settings.columns
         wanted = ("label", "protected", "cluster", "id", "bins", "csv")
-        named = {name: getattr(columns, name) for name in wanted}
-        return ReferenceSample(read_pool(setup.pool, setup.source, **named), True)
+        named = {name: getattr(settings.columns, name) for name in wanted}
+        return ReferenceSample(read_pool(setup.pool, source, **named), True)
     if survey.n <= MOST_HALVED:
-        everyone = dataclasses.replace(
-            _everyone(setup), source=f"the other half of {setup.source.name}"
-        )
-        return ReferenceSample(everyone, False)
-    drawn = session.survey(setup.source, settings.seed, DRAWN, "drawing the reference sample")
+        if isinstance(source, PeopleSource):
+            people = source.people
+        else:
+            blocks = source.blocks(BLOCK * 16)
+            people = joined([some for _, some in blocks.read(range(len(blocks)))])
+        half = f"the other half of {source.name}"
+        return ReferenceSample(dataclasses.replace(people.in_columns(), source=half), False)
+    drawn = setup.session.survey(source, settings.seed, DRAWN, "drawing the reference sample")
     sample = dataclasses.replace(
         drawn.sample.in_columns(), source=f"{len(drawn.sample):,} of the people audited"
     )
     return ReferenceSample(sample, False, positions=np.sort(drawn.places))
-
-
-def _everyone(setup: Setup) -> AuditData:
-    """Return all people in original columns; they are not many."""
-    if isinstance(setup.source, PeopleSource):
-        return setup.source.people.in_columns()
-    blocks = setup.source.blocks(BLOCK * 16)
-    return joined([people for _, people in blocks.read(range(len(blocks)))]).in_columns()
-
-
-def find_pairs(
-    bounds: Sequence[BoundMatchedPairs], wanted: Collection[str] | None = None
-) -> list[BoundMatchedPairs]:
-    """Return methods with the pairs of every two groups, and those of the redraws.
-
-    They are one audit with its columns, or with several choices of them; ``wanted`` are the keys of
-    the pairings to make, all without any.
-    """
-    executor, tell = bounds[0].setup.session.executor, bounds[0].setup.session.tell
-    places = [
-        (bound, attribute, groups)
-        for bound in bounds
-        for attribute, names in bound.context.groups.items()
-        for groups in itertools.combinations(names, 2)
-        if wanted is None or "\t".join((attribute, *groups)) in wanted
-    ]
-    designs = Calls(tuple(_design_call(*place) for place in places))
-    made = dict(executor.map(designs, range(len(places))))
-    pairings = [(place[0], _pairing(*place, made[k])) for k, place in enumerate(places)]
-    paired = [
-        dataclasses.replace(bound, pairings=tuple(p for owner, p in pairings if owner is bound))
-        for bound in bounds
-    ]
-    if bounds[0].context.clusters is not None and bounds[0].halves is None:
-        paired = _with_clusters(paired)
-    probes = [
-        p for bound in paired for one in bound.pairings for p in (one.comparison, *one.redraws)
-    ]
-    job = Calls(tuple(probe.find_pairs for probe in probes))
-    for done, (number, pairs) in enumerate(executor.map(job, range(len(probes)))):
-        probes[number].__dict__["pairing"] = pairs
-        tell("pairing comparable people", done + 1, len(probes))
-    return paired
-
-
-def _with_clusters(bounds: Sequence[BoundMatchedPairs]) -> list[BoundMatchedPairs]:
-    """Return methods whose attributes are redrawn by cluster of people, where they are constant."""
-    probes = [ClusterPropensityProbe(bound.context, bound.pairings) for bound in bounds]
-    sums = bounds[0].setup.session.measure(bounds[0], probes)
-    found = []
-    for bound, probe in zip(bounds, probes, strict=True):
-        again = []
-        for pairing in bound.pairings:
-            clustered = sums[probe.name].sums[pairing.key]
-            if clustered.constant:
-                design = dataclasses.replace(pairing.design, people_clusters=clustered)
-                pairing = _pairing(bound, pairing.attribute, pairing.groups, design)
-            again.append(pairing)
-        found.append(dataclasses.replace(bound, pairings=tuple(again)))
-    return found
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -1062,37 +900,83 @@ class Calls:
         return lambda number: self.calls[number]()
 
 
-def _pair_design(*arguments: Any, **more: Any) -> PairDesign:
-    """Make a design; a function of the module, since Ray cannot send a class's own by name."""
-    return PairDesign.from_pool(*arguments, **more)
+def find_pairs(
+    bounds: Sequence[BoundMatchedPairs], wanted: Collection[str] | None = None
+) -> list[BoundMatchedPairs]:
+    """Return methods with the pairs of every two groups, and those of the redraws.
+
+    They are one audit with its columns, or with several choices of them; ``wanted`` are the names
+    of the designs to make, all without any.
+    """
+    session = bounds[0].setup.session
+    owners, calls = [], []
+    for owner, bound in enumerate(bounds):
+        for name, call in _design_calls(bound):
+            if wanted is None or name in wanted:
+                owners.append(owner)
+                calls.append(call)
+    made = dict(session.executor.map(Calls(tuple(calls)), range(len(calls))))
+    designs: list[list[PairDesign]] = [[] for _ in bounds]
+    for number, owner in enumerate(owners):
+        designs[owner].append(made[number])
+    paired = [
+        dataclasses.replace(bound, designs=tuple(own))
+        for bound, own in zip(bounds, designs, strict=True)
+    ]
+    if bounds[0].context.clusters is not None and bounds[0].halves is None:
+        paired = _with_clusters(paired)
+    pairs = []
+    for bound in paired:
+        for design in bound.designs:
+            pairs += [design.comparison, *design.redraws]
+    job = Calls(tuple(one.find for one in pairs))
+    for done, (number, found) in enumerate(session.executor.map(job, range(len(pairs)))):
+        pairs[number].__dict__["pairing"] = found
+        session.tell("pairing comparable people", done + 1, len(pairs))
+    return paired
 
 
-def _design_call(
-    bound: BoundMatchedPairs, attribute: str, groups: tuple[str, str]
-) -> Callable[[], PairDesign]:
-    """Return the call that makes two groups ready for pairing."""
-    context, counts = bound.context, _counts(bound, attribute)
-    a, b = (context.groups[attribute].index(name) for name in groups)
-    return functools.partial(
-        _pair_design,
-        context.pool_covariates,
-        context.pool_groups[attribute],
-        (a, b),
-        (bound.settings.seed, attribute, *groups),
-        people=(counts[a], counts[b]),
-        clusters=bound.pool_clusters,
-        halves=bound.halves,
-        most_neighbours=bound.most_neighbours,
-        folds=bound.propensity_folds,
-    )
+def _design_calls(bound: BoundMatchedPairs) -> Iterator[tuple[str, Callable[[], PairDesign]]]:
+    """Yield the name of every design, and the call that makes its two groups ready for pairing."""
+    context = bound.context
+    for attribute, names in context.groups.items():
+        counts = _counts(bound, attribute)
+        for a, b in itertools.combinations(range(len(names)), 2):
+            yield (
+                "\t".join((attribute, names[a], names[b])),
+                functools.partial(
+                    pair_design,
+                    context.pool_covariates,
+                    context.pool_groups[attribute],
+                    (a, b),
+                    (bound.settings.seed, attribute, names[a], names[b]),
+                    people=(counts[a], counts[b]),
+                    clusters=bound.pool_clusters,
+                    halves=bound.halves,
+                    measures=len(context.measures.names),
+                    deciding=context.measures.deciding,
+                    **bound.options,
+                ),
+            )
 
 
-def _pairing(
-    bound: BoundMatchedPairs, attribute: str, groups: tuple[str, str], design: PairDesign
-) -> Pairing:
-    measures, deciding = len(bound.context.measures.names), bound.context.measures.deciding
-    redraws = tuple(design.redraws(measures, bound.redraws))
-    return Pairing(attribute, groups, design, design.comparison(measures, deciding), redraws)
+def _with_clusters(bounds: Sequence[BoundMatchedPairs]) -> list[BoundMatchedPairs]:
+    """Return methods whose attributes are redrawn by cluster of people, where they are constant."""
+    probes = []
+    for bound in bounds:
+        name = f"propensities of clusters {bound.context.variant}".strip()
+        probes.append(bound.probe(name, cluster_propensity))
+    sums = bounds[0].setup.session.measure(bounds[0], probes)
+    found = []
+    for bound, probe in zip(bounds, probes, strict=True):
+        designs = []
+        for design in bound.designs:
+            clustered = sums[probe.name].sums[design.name]
+            if clustered.constant:
+                design = dataclasses.replace(design, people_clusters=clustered)
+            designs.append(design)
+        found.append(dataclasses.replace(bound, designs=tuple(designs)))
+    return found
 
 
 def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
@@ -1109,26 +993,40 @@ def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
 
 
 def build_pairs_record(
-    bound: BoundMatchedPairs,
-    stats: PairStats,
-    redraws: Sequence[KeyedStats],
-    decision: Decision[RowKey],
+    bound: BoundMatchedPairs, stats: PairStats, rows: Mapping[RowKey, Assessment]
 ) -> MatchedPairsRecord:
     """Put the comparisons into the record."""
     settings, measures = bound.settings, bound.context.measures
-    by_key = {pairing.key: pairing for pairing in bound.pairings}
+    designs = {design.name: design for design in bound.designs}
     comparisons = _with_mirrors(
         bound,
         [
-            _comparison(bound, stats, by_key[key], direction, measure, row)
-            for (key, direction, measure), row in decision.rows.items()
+            _comparison(bound, stats, designs[name], direction, measure, row)
+            for (name, direction, measure), row in rows.items()
         ],
     )
-    extra = bound.assessed(stats, redraws, range(measures.deciding, len(measures.names)))
+    extra = bound.assessed(stats, range(measures.deciding, len(measures.names)))
     shown = [
-        _shown(bound, by_key[key].names(direction), measure, found)
-        for (key, direction, measure), found in extra.items()
+        _shown(bound, designs[name].names(direction), measure, found)
+        for (name, direction, measure), found in extra.items()
     ]
+    histograms: list[ChangeHistogram] = []
+    people: list[ComparedPerson] = []
+    if measures.names[0] != "prediction":
+        edges = tuple(np.linspace(-1, 1, BINS + 1).tolist())
+        for design, direction in itertools.product(bound.designs, (0, 1)):
+            counts = tuple(stats.pairings[design.name].histogram[direction].tolist())
+            names = design.names(direction)
+            histograms.append(ChangeHistogram(**names, edges=edges, counts=counts))
+        people += _people(bound, stats, comparisons)
+    # The share of decisions that change when an attribute alone is flipped.
+    reads = []
+    for attribute in bound.reads:
+        n, k = (float(v) for v in stats.groups[attribute].flipped)
+        share = Share.of_people(np.full(4, k), np.full(4, n), weighted=False)
+        q = share.clopper_pearson(settings.alpha)
+        about = {"attribute": attribute, "changed": q.value, "lower": q.lower, "upper": q.upper}
+        reads.append(AttributeUse(**about, n=q.n))
     threshold, limit = bound.model.card.threshold, bound.method.limit
     return MatchedPairsRecord(
         may_matter=bound.context.keep,
@@ -1140,8 +1038,8 @@ def build_pairs_record(
         delta=settings.delta,
         alpha=settings.alpha,
         caliper=CALIPER,
-        neighbours=max(p.comparison.count for p in bound.pairings),
-        redraws=bound.redraws,
+        neighbours=max(design.comparison.count for design in bound.designs),
+        redraws=bound.method.redraws,
         seed=settings.seed,
         pool=bound.pool.people.source,
         pool_size=len(bound.pool),
@@ -1152,9 +1050,9 @@ def build_pairs_record(
         comparisons=tuple(comparisons),
         shown=tuple(shown),
         balance=tuple(_balance(bound, stats)),
-        changes=tuple(_histograms(bound, stats)),
-        reads=tuple(_uses(bound, stats)),
-        people=tuple(_people(bound, stats, comparisons)),
+        changes=tuple(histograms),
+        reads=tuple(reads),
+        people=tuple(people),
         performance_folds={
             name: tuple(sums.tolist())
             for name, sums in zip(("weight", *measures.names), stats.everyone.T, strict=True)
@@ -1166,15 +1064,15 @@ def build_pairs_record(
 def _comparison(
     bound: BoundMatchedPairs,
     stats: PairStats,
-    pairing: Pairing,
+    design: PairDesign,
     direction: int,
     measure: int,
-    row: RowDecision,
+    row: Assessment,
 ) -> RateComparison:
-    measures, part = bound.context.measures, stats.pairings[pairing.key]
+    measures, part = bound.context.measures, stats.pairings[design.name]
     name, outcome, sums = measures.names[measure], measures.outcomes[measure], part.sums
-    parts, names = sums.parts(direction), pairing.names(direction)
-    kept, people = int(sums.kept[parts].sum()), int(sums.group_size[direction])
+    parts, names = sums.parts(direction), design.names(direction)
+    kept, people = row.compared.kept, row.compared.people
     clipped, size = int(sums.group_clipped[direction]) if sums.dropped else 0, len(bound.pool)
     base: dict[str, Any] = {
         **names,
@@ -1187,30 +1085,27 @@ def _comparison(
         "without_overlap": people - kept - clipped,
         "clipped": clipped,
         "pairs": sums.pairs,
-        "pool_rows": pairing.design.units[direction],
-        "people_needed": _needed(people, row.numbers.get("people_needed", math.inf)),
-        "pool_needed": _needed(size, row.numbers.get("pool_times", 1.0) * size),
+        "pool_rows": design.units[direction],
+        "people_needed": _needed(people, row.people_needed),
+        "pool_needed": _needed(size, row.pool_times * size),
     }
-    found = row.assessment.shown
+    found = row.shown
     if found is None:
         nothing = dict.fromkeys(("own", "swapped", "difference", "ratio"), math.nan)
         return RateComparison(**base, **nothing, outcome=outcome, interval=NO_INTERVAL)
-    codes = [bound.context.groups[pairing.attribute].index(names[s]) for s in ("group", "other")]
-    table = stats.groups[pairing.attribute].values[codes]
+    table = stats.groups[design.attribute].values[list(design.groups)]
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = [*(table[:, 1 + measure] / table[:, 0]).tolist()]
-        up, down, actual = (
-            float(values[parts, measure].sum() / sums.first[parts, measure, 0].sum())
-            for values in (part.up, part.down, part.actual)
-        )
-    rates.append(actual)
+        raw = (table[:, 1 + measure] / table[:, 0]).tolist()
+        totals = part.shown[parts, :, measure].sum(axis=0)
+        up, down, actual = (totals / sums.first[parts, measure, 0].sum()).tolist()
+    rates = [raw[direction], raw[1 - direction], actual]
     if name != "decision" or bound.scored:
         # Only decisions change or stay; of a number there is no share of people.
         up = down = math.nan
     estimate, swapped = found.estimate, found.estimate.other_corrected
     if found.complement:
         rates, up, down = [1 - rate for rate in rates], down, up
-        others = [str(value) for value in bound.classes if str(value) != outcome]
+        others = [text for text in map(str, bound.classes) if text != outcome]
         outcome = others[0] if len(others) == 1 else f"not {outcome}"
     favourable = math.nan, math.nan
     clipped_rate = min(max(swapped, 0.0), 1.0)
@@ -1220,7 +1115,12 @@ def _comparison(
             favourable = 1 - estimate.own, 1 - clipped_rate
     spread = estimate.spread(np.ones(1))
     limits = estimate.spread(np.array([1 / bound.settings.delta, bound.settings.delta]))
-    difference = row.assessment.rule.kind == "difference"
+    difference = row.rule.kind == "difference"
+    p_by_limit = []
+    for limit in () if difference else LIMITS:
+        known = () if row.undecided else row.tested
+        p = min((len(known) * one.estimate.p_value(limit) for one in known), default=1.0)
+        p_by_limit.append((limit, min(1.0, p)))
     return RateComparison(
         **base,
         outcome=outcome,
@@ -1230,7 +1130,7 @@ def _comparison(
         difference_interval=estimate.difference_interval(bound.settings.alpha),
         ratio=estimate.ratio,
         interval=NO_INTERVAL if difference else found.interval,
-        p_value=row.assessment.p_value,
+        p_value=row.p_value,
         p_adjusted=row.adjusted_p,
         std_error=float(spread.std_error[0]),
         degrees=float(spread.degrees[0]),
@@ -1240,17 +1140,17 @@ def _comparison(
         bias=estimate.bias,
         kappa=estimate.kappa,
         control=tuple(estimate.control.tolist()),
-        control_p=estimate.randomisation_p if pairing.redraws[0].everyone else math.nan,
+        control_p=estimate.randomisation_p if (design.redrawn_shares >= 1).all() else math.nan,
         effective_pairs=float(spread.effective_pairs[0]),
-        events=math.nan if row.assessment.events is None else row.assessment.events,
-        actual=rates[2],
+        events=row.events,
         raw_group=rates[0],
         raw_other=rates[1],
+        actual=rates[2],
         favourable_own=favourable[0],
         favourable_swapped=favourable[1],
         changed_up=up,
         changed_down=down,
-        p_by_limit=() if difference else _p_by_limit(row),
+        p_by_limit=tuple(p_by_limit),
         folds=_influence(part, direction, measure, found),
     )
 
@@ -1262,31 +1162,18 @@ def _influence(
     estimate, sign = found.estimate, -1.0 if found.complement else 1.0
     parts, c = part.sums.parts(direction), estimate.factor
     w, other, own = part.folds[parts, :, measure].sum(axis=0).T
-    total_weight = w.sum()
-    sums = part.sums.by_pair.parts(parts)
+    total = w.sum()
+    pairs = part.sums.by_pair.parts(parts)
+    fold, columns = pairs.index % FOLDS, pairs.values[:, 1 + 2 * measure : 3 + 2 * measure].T
     values: dict[str, tuple[float, ...]] = {}
     for of, (of_other, of_own) in {
-        "people": [(x - w * x.sum() / total_weight) / total_weight for x in (other, own)],
-        "pairs": [
-            np.bincount(sums.index % FOLDS, sums.values[:, k + 2 * measure], FOLDS) / total_weight
-            for k in (1, 2)
-        ],
+        "people": [(x - w * x.sum() / total) / total for x in (other, own)],
+        "pairs": [np.bincount(fold, column, FOLDS) / total for column in columns],
     }.items():
         values[f"own_{of}"] = tuple((sign * of_own).tolist())
         values[f"swapped_{of}"] = tuple((sign * (c * of_other + (1 - c) * of_own)).tolist())
     redrawn = tuple(((estimate.redrawn - estimate.bias) * c).tolist())
     return FoldInfluence(**values, redrawn=redrawn)
-
-
-def _p_by_limit(row: RowDecision) -> tuple[tuple[float, float], ...]:
-    """Return p-values at several limits; 1 throughout if the comparison is undecided."""
-    tested = row.assessment.tested
-    if row.assessment.undecided is not None:
-        return tuple((limit, 1.0) for limit in LIMITS)
-    return tuple(
-        (limit, min(1.0, len(tested) * min(one.estimate.p_value(limit) for one in tested)))
-        for limit in LIMITS
-    )
 
 
 def _needed(now: int, needed: float) -> int | None:
@@ -1303,23 +1190,20 @@ def _with_mirrors(bound: BoundMatchedPairs, rows: Sequence[RateComparison]) -> l
     The disadvantaged group is the one whose favourable rate rises with the other's columns. If both
     would do better, or worse, neither is a mirror image of the other.
     """
-    gains = {(r.attribute, r.column, r.group, r.other): _gain(bound, r) for r in rows}
-
-    def mirrors(row: RateComparison) -> bool:
+    gains = {}
+    for row in rows:
+        gain = row.difference
+        if row.favourable_own == row.favourable_own:
+            gain = row.favourable_swapped - row.favourable_own
+        elif len(bound.classes) == 2 and row.outcome != str(bound.classes[1]):
+            gain = -gain
+        gains[row.attribute, row.column, row.group, row.other] = gain
+    marked = []
+    for row in rows:
         back = gains[row.attribute, row.column, row.other, row.group]
-        return gains[row.attribute, row.column, row.group, row.other] < 0 < back
-
-    return [row.model_copy(update={"mirror": mirrors(row)}) for row in rows]
-
-
-def _gain(bound: BoundMatchedPairs, row: RateComparison) -> float:
-    """Return by how much the favourable rate rises with the other group's columns."""
-    if bound.favourable is not None and row.favourable_own == row.favourable_own:
-        return row.favourable_swapped - row.favourable_own
-    if bound.model.card.task != "regression" and len(bound.classes) == 2:
-        positive = str(bound.classes[1])
-        return row.difference if row.outcome == positive else -row.difference
-    return row.difference
+        mirror = gains[row.attribute, row.column, row.group, row.other] < 0 < back
+        marked.append(row.model_copy(update={"mirror": mirror}))
+    return marked
 
 
 def _shown(
@@ -1343,54 +1227,30 @@ def _shown(
     )
 
 
-def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[ColumnBalance]:
+def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterator[ColumnBalance]:
     """Yield standardised mean differences of what may matter, before and after matching."""
-    for pairing in bound.pairings:
-        design, use = pairing.design, stats.pairings[pairing.key].sums.by_pair.parts(range(4))
+    for design in bound.designs:
+        use = stats.pairings[design.name].sums.by_pair.parts(range(PARTS))
         groups = design.rows[~design.second], design.rows[design.second]
-        matched = design.rows[pairing.comparison.members[:, use.index]]
+        matched = design.rows[design.comparison.members[:, use.index]]
         for name in bound.context.keep:
             values, after = bound.context.coding.indicators(bound.pool.table, name), math.nan
             before = standardised_difference(values, groups, groups)
             if len(use.index):
                 after = standardised_difference(values, tuple(matched), groups, use.values[:, 0])
-            yield ColumnBalance(**pairing.names(0), column=name, before=before, after=after)
-
-
-def _histograms(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[ChangeHistogram]:
-    if bound.context.measures.names[0] == "prediction":
-        return
-    edges = tuple(np.linspace(-1, 1, BINS + 1).tolist())
-    for pairing, direction in itertools.product(bound.pairings, (0, 1)):
-        counts = stats.pairings[pairing.key].histogram[direction]
-        yield ChangeHistogram(
-            **pairing.names(direction), edges=edges, counts=tuple(counts.tolist())
-        )
-
-
-def _uses(bound: BoundMatchedPairs, stats: PairStats) -> Iterable[AttributeUse]:
-    """Yield the share of decisions that change when an attribute alone is flipped."""
-    for attribute in bound.reads:
-        n, k = (float(v) for v in stats.groups[attribute].flipped)
-        found = Share.of_people(np.full(4, k), np.full(4, n), weighted=False)
-        q = found.clopper_pearson(bound.settings.alpha)
-        yield AttributeUse(
-            attribute=attribute, changed=q.value, lower=q.lower, upper=q.upper, n=q.n
-        )
+            yield ColumnBalance(**design.names(0), column=name, before=before, after=after)
 
 
 def _people(
     bound: BoundMatchedPairs, stats: PairStats, rows: Sequence[RateComparison]
-) -> Iterable[ComparedPerson]:
+) -> Iterator[ComparedPerson]:
     """Yield the most affected people of the groups that are disadvantaged, else of the largest."""
-    if bound.context.measures.names[0] == "prediction":
-        return
     ranked = sorted(rows, key=lambda r: (r.verdict != "evidence", r.mirror, -abs(r.difference)))
     for row in ranked[:1] if ranked[0].verdict != "evidence" else ranked[:2]:
         if row.mirror and row.verdict == "evidence":
             continue
-        pairing, direction, _ = bound.located(row)
-        most = stats.pairings[pairing.key].most[direction].rows
+        design, direction, _ = bound.located(row)
+        most = stats.pairings[design.name].most[direction].rows
         # Those come first whose rate changes in the direction of the group's.
         rises = (row.outcome == bound.context.measures.outcomes[0]) == (row.difference >= 0)
         gain = most[:, 0] if rises else -most[:, 0]
@@ -1403,10 +1263,9 @@ def _person(
     bound: BoundMatchedPairs, row: RateComparison, found: Float[np.ndarray, " 7"]
 ) -> ComparedPerson:
     """Return a person beside the closest pair, each with the model's answers."""
-    _, number, position, own_rate, swapped_rate, *members = found.tolist()
-    number, members = int(number), [int(member) for member in members]
+    number, position, *members = (int(value) for value in found[[1, 2, 5, 6]])
     if isinstance(bound.source, PeopleSource):
-        people = bound.source.people.take(np.array([int(position)]))
+        people = bound.source.people.take(np.array([position]))
     else:
         people, _ = bound.source.rows(number, number + 1)
     keep, table = bound.context.keep, plain(people.in_columns().table)
@@ -1418,14 +1277,11 @@ def _person(
     outcome = bound.context.measures.outcomes[0]
     decisions = [names[code] for code in decide(out, card.output, card.threshold)]
     chances = probabilities(out, card.output)[:, names.index(outcome)].tolist()
-    shown = dict.fromkeys([*keep, *bound.columns, row.attribute])
-    person, own, other = (
-        {name: values[name] for name in shown if name in values}
-        for values in (
-            table.to_pylist()[0],
-            *(bound.pool.table.slice(member, 1).to_pylist()[0] for member in members),
-        )
-    )
+    shown = list(dict.fromkeys([*keep, *bound.columns, row.attribute]))
+    who = table.select([name for name in shown if name in table.column_names]).to_pylist()[0]
+    beside = bound.pool.table
+    beside = beside.select([name for name in shown if name in beside.column_names])
+    own, other = beside.take(pa.array(members)).to_pylist()
     label = bound.settings.columns.label
     return ComparedPerson(
         attribute=row.attribute,
@@ -1440,10 +1296,10 @@ def _person(
         probability=chances[0],
         probability_own=chances[1],
         probability_swapped=chances[2],
-        own=own_rate,
-        swapped=swapped_rate,
-        kept={name: person[name] for name in keep},
-        person={n: v for n, v in person.items() if n not in keep and n != label},
+        own=float(found[3]),
+        swapped=float(found[4]),
+        kept={name: who[name] for name in keep},
+        person={n: v for n, v in who.items() if n not in keep and n != label},
         own_member=own,
         other_member=other,
         own_row=int(bound.pool.people.row[members[0]]),
@@ -1457,34 +1313,32 @@ def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure,
         return ()
     alpha, labelled = bound.settings.alpha, not bound.setup.unlabelled
     place = bound.favourable if bound.favourable is not None else len(bound.classes) - 1
-    found: list[Measure] = []
-
-    def add(name: str, attribute: str, group: str, q: Quantity, n: int) -> None:
-        if not math.isnan(q.value):
-            about = {"name": name, "attribute": attribute, "group": group, "n": n}
-            found.append(Measure(**about, value=q.value, lower=q.lower, upper=q.upper))
-
+    found: list[tuple[str, str, str, Quantity, int]] = []
     for attribute, table in stats.groups.items():
         selected = []
         for group, counts in zip(bound.context.groups[attribute], table.decisions, strict=True):
             everyone = counts.sum(axis=(0, 1))
-            right = np.einsum("iij->j", counts)
             shares = {"selection_rate": (counts[:, place].sum(axis=0), everyone)}
             if labelled:
-                shares["error_rate"] = everyone - right, everyone
+                shares["error_rate"] = everyone - np.einsum("iij->j", counts), everyone
             if labelled and len(counts) == 2:
                 have, lack = counts[place], counts[1 - place]
                 shares["false_negative_rate"] = have[1 - place], have.sum(axis=0)
                 shares["false_positive_rate"] = lack[place], lack.sum(axis=0)
             for name, (hits, among) in shares.items():
-                weighted = bool(among[0] != among[1])
-                share = Share.of_people(hits, among, weighted=weighted)
-                add(name, attribute, group, share.wilson(alpha), share.n)
+                share = Share.of_people(hits, among, weighted=bool(among[0] != among[1]))
+                found.append((name, attribute, group, share.wilson(alpha), share.n))
                 if name == "selection_rate":
                     selected.append((group, share))
         most = max((one for _, one in selected if one.n), key=lambda one: one.value)
         for group, share in selected:
             same = Quantity(1.0, 1.0, 1.0, share.n)
             q = same if share is most else share_ratio(share, most, alpha)
-            add("impact_ratio", attribute, group, q, share.n)
-    return tuple(found)
+            found.append(("impact_ratio", attribute, group, q, share.n))
+    return tuple(
+        Measure(
+            name=name, attribute=at, group=group, n=n, value=q.value, lower=q.lower, upper=q.upper
+        )
+        for name, at, group, q, n in found
+        if not math.isnan(q.value)
+    )

@@ -1,15 +1,15 @@
 """Matched pairs: what is compared for a block of people, and its sums, which add up.
 
-A `PairDesign` holds two groups of a pool, made ready for pairing. Its probes, the comparison
-itself and each redrawn attribute, find the pairs nearest to the people of a block, ask the model
-about each person with the remaining columns of both members, and return sums. Sums of ``own`` and
+A `PairDesign` holds two groups of a pool, made ready for pairing. Its `Pairs`, with the real and
+with each redrawn attribute, say through which pairs the people of a block are compared; the model
+is asked about each person with the remaining columns of both members. Sums of ``own`` and
 ``other`` are kept apart: the ratio under test, the correction and the bias enter at the end.
 """
 
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -30,7 +30,8 @@ from likewise.methods.matching import (
     uniforms,
 )
 from likewise.methods.redraws import FOLDS, REDRAWS, Propensity, fit_propensity
-from likewise.stats.decision import LEAST_PAIRS, Compared, Undecided
+from likewise.record.matched_pairs import Reason
+from likewise.stats.decision import LEAST_PAIRS, Compared
 from likewise.stats.sums import Additive
 from likewise.stats.two_way import EvenPowers, TwoWay, even_moments
 
@@ -54,26 +55,12 @@ PARTS: Final = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class PeopleBlock:
-    """Some people, as matched pairs see them: what may matter, and codes of their groups.
-
-    ``positions`` are among all people; with two halves, rows of the table. ``cluster`` numbers the
-    clusters of people.
-    """
-
-    positions: Int[np.ndarray, " n"]
-    covariates: Covariates
-    group: Int[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"] | None = None
-    cluster: Int[np.ndarray, " n"] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class LocatedPeople:
     """The people of a block who are of either group: where they are, and their propensity.
 
-    ``rows`` are theirs in the block, and everything else is in this order; the propensity is
-    clipped, and ``clipped`` says whose was; in halves, ``index`` is their place in the design.
+    ``rows`` are theirs in the block, and everything else is in this order; ``positions`` are among
+    all people. The propensity is clipped, and ``clipped`` says whose was; in halves, ``index`` is
+    their place in the design.
     """
 
     rows: Int[np.ndarray, " p"]
@@ -94,11 +81,6 @@ class LocatedPeople:
         }
         return LocatedPeople(**some)
 
-    def sizes(self) -> tuple[Int[np.ndarray, " 2"], Int[np.ndarray, " 2"]]:
-        """Return how many of them are of either group, and how many have a clipped propensity."""
-        everyone, clipped = self.second, self.second[self.clipped]
-        return np.bincount(everyone, minlength=2), np.bincount(clipped, minlength=2)
-
 
 def random_halves(
     seed: int, n: int, clusters: Int[np.ndarray, " n"] | None = None
@@ -112,16 +94,75 @@ def random_halves(
     return order[units] >= (count + 1) // 2
 
 
+def pair_design(
+    pool: Covariates,
+    group: Int[np.ndarray, " n"],
+    groups: tuple[int, int],
+    key: Key,
+    *,
+    people: tuple[int, int] | None = None,
+    clusters: Int[np.ndarray, " n"] | None = None,
+    halves: Bool[np.ndarray, " n"] | None = None,
+    folds: int = FOLDS,
+    **options: Any,
+) -> "PairDesign":
+    """Make two groups of a pool ready for pairing.
+
+    ``pool``, ``group`` and ``clusters`` are of all rows of the pool, or of the table if it is
+    divided into ``halves``; then its rows are the people, too.
+    """
+    rows = np.flatnonzero(np.isin(group, groups))
+    second = group[rows] == groups[1]
+    part = pool.take(rows)
+    scale = RankScale.from_pool(part)
+    numbers, redrawn = None, False
+    if clusters is not None:
+        numbers = np.unique(clusters[rows], return_inverse=True)[1]
+        known = np.unique(np.column_stack([clusters, group])[group >= 0], axis=0)
+        redrawn = len(known) == len(np.unique(known[:, 0]))
+    units = rows if numbers is None else numbers
+    sizes = len(np.unique(units[~second])), len(np.unique(units[second]))
+    fitted = Propensity(np.full(len(rows), 0.5), (), 0.5)
+    if min(sizes) >= FOLDS:
+        alone = halves is not None
+        fitted = fit_propensity(part, second, key, numbers, for_people=not alone, folds=folds)
+    design = PairDesign(
+        key=key,
+        groups=groups,
+        people=people or (int((~second).sum()), int(second.sum())),
+        rows=rows,
+        second=second,
+        units=sizes,
+        scale=scale,
+        points=scale.points(part, (*key, "jitter pool"), rows),
+        cells=scale.cells(part),
+        fitted=fitted,
+        clusters=numbers,
+        clusters_redrawn=redrawn,
+        halves=None if halves is None else halves[rows],
+        **options,
+    )
+    undecided: Reason | None = "group"
+    if min(sizes) >= FOLDS:
+        excess, deviations = design.unexplained()
+        unlike = excess > MOST_UNEXPLAINED and deviations > UNEXPLAINED_DEVIATIONS
+        undecided = "pattern" if unlike else None
+    return dataclasses.replace(design, undecided=undecided)
+
+
 @dataclasses.dataclass(frozen=True)
 class PairDesign:
     """Two groups of a pool, ready for pairing.
 
     All random numbers follow from ``key``: seed, attribute and names of the two groups. ``rows``
     are those of the pool that are of either group, and everything else is in this order; ``people``
-    the numbers of people of either group, from which follow the samples of redraws. ``clusters``
-    number the pool's clusters without gaps, ``clusters_redrawn`` says whether these have one
-    attribute and get one draw; ``people_clusters`` are the propensities of people's clusters if
-    they have. Without a pool, ``halves`` says who is in the second half: each is the other's pool.
+    the numbers of people of either group, from which follow the samples of redraws; ``units`` the
+    pool's rows, or clusters, of either. ``undecided`` says why nothing can be decided with these
+    groups, before anyone is compared. ``clusters`` number the pool's clusters without gaps,
+    ``clusters_redrawn`` says whether these have one attribute and get one draw;
+    ``people_clusters`` are the propensities of people's clusters if they have. Without a pool,
+    ``halves`` says who is in the second half: each is the other's pool. Of the ``measures`` that
+    the model is asked for, the first ones decide.
     """
 
     key: Key
@@ -129,113 +170,100 @@ class PairDesign:
     people: tuple[int, int]
     rows: Int[np.ndarray, " r"]
     second: Bool[np.ndarray, " r"]
+    units: tuple[int, int]
     scale: RankScale
     points: Float[np.ndarray, "r d"]
     cells: Int[np.ndarray, " r"]
     fitted: Propensity
+    undecided: Reason | None = None
     clusters: Int[np.ndarray, " r"] | None = None
     clusters_redrawn: bool = False
     people_clusters: "ClusterPropensity | None" = None
     halves: Bool[np.ndarray, " r"] | None = None
     most_neighbours: int = MOST_NEIGHBOURS
+    measures: int = 1
+    deciding: int = 1
+    redraw_count: int = REDRAWS
 
-    @classmethod
-    def from_pool(
-        cls,
-        pool: Covariates,
-        group: Int[np.ndarray, " n"],
-        groups: tuple[int, int],
-        key: Key,
-        *,
-        people: tuple[int, int] | None = None,
-        clusters: Int[np.ndarray, " n"] | None = None,
-        halves: Bool[np.ndarray, " n"] | None = None,
-        most_neighbours: int = MOST_NEIGHBOURS,
-        folds: int = FOLDS,
-    ) -> "PairDesign":
-        """Make two groups of a pool ready; `undecided` says if they cannot be compared.
+    @property
+    def name(self) -> str:
+        """Its name among the sums: the attribute and the two groups."""
+        return "\t".join(map(str, self.key[1:]))
 
-        ``pool``, ``group`` and ``clusters`` are of all rows of the pool, or of the table if it is
-        divided into ``halves``; then its rows are the people, too.
-        """
-        rows = np.flatnonzero(np.isin(group, groups))
-        second = group[rows] == groups[1]
-        part = pool.take(rows)
-        scale = RankScale.from_pool(part)
-        numbers, redrawn = None, False
-        if clusters is not None:
-            numbers = np.unique(clusters[rows], return_inverse=True)[1]
-            known = np.unique(np.column_stack([clusters, group])[group >= 0], axis=0)
-            redrawn = len(known) == len(np.unique(known[:, 0]))
-        if min(_units(second, numbers)) < FOLDS:
-            fitted = Propensity(np.full(len(rows), 0.5), (), 0.5)
-        else:
-            alone = halves is not None
-            fitted = fit_propensity(part, second, key, numbers, for_people=not alone, folds=folds)
-        return cls(
-            key=key,
-            groups=groups,
-            people=people or (int((~second).sum()), int(second.sum())),
-            rows=rows,
-            second=second,
-            scale=scale,
-            points=scale.points(part, (*key, "jitter pool"), rows),
-            cells=scale.cells(part),
-            fitted=fitted,
-            clusters=numbers,
-            clusters_redrawn=redrawn,
-            halves=None if halves is None else halves[rows],
-            most_neighbours=most_neighbours,
-        )
+    @property
+    def attribute(self) -> str:
+        """The protected attribute."""
+        return str(self.key[1])
+
+    def names(self, direction: int) -> dict[str, str]:
+        """Return the attribute, the group and the other group of one direction, by these names."""
+        group, other = map(str, self.key[2:][:: -1 if direction else 1])
+        return {"attribute": self.attribute, "group": group, "other": other}
+
+    @functools.cached_property
+    def comparison(self) -> "Pairs":
+        """The pairs that decide."""
+        return Pairs(self)
+
+    @functools.cached_property
+    def redraws(self) -> tuple["Pairs", ...]:
+        """The pairs with redrawn attributes."""
+        return tuple(Pairs(self, number) for number in range(self.redraw_count))
 
     @functools.cached_property
     def limits(self) -> tuple[float, float]:
         """Where propensities are clipped: at .01, or at half the share of a rarer group."""
         # Else nearly everyone who is comparable with a group of 0.8 % would count as certain.
-        first, second = ((self.second == side).mean() / 2 for side in (False, True))
-        return min(CLIP, float(second)), 1 - min(CLIP, float(first))
+        first, second = float((~self.second).mean()) / 2, float(self.second.mean()) / 2
+        return min(CLIP, second), 1 - min(CLIP, first)
 
     @functools.cached_property
     def propensity(self) -> Float[np.ndarray, " r"]:
         """Of the second group, clipped."""
         return np.clip(self.fitted.pool, *self.limits)
 
-    def locate(self, block: PeopleBlock) -> LocatedPeople:
-        """Return coordinates and propensities of a block's people; all probes share them."""
-        rows = np.flatnonzero(np.isin(block.group, self.groups))
-        positions = block.positions[rows]
-        index = None
+    def locate(
+        self,
+        positions: Int[np.ndarray, " n"],
+        covariates: Covariates,
+        group: Int[np.ndarray, " n"],
+        weight: Float[np.ndarray, " n"] | None = None,
+        cluster: Int[np.ndarray, " n"] | None = None,
+    ) -> LocatedPeople:
+        """Return coordinates and propensities of a block's people; all pairs share them.
+
+        ``positions`` are among all people; with two halves, rows of the table.
+        """
+        rows = np.flatnonzero(np.isin(group, self.groups))
+        positions, index = positions[rows], None
         if self.halves is None:
-            some = block.covariates.take(rows)
+            some = covariates.take(rows)
             e = self.fitted.of_people(some)
             points = self.scale.points(some, (*self.key, "jitter people"), positions)
             cells = self.scale.cells(some)
-            cluster = None if block.cluster is None else block.cluster[rows]
+            clusters = None if cluster is None else cluster[rows]
         else:
             index = np.searchsorted(self.rows, positions)
             e, points, cells = self.fitted.pool[index], self.points[index], self.cells[index]
-            cluster = None if self.clusters is None else self.clusters[index]
-        clipped = np.clip(e, *self.limits)
+            clusters = None if self.clusters is None else self.clusters[index]
+        propensity = np.clip(e, *self.limits)
         return LocatedPeople(
             rows=rows,
             positions=positions,
-            second=block.group[rows] == self.groups[1],
-            propensity=clipped,
-            clipped=clipped != e,
+            second=group[rows] == self.groups[1],
+            propensity=propensity,
+            clipped=propensity != e,
             points=points,
             cells=cells,
-            weight=None if block.weight is None else block.weight[rows],
-            cluster=cluster,
+            weight=None if weight is None else weight[rows],
+            cluster=clusters,
             index=index,
         )
 
-    def comparison(self, measures: int = 1, deciding: int = 1) -> "PairProbe":
-        """Return the probe that decides, by the first of the measures that ``ask`` returns."""
-        return PairProbe(self, None, measures, deciding)
-
-    def redraws(self, measures: int = 1, count: int = REDRAWS) -> list["PairProbe"]:
-        """Return the probes with redrawn attributes."""
-        return [PairProbe(self, number, measures) for number in range(count)]
+    @property
+    def redrawn_shares(self) -> Float[np.ndarray, " 2"]:
+        """Probability that a person is compared in a redraw, by redrawn group."""
+        return np.minimum(MOST_REDRAWN_PEOPLE / np.maximum(self.people, 1), 1.0)
 
     def redrawn_pool(self, redraw: int) -> Bool[np.ndarray, " r"]:
         """Return who of the pool is of the second group after one redraw."""
@@ -252,9 +280,8 @@ class PairDesign:
             e, units = self.people_clusters.mean(people.cluster), people.cluster
         return uniforms((*self.key, "redraw people", redraw), units) < e
 
-    @functools.cached_property
     def unexplained(self) -> tuple[float, float]:
-        """How much more alike neighbours in the pool are than with redrawn attributes.
+        """Return how much more alike neighbours in the pool are than with redrawn attributes.
 
         If the propensity is right, the real attribute is one of the redrawn ones. An attribute
         that follows L in a pattern too fine for the propensity (a chessboard), or rows that are
@@ -277,77 +304,196 @@ class PairDesign:
         excess = alike(self.second) - float(redrawn.mean())
         return excess, excess / max(float(redrawn.std(ddof=1)), 1e-12)
 
-    @property
-    def units(self) -> list[int]:
-        """Rows of the pool, or clusters, of either group."""
-        return _units(self.second, self.clusters)
+    def measure(self, ask: Ask, people: LocatedPeople) -> "PairSums":
+        """Compare the people of a block, with the real and all redrawn attributes."""
+        pairs = (self.comparison, *self.redraws)
+        found = (one.plan(people).answers(ask, self.measures) for one in pairs)
+        return self.summed(next(found), found)
 
-    @property
-    def undecided(self) -> Undecided | None:
-        """Why nothing can be decided with these two groups, before anyone is compared."""
-        if min(self.units) < FOLDS:
-            return "group", {"rows": min(self.units), "needed": FOLDS}
-        excess, deviations = self.unexplained
-        if excess > MOST_UNEXPLAINED and deviations > UNEXPLAINED_DEVIATIONS:
-            return "pattern", {"excess": excess, "largest": MOST_UNEXPLAINED}
-        return None
+    def summed(self, found: "Answers", redrawn: "Iterable[Answers]") -> "PairSums":
+        """Sum what the model answered about the comparisons of a block, and about redrawn ones."""
+        values, measures, pairs = found.sums, self.measures, self.comparison
+        second = np.zeros((PARTS, measures, 3, 3))
+        fourth = np.zeros((PARTS, measures, 6, 6))
+        for part, k in itertools.product(range(PARTS), range(measures)):
+            second[part, k], fourth[part, k] = even_moments(values[found.part == part][:, k])
+        by_person = SparseSums.empty(1 + 2 * measures)
+        if found.unit is not None:
+            columns = values[:, :, 1:].reshape(len(values), 2 * measures)
+            terms = np.column_stack([found.weight, columns])
+            by_person = SparseSums.from_terms(found.unit * PARTS + found.part, terms)
+        e = self.propensity[pairs.members[:, found.pair]]
+        contrast = found.mean((e[1] - e[0])[:, None]) * found.weight[:, None]
+        share = np.repeat(found.weight / found.count, found.count)[:, None]
+        # Means were taken off within each person: m - 1 for m, so that variances are not too small.
+        free = np.repeat(found.weight / (found.count - 1), found.count)[:, None, None]
+        deviations = (free * found.deviations).reshape(len(share), 2 * measures)
+        differences = share * (found.other_values - found.own_values)
+        number = found.pair * PARTS + np.repeat(found.part, found.count)
+        terms = np.hstack([share, deviations, differences[:, : self.deciding]])
+        by_member, effective = self._by_member(found, share)
+        redraws = [
+            RedrawSums(np.bincount(one.part, minlength=PARTS), of.pairs, one.by_part(one.sums))
+            for of, one in zip(self.redraws, redrawn, strict=True)
+        ]
+        return PairSums(
+            group_size=found.group_size,
+            group_clipped=found.group_clipped,
+            kept=np.bincount(found.part, minlength=PARTS),
+            pairs=pairs.pairs,
+            weighted=found.weighted,
+            halves=self.halves is not None,
+            undecided=self.undecided,
+            first=found.by_part(values),
+            second=second,
+            fourth=fourth,
+            contrast=found.by_part(contrast)[:, 0],
+            spread=found.by_part(effective * found.weight),
+            by_pair=SparseSums.from_terms(number, terms),
+            by_member=by_member,
+            by_person=by_person,
+            redraws=tuple(redraws),
+        )
 
-
-def _units(second: Bool[np.ndarray, " n"], clusters: Int[np.ndarray, " n"] | None) -> list[int]:
-    units = np.arange(len(second)) if clusters is None else clusters
-    return [len(np.unique(units[second == side])) for side in (False, True)]
+    def _by_member(
+        self, found: "Answers", share: Float[np.ndarray, "q 1"]
+    ) -> tuple["SparseSums", Float[np.ndarray, " p"]]:
+        """Sum by cluster of members, and count each person's: 1/Σ share² over their clusters."""
+        people, measures, clusters = len(found.people), self.measures, self.clusters
+        if clusters is None or not people:
+            return SparseSums.empty(2 * measures), np.zeros(people)
+        part = np.repeat(found.part, found.count)
+        of_own, of_other = clusters[self.comparison.own_and_other(found.pair, part >= 2)]
+        terms = np.zeros((2, len(part), measures, 2))
+        for side in (0, 1):
+            terms[side, :, :, side] = share * found.deviations[:, :, side]
+        numbers = np.concatenate([of_other, of_own])
+        columns = terms.reshape(2 * len(part), 2 * measures)
+        sums = SparseSums.from_terms(numbers * PARTS + np.tile(part, 2), columns)
+        person, size = np.repeat(np.arange(people), found.count), int(numbers.max()) + 1
+        met, counts = np.unique(np.tile(person, 2) * size + numbers, return_counts=True)
+        squares = np.bincount(met // size, counts.astype(np.float64) ** 2, people)
+        return sums, (2 * found.count) ** 2 / squares
 
 
 @dataclasses.dataclass(frozen=True)
-class SparseSums:
-    """Sums by number, for the numbers that occur: index, and one row of values each."""
+class Pairs:
+    """The pairs of two groups, with the real attribute or a redrawn one, and who uses them."""
 
-    index: Int[np.ndarray, " r"]
-    values: Float[np.ndarray, "r c"]
+    design: PairDesign
+    redraw: int | None = None
 
-    @classmethod
-    def from_terms(
-        cls, numbers: Int[np.ndarray, " q"], *terms: Float[np.ndarray, " q"]
-    ) -> "SparseSums":
-        """Add up terms that have the same number."""
-        index, at = np.unique(numbers, return_inverse=True)
-        values = np.zeros((len(index), len(terms)))
-        for column, term in enumerate(terms):
-            values[:, column] = np.bincount(at, term, len(index))
-        return cls(index, values)
+    @functools.cached_property
+    def _second(self) -> Bool[np.ndarray, " r"]:
+        """Who of the pool is of the second group."""
+        if self.redraw is None:
+            return self.design.second
+        return self.design.redrawn_pool(self.redraw)
 
-    @classmethod
-    def empty(cls, columns: int) -> "SparseSums":
-        """Return sums over nothing."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, columns)))
+    @functools.cached_property
+    def pairing(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
+        """The pairs, found once; they travel if they are known."""
+        return self.find()
 
-    def __add__(self, other: "SparseSums") -> "SparseSums":
-        return self._added(other, in_place=False)
+    def __getstate__(self) -> dict[str, Any]:
+        known = ("design", "redraw", "pairing")
+        return {name: self.__dict__[name] for name in known if name in self.__dict__}
 
-    def __iadd__(self, other: "SparseSums") -> "SparseSums":
-        return self._added(other, in_place=True)
+    def find(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
+        """Find the pairs of the pool, or of either half."""
+        design, halves = self.design, self.design.halves
+        everyone = np.zeros(len(self._second), dtype=bool) if halves is None else halves
+        found = []
+        for half in (False, True)[: 1 if halves is None else 2]:
+            part = np.flatnonzero(everyone == half).astype(np.int32)
+            pairs = greedy_pairs(design.points[part], design.cells[part], self._second[part])
+            found.append(part[pairs])
+        return tuple(found)
 
-    def _added(self, other: "SparseSums", *, in_place: bool) -> "SparseSums":
-        place = np.full(1 + max(i.max(initial=-1) for i in (self.index, other.index)), -1)
-        place[self.index] = np.arange(len(self.index))
-        index, values = self.index, self.values
-        if (place[other.index] < 0).any():
-            place[other.index] = 0
-            index = np.flatnonzero(place >= 0)
-            place[index] = np.arange(len(index))
-            values = np.zeros((len(index), self.values.shape[1]))
-            values[place[self.index]] = self.values
-        elif not in_place:
-            values = values.copy()
-        # After some blocks nearly all numbers have occurred, and nothing has to be moved.
-        values[place[other.index]] += other.values
-        return SparseSums(index, values)
+    @property
+    def pairs(self) -> int:
+        """Number of pairs; of the smaller half, if there are halves."""
+        return min(self.pairing[0].shape[1], self.pairing[-1].shape[1])
 
-    def parts(self, wanted: Sequence[int]) -> "SparseSums":
-        """Return the sums of some parts together, by what they are of."""
-        number, part = np.divmod(self.index, PARTS)
-        chosen = np.isin(part, wanted)
-        return SparseSums.from_terms(number[chosen], *self.values[chosen].T)
+    @property
+    def count(self) -> int:
+        """Through how many pairs a person is compared at most."""
+        return min(neighbour_count(self.pairs), self.design.most_neighbours)
+
+    @functools.cached_property
+    def _trees(self) -> list[Any]:
+        return [midpoint_tree(self.design.points, self.design.cells, p) for p in self.pairing]
+
+    @functools.cached_property
+    def members(self) -> Int[np.ndarray, "2 q"]:
+        """Members of all pairs in the design, those of the second half after those of the first."""
+        return np.concatenate(self.pairing, axis=1)
+
+    @functools.cached_property
+    def _units(self) -> Int[np.ndarray, " r"]:
+        """With halves: the unit of each row, its cluster, or its pair, or itself if unmatched."""
+        if self.design.clusters is not None:
+            return self.design.clusters
+        count = self.members.shape[1]
+        units = count + np.arange(len(self.design.rows))
+        units[self.members] = np.arange(count)
+        return units
+
+    def own_and_other(
+        self, pair: Int[np.ndarray, " q"], second: Bool[np.ndarray, " q"]
+    ) -> Int[np.ndarray, "2 q"]:
+        """Return the members of the person's own, and of the other group, in the design."""
+        members = self.members[:, pair]
+        return np.where(second, members[::-1], members)
+
+    def plan(self, people: LocatedPeople, direction: int | None = None) -> "Comparisons":
+        """Find who is compared, of both groups or of one, and through which pairs."""
+        design, redraw = self.design, self.redraw
+        second, selected = people.second, np.arange(len(people.second))
+        if redraw is not None:
+            if people.index is None:
+                second = design.redrawn_people(redraw, people)
+            else:
+                second = self._second[people.index]
+            shares = design.redrawn_shares
+            if (shares < 1).any():
+                draws = uniforms((*design.key, "sample", redraw), people.positions)
+                selected = np.flatnonzero(draws < shares[second.astype(np.int64)])
+        if direction is not None:
+            selected = selected[second[selected] == direction]
+        pair = np.zeros((len(selected), self.count), dtype=np.int64)
+        distance = np.full(pair.shape, np.inf)
+        offset = 0
+        for half, (tree, pairs) in enumerate(zip(self._trees, self.pairing, strict=True)):
+            asking = np.arange(len(selected))
+            if design.halves is not None and people.index is not None:
+                # The pairs of one half are for the people of the other.
+                asking = np.flatnonzero(design.halves[people.index[selected]] == (half == 0))
+            at = selected[asking]
+            found = nearest_pairs(tree, people.points[at], people.cells[at], self.count)
+            distance[asking], pair[asking] = found[0], found[1] + offset
+            offset += pairs.shape[1]
+        kept = has_overlap(distance)
+        selected, near = selected[kept], np.isfinite(distance[kept])
+        counts, pair, second = near.sum(axis=1), pair[kept][near], second[selected]
+        unit = None if people.cluster is None else people.cluster[selected]
+        if people.index is not None:
+            unit = self._units[people.index[selected]]
+        own, other = design.rows[self.own_and_other(pair, np.repeat(second, counts))]
+        return Comparisons(
+            people=people.rows[selected],
+            part=2 * second.astype(np.int64) + people.clipped[selected],
+            weight=np.ones(len(selected)) if people.weight is None else people.weight[selected],
+            weighted=people.weight is not None,
+            unit=unit,
+            count=counts,
+            person=np.repeat(people.rows[selected], counts),
+            pair=pair,
+            own=own,
+            other=other,
+            group_size=np.bincount(people.second, minlength=2),
+            group_clipped=np.bincount(people.second[people.clipped], minlength=2),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -387,9 +533,6 @@ class Comparisons:
     group_size: Int[np.ndarray, " 2"]
     group_clipped: Int[np.ndarray, " 2"]
 
-    def __len__(self) -> int:
-        return len(self.person)
-
     @property
     def start(self) -> Int[np.ndarray, " p"]:
         """The first of each person's comparisons."""
@@ -398,7 +541,7 @@ class Comparisons:
     def answers(self, ask: Ask, measures: int) -> "Answers":
         """Ask about all comparisons at once: with the columns of own, and of other members."""
         own = other = np.zeros((0, measures))
-        if len(self):
+        if len(self.person):
             rows = np.concatenate([self.own, self.other])
             own, other = np.split(ask(np.tile(self.person, 2), rows), 2)
         return Answers(**vars(self), own_values=own, other_values=other)
@@ -421,18 +564,6 @@ class Answers(Comparisons):
     own_values: Float[np.ndarray, "q k"]
     other_values: Float[np.ndarray, "q k"]
 
-    def take(self, chosen: Bool[np.ndarray, " p"]) -> "Answers":
-        """Return the comparisons of some of the people; group sizes stay those of all."""
-        rows = np.repeat(chosen, self.count)
-        by_person = dict.fromkeys(("people", "part", "weight", "unit", "count"), chosen)
-        by_row = ("person", "pair", "own", "other", "own_values", "other_values")
-        some = {
-            name: values[which]
-            for name, which in (by_person | dict.fromkeys(by_row, rows)).items()
-            if (values := getattr(self, name)) is not None
-        }
-        return dataclasses.replace(self, **some)
-
     @functools.cached_property
     def deviations(self) -> Float[np.ndarray, "q k 2"]:
         """Values of other and own minus each person's mean."""
@@ -443,8 +574,65 @@ class Answers(Comparisons):
     def sums(self) -> Float[np.ndarray, "p k 3"]:
         """w, w other and w own of every person and measure."""
         w = np.broadcast_to(self.weight[:, None], (len(self.people), self.own_values.shape[1]))
-        means = self.mean(self.other_values), self.mean(self.own_values)
-        return np.stack([w, *(w * mean for mean in means)], axis=2)
+        return np.stack([w, w * self.mean(self.other_values), w * self.mean(self.own_values)], 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseSums:
+    """Sums by number, for the numbers that occur: index, and one row of values each."""
+
+    index: Int[np.ndarray, " r"]
+    values: Float[np.ndarray, "r c"]
+
+    @classmethod
+    def from_terms(
+        cls, numbers: Int[np.ndarray, " q"], terms: Float[np.ndarray, "q c"]
+    ) -> "SparseSums":
+        """Add up terms that have the same number."""
+        index, at = np.unique(numbers, return_inverse=True)
+        values = np.zeros((len(index), terms.shape[1]))
+        for column, term in enumerate(terms.T):
+            values[:, column] = np.bincount(at, term, len(index))
+        return cls(index, values)
+
+    @classmethod
+    def empty(cls, columns: int) -> "SparseSums":
+        """Return sums over nothing."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, columns)))
+
+    def __add__(self, other: "SparseSums") -> "SparseSums":
+        return SparseSums(self.index, self.values.copy()).__iadd__(other)
+
+    def __iadd__(self, other: "SparseSums") -> "SparseSums":
+        place = np.full(1 + max(i.max(initial=-1) for i in (self.index, other.index)), -1)
+        place[self.index] = np.arange(len(self.index))
+        index, values = self.index, self.values
+        if (place[other.index] < 0).any():
+            place[other.index] = 0
+            index = np.flatnonzero(place >= 0)
+            place[index] = np.arange(len(index))
+            values = np.zeros((len(index), self.values.shape[1]))
+            values[place[self.index]] = self.values
+        # After some blocks nearly all numbers have occurred, and nothing has to be moved.
+        values[place[other.index]] += other.values
+        return SparseSums(index, values)
+
+    def parts(self, wanted: Sequence[int]) -> "SparseSums":
+        """Return the sums of some parts together, by what they are of."""
+        number, part = np.divmod(self.index, PARTS)
+        chosen = np.isin(part, wanted)
+        return SparseSums.from_terms(number[chosen], self.values[chosen])
+
+
+@dataclasses.dataclass(frozen=True)
+class RedrawSums(Additive):
+    """Sums of one redrawn attribute: people with overlap, and Σw, Σw other, Σw own by part."""
+
+    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs",)
+
+    kept: Int[np.ndarray, " 4"]
+    pairs: int
+    first: Float[np.ndarray, "4 k 3"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -464,6 +652,8 @@ class PairSums(Additive):
         Number of pairs; of the smaller half, if there are halves.
     weighted, halves
         Whether people are weighted; whether people and pool are halves of one table.
+    undecided
+        Whether the design forbids a decision.
     first, second, fourth
         Powers of (w, w other, w own), summed over people: `EvenPowers`.
     contrast
@@ -477,9 +667,11 @@ class PairSums(Additive):
         By cluster of the pool's members: A and B for every measure.
     by_person
         By cluster of people, or unit of the halves: w, then w other and w own for every measure.
+    redraws
+        The same comparison with redrawn attributes.
     """
 
-    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs", "weighted", "halves")
+    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs", "weighted", "halves", "undecided")
 
     group_size: Int[np.ndarray, " 2"]
     group_clipped: Int[np.ndarray, " 2"]
@@ -487,6 +679,7 @@ class PairSums(Additive):
     pairs: int
     weighted: bool
     halves: bool
+    undecided: Reason | None
     first: Float[np.ndarray, "4 k 3"]
     second: Float[np.ndarray, "4 k 3 3"]
     fourth: Float[np.ndarray, "4 k 6 6"]
@@ -495,11 +688,7 @@ class PairSums(Additive):
     by_pair: SparseSums
     by_member: SparseSums
     by_person: SparseSums
-
-    @property
-    def n(self) -> int:
-        """Number of people of the two groups."""
-        return int(self.group_size.sum())
+    redraws: tuple[RedrawSums, ...]
 
     @property
     def dropped(self) -> bool:
@@ -510,53 +699,47 @@ class PairSums(Additive):
         """Return the parts that count for people of the first (0) or second (1) group."""
         return [2 * direction] if self.dropped else [2 * direction, 2 * direction + 1]
 
-    def compared(
-        self,
-        direction: int,
-        measure: int,
-        redraws: "Sequence[RedrawSums]",
-        *,
-        unit_interval: bool = True,
-        undecided: Undecided | None = None,
-    ) -> Compared:
+    def compared(self, direction: int, measure: int, *, unit_interval: bool = True) -> Compared:
         """Return the statistic of one direction and measure, with what its limits depend on.
 
         Direction 0 is people of the first group with columns of the second. ``unit_interval`` says
-        whether the measure lies between 0 and 1; ``undecided`` if the design forbids a decision.
+        whether the measure lies between 0 and 1.
         """
         parts = self.parts(direction)
         kept = int(self.kept[parts].sum())
         people = int(self.group_size[direction])
         if not kept:
-            return Compared(None, people, 0, self.pairs, 0.0, undecided)
+            return Compared(None, people, 0, self.pairs, 0.0, self.undecided)
         first = self.first[parts, measure].sum(axis=0)
         total = float(first[0])
         use = self.by_pair.parts(parts).values[:, 0] / total
-        found = (sums.difference(parts, measure) for sums in redraws)
+        redrawn = []
+        for sums in self.redraws:
+            if sums.kept[parts].sum() >= LEAST_REDRAWN_PEOPLE and sums.pairs >= LEAST_PAIRS:
+                w, other, own = sums.first[parts, measure].sum(axis=0)
+                redrawn.append(float((other - own) / w))
+        pairs, second = self._pairs(parts, measure), self.second[parts, measure].sum(axis=0)
+        clustered = len(self.by_person.index) > 0
+        people_powers = EvenPowers(kept, second, self.fourth[parts, measure].sum(axis=0))
+        if self.halves or clustered:
+            units = self.by_person.parts(parts)
+            units = SparseSums(units.index, units.values[:, [0, 1 + 2 * measure, 2 + 2 * measure]])
+            if self.halves:
+                units += SparseSums(pairs.index, np.insert(pairs.values, 0, 0.0, axis=1))
+            people_powers = EvenPowers.from_rows(units.values)
         estimate = TwoWay(
             own=float(first[2]) / total,
             other=float(first[1]) / total,
             kappa=float(self.contrast[parts].sum()) / total,
-            redrawn=np.array([d for d in found if d is not None]),
-            n=total**2 / float(self.second[parts, measure, 0, 0].sum()) if self.weighted else kept,
+            redrawn=np.array(redrawn),
+            n=total**2 / float(second[0, 0]) if self.weighted else kept,
             total=total,
-            people=self._people(parts, measure, kept),
-            pairs=None if self.halves else EvenPowers.from_rows(self._pairs(parts, measure).values),
-            exact_degrees=not (self.weighted or self.halves or len(self.by_person.index)),
+            people=people_powers,
+            pairs=None if self.halves else EvenPowers.from_rows(pairs.values),
+            exact_degrees=not (self.weighted or self.halves or clustered),
             unit_interval=unit_interval,
         )
-        return Compared(estimate, people, kept, self.pairs, float(1 / (use @ use)), undecided)
-
-    def _people(self, parts: list[int], measure: int, kept: int) -> EvenPowers:
-        if not self.halves and not len(self.by_person.index):
-            second = self.second[parts, measure].sum(axis=0)
-            return EvenPowers(kept, second, self.fourth[parts, measure].sum(axis=0))
-        units = self.by_person.parts(parts)
-        units = SparseSums(units.index, units.values[:, [0, 1 + 2 * measure, 2 + 2 * measure]])
-        if self.halves:
-            pairs = self._pairs(parts, measure)
-            units += SparseSums(pairs.index, np.insert(pairs.values, 0, 0.0, axis=1))
-        return EvenPowers.from_rows(units.values)
+        return Compared(estimate, people, kept, self.pairs, float(1 / (use @ use)), self.undecided)
 
     def _pairs(self, parts: list[int], measure: int) -> SparseSums:
         """Return A and B by pair, or by cluster of members."""
@@ -577,29 +760,6 @@ class PairSums(Additive):
 
 
 @dataclasses.dataclass(frozen=True)
-class RedrawSums(Additive):
-    """Sums of one redrawn attribute: people with overlap, and Σw, Σw other, Σw own by part."""
-
-    kept_as_is: ClassVar[tuple[str, ...]] = ("pairs",)
-
-    kept: Int[np.ndarray, " 4"]
-    pairs: int
-    first: Float[np.ndarray, "4 k 3"]
-
-    @property
-    def n(self) -> int:
-        """Number of people compared."""
-        return int(self.kept.sum())
-
-    def difference(self, parts: list[int], measure: int) -> float | None:
-        """Return D_b; nothing if there are too few people or pairs."""
-        if self.kept[parts].sum() < LEAST_REDRAWN_PEOPLE or self.pairs < LEAST_PAIRS:
-            return None
-        w, other, own = self.first[parts, measure].sum(axis=0)
-        return float((other - own) / w)
-
-
-@dataclasses.dataclass(frozen=True)
 class ClusterPropensity(Additive):
     """Sums of propensities by cluster of people: rows, propensity, and rows of the second group.
 
@@ -613,9 +773,8 @@ class ClusterPropensity(Additive):
     def from_people(cls, people: LocatedPeople) -> "ClusterPropensity":
         """Sum over the people of a block."""
         assert people.cluster is not None
-        one = np.ones(len(people.rows))
-        second = people.second.astype(np.float64)
-        return cls(SparseSums.from_terms(people.cluster, one, people.propensity, second))
+        terms = np.column_stack([np.ones(len(people.rows)), people.propensity, people.second])
+        return cls(SparseSums.from_terms(people.cluster, terms))
 
     @property
     def constant(self) -> bool:
@@ -627,207 +786,3 @@ class ClusterPropensity(Additive):
         """Return the mean propensity of clusters."""
         at = np.searchsorted(self.sums.index, clusters)
         return self.sums.values[at, 1] / self.sums.values[at, 0]
-
-
-@dataclasses.dataclass(frozen=True)
-class PairProbe:
-    """One comparison of people through pairs: with the real attribute, or a redrawn one.
-
-    ``measures`` are what ``ask`` returns; the first ones of them decide.
-    """
-
-    design: PairDesign
-    redraw: int | None
-    measures: int
-    deciding: int = 1
-
-    @property
-    def count(self) -> int:
-        """Through how many pairs a person is compared at most."""
-        return min(neighbour_count(self.pairs), self.design.most_neighbours)
-
-    @functools.cached_property
-    def _second(self) -> Bool[np.ndarray, " r"]:
-        """Who of the pool is of the second group."""
-        if self.redraw is None:
-            return self.design.second
-        return self.design.redrawn_pool(self.redraw)
-
-    @functools.cached_property
-    def pairing(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
-        """The pairs, found once; they travel with the probe if they are known."""
-        return self.find_pairs()
-
-    def __getstate__(self) -> dict[str, Any]:
-        known = {field.name for field in dataclasses.fields(self)} | {"pairing"}
-        return {name: value for name, value in self.__dict__.items() if name in known}
-
-    def find_pairs(self) -> tuple[Int[np.ndarray, "2 q"], ...]:
-        """Find the pairs of the pool, or of either half."""
-        design, halves = self.design, self.design.halves
-        everyone = np.zeros(len(self._second), dtype=bool) if halves is None else halves
-        found = []
-        for half in (False, True)[: 1 if halves is None else 2]:
-            part = np.flatnonzero(everyone == half).astype(np.int32)
-            pairs = greedy_pairs(design.points[part], design.cells[part], self._second[part])
-            found.append(part[pairs])
-        return tuple(found)
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs; of the smaller half, if there are halves."""
-        return min(pairs.shape[1] for pairs in self.pairing)
-
-    @functools.cached_property
-    def _trees(self) -> list[Any]:
-        return [midpoint_tree(self.design.points, self.design.cells, p) for p in self.pairing]
-
-    @functools.cached_property
-    def members(self) -> Int[np.ndarray, "2 q"]:
-        """Members of all pairs in the design, those of the second half after those of the first."""
-        return np.concatenate(self.pairing, axis=1)
-
-    @functools.cached_property
-    def _units(self) -> Int[np.ndarray, " r"]:
-        """With halves: the unit of each row, its cluster, or its pair, or itself if unmatched."""
-        if self.design.clusters is not None:
-            return self.design.clusters
-        count = self.members.shape[1]
-        units = count + np.arange(len(self.design.rows))
-        units[self.members] = np.arange(count)
-        return units
-
-    def plan(self, people: LocatedPeople, direction: int | None = None) -> Comparisons:
-        """Find who is compared, of both groups or of one, and through which pairs."""
-        design, redraw = self.design, self.redraw
-        second, selected = people.second, np.arange(len(people.second))
-        if redraw is not None:
-            if people.index is None:
-                second = design.redrawn_people(redraw, people)
-            else:
-                second = self._second[people.index]
-            if not self.everyone:
-                draws = uniforms((*design.key, "sample", redraw), people.positions)
-                selected = np.flatnonzero(draws < self._shares[second.astype(np.int64)])
-        if direction is not None:
-            selected = selected[second[selected] == direction]
-        pair = np.zeros((len(selected), self.count), dtype=np.int64)
-        distance = np.full(pair.shape, np.inf)
-        offset = 0
-        for half, (tree, pairs) in enumerate(zip(self._trees, self.pairing, strict=True)):
-            asking = np.arange(len(selected))
-            if design.halves is not None and people.index is not None:
-                # The pairs of one half are for the people of the other.
-                asking = np.flatnonzero(design.halves[people.index[selected]] == (half == 0))
-            at = selected[asking]
-            found = nearest_pairs(tree, people.points[at], people.cells[at], self.count)
-            distance[asking], pair[asking] = found[0], found[1] + offset
-            offset += pairs.shape[1]
-        kept = has_overlap(distance)
-        selected, near = selected[kept], np.isfinite(distance[kept])
-        counts, pair, second = near.sum(axis=1), pair[kept][near], second[selected]
-        unit = None if people.cluster is None else people.cluster[selected]
-        if people.index is not None:
-            unit = self._units[people.index[selected]]
-        own, other = design.rows[self._own_and_other(pair, np.repeat(second, counts))]
-        sizes = people.sizes()
-        return Comparisons(
-            people=people.rows[selected],
-            part=2 * second.astype(np.int64) + people.clipped[selected],
-            weight=np.ones(len(selected)) if people.weight is None else people.weight[selected],
-            weighted=people.weight is not None,
-            unit=unit,
-            count=counts,
-            person=np.repeat(people.rows[selected], counts),
-            pair=pair,
-            own=own,
-            other=other,
-            group_size=sizes[0],
-            group_clipped=sizes[1],
-        )
-
-    def _own_and_other(
-        self, pair: Int[np.ndarray, " q"], second: Bool[np.ndarray, " q"]
-    ) -> Int[np.ndarray, "2 q"]:
-        """Return the members of the person's own, and of the other group, in the design."""
-        members = self.members[:, pair]
-        return np.where(second, members[::-1], members)
-
-    @property
-    def _shares(self) -> Float[np.ndarray, " 2"]:
-        """Probability that a person is compared in a redraw, by redrawn group."""
-        return np.minimum(MOST_REDRAWN_PEOPLE / np.maximum(self.design.people, 1), 1.0)
-
-    @property
-    def everyone(self) -> bool:
-        """Whether all people are compared, and not a sample of them."""
-        return self.redraw is None or bool((self._shares >= 1).all())
-
-    def measure(self, ask: Ask, people: LocatedPeople) -> "PairSums | RedrawSums":
-        """Ask the model about all comparisons of a block at once, and sum."""
-        return self.summed(self.plan(people).answers(ask, self.measures))
-
-    def summed(self, found: Answers) -> "PairSums | RedrawSums":
-        """Sum what the model answered about the comparisons of a block."""
-        kept = np.bincount(found.part, minlength=PARTS)
-        if self.redraw is not None:
-            return RedrawSums(kept, self.pairs, found.by_part(found.sums))
-        values, measures = found.sums, self.measures
-        second = np.zeros((PARTS, measures, 3, 3))
-        fourth = np.zeros((PARTS, measures, 6, 6))
-        for part, k in itertools.product(range(PARTS), range(measures)):
-            second[part, k], fourth[part, k] = even_moments(values[found.part == part][:, k])
-        by_person = SparseSums.empty(1 + 2 * measures)
-        if found.unit is not None:
-            columns = values[:, :, 1:].reshape(len(values), 2 * measures).T
-            number = found.unit * PARTS + found.part
-            by_person = SparseSums.from_terms(number, found.weight, *columns)
-        e = self.design.propensity[self.members[:, found.pair]]
-        contrast = found.mean((e[1] - e[0])[:, None]) * found.weight[:, None]
-        by_member, effective = self._by_member(found)
-        return PairSums(
-            group_size=found.group_size,
-            group_clipped=found.group_clipped,
-            kept=kept,
-            pairs=self.pairs,
-            weighted=found.weighted,
-            halves=self.design.halves is not None,
-            first=found.by_part(values),
-            second=second,
-            fourth=fourth,
-            contrast=found.by_part(contrast)[:, 0],
-            spread=found.by_part(effective * found.weight),
-            by_pair=self._by_pair(found),
-            by_member=by_member,
-            by_person=by_person,
-        )
-
-    def _by_pair(self, found: Answers) -> SparseSums:
-        part = np.repeat(found.part, found.count)
-        share = np.repeat(found.weight / found.count, found.count)
-        # Means were taken off within each person: m - 1 for m, so that variances are not too small.
-        free = np.repeat(found.weight / (found.count - 1), found.count)[:, None, None]
-        columns = (free * found.deviations).reshape(len(share), 2 * self.measures).T
-        differences = share[:, None] * (found.other_values - found.own_values)
-        return SparseSums.from_terms(
-            found.pair * PARTS + part, share, *columns, *differences[:, : self.deciding].T
-        )
-
-    def _by_member(self, found: Answers) -> tuple[SparseSums, Float[np.ndarray, " p"]]:
-        """Sum by cluster of members, and count each person's: 1/Σ share² over their clusters."""
-        people, measures, clusters = len(found.people), self.measures, self.design.clusters
-        if clusters is None or not people:
-            return SparseSums.empty(2 * measures), np.zeros(people)
-        part = np.repeat(found.part, found.count)
-        of_own, of_other = clusters[self._own_and_other(found.pair, part >= 2)]
-        share = np.repeat(found.weight / found.count, found.count)[:, None]
-        terms = np.zeros((2, len(part), measures, 2))
-        for side in (0, 1):
-            terms[side, :, :, side] = share * found.deviations[:, :, side]
-        numbers = np.concatenate([of_other, of_own])
-        columns = terms.reshape(2 * len(part), 2 * measures).T
-        sums = SparseSums.from_terms(numbers * PARTS + np.tile(part, 2), *columns)
-        person, size = np.repeat(np.arange(people), found.count), int(numbers.max()) + 1
-        met, counts = np.unique(np.tile(person, 2) * size + numbers, return_counts=True)
-        squares = np.bincount(met // size, counts.astype(np.float64) ** 2, people)
-        return sums, (2 * found.count) ** 2 / squares

@@ -8,8 +8,8 @@ and what decides are the same interval and the same p-value.
 
 import dataclasses
 import math
-from collections.abc import Hashable, Mapping
-from typing import Generic, Literal, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -20,9 +20,6 @@ from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.two_way import SIDES, Side, TwoWay
 
 Outcome = Literal["evidence", "within_tolerance", "inconclusive"]
-
-Undecided = tuple[Reason, dict[str, float]]
-"""Why nothing is decided, and the numbers of it."""
 
 Growth = tuple[float, float]
 """How many times as many people, and as large a reference sample (1 if there is none)."""
@@ -79,8 +76,7 @@ class Compared:
     """What a row is assessed from: the statistic, if there is anything to compute it from.
 
     Beside it the numbers of people of the group, of those kept (with close pairs) and of pairs; K,
-    Kish's number of pairs by how often they are used; and whether the design already forbids a
-    decision.
+    Kish's number of pairs by how often they are used; and why the design forbids a decision.
     """
 
     estimate: TwoWay | None
@@ -88,12 +84,11 @@ class Compared:
     kept: int
     pairs: int
     effective_comparisons: float
-    undecided: Undecided | None = None
+    undecided: Reason | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class OutcomeTest:
-    """One outcome of a row: its statistic, interval and p-value."""
+class OutcomeTest(NamedTuple):
+    """One outcome of a row, or the complement of it: its statistic, interval and p-value."""
 
     estimate: TwoWay
     complement: bool
@@ -103,30 +98,41 @@ class OutcomeTest:
 
 @dataclasses.dataclass(frozen=True)
 class Assessment:
-    """A row before the correction for the number of rows.
+    """A row: tested by itself, then decided with all others.
 
     Parameters
     ----------
     compared
         What it was assessed from.
+    undecided
+        Why it cannot be decided.
     tested
         The outcome with the smaller p-value first; two of them where it is open which is rarer.
-    p_value
-        Two-sided; 1 if the row is undecided.
+    p_value, adjusted_p
+        Two-sided; 1 if the row is undecided. Then corrected for the number of rows.
     inside, outside
         Whether the interval or intervals lie within the band, or beyond it.
     events
-        Expected number of events, min(n, K)(own + other).
+        Expected number of events, min(n, K)(own + other), of 0/1 decisions.
+    outcome, reason
+        What is decided, and why it is inconclusive.
+    people_needed, pool_times
+        People of the group, compared or not, and growth of the pool that would settle it.
     """
 
     compared: Compared
     rule: DecisionRule
-    tested: tuple[OutcomeTest, ...]
-    p_value: float
-    inside: bool
-    outside: bool
-    events: float | None
-    undecided: Undecided | None
+    undecided: Reason | None
+    tested: tuple[OutcomeTest, ...] = ()
+    p_value: float = 1.0
+    inside: bool = False
+    outside: bool = False
+    events: float = math.nan
+    adjusted_p: float = 1.0
+    outcome: Outcome = "inconclusive"
+    reason: Reason | None = None
+    people_needed: float = math.inf
+    pool_times: float = 1.0
 
     @property
     def shown(self) -> OutcomeTest | None:
@@ -134,26 +140,11 @@ class Assessment:
         return self.tested[0] if self.tested else None
 
 
-@dataclasses.dataclass(frozen=True)
-class RowDecision:
-    """A row decided: outcome, adjusted p-value, and the reason if it is inconclusive."""
-
-    assessment: Assessment
-    outcome: Outcome
-    adjusted_p: float
-    reason: Reason | None
-    numbers: dict[str, float]
-
-
-K = TypeVar("K", bound=Hashable)
-
-
-@dataclasses.dataclass(frozen=True)
-class Decision(Generic[K]):
+class Decision(NamedTuple):
     """All rows, and the verdict that follows from them."""
 
     outcome: Outcome
-    rows: dict[K, RowDecision]
+    rows: dict[Any, Assessment]
 
 
 def assess(compared: Compared, rule: DecisionRule) -> Assessment:
@@ -161,36 +152,34 @@ def assess(compared: Compared, rule: DecisionRule) -> Assessment:
     estimate = compared.estimate
     undecided = compared.undecided or _undecided(compared, rule)
     if estimate is None:
-        return Assessment(compared, rule, (), 1.0, False, False, None, undecided)
-    candidates = rarer_outcome(estimate) if rule.kind == "rate" else ((estimate, False),)
-    tested = sorted((_tested(*one, rule) for one in candidates), key=lambda test: test.p_value)
+        return Assessment(compared, rule, undecided)
+    tested = []
+    for one, complement in rarer_outcome(estimate) if rule.kind == "rate" else ((estimate, False),):
+        if rule.kind == "difference":
+            interval = one.difference_interval(rule.alpha)
+            p = 1.0 if rule.limit is None else one.difference_p_value(rule.limit)
+        else:
+            interval, p = one.interval(rule.alpha), one.p_value(rule.delta)
+        tested.append(OutcomeTest(one, complement, interval, p))
+    tested.sort(key=lambda test: test.p_value)
     low, high = rule.band
-    events = None
+    events = math.nan
     if rule.binary:
         shown = tested[0].estimate
         rate = min(max(shown.other_corrected, 0.0), 1.0)
         events = min(estimate.n, compared.effective_comparisons) * (shown.own + rate)
-        if undecided is not None and undecided[0] == "degrees" and events < LEAST_EVENTS:
-            undecided = "events", {"events": events, "needed": LEAST_EVENTS}
+        if undecided == "degrees" and events < LEAST_EVENTS:
+            undecided = "events"
     return Assessment(
         compared=compared,
         rule=rule,
+        undecided=undecided,
         tested=tuple(tested),
         p_value=1.0 if undecided else min(1.0, len(tested) * tested[0].p_value),
         inside=all(low <= test.interval[0] and test.interval[1] <= high for test in tested),
         outside=tested[0].interval[0] > high or tested[0].interval[1] < low,
         events=events,
-        undecided=undecided,
     )
-
-
-def _tested(estimate: TwoWay, complement: bool, rule: DecisionRule) -> OutcomeTest:
-    if rule.kind == "difference":
-        interval = estimate.difference_interval(rule.alpha)
-        p = 1.0 if rule.limit is None else estimate.difference_p_value(rule.limit)
-    else:
-        interval, p = estimate.interval(rule.alpha), estimate.p_value(rule.delta)
-    return OutcomeTest(estimate, complement, interval, p)
 
 
 def rarer_outcome(estimate: TwoWay) -> tuple[tuple[TwoWay, bool], ...]:
@@ -207,85 +196,82 @@ def rarer_outcome(estimate: TwoWay) -> tuple[tuple[TwoWay, bool], ...]:
     return (as_given,) if both <= 1 else (other,)
 
 
-def _undecided(compared: Compared, rule: DecisionRule) -> Undecided | None:
+def _undecided(compared: Compared, rule: DecisionRule) -> Reason | None:
     """Return the first of the conditions for a decision that does not hold."""
-    if compared.pairs < LEAST_PAIRS:
-        return "pairs", {"pairs": compared.pairs, "needed": LEAST_PAIRS}
-    share = compared.kept / compared.people if compared.people else 0.0
-    if compared.people and share < LEAST_KEPT:
-        return "overlap", {"share": share, "needed": LEAST_KEPT}
     estimate = compared.estimate
+    if compared.pairs < LEAST_PAIRS:
+        return "pairs"
+    if compared.kept < LEAST_KEPT * compared.people:
+        return "overlap"
     if estimate is None or estimate.n < LEAST_PEOPLE:
-        found = 0.0 if estimate is None else estimate.n
-        return "too_few", {"people": found, "needed": LEAST_PEOPLE}
+        return "too_few"
     if estimate.kappa > LARGEST_KAPPA:
-        return "kappa", {"kappa": estimate.kappa, "largest": LARGEST_KAPPA}
+        return "kappa"
     if len(estimate.redrawn) < LEAST_REDRAWS:
-        return "redraws", {"redraws": len(estimate.redrawn), "needed": LEAST_REDRAWS}
+        return "redraws"
     at = np.ones(1) if rule.kind == "difference" else np.array([1 / rule.delta, 1.0, rule.delta])
-    degrees = min(float(estimate.spread(at, side).degrees.min()) for side in SIDES)
-    if degrees < LEAST_DEGREES:
-        return "degrees", {"degrees": degrees, "needed": LEAST_DEGREES}
-    if rule.kind == "difference" and rule.limit is None:
-        return "limit", {}
-    return None
+    if min(float(estimate.spread(at, side).degrees.min()) for side in SIDES) < LEAST_DEGREES:
+        return "degrees"
+    return "limit" if rule.kind == "difference" and rule.limit is None else None
 
 
-def decide(rows: Mapping[K, Assessment]) -> Decision[K]:
-    """Decide all rows together.
-
-    Evidence in one row outranks rows that are inconclusive; within tolerance needs every row.
-    """
+def decide(rows: Mapping[Any, Assessment]) -> Decision:
+    """Decide all rows together, each with what would settle it."""
     adjusted = holm_adjusted({key: row.p_value for key, row in rows.items()})
-    decided = {key: _decided(row, adjusted[key], len(rows)) for key, row in rows.items()}
-    outcomes = {row.outcome for row in decided.values()}
-    verdict: Outcome = "inconclusive"
+    decided = {}
+    for key, row in rows.items():
+        outcome: Outcome = "inconclusive"
+        reason, growth, p = row.undecided, None, adjusted[key]
+        if reason is None:
+            outcome, reason = read_interval(row.inside, row.outside, row.events, p, row.rule.alpha)
+            if reason == "events":
+                growth = _growth_to_events(row)
+            elif reason is not None:
+                growth = growth_to_settle(row, len(rows))
+            if reason == "too_few" and growth is not None and growth[0] == math.inf:
+                reason = "events" if row.events < LEAST_EVENTS else "matching"
+        elif reason == "too_few" and row.tested:  # enough to compare, and to settle it
+            people, pool = growth_to_settle(row, len(rows))
+            growth = max(people, LEAST_PEOPLE / row.tested[0].estimate.n), pool
+        people, pool = growth or (math.inf, 1.0)
+        decided[key] = dataclasses.replace(
+            row,
+            adjusted_p=p,
+            outcome=outcome,
+            reason=reason,
+            people_needed=people * row.compared.people if growth else math.inf,
+            pool_times=pool,
+        )
+    return Decision(overall([row.outcome for row in decided.values()]), decided)
+
+
+def overall(outcomes: Collection[str]) -> Outcome:
+    """Return the verdict: evidence in one row outranks others; within tolerance needs every row."""
     if "evidence" in outcomes:
-        verdict = "evidence"
-    elif outcomes == {"within_tolerance"}:
-        verdict = "within_tolerance"
-    return Decision(verdict, decided)
+        return "evidence"
+    return "within_tolerance" if set(outcomes) == {"within_tolerance"} else "inconclusive"
 
 
-def _decided(row: Assessment, adjusted: float, rows: int) -> RowDecision:
-    if row.undecided is not None:
-        reason, numbers = row.undecided
-        if reason == "too_few" and row.tested:  # enough to compare, and to settle it
-            people, pool = growth_to_settle(row, rows)
-            enough = LEAST_PEOPLE / row.tested[0].estimate.n
-            numbers = {**numbers, **_needed(row, max(people, enough), pool)}
-        return RowDecision(row, "inconclusive", adjusted, reason, numbers)
-    if row.outside:
-        if adjusted <= row.rule.alpha:
-            return RowDecision(row, "evidence", adjusted, None, {})
-        numbers = {"p": row.p_value, "rows": float(rows)}
-        numbers |= _needed(row, *growth_to_settle(row, rows))
-        return RowDecision(row, "inconclusive", adjusted, "holm", numbers)
-    if row.inside:
-        if row.events is None or row.events >= LEAST_EVENTS:
-            return RowDecision(row, "within_tolerance", adjusted, None, {})
-        numbers = {"events": row.events, "needed": LEAST_EVENTS}
-        numbers |= _needed(row, *_growth_to_events(row, row.events))
-        return RowDecision(row, "inconclusive", adjusted, "events", numbers)
-    people, pool = growth_to_settle(row, rows)
-    rare = row.events is not None and row.events < LEAST_EVENTS
-    reason = "too_few" if people < math.inf else "events" if rare else "matching"
-    return RowDecision(row, "inconclusive", adjusted, reason, _needed(row, people, pool))
+def read_interval(
+    inside: bool, outside: bool, events: float, adjusted: float, alpha: float
+) -> tuple[Outcome, Reason | None]:
+    """Return what a row's interval, its p-value after Holm and its number of events decide."""
+    if outside:
+        return ("evidence", None) if adjusted <= alpha else ("inconclusive", "holm")
+    if inside:
+        few = events < LEAST_EVENTS
+        return ("inconclusive", "events") if few else ("within_tolerance", None)
+    return "inconclusive", "too_few"
 
 
-def _needed(row: Assessment, people: float, pool: float) -> dict[str, float]:
-    """Return the people of the group in the data, compared or not, and the pool's growth."""
-    return {"people_needed": people * row.compared.people, "pool_times": pool}
-
-
-def _growth_to_events(row: Assessment, events: float) -> Growth:
+def _growth_to_events(row: Assessment) -> Growth:
     """Return the growth that brings min(n, K)(own + other) to the least number of events."""
     estimate, pairs = row.tested[0].estimate, row.compared.effective_comparisons
-    short = LEAST_EVENTS / max(events, 1e-12)
+    short = LEAST_EVENTS / max(row.events, 1e-12)
     if estimate.pairs is None:
         return short, 1.0
-    people, pool = (short * min(estimate.n, pairs) / size for size in (estimate.n, pairs))
-    return max(people, 1.0), max(pool, 1.0)
+    least = short * min(estimate.n, pairs)
+    return max(least / estimate.n, 1.0), max(least / pairs, 1.0)
 
 
 def growth_to_settle(row: Assessment, rows: int = 1) -> Growth:
