@@ -73,11 +73,9 @@ def judge(
 ) -> Judgement:
     """Run tests on sums.
 
-    Parameters
-    ----------
-    numerical_error
-        How far a mean loss ratio may be off because people were moved in steps: added to the bounds
-        that decide. The paper's interval stays as printed; decisions have none to speak of.
+    ``numerical_error`` is how far a mean loss ratio may be off because people were moved in steps:
+    added to the bounds that decide. The paper's interval stays as printed; decisions have none to
+    speak of.
     """
     evidence = {name: test.evidence(tally) for name, test in tests.items()}
     for name in {"loss_ratio", "mean_loss_ratio"} & set(tests):
@@ -109,17 +107,10 @@ def decide_with_groups(
     """Return the verdict over everyone and the groups of each attribute, why not, and the groups.
 
     Evidence if everyone *or* a group exceeds the limit (Holm over these); within tolerance only if
-    everyone *and* all groups are.
-
-    Parameters
-    ----------
-    groups
-        Groups with p-values of "at most the limit" and simultaneous intervals.
-    wider
-        By how much the metric's own uncertainty widens everyone's standard error: groups' bounds
-        are widened as much, never narrowed.
-    held_back
-        Why nothing counts as evidence, whatever the bounds say: the negative control.
+    everyone *and* all groups are. ``groups`` have p-values of "at most the limit" and simultaneous
+    intervals; ``wider`` is by how much the metric's own uncertainty widens everyone's standard
+    error (groups' bounds are widened as much, never narrowed), ``held_back`` why nothing counts as
+    evidence, whatever the bounds say: the negative control.
     """
     wider = max(wider, 1.0)
     single = {k: group for k, group in enumerate(groups) if "×" not in group.attribute}
@@ -159,7 +150,7 @@ def choose_tests(
     names = settings.tests.run
     if names == "auto":
         names = ("error_rate_ratio",) if card.decisions else _USUAL[card.task]
-    shared = shared_parameters(settings)
+    shared = _shared_parameters(settings)
     tests = {}
     for name in names:
         cls = TESTS.find(name, trust=trust)
@@ -214,7 +205,7 @@ def deciding_test(
 
 def note_tests(settings: Settings, tests: Mapping[str, RatioTest], task: str) -> Settings:
     """Return the settings with the tests as they are run, and nothing left open."""
-    shared = shared_parameters(settings) | {"interval": settings.decide.interval}
+    shared = _shared_parameters(settings) | {"interval": settings.decide.interval}
     sections = {
         TESTS.name_of(type(test)): {
             name: value
@@ -227,7 +218,7 @@ def note_tests(settings: Settings, tests: Mapping[str, RatioTest], task: str) ->
     return settings.changed(tests={"run": run, **sections})
 
 
-def shared_parameters(settings: Settings) -> dict[str, Any]:
+def _shared_parameters(settings: Settings) -> dict[str, Any]:
     """Return what the settings say to all tests that have such a parameter."""
     return {name: getattr(settings, name) for name in ("delta", "alpha", "cap", "seed")}
 
@@ -260,14 +251,8 @@ def by_group(
     more person, harmed 1.5 times as much as anybody seen: a tail shows in few samples.
 
     *Decisions* are one-sided p-values with Holm's correction, over all groups. The people whose
-    attribute is missing are a group like any other.
-
-    Parameters
-    ----------
-    interval
-        ``hall`` corrects for skewness, ``paper`` does not.
-    rng, draws
-        Randomness of the band.
+    attribute is missing are a group like any other. ``interval``: ``hall`` corrects for skewness,
+    ``paper`` does not; ``rng`` and ``draws`` are the randomness of the band.
     """
     check_alpha(alpha)
     check_delta(delta)
@@ -275,12 +260,40 @@ def by_group(
     groups = [Sample(tally, group) for group in members]
     if not groups:
         return ()
-    estimates = []
+
+    def bounds(estimate: Estimate) -> Bounds:
+        return hall(estimate) if interval == "hall" or not estimate.std_error > 0 else estimate
+
+    each, estimates, more, ends = alpha / len(groups), [], [], []
     for own in groups:
         few, estimate = own.units - 1.0 if 1 < own.units < FEW_PEOPLE else math.inf, own.estimate()
-        estimates.append(dataclasses.replace(estimate, degrees=min(estimate.degrees, few)))
-    ends = _intervals(groups, estimates, alpha, interval, rng, draws)
-    p_values = [_bounds(estimate, interval).p_value(delta) for estimate in estimates]
+        estimate = dataclasses.replace(estimate, degrees=min(estimate.degrees, few))
+        wider = own.with_one_more() if interval == "hall" else None
+        lower, upper = bounds(estimate).interval(each)
+        if wider is not None and estimate.std_error > 0:
+            again = dataclasses.replace(wider, degrees=estimate.degrees)
+            upper = max(upper, bounds(again).interval(each)[1])
+        estimates.append(estimate)
+        more.append(wider)
+        ends.append((lower, upper))
+    large = [k for k, e in enumerate(estimates) if e.std_error > 0 and e.degrees >= MANY]
+    if large:
+        values = np.array([estimates[k].value for k in large])
+        together = band(
+            [estimates[k] for k in large],
+            crossed_terms([groups[k] for k in large], values),
+            rng=rng,
+            alpha=each * len(large),
+            side="both",
+            interval=interval,
+            draws=draws,
+        )
+        for k, lower, upper in zip(large, together.lower, together.upper, strict=True):
+            if (wider := more[k]) is not None:
+                t = restored(-together.critical, wider.skewness)
+                upper = max(upper, wider.value - wider.std_error * t)
+            ends[k] = lower, upper
+    p_values = [bounds(estimate).p_value(delta) for estimate in estimates]
     adjusted = holm_adjusted(dict(enumerate(p_values)))
     found = []
     for k, (own, estimate, (lower, upper)) in enumerate(zip(groups, estimates, ends, strict=True)):
@@ -309,51 +322,6 @@ def by_group(
             )
         )
     return tuple(found)
-
-
-def _bounds(estimate: Estimate, interval: str) -> Bounds:
-    if interval == "hall" or not estimate.std_error > 0:
-        return hall(estimate)
-    return estimate
-
-
-def _intervals(
-    groups: Sequence[Sample],
-    estimates: Sequence[Estimate],
-    alpha: float,
-    interval: Literal["hall", "paper"],
-    rng: np.random.Generator,
-    draws: int,
-) -> list[tuple[float, float]]:
-    each = alpha / len(groups)
-    more = [own.with_one_more() if interval == "hall" else None for own in groups]
-    ends = []
-    for estimate, wider in zip(estimates, more, strict=True):
-        lower, upper = _bounds(estimate, interval).interval(each)
-        if wider is not None and estimate.std_error > 0:
-            wider = dataclasses.replace(wider, degrees=estimate.degrees)
-            upper = max(upper, _bounds(wider, interval).interval(each)[1])
-        ends.append((lower, upper))
-    large = [k for k, e in enumerate(estimates) if e.std_error > 0 and e.degrees >= MANY]
-    if not large:
-        return ends
-    values = np.array([estimates[k].value for k in large])
-    together = band(
-        [estimates[k] for k in large],
-        crossed_terms([groups[k] for k in large], values),
-        rng=rng,
-        alpha=each * len(large),
-        side="both",
-        interval=interval,
-        draws=draws,
-    )
-    for k, lower, upper in zip(large, together.lower, together.upper, strict=True):
-        wider = more[k]
-        if wider is not None:
-            t = restored(-together.critical, wider.skewness)
-            upper = max(upper, wider.value - wider.std_error * t)
-        ends[k] = lower, upper
-    return ends
 
 
 def group_records(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:

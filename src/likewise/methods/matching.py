@@ -6,6 +6,7 @@ gets, so that nothing depends on the blocks in which people arrive.
 """
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -150,21 +151,8 @@ def _with_cells(
     return np.column_stack([points, CELL_SPACING * cells])
 
 
-def _nearest(
-    tree: cKDTree, points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], count: int
-) -> tuple[Float[np.ndarray, "n k"], Int[np.ndarray, "n k"]]:
-    """Return distances to the nearest places of the same cell and their numbers; else infinite."""
-    distance, number = tree.query(
-        _with_cells(points, cells), k=range(1, count + 1), distance_upper_bound=CELL_SPACING / 2
-    )
-    return np.asarray(distance), np.asarray(number, dtype=np.int64)
-
-
 def greedy_pairs(
-    points: Float[np.ndarray, "n d"],
-    cells: Int[np.ndarray, " n"],
-    second: Bool[np.ndarray, " n"],
-    caliper: float = CALIPER,
+    points: Float[np.ndarray, "n d"], cells: Int[np.ndarray, " n"], second: Bool[np.ndarray, " n"]
 ) -> Int[np.ndarray, "2 q"]:
     """Pair two groups 1:1 without replacement, always the closest two that are left.
 
@@ -175,48 +163,37 @@ def greedy_pairs(
     places = _with_cells(points, cells)
     groups = np.flatnonzero(~second), np.flatnonzero(second)
     smaller = int(len(groups[1]) < len(groups[0]))
-    small, large = groups[smaller], groups[1 - smaller]
-    i, j = _mutual_nearest(places[small], places[large], np.nextafter(caliper, math.inf))
-    distance = np.linalg.norm(places[small[i]] - places[large[j]], axis=1)
-    order = np.argsort(distance, kind="stable")
-    rows = small[i[order]], large[j[order]]
-    return np.stack([rows[smaller], rows[1 - smaller]])
-
-
-def _quick_tree(places: Float[np.ndarray, "n e"]) -> cKDTree:
-    """Return a tree that is built quickly, to be asked once."""
-    return cKDTree(places, leafsize=LEAF, balanced_tree=False, compact_nodes=False)
-
-
-def _mutual_nearest(
-    small: Float[np.ndarray, "a e"], large: Float[np.ndarray, "b e"], bound: float
-) -> tuple[Int[np.ndarray, " q"], Int[np.ndarray, " q"]]:
-    """Return the numbers of the rows that are paired."""
+    small, large = (places[groups[which]] for which in (smaller, 1 - smaller))
+    bound = np.nextafter(CALIPER, math.inf)
+    # Each tree is asked once: it has to be built quickly.
+    tree = functools.partial(cKDTree, leafsize=LEAF, balanced_tree=False, compact_nodes=False)
     left, free = np.arange(len(small)), np.arange(len(large))
     distance, nearest = np.zeros(len(small)), np.zeros(len(small), dtype=np.int64)
     asking = left
-    first, second = [asking[:0]], [asking[:0]]
+    first, other = [asking[:0]], [asking[:0]]
     while len(left) and len(free):
         if len(asking):
-            found, at = _quick_tree(large[free]).query(small[asking], distance_upper_bound=bound)
+            found, at = tree(large[free]).query(small[asking], distance_upper_bound=bound)
             distance[asking], nearest[asking] = found, np.append(free, -1)[at]
             left = left[np.isfinite(distance[left])]
             if not len(left):
                 break
         wanted = np.unique(nearest[left])
-        _, at = _quick_tree(small[left]).query(large[wanted])
-        i, j = left[at], wanted
-        mutual = nearest[i] == j
-        i, j = i[mutual], j[mutual]
+        _, at = tree(small[left]).query(large[wanted])
+        mutual = nearest[left[at]] == wanted
+        i, j = left[at][mutual], wanted[mutual]
         if not len(i):
             # Only where distances are equal; the first of the closest is as good as any.
             i = left[[int(np.argmin(distance[left]))]]
             j = nearest[i]
         first.append(i)
-        second.append(j)
+        other.append(j)
         left, free = np.setdiff1d(left, i, True), np.setdiff1d(free, j, True)
         asking = left[np.isin(nearest[left], j)]
-    return np.concatenate(first), np.concatenate(second)
+    i, j = np.concatenate(first), np.concatenate(other)
+    order = np.argsort(np.linalg.norm(small[i] - large[j], axis=1), kind="stable")
+    rows = groups[smaller][i[order]], groups[1 - smaller][j[order]]
+    return np.stack([rows[smaller], rows[1 - smaller]])
 
 
 def neighbour_count(pairs: int) -> int:
@@ -243,7 +220,10 @@ def nearest_pairs(
     if not tree.n or not len(points):
         shape = (len(points), count)
         return np.full(shape, math.inf), np.zeros(shape, dtype=np.int64)
-    return _nearest(tree, points, cells, count)
+    distance, number = tree.query(
+        _with_cells(points, cells), k=range(1, count + 1), distance_upper_bound=CELL_SPACING / 2
+    )
+    return np.asarray(distance), np.asarray(number, dtype=np.int64)
 
 
 def has_overlap(distance: Float[np.ndarray, "n m"]) -> Bool[np.ndarray, " n"]:
@@ -262,11 +242,9 @@ def nearest_others(
     clusters: Int[np.ndarray, " n"] | None = None,
 ) -> Int[np.ndarray, " a"]:
     """Return the nearest other row of the same cell, and of another cluster; −1 if none is near."""
-    if not len(asking):
-        return np.zeros(0, dtype=np.int64)
     tree = cKDTree(_with_cells(points, cells), leafsize=LEAF)
     count = 2 if clusters is None else 32
-    distance, at = _nearest(tree, points[asking], cells[asking], count)
+    distance, at = nearest_pairs(tree, points[asking], cells[asking], count)
     units = np.arange(len(points)) if clusters is None else clusters
     found = np.isfinite(distance)
     at[~found] = 0

@@ -500,24 +500,12 @@ class Pairs:
 class Comparisons:
     """Whom the model is to be asked about: people with members of their nearest pairs.
 
-    Parameters
-    ----------
-    people
-        Rows of those with overlap in the block; part, weight, unit and count are in their order.
-    part
-        Direction and whether the propensity is clipped: ``2 * second + clipped``.
-    weight, weighted
-        1 for everyone, unless people are weighted.
-    unit
-        Cluster of people, or unit of the halves.
-    count
-        Of each person's comparisons.
-    person, pair
-        Row in the block and number of the pair, one a comparison.
-    own, other
-        Rows of the pool: the pair's member of the person's own, and of the other group.
-    group_size, group_clipped
-        All people of either group, and those with a clipped propensity.
+    ``people`` are the rows of those with overlap in the block; in their order follow the part
+    (``2 * second + clipped``), the weight (1 unless people are weighted), the unit (cluster of
+    people, or unit of the halves) and the number of comparisons. For each comparison, ``person``
+    is the row in the block, ``pair`` the number of the pair, ``own`` and ``other`` its members, of
+    the person's own and of the other group (rows of the pool). ``group_size`` and
+    ``group_clipped`` count all people of either group, and those with a clipped propensity.
     """
 
     people: Int[np.ndarray, " p"]
@@ -640,20 +628,11 @@ class PairSums(Additive):
     """Sums of the comparison that decides, for both directions and all measures.
 
     The first axis of arrays is the part, ``2 * direction + clipped``; numbers of sparse sums are
-    multiplied by 4 and the part is added.
+    multiplied by 4 and the part is added. ``kept`` are people with overlap; ``redraws`` the same
+    comparison with redrawn attributes.
 
     Parameters
     ----------
-    group_size, group_clipped
-        People of either group, and those with a clipped propensity.
-    kept
-        People with overlap.
-    pairs
-        Number of pairs; of the smaller half, if there are halves.
-    weighted, halves
-        Whether people are weighted; whether people and pool are halves of one table.
-    undecided
-        Whether the design forbids a decision.
     first, second, fourth
         Powers of (w, w other, w own), summed over people: `EvenPowers`.
     contrast
@@ -667,8 +646,6 @@ class PairSums(Additive):
         By cluster of the pool's members: A and B for every measure.
     by_person
         By cluster of people, or unit of the halves: w, then w other and w own for every measure.
-    redraws
-        The same comparison with redrawn attributes.
     """
 
     kept_as_is: ClassVar[tuple[str, ...]] = ("pairs", "weighted", "halves", "undecided")

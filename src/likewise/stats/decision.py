@@ -157,7 +157,7 @@ def assess(compared: Compared, rule: DecisionRule) -> Assessment:
     for one, complement in rarer_outcome(estimate) if rule.kind == "rate" else ((estimate, False),):
         if rule.kind == "difference":
             interval = one.difference_interval(rule.alpha)
-            p = 1.0 if rule.limit is None else one.difference_p_value(rule.limit)
+            p = 1.0 if rule.limit is None else one.p_value(1.0, rule.limit)
         else:
             interval, p = one.interval(rule.alpha), one.p_value(rule.delta)
         tested.append(OutcomeTest(one, complement, interval, p))

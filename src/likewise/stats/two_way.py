@@ -47,15 +47,17 @@ class EvenPowers:
         rows = rows[rows.any(axis=1)]
         return cls(len(rows), *even_moments(rows))
 
-    def squares(self, x: Float[np.ndarray, "r d"]) -> Float[np.ndarray, " d"]:
-        r"""Return :math:`\sum_u (x \cdot v_u)^2`, for every column of x."""
-        return np.maximum(np.einsum("id,ij,jd->d", x, self.second, x), 0.0)
-
-    def fourths(self, x: Float[np.ndarray, "r d"]) -> Float[np.ndarray, " d"]:
-        r"""Return :math:`\sum_u (x \cdot v_u)^4`, for every column of x."""
+    def powers(
+        self, x: Float[np.ndarray, "r d"]
+    ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+        """Return the sums of squares and of fourth powers, for every column of x."""
         i, j = np.triu_indices(len(x))
         s = x[i] * x[j] * np.where(i == j, 1.0, 2.0)[:, None]
-        return np.maximum(np.einsum("id,ij,jd->d", s, self.fourth, s), 0.0)
+        squares, fourths = (
+            np.maximum(np.einsum("id,ij,jd->d", of, matrix, of), 0.0)
+            for of, matrix in ((x, self.second), (s, self.fourth))
+        )
+        return squares, fourths
 
 
 def even_moments(
@@ -180,7 +182,7 @@ class TwoWay:
 
     def statistic(self, d: Float[np.ndarray, " d"], side: Side) -> Float[np.ndarray, " d"]:
         """Return T_c(d), tested against zero upwards or downwards."""
-        means, _ = self._means(side if self.pseudo else None)
+        means, *_ = self._means(side if self.pseudo else None)
         other, own = means + self.origin
         x = self._weights(d)
         return x[0] * other + x[1] * own - self.bias * self.factor
@@ -193,38 +195,32 @@ class TwoWay:
         """Return what other and own are multiplied by in w."""
         return np.stack([np.full_like(d, self.factor), -(self.factor + d - 1)])
 
-    def _pseudo_person(self, side: Side) -> tuple[Float[np.ndarray, " 2"], float]:
-        """Return (other, own) of the pseudo-person, shifted, and its weight: a mean unit's."""
-        values = np.array([0.0, 1.0]) if side == "up" else np.array([1.0, 0.0])
-        return values - self.origin, self.total / max(self.people.count, 1)
-
-    def _means(self, side: Side | None) -> tuple[Float[np.ndarray, " 2"], float]:
-        """Return the means of other and own, shifted, and the total weight."""
+    def _means(
+        self, side: Side | None
+    ) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, " 2"], float]:
+        """Return the means of other and own, shifted, and of a pseudo-person values and weight."""
         means = np.array([self.other, self.own]) - self.origin
         if side is None:
-            return means, self.total
-        extra, weight = self._pseudo_person(side)
-        total = self.total + weight
-        return (self.total * means + weight * extra) / total, total
+            return means, means, 0.0
+        extra = np.array([0.0, 1.0] if side == "up" else [1.0, 0.0]) - self.origin
+        weight = self.total / max(self.people.count, 1)  # a mean unit's
+        return (self.total * means + weight * extra) / (self.total + weight), extra, weight
 
     def _spread(self, d: Float[np.ndarray, " d"], side: Side | None) -> Spread:
-        means, total = self._means(side)
+        means, extra, weight = self._means(side)
         x = self._weights(d)
         centre = -(means @ x)
-        combination = np.vstack([centre, self.sign * x])
-        square, fourth = self.people.squares(combination), self.people.fourths(combination)
+        square, fourth = self.people.powers(np.vstack([centre, self.sign * x]))
         units = self.people.count
         if side is not None:
-            extra, weight = self._pseudo_person(side)
             e = weight * (centre + extra @ x)
             square, fourth, units = square + e**2, fourth + e**4, units + 1
-        scale = total**2
+        scale = (self.total + weight) ** 2
         people = units / (units - 1) * square / scale if units > 1 else np.full_like(d, math.inf)
-        if self.pairs is None:
-            pairs = pairs_fourth = np.zeros_like(d)
-        else:
-            pairs = self.pairs.squares(x) / scale
-            pairs_fourth = self.pairs.fourths(x) / scale**2
+        pairs = pairs_fourth = np.zeros_like(d)
+        if self.pairs is not None:
+            pairs, pairs_fourth = self.pairs.powers(x)
+            pairs, pairs_fourth = pairs / scale, pairs_fourth / scale**2
         redraws = len(self.redrawn)
         redraw = 0.0
         if redraws > 1:
@@ -256,13 +252,13 @@ class TwoWay:
         excess = sign * float(self.statistic(at, side)[0]) - limit - self.allowance
         return float(stdtr(min(degrees, 1e12), -excess / se))
 
-    def p_value(self, delta: float) -> float:
-        """Two-sided p-value of "the ratio lies between 1/δ and δ"."""
-        return min(1.0, 2 * min(self.p_one_sided(delta, "up"), self.p_one_sided(1 / delta, "down")))
-
-    def difference_p_value(self, limit: float) -> float:
-        """Two-sided p-value of "the difference lies between −limit and limit"."""
-        return min(1.0, 2 * min(self.p_one_sided(1.0, side, limit) for side in SIDES))
+    def p_value(self, delta: float, limit: float = 0.0) -> float:
+        """Two-sided p-value of "the ratio lies between 1/δ and δ"; of a difference, with δ = 1."""
+        up, down = (
+            self.p_one_sided(d, side, limit)
+            for d, side in zip((delta, 1 / delta), SIDES, strict=True)
+        )
+        return min(1.0, 2 * min(up, down))
 
     def margin(self, d: Float[np.ndarray, " d"], side: Side, alpha: float) -> np.ndarray:
         """Return by how much T_c(d) exceeds its half-width: d is rejected where positive."""
@@ -297,8 +293,7 @@ class TwoWay:
     def _first_rejected(
         self, grid: Float[np.ndarray, " d"], side: Side, alpha: float, never: float
     ) -> float:
-        margins = self.margin(grid, side, alpha)
-        rejected = np.flatnonzero(margins > 0)
+        rejected = np.flatnonzero(self.margin(grid, side, alpha) > 0)
         if not len(rejected):
             return never
         first = int(rejected[0])
@@ -308,7 +303,7 @@ class TwoWay:
         def margin(d: float) -> float:
             return float(self.margin(np.array([d]), side, alpha)[0])
 
-        ends = float(grid[first - 1]), float(grid[first])
+        ends = grid[first - 1], grid[first]
         return float(brentq(margin, *ends, xtol=1e-15, rtol=1e-14, maxiter=500))
 
     def difference_interval(self, alpha: float = 0.05) -> tuple[float, float]:
