@@ -36,20 +36,26 @@ def by_name(lines):
     return {f"{line.attribute}: {line.group}": line for line in lines}
 
 
-def test_a_groups_value_is_that_of_the_audit_of_its_people(rng):
-    outcomes = people(rng)
-    lines = by_name(by_group(Tally.of(outcomes), rng=rng))
-    own = outcomes.take(outcomes.groups["sex"] == "F")
-    expected = mean_of_ratios(own.ratio)
-    line = lines["sex: F"]
-    assert line.n == len(own)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_groups_value_is_that_of_the_audit_of_its_people(rng, weighted):
+    more = {}
+    if weighted:
+        more = {"weight": rng.uniform(0.5, 3, 900), "cluster": rng.integers(0, 300, 900)}
+    outcomes = people(rng, **more)
+    line = by_name(by_group(Tally.of(outcomes), rng=rng))["sex: F"]
+    rows = outcomes.groups["sex"] == "F"
+    own = {name: values[rows] for name, values in more.items()}
+    expected = mean_of_ratios(outcomes.ratio[rows], Design.make(int(rows.sum()), *own.values()))
+    assert line.n == rows.sum()
     assert line.estimate == pytest.approx(expected.value, rel=1e-12)
     assert line.std_error == pytest.approx(expected.std_error, rel=1e-12)
     assert line.p_value == pytest.approx(hall(expected).p_value(1.25), rel=1e-9)
-    assert line.error_rate_before == own.error_before.mean()
+    rate = np.average(outcomes.error_before[rows], weights=own.get("weight"))
+    assert line.error_rate_before == pytest.approx(rate)
 
 
 def test_everybody_is_in_one_line_of_each_trait_the_missing_included(rng):
+    assert by_group(Tally.of(audited(np.ones(5), {})), rng=rng) == ()
     outcomes = people(rng)
     lines = by_group(Tally.of(outcomes), rng=rng)
     for trait in ("sex", "race", "sex × race"):
@@ -129,19 +135,6 @@ def test_an_undefined_ratio_spoils_its_own_groups_only(rng):
     assert math.isfinite(lines["sex: M"].upper)
 
 
-def test_weights_and_clusters_count_within_groups(rng):
-    weight, cluster = rng.uniform(0.5, 3, 900), rng.integers(0, 300, 900)
-    outcomes = people(rng, weight=weight, cluster=cluster)
-    line = by_name(by_group(Tally.of(outcomes), rng=rng))["sex: M"]
-    rows = outcomes.groups["sex"] == "M"
-    design = Design.make(int(rows.sum()), weight[rows], cluster[rows])
-    expected = mean_of_ratios(outcomes.ratio[rows], design)
-    assert line.estimate == pytest.approx(expected.value, rel=1e-12)
-    assert line.std_error == pytest.approx(expected.std_error, rel=1e-12)
-    rate = np.average(outcomes.error_before[rows], weights=weight[rows])
-    assert line.error_rate_before == pytest.approx(rate)
-
-
 def test_a_regression_has_ratios_of_mean_losses_and_no_errors(rng):
     outcomes = people(rng, about={"task": "regression"})
     outcomes = dataclasses.replace(outcomes, loss_before=rng.exponential(size=900) + 0.1)
@@ -151,10 +144,6 @@ def test_a_regression_has_ratios_of_mean_losses_and_no_errors(rng):
     assert line.estimate == pytest.approx(expected, rel=1e-12)
     assert math.isnan(line.error_rate_before)
     assert not line.small
-
-
-def test_no_traits_give_no_lines(rng):
-    assert by_group(Tally.of(audited(np.ones(5), {})), rng=rng) == ()
 
 
 @pytest.mark.slow

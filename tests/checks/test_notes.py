@@ -5,11 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-import likewise
 from checks.planted import READ, audited, linear, population
 from likewise.checks.model_notes import suspicious
 from likewise.errors import StatisticalWarning
-from likewise.report.text import sentence
 
 TRAINED = "it may have been trained on the reference sample"
 
@@ -67,21 +65,3 @@ def test_columns_that_predict_the_label_and_were_not_named_are_asked_about(legit
     )
     assert (asked in notes) == legitimate
     assert legitimate or not any("calibrated" in note for note in notes)
-
-
-def test_a_protected_attribute_that_the_model_reads_is_said_with_the_verdict():
-    people, pool = population(500, 6), population(1200, 7)
-    for table in (people, pool):
-        table["sex"] = (table["group"] == "b").astype(int)
-    record = likewise.audit(
-        linear(more=[("sex", 1.0)]),
-        people,
-        label="paid",
-        protected="sex",
-        may_matter=["skill"],
-        pool=pool,
-        checks="core",
-    ).record
-    (use,) = record.matched_pairs.reads
-    said = f"The model reads sex: changing it alone changes {100 * use.changed:.1f} % of decisions"
-    assert said in sentence(record)

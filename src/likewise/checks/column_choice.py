@@ -135,21 +135,14 @@ class ColumnChoice(Check):
                     value, ends = estimate.ratio, estimate.interval(rule.alpha)
                 outcome = decide({0: assess(compared, rule)}).outcome
                 lines.append((*choice, compared.kept, value, ends, outcome))
-            found += [
-                SensitivityRecord(
-                    what=what,
-                    change=change,
-                    attribute=row.attribute,
-                    group=row.group,
-                    other=row.other,
-                    n=n,
-                    estimate=value,
-                    lower_bound=ends[0],
-                    upper_bound=ends[1],
-                    outcome=outcome,
+            for what, change, n, value, (low, high), outcome in lines:
+                groups = {"attribute": row.attribute, "group": row.group, "other": row.other}
+                bounds = {"estimate": value, "lower_bound": low, "upper_bound": high}
+                found.append(
+                    SensitivityRecord(
+                        what=what, change=change, n=n, outcome=outcome, **groups, **bounds
+                    )
                 )
-                for what, change, n, value, ends, outcome in lines
-            ]
         skipped = (f"other choices of {', '.join(left_out)}",) if left_out else ()
         return Finding({"sensitivity": tuple(found)}, skipped=skipped)
 

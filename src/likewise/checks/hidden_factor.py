@@ -58,16 +58,9 @@ def deviate(shares: Float[np.ndarray, " q"], bias: float, gamma: float) -> float
         z(\Gamma) = \frac{\sum_q w_q - b - \frac{\Gamma - 1}{\Gamma + 1} \sum_q |w_q|}
         {\sqrt{4 \Gamma / (1 + \Gamma)^2 \sum_q w_q^2}},
 
-    mirrored where :math:`\sum_q w_q` is negative.
-
-    Parameters
-    ----------
-    shares
-        :math:`w_q`, the share of each pair in the difference.
-    bias
-        b, what redrawn attributes show.
-    gamma
-        :math:`\Gamma`, at most how many times the odds of two comparable people differ.
+    mirrored where :math:`\sum_q w_q` is negative. ``shares`` are :math:`w_q`, those of each pair in
+    the difference; ``bias`` is b, what redrawn attributes show; ``gamma`` is :math:`\Gamma`, at
+    most how many times the odds of two comparable people differ.
     """
     spread = math.sqrt(4 * gamma * float(shares @ shares)) / (1 + gamma)
     total = float(shares.sum())
@@ -81,14 +74,11 @@ def largest_odds(shares: Float[np.ndarray, " q"], bias: float, alpha: float) -> 
 
     At Γ = 1 it is McNemar's test (of decisions), two-sided at level ``alpha``.
     """
-    critical = float(ndtri(1 - alpha / 2))
+    critical, end = float(ndtri(1 - alpha / 2)), math.log(LARGEST)
 
     def excess(logarithm: float) -> float:
         return deviate(shares, bias, math.exp(logarithm)) - critical
 
-    if excess(0.0) <= 0:
-        return 1.0
-    end = math.log(LARGEST)
-    if excess(end) > 0:
-        return LARGEST
+    if excess(0.0) <= 0 or excess(end) > 0:
+        return 1.0 if excess(0.0) <= 0 else LARGEST
     return math.exp(float(brentq(excess, 0.0, end, xtol=1e-9)))

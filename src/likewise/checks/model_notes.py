@@ -49,13 +49,12 @@ class TrainingPool(Check):
     def read(self, stats: Sums, method: BoundMatchedPairs, verdict: Verdict) -> Finding:
         if not method.pool.given:
             return Finding()
-        labels = method.pool.people.y
-        known = set(method.classes)
-        unknown = len(np.unique(labels)) < 2 or (known and not known.issuperset(labels.tolist()))
-        if method.setup.unlabelled or unknown:
+        labels, known, why = method.pool.people.y, set(method.classes), ""
+        if method.setup.unlabelled or len(np.unique(labels)) < 2:
             why = "for want of labels"
-            if not method.setup.unlabelled and len(np.unique(labels)) > 1:
-                why = "since labels of the reference sample are not the model's classes"
+        elif known and not known.issuperset(labels.tolist()):
+            why = "since labels of the reference sample are not the model's classes"
+        if why:
             skipped = "whether the model was trained on the reference sample."
             return Finding(notes=(f"Not checked, {why}: {skipped}",))
         ours, theirs = (losses(method, people) for people in (method.people, method.pool.people))
@@ -74,8 +73,7 @@ def suspicious(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"]) -
     """Whether losses of the reference sample are lower by a tenth, beyond chance (Welch's t)."""
     if min(len(ours), len(theirs)) < 2 or theirs.mean() > LOWER * ours.mean():
         return False
-    found = ttest_ind(ours, theirs, equal_var=False, alternative="greater")
-    return bool(found.pvalue < LEVEL)
+    return bool(ttest_ind(ours, theirs, equal_var=False, alternative="greater").pvalue < LEVEL)
 
 
 def losses(method: BoundMatchedPairs, people: AuditData) -> Float[np.ndarray, " m"]:

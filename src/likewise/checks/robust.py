@@ -107,14 +107,9 @@ def robust_fairness(
     convex in λ, and its slope is ε less the mean cost of the places that are best at λ: the root
     is found by bisection.
 
-    Parameters
-    ----------
-    loss, cost
-        The loss of each person at m places, the first of them their own, and :math:`d_x^2` of each.
-    epsilon
-        Budget, in units of :math:`d_x^2`; chosen by the auditor beforehand.
-    design
-        Weights and clusters, if there are any.
+    ``loss`` is that of each person at m places, the first of them their own, ``cost`` the
+    :math:`d_x^2` of each; ``epsilon`` the budget, in units of :math:`d_x^2`, chosen by the auditor
+    beforehand; ``design`` weights and clusters, if there are any.
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise InvalidSettings(f"epsilon must be a positive number (got {epsilon:g}).")

@@ -30,7 +30,7 @@ from likewise.methods.matching import (
     uniforms,
 )
 from likewise.methods.redraws import FOLDS, REDRAWS, Propensity, fit_propensity
-from likewise.record.matched_pairs import Reason
+from likewise.record import Reason
 from likewise.stats.decision import LEAST_PAIRS, Compared
 from likewise.stats.sums import Additive
 from likewise.stats.two_way import EvenPowers, TwoWay, even_moments

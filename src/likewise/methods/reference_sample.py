@@ -94,14 +94,11 @@ class CovariateCoding:
                 kind(column.type) in ("numbers", "dates") or holds_dates(column, times=True)
                 for column in both
             )
-            if number:
-                found = {v for column in both for v in _few(column)}
-                number = len(found) > FEWEST
-            if number:
+            if number and len({*_few(both[0]), *_few(both[1])}) > FEWEST:
                 numeric.append(name)
-                continue
-            values = pc.unique(both[0].combine_chunks()).to_pylist()
-            levels[name] = {value: code for code, value in enumerate(values) if value is not None}
+            else:
+                values = pc.unique(both[0].combine_chunks()).to_pylist()
+                levels[name] = {v: code for code, v in enumerate(values) if v is not None}
         return cls(tuple(numeric), levels)
 
     def covariates(self, table: pa.Table) -> Covariates:
@@ -201,16 +198,14 @@ def standardised_difference(
     so that differences before and after are in the same unit. For a category it is the largest
     difference of its levels. ``weight`` is the same for both sets.
     """
-
-    def mean(some: Float[np.ndarray, "m c"]) -> Float[np.ndarray, " c"]:
-        w = np.ones(len(some)) if weight is None else weight
+    means = []
+    for some in (values[rows[0]], values[rows[1]]):
+        w = np.ones((len(some), 1)) if weight is None else weight[:, None]
         there = ~np.isnan(some)
-        total = (w[:, None] * np.where(there, some, 0.0)).sum(0)
-        return total / np.maximum((w[:, None] * there).sum(0), 1e-300)
-
+        total = (w * np.where(there, some, 0.0)).sum(0)
+        means.append(total / np.maximum((w * there).sum(0), 1e-300))
     with np.errstate(invalid="ignore"):
-        variances = [np.nanvar(values[unit], axis=0) for unit in units]
-        spread = np.sqrt((variances[0] + variances[1]) / 2)
-        first, second = (mean(values[some]) for some in rows)
-        gap = np.where(spread > 0, (second - first) / np.where(spread > 0, spread, 1), 0.0)
+        variances = np.nanvar(values[units[0]], axis=0) + np.nanvar(values[units[1]], axis=0)
+        spread = np.sqrt(variances / 2)
+        gap = np.where(spread > 0, (means[1] - means[0]) / np.where(spread > 0, spread, 1), 0.0)
     return float(gap[np.nanargmax(np.abs(gap))]) if len(gap) else 0.0
