@@ -135,12 +135,12 @@ class ColumnChoice(Check):
                     value, ends = estimate.ratio, estimate.interval(rule.alpha)
                 outcome = decide({0: assess(compared, rule)}).outcome
                 lines.append((*choice, compared.kept, value, ends, outcome))
-            for what, change, n, value, (low, high), outcome in lines:
+            for what, change, n, value, (low, high), decided in lines:
                 groups = {"attribute": row.attribute, "group": row.group, "other": row.other}
                 bounds = {"estimate": value, "lower_bound": low, "upper_bound": high}
                 found.append(
                     SensitivityRecord(
-                        what=what, change=change, n=n, outcome=outcome, **groups, **bounds
+                        what=what, change=change, n=n, outcome=decided, **groups, **bounds
                     )
                 )
         skipped = (f"other choices of {', '.join(left_out)}",) if left_out else ()

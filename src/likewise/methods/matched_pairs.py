@@ -184,10 +184,8 @@ class MatchedPairs(Method):
             if len(np.unique(y)) > 1:
                 performance.warn()
         groups = {name: groups_of(name, counts) for name, counts in survey.traits.items()}
-        notes: tuple[str, ...] = ()
-        if pool.given:
-            compared = tuple(dict.fromkeys([*keep, *asked.columns]))
-            notes = pool_notes(people, pool.people, compared)
+        compared = tuple(dict.fromkeys([*keep, *asked.columns]))
+        notes = pool_notes(people, pool.people, compared) if pool.given else ()
         context = PairContext(
             pool=pool.table,
             keep=keep,
@@ -323,14 +321,11 @@ class PairContext:
     variant: str = ""
     whole: "PairContext | None" = None
     sampled: GroupSample | None = None
+    _tables: dict[int, tuple[TableModel, Any]] = dataclasses.field(default_factory=dict)
 
     def asked(self, model: Model, block: Block) -> "AskedBlock":
         """Return a block made ready to be asked about; all probes share it."""
         return block.once(("asked", self.variant), lambda: AskedBlock(self, model, block))
-
-    @functools.cached_property
-    def _tables(self) -> dict[int, tuple[TableModel, Any]]:
-        return {}
 
     def prepared_pool(self, model: Model) -> tuple[TableModel, Any]:
         """Return the model on a table's columns, and the reference sample prepared for it."""
@@ -346,8 +341,8 @@ class PairContext:
         return self.coding.covariates(self.pool)
 
     def __getstate__(self) -> dict[str, Any]:
-        own = {field.name for field in dataclasses.fields(self)}
-        return {name: value for name, value in self.__dict__.items() if name in own}
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**own, "_tables": {}}
 
 
 class AskedBlock:
@@ -1005,11 +1000,18 @@ def build_pairs_record(
             for (name, direction, measure), row in rows.items()
         ],
     )
-    extra = bound.assessed(stats, range(measures.deciding, len(measures.names)))
-    shown = [
-        _shown(bound, designs[name].names(direction), measure, found)
-        for (name, direction, measure), found in extra.items()
-    ]
+    shown, extra = [], range(measures.deciding, len(measures.names))
+    for (name, direction, measure), row in bound.assessed(stats, extra).items():
+        about = f"{measures.names[measure]} {measures.outcomes[measure]}".strip()
+        rates: dict[str, Any] = dict.fromkeys(("own", "swapped", "difference"), math.nan)
+        if row.shown is not None:
+            estimate = row.shown.estimate
+            estimate = estimate.complement() if row.shown.complement else estimate
+            ends = estimate.difference_interval(settings.alpha)
+            rates = {"own": estimate.own, "swapped": estimate.other_corrected}
+            rates |= {"difference": estimate.difference, "difference_interval": ends}
+            rates |= {"ratio": estimate.ratio}
+        shown.append(ShownMeasure(**designs[name].names(direction), measure=about, **rates))
     histograms: list[ChangeHistogram] = []
     people: list[ComparedPerson] = []
     if measures.names[0] != "prediction":
@@ -1025,8 +1027,8 @@ def build_pairs_record(
         n, k = (float(v) for v in stats.groups[attribute].flipped)
         share = Share.of_people(np.full(4, k), np.full(4, n), weighted=False)
         q = share.clopper_pearson(settings.alpha)
-        about = {"attribute": attribute, "changed": q.value, "lower": q.lower, "upper": q.upper}
-        reads.append(AttributeUse(**about, n=q.n))
+        use = {"changed": q.value, "lower": q.lower, "upper": q.upper, "n": q.n}
+        reads.append(AttributeUse(attribute=attribute, **use))
     threshold, limit = bound.model.card.threshold, bound.method.limit
     return MatchedPairsRecord(
         may_matter=bound.context.keep,
@@ -1204,27 +1206,6 @@ def _with_mirrors(bound: BoundMatchedPairs, rows: Sequence[RateComparison]) -> l
         mirror = gains[row.attribute, row.column, row.group, row.other] < 0 < back
         marked.append(row.model_copy(update={"mirror": mirror}))
     return marked
-
-
-def _shown(
-    bound: BoundMatchedPairs, names: Mapping[str, str], measure: int, row: Assessment
-) -> ShownMeasure:
-    measures = bound.context.measures
-    name = f"{measures.names[measure]} {measures.outcomes[measure]}".strip()
-    if row.shown is None:
-        nothing = dict.fromkeys(("own", "swapped", "difference"), math.nan)
-        return ShownMeasure(**names, measure=name, **nothing)
-    estimate = row.shown.estimate
-    estimate = estimate.complement() if row.shown.complement else estimate
-    return ShownMeasure(
-        **names,
-        measure=name,
-        own=estimate.own,
-        swapped=estimate.other_corrected,
-        difference=estimate.difference,
-        difference_interval=estimate.difference_interval(bound.settings.alpha),
-        ratio=estimate.ratio,
-    )
 
 
 def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterator[ColumnBalance]:

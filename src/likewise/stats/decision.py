@@ -41,19 +41,10 @@ AMBIGUOUS = 2.0
 class DecisionRule:
     """What a row is judged by.
 
-    Parameters
-    ----------
-    delta
-        The tolerance: ratios between 1/δ and δ are tolerated.
-    alpha
-        Intervals have level 1 − α; any false evidence among the rows has probability α.
-    kind
-        ``"rate"``: the ratio of the rarer outcome's rates; ``"ratio"``: of the values as they are;
-        ``"difference"``: D against ``limit``.
-    limit
-        Largest tolerated difference, in units of the measure.
-    binary
-        Whether the measure is a 0/1 decision, whose events can be counted.
+    Ratios between 1/δ and δ are tolerated. Intervals have level 1 − α; any false evidence among the
+    rows has probability α. The ``kind`` is the ratio of the rarer outcome's ``rate``, the ``ratio``
+    of the values as they are, or the ``difference`` against ``limit``, in units of the measure.
+    ``binary``: whether the measure is a 0/1 decision, whose events can be counted.
     """
 
     delta: float = 1.25
@@ -100,24 +91,12 @@ class OutcomeTest(NamedTuple):
 class Assessment:
     """A row: tested by itself, then decided with all others.
 
-    Parameters
-    ----------
-    compared
-        What it was assessed from.
-    undecided
-        Why it cannot be decided.
-    tested
-        The outcome with the smaller p-value first; two of them where it is open which is rarer.
-    p_value, adjusted_p
-        Two-sided; 1 if the row is undecided. Then corrected for the number of rows.
-    inside, outside
-        Whether the interval or intervals lie within the band, or beyond it.
-    events
-        Expected number of events, min(n, K)(own + other), of 0/1 decisions.
-    outcome, reason
-        What is decided, and why it is inconclusive.
-    people_needed, pool_times
-        People of the group, compared or not, and growth of the pool that would settle it.
+    ``tested`` has the outcome with the smaller p-value first; two of them where it is open which is
+    rarer. ``p_value`` is two-sided, 1 if the row is undecided; ``inside`` and ``outside`` say
+    whether the intervals lie within the band, or beyond it; ``events`` is the expected number of
+    events, min(n, K)(own + other), of 0/1 decisions. Decided are the p-value adjusted for the
+    number of rows, the outcome, why it is inconclusive, and what would settle it: people of the
+    group, compared or not, and growth of the pool.
     """
 
     compared: Compared

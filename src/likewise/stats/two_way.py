@@ -93,16 +93,12 @@ class TwoWay:
     person's pairs; :math:`se^2 = V_{people} + V_{pairs} + V_b` with Satterthwaite's degrees of
     freedom, and an allowance of :math:`\tfrac12 |b| c` for what the correction by b leaves.
 
+    ``own`` and ``other`` are the two mean rates before correction, ``kappa`` the share of the true
+    effect that redrawn attributes hold as well, ``redrawn`` the differences :math:`D_b` with them,
+    n the number of people (Kish's where they are weighted), ``total`` :math:`\sum w`.
+
     Parameters
     ----------
-    own, other
-        The two mean rates, before correction.
-    kappa
-        Share of the true effect that the redrawn attributes hold as well.
-    redrawn
-        Differences :math:`D_b` with redrawn attributes.
-    n, total
-        Number of people (Kish's where they are weighted), and :math:`\sum w`.
     people
         Powers of :math:`(w, w\,other, w\,own)`, summed over each person or cluster.
     pairs
