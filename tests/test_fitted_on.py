@@ -132,17 +132,6 @@ def test_a_column_that_a_model_without_names_may_read_is_asked_for(table):
     assert as_seen(model, people).features == tuple(inputs)
 
 
-def test_a_frame_of_named_columns_is_original_with_an_encoder_of_text(table):
-    frame = table.assign(job=np.where(table.age % 2, "cook", "smith"))
-    encoder = Encoder.fit(frame[:300], label="y", protected=["group"])
-    model = LogisticRegression(max_iter=5000).fit(frame[:300][["age", "income"]], frame[:300]["y"])
-    found = as_model(model, encoder=encoder)
-    assert found.front.columns == ("age", "income")
-    p = model.predict_proba(frame[300:][["age", "income"]])
-    logit = found(encoder.encode(frame[300:]))[:, 0]
-    np.testing.assert_allclose(1 / (1 + np.exp(-logit)), p[:, 1], atol=1e-9)
-
-
 def test_gradients_go_through_the_decoding(table, encoder):
     model = MLPClassifier((5,), max_iter=50, random_state=0)
     with warnings.catch_warnings():
@@ -172,14 +161,6 @@ def test_what_the_encoder_does_not_know_is_named_with_a_way_out(table, people):
     wide = LogisticRegression().fit(np.random.default_rng(0).normal(size=(300, 7)), frame["y"])
     with pytest.raises(InvalidModel, match=r"takes 7 inputs.*3 features of 3 columns"):
         adapt(wide, people)
-
-
-def test_a_model_no_better_than_a_constant_is_audited_with_a_warning(people):
-    rng = np.random.default_rng(0)
-    forest = RandomForestClassifier(5, random_state=0)
-    forest.fit(rng.normal(size=people.x.shape), rng.integers(0, 2, 300))
-    with pytest.warns(likewise.errors.StatisticalWarning, match="no better than a constant"):
-        likewise.audit(forest, people, settings=CORE)
 
 
 # Gaps
@@ -213,13 +194,6 @@ def test_a_pipeline_that_passes_gaps_on_to_trees_is_asked_whole(gappy, named, st
     answers = table_model(adapted, people)(people.table)
     assert np.array_equal(answers, model.predict_proba(x[300:]))
     assert adapted(as_seen(adapted, people).x) == pytest.approx(answers, abs=1e-12)
-
-
-def test_a_pipeline_that_neither_fills_gaps_nor_reads_them_is_told_who_has_them(gappy, table):
-    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table[COLUMNS], table["y"])
-    people = likewise.read(gappy[300:], label="y", protected=["group"], raw=True)
-    with pytest.raises(likewise.LikewiseError, match=r"43 of 300 rows have NaN.*debt"):
-        likewise.audit(model, people, settings=CORE)
 
 
 @pytest.mark.parametrize("step", [SimpleImputer(), StandardScaler()])

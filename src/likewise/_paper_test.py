@@ -163,12 +163,11 @@ def _flow(
     given = tuple(float(one) for one in steps)
     stiffness = 2 * lam * getattr(metric, "largest_eigenvalue", 0.0) * max(given, default=0.0)
     if stiffness >= 2:
-        warnings.warn(
+        said = (
             f"The longest step gives 2λη = {stiffness:.3g}, and Euler's method is unstable from 2 "
-            "on. The paper's simulation begins so; its later steps damp what that leaves.",
-            StatisticalWarning,
-            stacklevel=3,
+            "on. The paper's simulation begins so; its later steps damp what that leaves."
         )
+        warnings.warn(said, StatisticalWarning, stacklevel=3)
     return GradientFlow(lam=lam, solver="euler", steps=given, unstable=True)
 
 

@@ -21,80 +21,7 @@ WEIGHT = "sample weight "
 
 @final
 class FairnessScorer(BaseEstimator):  # type: ignore[misc]
-    """Minus the largest absolute log ratio of matched pairs: a greater score is fairer.
-
-    See `likewise.scorer`. Metadata are requested by ``set_score_request(protected=True)``.
-    """
-
-    __metadata_request__score: ClassVar[Mapping[str, Any]] = {"estimator": UNUSED}
-
-    def __init__(self, may_matter: Any = (), protected: Any = (), favourable: Any = None) -> None:
-        self.may_matter = may_matter
-        self.protected = protected
-        self.favourable = favourable
-
-    def score(
-        self,
-        estimator: Any,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        protected: Any = None,
-    ) -> float:
-        """Audit a fitted estimator on the people of a fold, and return its score.
-
-        ``X`` is a data frame or an array; ``y`` is not used; ``protected`` are attributes that are
-        no columns of ``X``: one column, or a mapping.
-        """
-        table = _table(X)
-        settings = Settings()
-        if not nw.dependencies.is_into_dataframe(X):
-            settings = settings.changed(model__columns=tuple(table.column_names))
-        names = _names(self.protected)
-        if protected is not None:
-            given = protected if isinstance(protected, Mapping) else {"protected ": protected}
-            names += [str(name) for name in given]
-            for name, column in given.items():
-                table = table.append_column(str(name), pa.array(np.asarray(column).tolist()))
-        if not names:
-            raise InvalidSettings(
-                "The scorer was given no protected attributes: name columns (protected=…), or "
-                "request them (set_score_request(protected=True)) and pass them to fit."
-            )
-        if sample_weight is not None:
-            weights = np.asarray(sample_weight, dtype=np.float64)
-            table = table.append_column(WEIGHT, pa.array(weights)).filter(pa.array(weights > 0))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LikewiseWarning)
-            result = audit(
-                estimator,
-                table,
-                protected=names,
-                may_matter=_names(self.may_matter),
-                favourable=self.favourable,
-                weights=None if sample_weight is None else WEIGHT,
-                checks="core",
-                settings=settings,
-            )
-        assert result.record.matched_pairs is not None
-        deviations = [row.deviation for row in result.record.matched_pairs.comparisons]
-        known = [deviation for deviation in deviations if not math.isnan(deviation)]
-        if not known:
-            raise InvalidData(
-                f"A fold of {len(table)} people is too small to compare groups: {result.sentence}"
-            )
-        return -max(known)
-
-    __call__ = score
-
-
-def scorer(
-    *,
-    may_matter: Sequence[Any],
-    protected: Any = (),
-    favourable: Any = None,
-) -> FairnessScorer:
-    """Return a scorer for `GridSearchCV` and others: minus the largest absolute log ratio.
+    """A scorer for `GridSearchCV` and others: minus the largest absolute log ratio.
 
     Zero is equal treatment of comparable people; −.22 is a ratio of 1.25. In each fold, every half
     of its people is the other's reference sample. The score says nothing of accuracy: use it
@@ -124,7 +51,68 @@ def scorer(
     >>> bool((scores > -0.3).all())
     True
     """
-    return FairnessScorer(may_matter, protected, favourable)
+
+    __metadata_request__score: ClassVar[Mapping[str, Any]] = {"estimator": UNUSED}
+
+    def __init__(
+        self, *, may_matter: Sequence[Any], protected: Any = (), favourable: Any = None
+    ) -> None:
+        self.may_matter = may_matter
+        self.protected = protected
+        self.favourable = favourable
+
+    def score(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        protected: Any = None,
+    ) -> float:
+        """Audit a fitted estimator on the people of a fold, and return its score.
+
+        ``X`` is a data frame or an array; ``y`` is not used; ``protected`` are attributes that are
+        no columns of ``X``: one column, or a mapping.
+        """
+        table = _table(X)
+        settings = Settings()
+        if not nw.dependencies.is_into_dataframe(X):
+            settings = settings.changed(model__columns=tuple(table.column_names))
+        names = _names(self.protected)
+        if protected is not None:
+            given = protected if isinstance(protected, Mapping) else {"protected ": protected}
+            names += [str(name) for name in given]
+            for name, column in given.items():
+                table = table.append_column(str(name), pa.array(np.asarray(column).tolist()))
+        if not names:
+            raise InvalidSettings("The scorer was given no protected attributes (protected=…).")
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+            table = table.append_column(WEIGHT, pa.array(weights)).filter(pa.array(weights > 0))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LikewiseWarning)
+            result = audit(
+                estimator,
+                table,
+                protected=names,
+                may_matter=_names(self.may_matter),
+                favourable=self.favourable,
+                weights=None if sample_weight is None else WEIGHT,
+                checks="core",
+                settings=settings,
+            )
+        assert result.record.matched_pairs is not None
+        deviations = [row.deviation for row in result.record.matched_pairs.comparisons]
+        known = [deviation for deviation in deviations if not math.isnan(deviation)]
+        if not known:
+            small = f"A fold of {len(table)} people is too small to compare groups"
+            raise InvalidData(f"{small}: {result.sentence}")
+        return -max(known)
+
+    __call__ = score
+
+
+scorer = FairnessScorer
 
 
 def _names(columns: Any) -> list[str]:

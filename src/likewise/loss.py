@@ -102,13 +102,11 @@ class CustomLoss:
     ----------
     name
         ``package.module:name``, for records.
-    value
-        From the model's outputs and the labels to one number per row, at least 0. Outputs are
-        logits, probabilities or values, as the model gives them: an n × k matrix, or n numbers if
-        there is one column. Labels are class numbers, or targets.
-    slope
-        The same for the derivatives with respect to the outputs. Without it, ``value`` is a
-        function of torch tensors, and they are taken by autograd.
+    value, slope
+        From the model's outputs and the labels to one number per row, at least 0, and to its
+        derivatives with respect to the outputs. Outputs are logits, probabilities or values, as the
+        model gives them: an n × k matrix, or n numbers if there is one column. Labels are class
+        numbers, or targets. Without ``slope``, ``value`` is a function of torch tensors.
     fingerprint
         A sha256 of the source, as far as it can be found.
     imported
@@ -149,8 +147,8 @@ class CustomLoss:
             total = loss.sum() if isinstance(loss, torch.Tensor) else None
             if total is None or not total.requires_grad:
                 raise InvalidSettings(
-                    f"The loss {self.name} has no gradient: it must be a function of torch tensors "
-                    "that autograd can follow, or a pair of NumPy functions (value, gradient)."
+                    f"The loss {self.name} has no gradient for autograd. Give a pair of NumPy "
+                    "functions (value, gradient) instead."
                 )
             (slope,) = torch.autograd.grad(total, rows)
         return np.asarray(slope.numpy(), dtype=np.float64).reshape(out.shape)
@@ -189,16 +187,13 @@ class CustomLoss:
         if not np.isfinite(values).all():
             raise InvalidSettings(f"The loss {self.name} is NaN or infinite for some people.")
         if (values < 0).any():
-            raise InvalidSettings(
-                f"The loss {self.name} is negative for some people ({values.min():.3g}); ratios "
-                "need losses of at least 0."
-            )
+            least = f"{values.min():.3g}; ratios need losses of at least 0"
+            raise InvalidSettings(f"The loss {self.name} is negative for some people ({least}).")
         alone = np.array([self(out[i : i + 1], y[i : i + 1])[0] for i in range(len(y))])
         if not np.allclose(alone, values, rtol=1e-6, atol=1e-9):
             raise InvalidSettings(
-                f"The loss {self.name} of a person depends on who else is in the batch (by "
-                f"{np.abs(alone - values).max():.2g}). Does it average? It must return one number "
-                "per row."
+                f"The loss {self.name} of a person depends on who else is in the batch. Does it "
+                "average? It must return one number per row."
             )
         slope = self.gradient(out, y)
         step = 1e-5 * (1 + np.abs(out))
@@ -309,11 +304,7 @@ def _softmax(logits: Outputs) -> Outputs:
     return odds / odds.sum(axis=1, keepdims=True)
 
 
-def _only(
-    column: int | Labels,
-    slope: Losses,
-    out: Outputs,
-) -> Outputs:
+def _only(column: int | Labels, slope: Losses, out: Outputs) -> Outputs:
     """Return a gradient that is zero in all columns but one."""
     full = np.zeros_like(out)
     full[np.arange(len(out)), column] = slope

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float, Int, Shaped
 
-from likewise.errors import InvalidFile, InvalidSample, in_short, nearest
+from likewise.errors import InvalidFile, in_short, nearest
 from likewise.files import replacing
 
 FORMAT = 1
@@ -49,24 +49,19 @@ class Outcomes:
 
     Parameters
     ----------
-    row
-        Row number in the audit data.
-    y
-        Class index, or the target of a regression.
+    row, y
+        Row number in the audit data; class index, or the target of a regression.
     loss_before, loss_after
         :math:`\ell(f(x), y)` and :math:`\ell(f(\Phi(x, y)), y)`.
     decision_before, decision_after
         Class index decided (the prediction itself, for a regression).
     probability_before, probability_after
         Probability given to the true class (``nan`` for a regression).
-    fair_distance
-        :math:`d_x^2(\Phi(x, y), x)`: what the move cost.
-    status
-        A `Status` code.
-    groups
-        Protected traits by name, as text; ``None`` where missing.
-    horizons
-        ``loss_after`` and ``decision_after`` at other times, by time.
+    fair_distance, status
+        :math:`d_x^2(\Phi(x, y), x)`, what the move cost; and a `Status` code.
+    groups, horizons
+        Protected traits by name, as text, ``None`` where missing; ``loss_after`` and
+        ``decision_after`` at other times, by time.
     about
         What the rows do not say: map, settings hash, classes, and whether wrong could turn right.
     """
@@ -124,9 +119,6 @@ class Outcomes:
 
     def at(self, horizon: float) -> "Outcomes":
         """Return the outcomes as they were at another time of the flow."""
-        if horizon not in self.horizons:
-            known = ", ".join(f"{t:g}" for t in sorted(self.horizons)) or "none"
-            raise InvalidSample(f"There are no outcomes at time {horizon:g} (there are: {known}).")
         then = self.horizons[horizon]
         return dataclasses.replace(
             self, loss_after=then.loss_after, decision_after=then.decision_after, horizons={}
@@ -139,8 +131,6 @@ class Outcomes:
     @classmethod
     def concat(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
         """Join outcomes of several blocks, in the order given."""
-        if not parts:
-            raise InvalidSample("There are no outcomes to join: the table has no rows.")
         columns = [part._columns() for part in parts]
         joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
         return parts[0]._with(joined)
@@ -170,15 +160,14 @@ class Outcomes:
         if b"likewise.outcomes" not in (table.schema.metadata or {}):
             raise InvalidFile(f"{source!r} holds no outcomes of an audit.")
         about = _described(table, b"likewise.outcomes")
-        version = None if about is None else about.pop("format", FORMAT)
-        if about is None or not isinstance(version, int):
+        version = about.pop("format", FORMAT) if about else None
+        if not isinstance(version, int):
             raise InvalidFile(f"{source!r} is damaged: it does not say what its rows are about.")
         if version > FORMAT:
             raise InvalidFile(f"{source!r} was written by a newer version. Upgrade likewise.")
         names = table.column_names
         times = [name.partition("@")[2] for name in names if name.startswith("loss_after@")]
-        partners = [f"decision_after@{time}" for time in times]
-        for name in (*COLUMNS[:10], *partners):
+        for name in (*COLUMNS[:10], *(f"decision_after@{time}" for time in times)):
             if names.count(name) != 1:
                 raise InvalidFile(f"{source!r} has no column {name!r}.{nearest(name, names)}")
         columns = {name: table[name].to_numpy(zero_copy_only=False) for name in names}
@@ -189,9 +178,8 @@ class Outcomes:
             if pa.types.is_nested(table.schema.field(name).type):
                 raise InvalidFile(f"{source!r} is damaged: column {name!r} holds lists.")
         try:
-            about = {**about, **provenance(table)}
             own: dict[str, Any] = {name: columns[name] for name in COLUMNS[:10]}
-            return cls(**own, about=about)._with(columns)
+            return cls(**own, about={**about, **provenance(table)})._with(columns)
         except ValueError:
             raise InvalidFile(f"{source!r} is damaged: it has a horizon without a time.") from None
 
@@ -230,15 +218,15 @@ class AtHorizon:
 
 def provenance(table: pa.Table) -> dict[str, Any]:
     """Return what rows say they came from: hashes of model, settings, metric and pool."""
-    return _described(table, b"likewise.audit") or {}
+    return _described(table, b"likewise.audit")
 
 
-def _described(table: pa.Table, key: bytes) -> dict[str, Any] | None:
+def _described(table: pa.Table, key: bytes) -> dict[str, Any]:
     try:
         found = json.loads((table.schema.metadata or {}).get(key, b""))
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def read_rows(path: str | Path) -> pa.Table:

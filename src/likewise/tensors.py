@@ -8,11 +8,8 @@ import numpy as np
 
 from likewise.errors import InvalidFile, in_short
 
-_TYPES = {
-    **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BOOL": "?"},
-    **{"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1"},
-    **{"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1"},
-}
+_TYPES = {f"{k}{8 * b}": f"<{k.lower()}{b}" for k in "FIU" for b in (8, 4, 2, 1)} | {"BOOL": "?"}
+del _TYPES["F8"]
 
 
 def read_tensors(content: bytes, source: str) -> tuple[Mapping[str, np.ndarray], Mapping[str, str]]:

@@ -106,27 +106,19 @@ def test_nothing_is_narrower_than_with_the_metric_fixed(rng, spread):
 def test_a_verdict_with_jackknife_says_so_and_keeps_both_errors(rng):
     evidence = evidence_of(1.3 + rng.exponential(0.3, size=500))
     assert evidence.result(1.25, 0.05).outcome == "evidence"
-    replicates = [
-        evidence_of(1 + (0.3 + rng.exponential(0.3, size=450)) * factor)
-        for factor in np.linspace(0.3, 1.7, 10)
-    ]
-    verdict = with_jackknife(evidence, replicates).result(1.25, 0.05)
+    values = 1 + (evidence.estimate.value - 1) * np.linspace(0.3, 1.7, 10)
+    verdict = with_jackknife(evidence, [moved(evidence, v) for v in values]).result(1.25, 0.05)
     assert verdict.interval_method == "Hall; jackknife of 10 metric refits"
     assert verdict.outcome == "inconclusive"
     assert verdict.std_error > 5 * verdict.details["std_error_fixed_metric"]
-    assert verdict.capped_upper_bound == verdict.cap < verdict.upper_bound
 
 
-@pytest.mark.parametrize("rounding", [0.0, 4e-18])
-def test_refits_that_never_differ_tell_nothing(rounding):
+def test_refits_that_never_differ_or_are_undefined_tell_nothing(rng):
     evidence = evidence_of(np.array([1.0, 2.0, 3.0] * 40))
-    refitted = with_jackknife(evidence, [moved(evidence, 2 + g * rounding) for g in range(10)])
-    assert refitted.bounds is UNKNOWN
-    assert refitted.result(1.25, 0.05).outcome == "inconclusive"
-
-
-def test_an_undefined_refit_is_said(rng):
-    evidence = evidence_of(1 + rng.random(50))
+    for rounding in (0.0, 4e-18):
+        refitted = with_jackknife(evidence, [moved(evidence, 2 + g * rounding) for g in range(10)])
+        assert refitted.bounds is UNKNOWN
+        assert refitted.result(1.25, 0.05).outcome == "inconclusive"
     broken = evidence_of(np.append(1 + rng.random(49), np.inf))
     verdict = with_jackknife(evidence, [evidence, broken, evidence]).result(1.25, 0.05)
     assert verdict.outcome == "inconclusive"
@@ -198,10 +190,3 @@ def test_equal_rows_are_dealt_at_random_not_together_nor_evenly(rng):
     assert count.sum() == 400
     # A chi-squared of 19 degrees divided by 19 lies in here but for one draw in 10 000.
     assert 0.25 < count.var(ddof=1) / 18 < 2.6
-
-
-def test_people_who_were_not_learned_from_are_dealt_out_in_proportion():
-    cuts = cut_points(unit_hashes([people(400)]), 10)
-    # 400 expected in each; the cuts themselves have a standard error of 5 %.
-    sizes = np.bincount(groups_between(unit_hashes([people(4000, seed=1)]), cuts), minlength=10)
-    assert 200 < sizes.min() <= sizes.max() < 650

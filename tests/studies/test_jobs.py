@@ -14,32 +14,16 @@ JOBS = {f"factorial {n}": (math.factorial, (n,)) for n in range(6)}
 EXPECTED = {f"factorial {n}": math.factorial(n) for n in range(6)}
 
 
-def test_jobs_in_turn_give_their_results_in_order(tmp_path):
-    seen = []
+def test_jobs_give_their_results_in_order_and_finished_ones_are_not_run_again(tmp_path):
+    seen, journal = [], FinishedJobs(tmp_path / "j", "k")
     found = run_jobs(
-        JOBS,
-        FinishedJobs(tmp_path / "j", "k"),
-        workers=1,
-        words="counting",
-        progress=lambda *told: seen.append(told),
+        JOBS, journal, workers=1, words="counting", progress=lambda *told: seen.append(told)
     )
-
     assert list(found.items()) == list(EXPECTED.items())
-    assert seen[0] == ("counting", 0, 6)
-    assert seen[-1] == ("counting", 6, 6)
-
-
-def test_finished_jobs_are_not_run_again(tmp_path):
-    journal = FinishedJobs(tmp_path / "j", "k")
-    for name, result in list(EXPECTED.items())[:4]:
-        journal.add(name, result)
+    assert (seen[0], seen[-1]) == (("counting", 0, 6), ("counting", 6, 6))
     # These would fail if they were run.
-    jobs = {
-        name: (operator.truediv, (1, 0)) if name in journal.read() else job
-        for name, job in JOBS.items()
-    }
-
-    assert run_jobs(jobs, journal, workers=1, words="") == EXPECTED
+    again = dict.fromkeys(JOBS, (operator.truediv, (1, 0)))
+    assert run_jobs(again, journal, workers=1, words="") == EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -80,17 +64,10 @@ def test_a_line_cut_anywhere_costs_that_piece_alone(tmp_path, length):
     journal.add("a", 1)
     whole = journal.path.read_bytes()
     journal.add("b", 2)
-    cut = journal.path.read_bytes()[: len(whole) + length]
-    journal.path.write_bytes(cut)
-
+    journal.path.write_bytes(journal.path.read_bytes()[: len(whole) + length])
     journal.add("c", 3)
-
     found = journal.read()
-    assert found["a"] == 1
-    assert found["c"] == 3
+    assert (found["a"], found["c"]) == (1, 3)
     assert found.get("b") in (None, 2)
-
-
-def test_a_journal_that_cannot_be_read_is_one_sentence(tmp_path):
     with pytest.raises(InvalidFile, match="cannot be read"):
         FinishedJobs(tmp_path, "key").read()

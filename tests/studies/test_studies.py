@@ -64,7 +64,6 @@ def adult_rows(adult, tmp_path_factory):
 @pytest.mark.slow
 def test_adult_orders_the_methods_as_the_paper_does(adult_rows):
     baseline, reductions, sensr = (adult_rows[m] for m in ("Baseline", "Reductions", "SenSR"))
-
     assert sensr["T_n"] < 1.25 < baseline["T_n"]
     assert sensr["T_tilde_n"] < baseline["T_tilde_n"]
     assert reductions["T_n_rejected"]
@@ -75,17 +74,12 @@ def test_adult_orders_the_methods_as_the_paper_does(adult_rows):
 
 
 @pytest.mark.slow
-def test_a_learned_metric_adds_to_the_standard_error(adult_rows):
+def test_a_study_has_refits_a_negative_control_and_matched_pairs_too(adult_rows):
     for row in (adult_rows[method] for method in METHODS):
         for name in ("flow", "reach"):
             assert row[name]["std_error_refitted"] > row[name]["std_error"] > 0
             assert row[name]["lower_bound"] < row[name]["estimate"] < row[name]["upper_bound"]
-
-
-@pytest.mark.slow
-def test_a_study_has_a_negative_control_and_matched_pairs_too(adult_rows):
     baseline, sensr = adult_rows["Baseline"], adult_rows["SenSR"]
-
     # The first thousand of 1500 people: near the statistic of everyone.
     assert baseline["shuffled"]["T_n"] == pytest.approx(baseline["T_n"], rel=0.3)
     assert len(baseline["shuffled"]["shuffled"]) == 5
@@ -101,7 +95,6 @@ def test_compas_orders_the_methods_as_the_paper_does(compas, tmp_path):
     study = small(COMPAS, compas, 4222, 1056, subspace_rate=0.1, full_steps=8, max_iter=900)
     found = reproduce_study(study, tmp_path, splits=1)
     rows = {row["method"]: row for row in found.results["rows"]}
-
     assert max(rows["Project"]["T_n"], rows["SenSR"]["T_n"]) < rows["Baseline"]["T_n"]
     assert rows["Baseline"]["T_n_rejected"]
     assert rows["Reductions"]["T_n_rejected"]
@@ -116,7 +109,6 @@ def test_the_statistic_grows_with_time_and_least_for_sensr(adult, tmp_path):
     fewer = {name: study.methods[name] for name in ("Baseline", "SenSR")}
     found = reproduce_times(dataclasses.replace(study, methods=fewer), tmp_path, splits=1)
     baseline, sensr = found.results["rows"]
-
     for path in (baseline, sensr):
         # The exact flow never lowers a loss, and goes on for as long as it is let.
         assert np.all(np.diff(path["S_n"]) > -1e-6)
@@ -147,9 +139,7 @@ class NotInstalled(EntryPoint):
 )
 def test_studies_that_are_not_installed_are_one_sentence(found, sentence, monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: found)
-
     result = run("adult", "--out", str(tmp_path / "new"))
-
     assert result.exit_code == 2
     assert sentence in result.stderr
     assert "pip install 'likewise[studies]'" in result.stderr
@@ -182,7 +172,6 @@ def test_what_cannot_be_run_is_one_sentence_before_any_training(tmp_path, monkey
 @pytest.mark.slow
 def test_the_simulation_is_one_command(tmp_path):
     result = run("simulation", "--out", str(tmp_path), "--quiet")
-
     assert result.exit_code == 0, result.stderr
     grids = json.loads((tmp_path / "results.json").read_text())["grids"]
     assert {name: list(by_angle) for name, by_angle in grids.items()} == {

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from likewise.errors import InvalidData, InvalidSettings, LikewiseError, TrainingWarning
+from likewise.errors import InvalidData, InvalidSettings, TrainingWarning
 from likewise.training import (
     BaselineClassifier,
     FairBoostingClassifier,
@@ -176,42 +176,30 @@ def test_defaults_do_not_destroy_accuracy_and_say_what_they_chose(estimator):
     assert all(chosen.held_out_[v] < chosen.held_out_[none] - 0.02 for v in stronger[:1])
 
 
-def test_a_strength_that_costs_too_much_even_at_its_least_is_said(monkeypatch):
-    monkeypatch.setattr(FairBoostingClassifier, "strength", ("weight", (0.0, 1.0)))
-    table = people()
-    model = FairBoostingClassifier(may_matter=["years"], balanced=True, max_iter=20)
-    with pytest.warns(TrainingWarning, match="least weight tried, 1, loses .* more than 0.02"):
-        model.fit(table[X], table["paid"], protected=table["sex"])
-    assert model.weight_ == 1
-
-
 @pytest.mark.parametrize("estimator", NETWORKS, ids=name_of)
 def test_the_torch_module_gives_the_same_probabilities_and_can_be_pickled(estimator):
     table = people()
     x = table[X].to_numpy()
     model = clone(estimator).fit(x, table["paid"], protected={"sex": table["sex"]})
     logits = pickle.loads(pickle.dumps(model)).to_torch()(torch.from_numpy(x.copy()))
-
     assert logits.dtype == torch.float64
     # Both are float64; a softmax of two columns costs a few units in the last place.
-    np.testing.assert_allclose(
-        torch.softmax(logits, dim=1).detach().numpy(), model.predict_proba(x), atol=1e-14
-    )
+    expected = torch.softmax(logits, dim=1).detach().numpy()
+    np.testing.assert_allclose(model.predict_proba(x), expected, atol=1e-14)
+    np.testing.assert_allclose(model.predict_proba(x[::-1]), expected[::-1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", [*NETWORKS[1:], OTHERS[0]], ids=name_of)
 def test_without_protected_attributes_the_unconstrained_model_is_trained_with_a_warning(estimator):
     table = people()
+    seeded = clone(estimator).set_params(random_state=3)
     with pytest.warns(TrainingWarning, match="no protected attributes"):
-        clone(estimator).fit(table[X], table["paid"])
-
-
-def test_project_without_protected_attributes_is_the_baseline():
-    table = people()
-    with pytest.warns(TrainingWarning):
-        project = ProjectClassifier(max_iter=20, random_state=3).fit(table[X], table["paid"])
-    baseline = BaselineClassifier(max_iter=20, random_state=3).fit(table[X], table["paid"])
-    np.testing.assert_array_equal(project.predict_proba(table[X]), baseline.predict_proba(table[X]))
+        found = seeded.fit(table[X], table["paid"]).predict_proba(table[X])
+    if isinstance(estimator, ProjectClassifier):
+        plain = BaselineClassifier(max_iter=5, random_state=3).fit(table[X], table["paid"])
+        np.testing.assert_array_equal(found, plain.predict_proba(table[X]))
+    with pytest.raises(InvalidData, match="one class only"):
+        clone(estimator).fit(table[X], np.ones(len(table)))
 
 
 @pytest.mark.parametrize(
@@ -233,28 +221,4 @@ def test_parameters_out_of_range_are_one_sentence(estimator, words):
     table = people(100)
     with pytest.raises(InvalidSettings, match=words) as caught:
         estimator.fit(table[X], table["paid"])
-    assert isinstance(caught.value, LikewiseError)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("estimator", ALL, ids=name_of)
-def test_a_label_with_one_class_is_refused(estimator):
-    with pytest.raises(InvalidData, match="one class only"):
-        clone(estimator).fit(people(60)[X], np.ones(60))
-
-
-def test_torch_threads_are_left_as_they_were():
-    torch.set_num_threads(2)
-    table = people(50)
-    BaselineClassifier(max_iter=1).fit(table[X], table["paid"])
-    assert torch.get_num_threads() == 2
-
-
-def test_people_in_reverse_order_are_predicted_too():
-    x = people(60)[X].to_numpy()
-    model = BaselineClassifier(max_iter=5, random_state=0).fit(x, x[:, 0] > 0)
-    np.testing.assert_allclose(
-        model.predict_proba(x[::-1]),
-        model.predict_proba(x)[::-1],
-        rtol=1e-12,  # rounding alone
-    )

@@ -5,7 +5,6 @@ early turns the directions (10 to 16 degrees for race on Adult).
 """
 
 import dataclasses
-import functools
 import itertools
 import math
 import warnings
@@ -72,8 +71,6 @@ RECOGNISED = 10
 
 EVERYONE = slice(None)
 
-Progress = Callable[[int, int], None]
-
 
 def sensitive_subspace(
     data: AuditData,
@@ -87,7 +84,7 @@ def sensitive_subspace(
     seed: int = 0,
     as_read: AuditData | None = None,
     drawn_from: int | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ProjectionMetric:
     r"""Learn a metric that is blind to what predicts the protected attributes (Section 4.2, F.2).
 
@@ -108,33 +105,35 @@ def sensitive_subspace(
     protected
         Protected attributes to use; all of them by default. A column of numbers with more than
         ten distinct values is a number, any other a set of classes.
-    penalty
-        Strength γ of the penalty a person, .003 by default.
-    C
-        Inverse strength of the penalty of the whole sample, instead: C = 1/(γ n). The paper's
-        is 1; with it, what is learned depends on how many people there are.
+    penalty, C
+        Strength γ of the penalty a person, .003 by default; or instead the inverse strength of that
+        of the whole sample, C = 1/(γ n). The paper's C is 1; with it, what is learned depends on
+        how many people there are.
     may_matter
         Columns that may make a difference: no direction along them is free, and attributes are
         regressed on what these columns do not explain of the others.
     groups
         Groups of the jackknife kept with the metric (none if 0): metric and plausible region are
-        learned again without each of them, and the spread is the uncertainty of having learned
-        from a sample. People are dealt to groups by a hash of their rows, or of their clusters.
+        learned again without each of them. People are dealt to groups by a hash of their rows, or
+        of their clusters.
     placebos
         Number of negative controls kept with it (none if 0), learned by the same rule from
         permuted attributes. Without them there is no evidence of unfairness under this metric.
     seed
         Of the permutations, and of that random sample.
-    as_read
+    as_read, drawn_from
         The people as they were read, by which they are recognised again, if a pipeline has turned
-        them into other features since.
-    drawn_from
-        Of how many people the sample was drawn already.
+        them into other features since; and of how many people they were drawn already.
     progress
         Called with the number of metrics learned, and of all.
     """
     if groups < 0 or groups == 1:
         raise InvalidSettings(f"groups must be 0 (no jackknife) or at least 2, not {groups}.")
+    if penalty is not None and C is not None:
+        raise InvalidSettings("Give a penalty a person or C, not both: C = 1/(penalty × n).")
+    for name, value in {"penalty": penalty, "C": C}.items():
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise InvalidSettings(f"{name} must be a positive number, not {value}.")
     if placebos < 0:
         raise InvalidSettings(f"placebos must be 0 (none) or more, not {placebos}.")
     read, drawn_from = data if as_read is None else as_read, drawn_from or len(data)
@@ -142,13 +141,9 @@ def sensitive_subspace(
         rows = np.random.default_rng([seed, 8]).choice(len(data), MOST, replace=False)
         data, read = data.take(np.sort(rows)), read.take(np.sort(rows))
     if drawn_from > len(data):
-        warnings.warn(
-            f"The metric is learned from a random sample of {len(data):,} of {drawn_from:,} people "
-            f"(seed {seed}).",
-            StatisticalWarning,
-            stacklevel=2,
-        )
-    sample = Sample(data, protected, may_matter, _strength(penalty, C))
+        some = f"a random sample of {len(data):,} of {drawn_from:,} people (seed {seed})"
+        warnings.warn(f"The metric is learned from {some}.", StatisticalWarning, stacklevel=2)
+    sample = Sample(data, protected, may_matter, penalty or PENALTY, C)
     units = unit_hashes([read])
     cuts = cut_points(units, groups) if groups else np.zeros(0, np.uint64)
     dealt, count = groups_between(units, cuts), len(cuts) + 1
@@ -171,11 +166,8 @@ def sensitive_subspace(
                 progress(done, total)
     (metric, gradients), *others = found
     if not len(metric.free):
-        warnings.warn(
-            "No feature predicts any protected attribute, so no direction is free.",
-            StatisticalWarning,
-            stacklevel=2,
-        )
+        said = "No feature predicts any protected attribute, so no direction is free."
+        warnings.warn(said, StatisticalWarning, stacklevel=2)
     again = tuple(ProjectionMetric(one.free, one.features, reach=one.reach) for one, _ in others)
     first, second = len(left_out), len(left_out) + len(coarsely)
     return dataclasses.replace(
@@ -199,16 +191,6 @@ def sensitive_subspace(
         placebos=again[second:],
         sketch=Sketch.from_hashes(row_hashes(person_columns(read))).smallest,
     )
-
-
-def _strength(penalty: float | None, C: float | None) -> Callable[[float], float]:
-    """Return C of a regression of people with a total weight."""
-    if penalty is not None and C is not None:
-        raise InvalidSettings("Give a penalty a person or C, not both: C = 1/(penalty × n).")
-    for name, value in {"penalty": penalty, "C": C}.items():
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise InvalidSettings(f"{name} must be a positive number, not {value}.")
-    return lambda total: 1 / ((penalty or PENALTY) * total) if C is None else C
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -258,10 +240,7 @@ def read_attribute(name: str, column: Shaped[np.ndarray, " n"]) -> Attribute:
     distinct = sorted(set(values), key=lambda v: v if numeric else str(v))
     if len(distinct) < 2:
         what = f"is {distinct[0]!r} for everyone" if distinct else "is missing for everyone"
-        raise InvalidMetric(
-            f"The protected attribute {name!r} {what}, so no direction can be learned from it. "
-            "Leave it out, or use a sample in which it varies."
-        )
+        raise InvalidMetric(f"The protected attribute {name!r} {what}: leave it out.")
     target = np.full(len(column), np.nan)
     if numeric and len(distinct) > NUMBER_FROM:
         target[known] = values
@@ -318,8 +297,7 @@ def regress(
     if not largest <= TOLERANCE * max(1.0, float(np.abs(error).max())):
         raise InvalidMetric(
             f"Attribute {attribute.name!r}: The regression did not converge (gradient "
-            f"{largest:.1e}, C = {C:.3g}). Standardise the columns, drop those that repeat others, "
-            "or raise the penalty."
+            f"{largest:.1e}, C = {C:.3g}). Standardise the columns, or raise the penalty."
         )
     directions = {attribute.name: rows[0]}
     if attribute.kind != "number":
@@ -340,28 +318,23 @@ class Sample:
 
     ``inputs`` are the features that are an attribute itself, by attribute; ``kept`` those that may
     matter, along which no direction is free; ``others`` all other features, on which attributes
-    are regressed. Weights are relative to their mean. ``strength`` gives C of a regression of
-    people with a total weight.
+    are regressed. Weights are relative to their mean.
     """
 
     def __init__(
         self,
         data: AuditData,
         names: Sequence[str] | None,
-        may_matter: Sequence[str],
-        strength: Callable[[float], float],
+        may_matter: Sequence[str] = (),
+        penalty: float = PENALTY,
+        C: float | None = None,
     ) -> None:
         if data.x.shape[1] == 0:
-            raise InvalidMetric(
-                "There are no feature columns to learn a metric from. Encode the table, or learn "
-                "in the space where the pipeline is audited."
-            )
+            raise InvalidMetric("There are no feature columns to learn from. Encode the table.")
         names = tuple(data.protected) if names is None else tuple(dict.fromkeys(names))
         if not names:
-            raise InvalidMetric(
-                "There is no protected attribute to learn a metric from. Name one (--protected)."
-            )
-        self.data, self.strength = data, strength
+            raise InvalidMetric("There is no protected attribute to learn from (--protected).")
+        self.data, self.penalty, self.C = data, penalty, C
         self.attributes = tuple(read_attribute(name, data.trait(name)) for name in names)
         self.inputs = {
             a.name: columns_of(data.features, a.name, a.classes) or a.features_of(data.x)
@@ -376,17 +349,16 @@ class Sample:
         self.others = [j for j in range(data.x.shape[1]) if j not in taken]
         weight = np.ones(len(data)) if data.weight is None else data.weight
         self.weight: Float[np.ndarray, " n"] = weight / weight.mean()
-
-    @functools.cached_property
-    def columns(self) -> Float[np.ndarray, "n e"]:
-        """All features, each about zero; constant ones are exactly zero."""
-        x = self.data.x
         with np.errstate(over="ignore", invalid="ignore"):
-            mean, scale = x.mean(axis=0), x.std(axis=0)
+            mean, scale = data.x.mean(axis=0), data.x.std(axis=0)
         if not np.isfinite(scale).all():
             raise InvalidMetric("Some features are too large to compute with (beyond 1e150).")
-        constant = scale <= 1e-12 * np.abs(x).max(axis=0, initial=0.0)
-        return np.where(constant, 0.0, x - mean)
+        constant = scale <= 1e-12 * np.abs(data.x).max(axis=0, initial=0.0)
+        self.columns: Float[np.ndarray, "n d"] = np.where(constant, 0.0, data.x - mean)
+
+    def strength(self, total: float) -> float:
+        """Return C of a regression of people with a total weight."""
+        return 1 / (self.penalty * total) if self.C is None else self.C
 
     def design(self, rows: Any) -> Float[np.ndarray, "m e"]:
         """Return the other features of some people, without what those that may matter explain."""
@@ -483,8 +455,7 @@ def learn_metric(setup: Setup, model: Model, people: AuditData) -> ProjectionMet
     known, session = setup.survey, setup.session
     if not known.traits:
         raise InvalidData(
-            "Without a fair metric, protected attributes are needed to learn one. Name them with "
-            "protected (--protected), or give a metric (--metric)."
+            "Without a fair metric (--metric), name protected attributes to learn one from."
         )
     read = known.sample
     if len(people) < known.n:  # the survey's sample is smaller than what is learned from

@@ -129,10 +129,8 @@ class FairMetric(abc.ABC):
 
     def gradient(self, x: Rows, x0: Rows) -> Rows:
         r"""Return :math:`\nabla_x d_x^2(x, x_0)`, row by row."""
-        raise InvalidMetric(
-            f"A {type(self).__name__} has no gradient, which the flow needs. Write one, or write "
-            "the distance as a function (likewise.metric)."
-        )
+        name = type(self).__name__
+        raise InvalidMetric(f"A {name} has no gradient, which the flow needs: write one.")
 
 
 class QuadraticForm(FairMetric):
@@ -189,16 +187,11 @@ class QuadraticMetric(QuadraticForm):
         size = float(np.abs(sigma).max())
         asymmetry = float(np.abs(sigma - sigma.T).max())
         if asymmetry > 1e-8 * size:
-            raise InvalidMetric(
-                f"sigma is not symmetric (entries differ by up to {asymmetry:.3g}), so it is not "
-                "a metric. Pass (sigma + sigma.T) / 2 if that is what you mean."
-            )
+            differ = f"entries differ by up to {asymmetry:.3g}"
+            raise InvalidMetric(f"sigma is not symmetric ({differ}). Pass (sigma + sigma.T) / 2.")
         values, vectors = np.linalg.eigh((sigma + sigma.T) / 2)
         if values[0] < -1e-8 * size:
-            raise InvalidMetric(
-                f"sigma has a negative eigenvalue ({values[0]:.3g}), so it is not a "
-                "metric. Pass a positive semi-definite matrix."
-            )
+            raise InvalidMetric(f"sigma has a negative eigenvalue ({values[0]:.3g}).")
         zero = values <= RANK_TOLERANCE * abs(values[-1])
         object.__setattr__(self, "sigma", sigma)
         object.__setattr__(self, "eigenvalues", np.where(zero, 0.0, values))
@@ -264,15 +257,12 @@ class ProjectionMetric(QuadraticForm):
         free = _matrix(self.free, "free", self.features)
         k = len(free)
         if self.reach is not None and len(self.reach.mean) != k:
-            raise InvalidMetric(
-                f"The plausible region has {len(self.reach.mean)} coordinates for {k} free "
-                "directions."
-            )
+            raise InvalidMetric(f"The plausible region is not one of {k} free directions.")
         slip = float(np.abs(free @ free.T - np.eye(k)).max(initial=0.0))
         if slip > 1e-8:
+            off = f"not orthonormal (off by {slip:.3g})"
             raise InvalidMetric(
-                f"The free directions are not orthonormal (off by {slip:.3g}). "
-                "ignoring(directions) takes any directions and makes them so."
+                f"The free directions are {off}: ignoring(directions) makes them so."
             )
         object.__setattr__(self, "free", free)
 
@@ -453,9 +443,8 @@ class FunctionMetric(FairMetric):
                 with torch.no_grad():
                     return self.function(*(torch.tensor(np.ascontiguousarray(r)) for r in (x, x0)))
             except (ImportError, TypeError, AttributeError, RuntimeError):
-                raise InvalidMetric(
-                    f"The metric {self.name!r} fails on rows of people: {in_short(error)}."
-                ) from None
+                said = f"The metric {self.name!r} fails on rows of people: {in_short(error)}."
+                raise InvalidMetric(said) from None
 
     @override
     def gradient(self, x: Rows, x0: Rows) -> Rows:
@@ -541,10 +530,10 @@ def as_metric(given: Any, x: Rows, features: Sequence[str] = ()) -> FairMetric:
     if not isinstance(given, FairMetric):
         matrix = _matrix(given, "The metric")
         if np.ndim(given) == 1 or matrix.shape[1] != len(names):
+            d, shape = len(names), " × ".join(map(str, np.shape(given)))
             raise InvalidMetric(
-                f"A metric given as numbers is a {len(names)} × {len(names)} matrix, or one row of "
-                f"{len(names)} for each direction that costs nothing, not "
-                f"{' × '.join(map(str, np.shape(given)))}. For weights, give a diagonal matrix."
+                f"A metric given as numbers is a {d} × {d} matrix, or one row of {d} for each "
+                f"direction that costs nothing, not {shape}. For weights, give a diagonal matrix."
             )
         square = len(matrix) == len(names) and np.allclose(matrix, matrix.T)
         return QuadraticMetric(matrix, names) if square else ignoring(matrix, names)
@@ -642,9 +631,8 @@ def _matrix(values: Any, what: str, features: Sequence[str] = ()) -> Float[np.nd
         bad = int((~np.isfinite(matrix)).sum())
         raise InvalidMetric(f"{what} has {bad} entries that are not finite numbers.")
     if features and len(features) != matrix.shape[1]:
-        raise InvalidMetric(
-            f"There are {len(features)} feature names for {matrix.shape[1]} columns."
-        )
+        d = matrix.shape[1]
+        raise InvalidMetric(f"There are {len(features)} feature names for {d} columns.")
     return matrix
 
 

@@ -100,9 +100,8 @@ def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
         return
     d = metric.free.shape[1]
     if d != len(features):
-        raise InvalidMetric(
-            f"The fair metric was made for {d} features, but there are {len(features)} here."
-        )
+        here = f"but there are {len(features)} here"
+        raise InvalidMetric(f"The fair metric was made for {d} features, {here}.")
     for place, (there, here) in enumerate(zip(metric.features, features, strict=False), 1):
         if there != here:
             raise InvalidMetric(
@@ -122,9 +121,9 @@ def _to_arrays(metric: FairMetric) -> tuple[dict[str, np.ndarray], dict[str, Any
             f"The metric {name!r} cannot be saved: files hold matrices and directions only. "
             "Name it where it is needed instead (metric.name)."
         )
-    arrays: dict[str, np.ndarray] = {}
+    arrays = {name: getattr(metric, name) for name in ("directions", "cuts", "sketch")}
 
-    def region(prefix: str, one: ProjectionMetric) -> _Region | None:
+    def region(one: ProjectionMetric, prefix: str = "") -> _Region | None:
         arrays[f"{prefix}free"] = one.free
         if one.reach is None:
             return None
@@ -137,20 +136,15 @@ def _to_arrays(metric: FairMetric) -> tuple[dict[str, np.ndarray], dict[str, Any
         features=metric.features,
         labels=metric.labels,
         origin=metric.origin,
-        reach=region("", metric),
+        reach=region(metric),
         attached=dict(metric.attached),
         **{
-            where: tuple(
-                region(f"{prefix}.{number}.", part)
-                for number, part in enumerate(getattr(metric, where))
-            )
+            where: tuple(region(p, f"{prefix}.{i}.") for i, p in enumerate(getattr(metric, where)))
             for prefix, where in PARTS.items()
         },
     )
-    for name in ("directions", "cuts", "sketch"):
-        if getattr(metric, name) is not None:
-            arrays[name] = getattr(metric, name)
-    return arrays, about.model_dump(mode="json")
+    found = {name: array for name, array in arrays.items() if array is not None}
+    return found, about.model_dump(mode="json")
 
 
 def _from_arrays(arrays: Arrays, about: _About) -> QuadraticMetric | ProjectionMetric:
@@ -165,13 +159,13 @@ def _from_arrays(arrays: Arrays, about: _About) -> QuadraticMetric | ProjectionM
             raise ValueError("its hashes are not in order")
     if about.kind == "quadratic":
         return QuadraticMetric(arrays["sigma"], about.features)
-    directions, cuts, sketch = (arrays.get(name) for name in ("directions", "cuts", "sketch"))
-    if directions is not None and len(directions) != len(about.labels):
+    own: dict[str, Any] = {name: arrays.get(name) for name in ("directions", "cuts", "sketch")}
+    if own["directions"] is not None and len(own["directions"]) != len(about.labels):
         raise ValueError("its directions and their labels do not go together")
-    if (0 if cuts is None else cuts.size + 1) != len(about.refits):
+    if (0 if own["cuts"] is None else own["cuts"].size + 1) != len(about.refits):
         raise ValueError("its refits and its groups do not go together")
 
-    def part(prefix: str, region: _Region | None, **more: Any) -> ProjectionMetric:
+    def part(region: _Region | None, prefix: str = "", **more: Any) -> ProjectionMetric:
         reach = None
         if region is not None:
             mean, covariance = arrays[f"{prefix}reach.mean"], arrays[f"{prefix}reach.covariance"]
@@ -180,20 +174,8 @@ def _from_arrays(arrays: Arrays, about: _About) -> QuadraticMetric | ProjectionM
             reach = Ellipsoid(mean, covariance, region.radius, region.coverage)
         return ProjectionMetric(arrays[f"{prefix}free"], about.features, reach=reach, **more)
 
-    return part(
-        "",
-        about.reach,
-        directions=directions,
-        labels=about.labels,
-        origin=about.origin,
-        cuts=cuts,
-        sketch=sketch,
-        attached=about.attached,
-        **{
-            where: tuple(
-                part(f"{prefix}.{number}.", region)
-                for number, region in enumerate(getattr(about, where))
-            )
-            for prefix, where in PARTS.items()
-        },
-    )
+    own |= {name: getattr(about, name) for name in ("labels", "origin", "attached")}
+    for prefix, where in PARTS.items():
+        regions = enumerate(getattr(about, where))
+        own[where] = tuple(part(region, f"{prefix}.{number}.") for number, region in regions)
+    return part(about.reach, **own)

@@ -119,10 +119,8 @@ class ReductionsClassifier(NetworkClassifier):
             data = data.take(rng.choice(n, n, p=data.weight / data.weight.sum()))
         for name, column in data.protected.items():
             if lost := int(missing(column).sum()):
-                raise InvalidData(
-                    f"{name!r} is missing for {lost} people; equalized odds needs everyone's "
-                    "group. Fill it in, or leave those people out of training."
-                )
+                said = "equalized odds needs everyone's group. Leave them out of training"
+                raise InvalidData(f"{name!r} is missing for {lost} people; {said}.")
         fairlearn = import_optional("fairlearn.reductions", "fairlearn", "ReductionsClassifier")
         mixture = fairlearn.ExponentiatedGradient(
             member,

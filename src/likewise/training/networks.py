@@ -133,22 +133,14 @@ class SubspaceClassifier(BatchClassifier):
     directions: Any = dataclasses.field(default=None, kw_only=False)
 
     def _subspace(self, data: TrainingData) -> Float[Tensor, "m d"]:
-        """Return its directions as rows: without any given, those behind `sensitive_subspace`.
-
-        There are none without protected attributes.
-        """
+        """Return its directions as rows; there are none without protected attributes."""
         d = data.x.shape[1]
-        if self.directions is None and not data.protected:
-            return torch.zeros(0, d, dtype=torch.float64)
-        learned = self.directions is None
-        rows = np.asarray(
-            learned_subspace(data).directions if learned else self.directions, dtype=np.float64
-        )
+        found = self.directions
+        if found is None:
+            found = learned_subspace(data).directions if data.protected else np.zeros((0, d))
+        rows = np.asarray(found, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != d:
-            raise InvalidSettings(
-                f"directions has shape {rows.shape}; it must have one row per direction and {d} "
-                "columns, one per feature."
-            )
+            raise InvalidSettings(f"directions has shape {rows.shape}; it must have {d} columns.")
         if not np.isfinite(rows).all():
             raise InvalidSettings("directions has entries that are not finite numbers.")
         return torch.from_numpy(rows)

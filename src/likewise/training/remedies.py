@@ -110,8 +110,8 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             wrapped, self.handle_ = setup.adapt(features=False)
             if wrapped.card.task == "regression" or wrapped.card.decisions:
                 raise InvalidModel(
-                    f"The {wrapped.card.kind} gives no probabilities of classes, which can be "
-                    "averaged. scikit-learn's CalibratedClassifierCV makes some of decisions."
+                    f"The {wrapped.card.kind} gives no probabilities of classes to be averaged. "
+                    "scikit-learn's CalibratedClassifierCV makes some of decisions."
                 )
             some = setup.survey.sample.in_columns()
             self.some_ = some.take(np.arange(min(FEW, len(some))))

@@ -206,10 +206,8 @@ def improve(
         Where to write the model, both results and a summary.
     seed
         Of the division of the people.
-    trust
-        Whether a file of a model that can run code may.
-    progress
-        Told what is done, how much of it, and how much there is.
+    trust, progress
+        As for `likewise.audit`.
 
     Examples
     --------
@@ -248,10 +246,8 @@ def improve(
     if absent := [what for what, given in needed.items() if not given]:
         raise InvalidSettings(f"Name {' and '.join(absent)}.")
     if asked.method.name not in ("auto", "matched_pairs"):
-        raise InvalidSettings(
-            f"Models are improved by matched pairs, not by {asked.method.name}. Leave out the "
-            "method."
-        )
+        name = asked.method.name
+        raise InvalidSettings(f"Models are improved by matched pairs, not by {name}.")
     asked = asked.changed(checks="core")
     if folder is not None and Path(folder).is_dir():
         check_outputs([Path(folder) / name for name in WRITTEN], [model, people, pool])
@@ -268,8 +264,7 @@ def improve(
     found = audited(model, pa.concat_tables(parts[1:]))
     if found.record.model.task == "regression":
         raise InvalidModel(
-            "The model predicts numbers, and only probabilities of classes can be averaged. "
-            "Look at what drives the difference (likewise audit), and train without it."
+            "The model predicts numbers, and only probabilities of classes can be averaged."
         )
     result = Improvement(found, model, margin)
     if found.verdict == "evidence":
@@ -363,10 +358,8 @@ def _divided(people: pa.Table, clusters: str | None, seed: int, pooled: bool) ->
     part = np.searchsorted(np.cumsum(shares / shares.sum())[:-1], place)
     parts = [people.take(np.flatnonzero(part == k)) for k in range(3)]
     if len(parts[2]) < FEWEST:
-        raise InvalidData(
-            f"{len(people)} people are too few to choose a remedy and to judge it: "
-            f"{len(parts[2])} are left to judge, and {FEWEST} are needed."
-        )
+        left = f"{len(parts[2])} are left to judge it, and {FEWEST} are needed"
+        raise InvalidData(f"{len(people)} people are too few to choose a remedy: {left}.")
     return parts
 
 

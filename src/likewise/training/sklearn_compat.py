@@ -59,14 +59,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
 
     Attributes
     ----------
-    classes_
-        Label values in the order of the columns of `predict_proba`.
-    n_features_in_, feature_names_in_
-        Features that the model reads.
-    n_iter_
-        Training steps made.
-    held_out_
-        Where a strength is ``auto``: balanced accuracy on held-out people, by strength.
+    classes_, n_features_in_, feature_names_in_
+        Label values in the order of the columns of `predict_proba`; features that the model reads.
+    n_iter_, held_out_
+        Training steps made; and, where a strength is ``auto``, balanced accuracy on held-out
+        people, by strength.
     """
 
     # Run-time type checks stay off constructors: scikit-learn wants `fit` to complain.
@@ -111,9 +108,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         """
         X, columns = split_columns(X, self.protected)
         if columns and protected is not None:
-            raise InvalidSettings(
-                "The protected columns are named in the constructor and passed to fit. Do one."
-            )
+            said = "The protected columns are named in the constructor and passed to fit. Do one."
+            raise InvalidSettings(said)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self._check_parameters()
@@ -124,23 +120,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         kept = np.flatnonzero(weight)
         self.classes_ = np.unique(y[kept])
         if len(self.classes_) < 2:
-            raise InvalidData(
-                f"The label has one class only ({', '.join(map(repr, self.classes_))}). Training "
-                "needs two classes."
-            )
+            only = ", ".join(map(repr, self.classes_))
+            raise InvalidData(f"The label has one class only ({only}). Training needs two classes.")
         if self.binary_only and len(self.classes_) > 2:
             # scikit-learn's checks look for this sentence.
-            raise InvalidData(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"the label has {len(self.classes_)} classes."
-            )
+            said = "Only binary classification is supported. The type of the target is multiclass."
+            raise InvalidData(said)
         if not columns and self._needs_protected():
-            warnings.warn(
-                f"{type(self).__name__} was given no protected attributes, so it trains the "
-                "unconstrained model. Name columns (protected=…) or pass them to fit.",
-                TrainingWarning,
-                stacklevel=2,
-            )
+            none = f"{type(self).__name__} was given no protected attributes (protected=…)"
+            warnings.warn(f"{none}: it trains the plain model.", TrainingWarning, stacklevel=2)
         # A label that only people of weight zero have is nobody's.
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         names = tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
@@ -215,13 +203,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         place = bisect.bisect_left(weaker, True, key=lambda value: lost(value) > self.max_loss)
         if place == 0:
             loss = self.held_out_[none] - self.held_out_[strengths[0]]
-            warnings.warn(
+            said = (
                 f"The least {parameter} tried, {strengths[0]:g}, loses {loss:.3f} of balanced "
-                f"accuracy on held-out people, more than {self.max_loss:g}. It is used; "
-                f"{parameter}={none:g} trains the unconstrained model.",
-                TrainingWarning,
-                stacklevel=4,
+                f"accuracy on held-out people, more than {self.max_loss:g}. It is used."
             )
+            warnings.warn(said, TrainingWarning, stacklevel=4)
         return strengths[max(place - 1, 0)]
 
     def __sklearn_tags__(self) -> Any:
@@ -236,9 +222,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
             numeric = isinstance(value, int | float) and not isinstance(value, bool)
             if name == parameter:
                 if value != "auto" and not (numeric and 0 <= value < np.inf):
-                    raise InvalidSettings(
-                        f"{name} is {value!r}; it is a number or 'auto', and must not be negative."
-                    )
+                    said = "it is a number or 'auto', and must not be negative"
+                    raise InvalidSettings(f"{name} is {value!r}; {said}.")
             elif numeric and name not in ("random_state", "protected") and not value > 0:
                 raise InvalidSettings(f"{name} is {value}; it must be positive.")
 
@@ -293,9 +278,8 @@ def named_columns(protected: Any, n: int) -> dict[str, Shaped[np.ndarray, " n"]]
     found = {str(name): np.asarray(column) for name, column in protected.items()}
     for name, column in found.items():
         if column.shape != (n,):
-            raise InvalidData(
-                f"The protected attribute {name!r} has shape {column.shape} for {n} people."
-            )
+            shape = f"has shape {column.shape} for {n} people"
+            raise InvalidData(f"The protected attribute {name!r} {shape}.")
     return found
 
 
