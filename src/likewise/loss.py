@@ -5,6 +5,7 @@ finite precision says 0 for the people a model is surest about, and a ratio of z
 """
 
 import dataclasses
+import functools
 import hashlib
 import inspect
 import math
@@ -121,7 +122,8 @@ class CustomLoss:
 
     def __reduce__(self) -> Any:
         parts = (self.name, self.value, self.slope, self.fingerprint)
-        return (_found, (self.name,)) if self.imported else (CustomLoss, parts)
+        found = functools.partial(as_loss, trust=True)
+        return (found, (self.name,)) if self.imported else (CustomLoss, parts)
 
     def __call__(self, out: Outputs, y: Labels) -> Losses:
         """Return one loss a person."""
@@ -229,10 +231,6 @@ def as_loss(given: Any, *, trust: bool = False) -> "LossName | CustomLoss":
         own = _custom(LOSSES.find(given, trust=trust))
         return dataclasses.replace(own, name=given, imported=True)
     return _custom(given)
-
-
-def _found(name: str) -> "LossName | CustomLoss":
-    return as_loss(name, trust=True)
 
 
 def _custom(given: Any) -> CustomLoss:

@@ -1,20 +1,27 @@
-"""Networks: their weights and batches, what Project is blind to, and SenSR's attacks."""
+"""Networks: weights and batches, Project, the attacks of SenSR and SenSeI, and Reductions."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from likewise.audit_data import AuditData
+from likewise.errors import InvalidData, MissingExtra, TrainingWarning
 from likewise.methods.learn_metric import sensitive_subspace
 from likewise.training import (
     BaselineClassifier,
     ProjectClassifier,
+    ReductionsClassifier,
     SenSeIClassifier,
     SenSRClassifier,
 )
+from likewise.training.baselines import mixture_of
 from likewise.training.networks import new_network
 from likewise.training.sensr import Attack, Head
 from likewise.training.sklearn_compat import TrainingData
@@ -26,11 +33,11 @@ def attack_on(network, directions, **changes):
     return Attack(model, network, directions)
 
 
-def sample(rng, n=1500):
+def sample(rng, n=1500, noise=0.5):
     trait = rng.integers(0, 2, n)
     x = rng.normal(size=(n, 6))
     x[:, 0] += 2 * trait
-    y = (x[:, 0] + x[:, 1] + 0.5 * rng.normal(size=n) > 1).astype(int)
+    y = (x[:, 0] + x[:, 1] + noise * rng.normal(size=n) > 1).astype(int)
     return x, y, trait
 
 
@@ -161,3 +168,61 @@ def test_sensr_learns_not_to_look_at_the_subspace(rng):
 
     assert change(sensr) < 0.1 * change(baseline)
     assert sensr.score(x, y) > 0.65  # a half of what decides is left to it
+
+
+def member(coefficients: list[float], intercept: float) -> LogisticRegression:
+    model = LogisticRegression()
+    model.coef_, model.intercept_ = np.array([coefficients]), np.array([intercept])
+    return model
+
+
+def odds_gap(decided: np.ndarray, y: np.ndarray, trait: np.ndarray) -> float:
+    """Largest difference in true or false positive rates between the two groups."""
+    return max(
+        abs(decided[(y == c) & (trait == 0)].mean() - decided[(y == c) & (trait == 1)].mean())
+        for c in (0, 1)
+    )
+
+
+def test_the_mixture_is_the_weighted_mean_of_its_members_to_the_last_digits(rng):
+    x = rng.normal(size=(50, 2))
+    mixture = mixture_of([0.3, 0.7], [member([1.0, -2.0], 0.5), member([0.2, 3.0], -1.0)], 2)
+    mean = 0.3 * expit(x @ [1.0, -2.0] + 0.5) + 0.7 * expit(x @ [0.2, 3.0] - 1.0)
+    out = mixture(torch.from_numpy(x))
+    np.testing.assert_allclose(torch.softmax(out, dim=1)[:, 1].detach().numpy(), mean, rtol=1e-13)
+    mixture = mixture_of([0.5, 0.5], [member([1.0], 0.0), member([1.0], -5.0)], 1)
+    low, high = mixture(torch.tensor([[800.0]], dtype=torch.float64))[0].tolist()
+    # P(0) = (e^-800 + e^-795) / 2 underflows; its logarithm does not.
+    assert low == pytest.approx(np.log((np.exp(-5) + 1) / 2) - 795, rel=1e-14)
+    assert high == 0
+    always = DummyClassifier(strategy="constant", constant=1)  # one answer for all
+    mixture = mixture_of([0.25, 0.75], [always, member([0.0, 0.0], 0.0)], 2)
+    shares = torch.softmax(mixture(torch.zeros(1, 2, dtype=torch.float64)), dim=1)[0]
+    assert shares.tolist() == pytest.approx([0.375, 0.625], rel=1e-12)
+
+
+def test_rates_differ_less_between_groups_than_without_the_constraint(rng):
+    x, y, trait = sample(rng, 2000, 1.0)
+    fair = ReductionsClassifier(difference_bound=0.03).fit(x, y, protected={"trait": trait})
+    with pytest.warns(TrainingWarning):
+        plain = ReductionsClassifier().fit(x, y)
+    assert odds_gap(plain.predict(x), y, trait) > 0.2
+    assert odds_gap(fair.predict(x), y, trait) < 0.5 * odds_gap(plain.predict(x), y, trait)
+    assert fair.score(x, y) > 0.7
+
+
+def test_several_traits_form_groups_together_and_a_missing_one_is_refused(rng, monkeypatch):
+    x, y, trait = sample(rng, 2000, 1.0)
+    other = rng.integers(0, 2, len(y))
+    together, by_hand = (
+        ReductionsClassifier(max_iter=10, random_state=0).fit(x, y, protected=given)
+        for given in (np.stack([trait, other], axis=1), 2 * trait + other)
+    )
+    np.testing.assert_array_equal(together.predict_proba(x), by_hand.predict_proba(x))
+    holes = trait.astype(object)
+    holes[:7] = None
+    with pytest.raises(InvalidData, match="'trait' is missing for 7 people"):
+        ReductionsClassifier().fit(x, y, protected={"trait": holes})
+    monkeypatch.setitem(sys.modules, "fairlearn.reductions", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'likewise\[fairlearn\]'"):
+        ReductionsClassifier().fit(x, y, protected=trait)

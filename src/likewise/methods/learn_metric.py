@@ -472,7 +472,7 @@ def learn_metric(setup: Setup, model: Model, people: AuditData) -> ProjectionMet
 
 def same_people(metric: FairMetric, known: Survey) -> bool:
     """Tell whether the metric was learned from these people, in any order, or from many of them."""
-    if metric.origin is None:
+    if not isinstance(metric, ProjectionMetric) or metric.origin is None:
         return False
     if metric.origin.data == known.fingerprint or metric.sketch is None:
         return metric.origin.data == known.fingerprint

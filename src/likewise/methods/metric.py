@@ -11,7 +11,6 @@ import html
 import pkgutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
@@ -94,16 +93,11 @@ class FairMetric(abc.ABC):
         directions, if there are any.
     origin, reach
         Where a learned metric came from; the plausible region, in the coordinates along ``free``.
-    refits, coarse_refits, cuts
-        Jackknife replicates: the same metric learned without one group of its sample each; and
-        with fewer and larger groups, for error rates (empty if there are few anyway). Groups lie
-        between ``cuts`` (`likewise.methods.jackknife.groups_between`).
-    placebos
-        Negative controls: metrics learned in the same way from permuted attributes.
-    sketch
-        By which the people it was learned from are recognised (`likewise.fingerprints.Sketch`).
-    attached
-        Texts saved in the same file, by name.
+    refits, coarse_refits, cuts, placebos
+        Jackknife replicates: the same metric learned without one group of its sample each, groups
+        that lie between ``cuts`` (`likewise.methods.jackknife.groups_between`); the same for fewer
+        and larger groups, for error rates (empty if there are few anyway); and negative controls,
+        metrics learned in the same way from permuted attributes.
     """
 
     quadratic: ClassVar[bool] = False
@@ -115,8 +109,6 @@ class FairMetric(abc.ABC):
     coarse_refits: "tuple[FairMetric, ...]" = ()
     cuts: UInt64[np.ndarray, " c"] | None = None
     placebos: "tuple[FairMetric, ...]" = ()
-    sketch: UInt64[np.ndarray, " s"] | None = None
-    attached: Mapping[str, str] = MappingProxyType({})
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -235,8 +227,11 @@ class ProjectionMetric(QuadraticForm):
     directions, labels
         The directions that ``free`` is the span of, as they were learned or given, and what each
         is; for those who read the metric.
-    origin, reach, refits, coarse_refits, cuts, placebos, sketch, attached
+    origin, reach, refits, coarse_refits, cuts, placebos
         What a learned metric brings along (see `FairMetric`).
+    sketch, attached
+        By which the people it was learned from are recognised (`likewise.fingerprints.Sketch`);
+        texts saved in the same file, by name.
     """
 
     free: Float[np.ndarray, "k d"] = dataclasses.field()  # without the default above

@@ -18,6 +18,9 @@ from likewise.training.sklearn_compat import (
     learned_subspace,
 )
 
+Numbers = Float[np.ndarray, " n"]
+Near = Float[np.ndarray, "n k"]
+
 
 @final
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
@@ -130,7 +133,7 @@ class FairBoostingClassifier(FairClassifier):
         score = self.booster_.predict(people, output_margin=True)
         return self.start_ + np.asarray(score, dtype=np.float64)
 
-    def _near(self, data: TrainingData) -> tuple[Int[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+    def _near(self, data: TrainingData) -> tuple[Int[np.ndarray, "n k"], Near]:
         """Return each person and their neighbours, with squared distances."""
         n, d = data.x.shape
         groups = np.zeros(n, dtype=np.int64)
@@ -173,15 +176,13 @@ class Transport:
     """The worst plan among near people, as the weights of both labels at every person."""
 
     near: Int[np.ndarray, "n k"]
-    squared: Float[np.ndarray, "n k"]
-    y: Float[np.ndarray, " n"]
+    squared: Near
+    y: Numbers
     budget: float
     smooth: float
     price: float = 1.0
 
-    def __call__(
-        self, score: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    def __call__(self, score: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
         """Return how much weight of the second and of the first class is moved to everyone."""
         sign = (2 * self.y - 1)[:, None]
         loss = np.logaddexp(0, -sign * score[self.near])
@@ -191,9 +192,7 @@ class Transport:
         zero = np.bincount(place, (plan * (1 - self.y)[:, None]).reshape(-1), n)
         return one, zero
 
-    def _plan(
-        self, loss: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n k"]:
+    def _plan(self, loss: Near, weight: Numbers) -> Near:
         """Find the price at which the budget is just spent; nothing costs more than 1e4."""
         spent, plan = self._spent(loss, 0.0, weight)
         if spent <= self.budget:
@@ -208,9 +207,7 @@ class Transport:
         self.price = min(max(price, 1e-3), 1e3)
         return plan
 
-    def _spent(
-        self, loss: Float[np.ndarray, "n k"], price: float, weight: Float[np.ndarray, " n"]
-    ) -> tuple[float, Float[np.ndarray, "n k"]]:
+    def _spent(self, loss: Near, price: float, weight: Numbers) -> tuple[float, Near]:
         gain = (loss - price * self.squared) / self.smooth
         plan = np.exp(gain - gain.max(axis=1, keepdims=True))
         plan /= plan.sum(axis=1, keepdims=True)

@@ -70,7 +70,9 @@ class NetworkClassifier(FairClassifier):
         return tags
 
 
-Objective = Callable[[Float[Tensor, "b d"], Int[Tensor, " b"]], Tensor | None]
+Batch = Float[Tensor, "b d"]
+Classes = Int[Tensor, " b"]
+Objective = Callable[[Batch, Classes], Tensor | None]
 """From people and their classes to the loss of a batch; None if the batch is to be skipped."""
 
 

@@ -5,12 +5,12 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from likewise.training.networks import Objective, SubspaceClassifier, basis_of
+from likewise.training.networks import Batch, Classes, Objective, SubspaceClassifier, basis_of
 from likewise.training.sklearn_compat import TrainingData
 
 SMALLEST_LAM, LARGEST_LAM = 1e-3, 100.0
@@ -72,7 +72,7 @@ class SenSeIClassifier(SubspaceClassifier):
         directions = self._subspace(data).float()
         basis, self.lam_ = basis_of(directions), self.lam
 
-        def worst(x: Float[Tensor, "b d"]) -> tuple[Float[Tensor, "b d"], float]:
+        def worst(x: Batch) -> tuple[Batch, float]:
             """Return the people similar to a batch whose outputs differ most, and how similar."""
             with torch.no_grad():
                 out = network(x)
@@ -95,7 +95,7 @@ class SenSeIClassifier(SubspaceClassifier):
                 ascent.step()
             return (x + along @ directions + aside).detach(), float(fair.detach().mean())
 
-        def loss(x: Float[Tensor, "b d"], y: Int[Tensor, " b"]) -> Tensor:
+        def loss(x: Batch, y: Classes) -> Tensor:
             out = network(x)
             plain = cross_entropy(out, y)
             if not len(directions) or self.rho_ == 0:

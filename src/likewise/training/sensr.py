@@ -10,15 +10,17 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from likewise.training.networks import Objective, SubspaceClassifier, basis_of
+from likewise.training.networks import Batch, Classes, Objective, SubspaceClassifier, basis_of
 from likewise.training.sklearn_compat import TrainingData
 
 SMALLEST_LAM, LARGEST_LAM = 1e-5, 10.0
+
+Hidden = Float[Tensor, "b h"]
 
 
 @final
@@ -80,7 +82,7 @@ class SenSRClassifier(SubspaceClassifier):
         directions, step = self._subspace(data).float(), itertools.count()
         attack = Attack(self, network, directions)
 
-        def loss(x: Float[Tensor, "b d"], y: Int[Tensor, " b"]) -> Tensor | None:
+        def loss(x: Batch, y: Classes) -> Tensor | None:
             # The first step is a clean one, as in the authors' training.
             attacked = attack(x, y) if next(step) and len(directions) else x
             return None if attacked is None else cross_entropy(network(attacked), y)
@@ -103,9 +105,7 @@ class Attack:
         self.basis = basis_of(directions)
 
     @torch.no_grad()
-    def __call__(
-        self, x: Float[Tensor, "b d"], y: Int[Tensor, " b"]
-    ) -> Float[Tensor, "b d"] | None:
+    def __call__(self, x: Batch, y: Classes) -> Batch | None:
         """Return the attacked batch, or None if the second attack failed: then skip the step."""
         weight, bias, last_weight, last_bias = self.network.parameters()
         head = Head(last_weight, last_bias, y)
@@ -127,8 +127,8 @@ class Attack:
         return x + along @ self.directions + aside
 
     def _within(
-        self, hidden: Float[Tensor, "b h"], weight: Float[Tensor, "h d"], head: "Head"
-    ) -> tuple[Float[Tensor, "b m"], Float[Tensor, "b h"]]:
+        self, hidden: Hidden, weight: Float[Tensor, "h d"], head: "Head"
+    ) -> tuple[Float[Tensor, "b m"], Hidden]:
         """Move within the subspace by Adam; return coefficients, and the hidden layer there."""
         through = self.directions @ weight.T
         moved, still = hidden, hidden.new_zeros(len(hidden), len(through))
@@ -149,21 +149,19 @@ class Head:
     With two classes, the usual case, only the difference of the logits counts: half the time.
     """
 
-    def __init__(
-        self, weight: Float[Tensor, "k h"], bias: Float[Tensor, " k"], y: Int[Tensor, " b"]
-    ) -> None:
+    def __init__(self, weight: Float[Tensor, "k h"], bias: Float[Tensor, " k"], y: Classes) -> None:
         self.weight, self.bias, self.y = weight, bias, y
         self.two = len(bias) == 2
         self.lean, self.start = weight[-1] - weight[0], bias[-1] - bias[0]
         self.sign = (2 * y - 1).to(weight.dtype)
 
-    def loss(self, hidden: Float[Tensor, "b h"]) -> Float[Tensor, ""]:
+    def loss(self, hidden: Hidden) -> Float[Tensor, ""]:
         """Return the mean loss."""
         if self.two:
             return -nn.functional.logsigmoid(self._margin(hidden)).mean()
         return cross_entropy(nn.functional.linear(hidden.relu(), self.weight, self.bias), self.y)
 
-    def slope(self, hidden: Float[Tensor, "b h"]) -> Float[Tensor, "b h"]:
+    def slope(self, hidden: Hidden) -> Hidden:
         """Return its gradient, in the hidden layer before the ReLU."""
         if self.two:
             error = torch.sigmoid(-self._margin(hidden)) * self.sign / -len(self.y)
@@ -175,5 +173,5 @@ class Head:
             pull = (error / len(self.y)) @ self.weight
         return torch.ops.aten.threshold_backward(pull, hidden, 0)
 
-    def _margin(self, hidden: Float[Tensor, "b h"]) -> Float[Tensor, " b"]:
+    def _margin(self, hidden: Hidden) -> Float[Tensor, " b"]:
         return self.sign * (hidden.relu() @ self.lean + self.start)
