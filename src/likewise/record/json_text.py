@@ -31,10 +31,6 @@ def _to_json(value: float) -> float | str | None:
     return ("Infinity" if value > 0 else "-Infinity") if abs(value) > LARGEST else value
 
 
-def _from_json(value: Any) -> Any:
-    return math.nan if value is None else value
-
-
 def _share(value: float) -> float:
     # A p-value is a sum of terms, which may end a rounding error beyond its range.
     if not (math.isnan(value) or -1e-9 <= value <= 1 + 1e-9):
@@ -50,7 +46,7 @@ def _not_negative(value: float) -> float:
 
 Number = Annotated[
     float,
-    BeforeValidator(_from_json),
+    BeforeValidator(lambda value: math.nan if value is None else value),
     PlainSerializer(_to_json, return_type=float | str | None, when_used="json"),
 ]
 """A float; in JSON, not-a-number is null and the infinities are text, as in pydantic."""

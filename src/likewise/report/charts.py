@@ -90,23 +90,6 @@ class Axis:
         pad = 0.05 * (high - low) or 0.1 * max(abs(high), 0.1)
         return cls(low - pad, high + pad)
 
-    @classmethod
-    def for_rows(
-        cls, rows: Sequence[tuple[float, float, float]], marks: Sequence[float], *, log: bool
-    ) -> "Axis":
-        """Return one axis for rows ``(lower, value, upper)`` and the marks on it.
-
-        One very uncertain row must not flatten the others: the axis ends where values end, and a
-        little beyond; longer intervals run off it.
-        """
-        size, back = (math.log, math.exp) if log else (float, float)
-        ends = [v for row in rows for v in row if abs(v) <= LARGEST and (v > 0 or not log)]
-        fits = [size(v) for v in (*marks, *(row[1] for row in rows)) if v in ends or v in marks]
-        low, high = min(fits), max(fits)
-        span = max(high - low, 0.2 if log else 1e-9)
-        inside = [min(max(size(v), low - span), high + span) for v in ends]
-        return cls.around([back(v) for v in (*inside, *fits)], log=log)
-
     def at(self, value: float) -> float:
         """Return where a value stands, in per cent; beyond the ends, at the end."""
         if math.isnan(value):
@@ -182,11 +165,23 @@ class Plot:
         marks: Sequence[float],
         **more: Any,
     ) -> "Plot":
-        """Return rows on the axis on which all fit."""
-        spans = [(row.dots or row.ends, row.value) for row in rows if not row.heading]
-        found = [(min(span), value, max(span)) for span, value in spans]
+        """Return rows on one axis.
+
+        One very uncertain row must not flatten the others: the axis ends where values end, and a
+        little beyond; longer intervals run off it.
+        """
+        log = more.pop("log", True)
+        size, back = (math.log, math.exp) if log else (float, float)
+        shown = [row for row in rows if not row.heading]
+        found = [v for r in shown for s in [r.dots or r.ends] for v in (min(s), r.value, max(s))]
+        ends = [v for v in found if abs(v) <= LARGEST and (v > 0 or not log)]
         marks = [mark for mark in marks if not math.isnan(mark)]
-        axis = Axis.for_rows(found, marks, log=more.pop("log", True))
+        values = (row.value for row in shown)
+        fits = [size(v) for v in (*marks, *(v for v in values if v in ends))]
+        low, high = min(fits), max(fits)
+        span = max(high - low, 0.2 if log else 1e-9)
+        inside = [min(max(size(v), low - span), high + span) for v in ends]
+        axis = Axis.around([back(v) for v in (*inside, *fits)], log=log)
         return cls(title, head, rows, marks, axis, **more)
 
     def __bool__(self) -> bool:

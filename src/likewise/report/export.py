@@ -31,15 +31,13 @@ COMPARATORS = (
 )
 
 
-def write_outputs(record: Record, outputs: Mapping[str, str | Path | None]) -> None:
+def write_outputs(record: Record, outputs: Mapping[str, str | Path]) -> None:
     """Write the record in every form that was asked for: by format, the file's name.
 
     Formats are ``html``, ``json``, ``csv`` (one line a group), ``comparators`` (people beside
     comparable people), ``markdown`` and ``junit``.
     """
     for name, path in outputs.items():
-        if path is None:
-            continue
         if name not in WRITERS:
             raise InvalidSettings(f"There is no format {name!r} (there are: {', '.join(WRITERS)}).")
         # A lone surrogate in a column name has no place in a file.

@@ -88,7 +88,7 @@ def report_values(record: Record) -> dict[str, Any]:
     names, part = Names.from_record(record), record.matched_pairs
     title, about = text.headline(record)
     first = [] if part is None else _one_each(part.comparisons)
-    lead = leading(record)
+    lead, decides = leading(record), lambda row: row.verdict == record.verdict
     drivers = [d for d in record.drivers if not math.isnan(d.share)]
     drivers.sort(key=lambda d: lead is not None and d.attribute != lead.attribute)
     people = [] if part is None else list(part.people)
@@ -111,6 +111,7 @@ def report_values(record: Record) -> dict[str, Any]:
         "times": _stopping_times(record),
         "groups": text.group_measures(record)[:MOST_ROWS],
         "first": first[:MOST_COLUMNS],
+        "overlap": [] if part is None else sorted(part.comparisons, key=decides, reverse=True),
         "level": level(record.alpha),
         "settings": write_settings(record.settings)[:6000],
     }

@@ -5,7 +5,6 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from likewise.errors import InvalidSettings, import_optional, in_short
 from likewise.record import Record
@@ -21,24 +20,21 @@ def log_run(record: Record, run_id: str | None = None) -> str:
     try:
         run = mlflow.get_run(run_id) if run_id else mlflow.active_run()
         with contextlib.nullcontext(run) if run else mlflow.start_run() as run:
-            _log(mlflow.MlflowClient(), run.info.run_id, record)
+            client, name = mlflow.MlflowClient(), run.info.run_id
+            client.set_tag(name, "likewise.verdict", record.verdict)
+            client.set_tag(name, "likewise.sentence", record.sentence[:LONGEST])
+            for parameter, value in parameters(record).items():
+                client.log_param(name, parameter, value[:LONGEST])
+            for metric, number in metrics(record):
+                client.log_metric(name, metric, number)
+            client.log_text(name, to_html(record), "likewise/report.html")
+            client.log_text(name, record.to_json(), "likewise/result.json")
     except (mlflow.exceptions.MlflowException, OSError) as error:
         place = mlflow.get_tracking_uri()
         raise InvalidSettings(
             f"The tracker at {place!r} did not take the result: {in_short(error)}."
         ) from None
     return str(run.info.run_id)
-
-
-def _log(client: Any, run: str, record: Record) -> None:
-    client.set_tag(run, "likewise.verdict", record.verdict)
-    client.set_tag(run, "likewise.sentence", record.sentence[:LONGEST])
-    for name, value in parameters(record).items():
-        client.log_param(run, name, value[:LONGEST])
-    for name, number in metrics(record):
-        client.log_metric(run, name, number)
-    client.log_text(run, to_html(record), "likewise/report.html")
-    client.log_text(run, record.to_json(), "likewise/result.json")
 
 
 def parameters(record: Record) -> dict[str, str]:

@@ -10,7 +10,7 @@ from likewise.errors import printable
 from likewise.record import Record
 from likewise.report import text
 from likewise.report.escaping import cut, on_one_line
-from likewise.report.formats import Names, capital, interval, level, number, percent, wrap
+from likewise.report.formats import Names, capital, interval, level, number, p_value, percent, wrap
 from likewise.report.text import Line, estimates, quantities, test_name
 
 NARROWEST, WIDEST = 60, 120
@@ -211,7 +211,9 @@ def _facts(record: Record) -> Iterator[Fact]:
         found = f"S_n {number(test.S_n)}, V_n {number(test.V_n)}, {bound} {number(test.T_n)}"
         yield "Statistic", f"{found}; {test.n:,} people, limit {test.delta:g}"
         if (control := record.control.get(test.test)) is not None:
-            yield "Control", text.control_words(control)
+            count = f"{len(control.permuted)} permutations, {control.n:,} people"
+            real = f"as they are {number(control.estimate)}; p = {p_value(control.p_value)}"
+            yield "Control", f"permuted attributes {text.span(control.permuted)}, {real} ({count})"
     if part is not None:
         alike = names.columns(part.may_matter, most=4) or "no column: whole groups are compared"
         about, outcomes = f"people alike in {alike}", {row.outcome for row in part.comparisons}

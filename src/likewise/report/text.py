@@ -12,7 +12,6 @@ from typing import Any
 
 from likewise.record import (
     ColumnBalance,
-    ControlRecord,
     MatchedPairsRecord,
     Measure,
     RateComparison,
@@ -229,17 +228,6 @@ def _deviation(row: RateComparison) -> float:
     """Return how far a comparison is from no difference; 0 where that is not known."""
     far = abs(row.difference) if row.measure == "prediction" else row.deviation
     return 0.0 if math.isnan(far) else far
-
-
-def deciding_first(record: Record) -> list[RateComparison]:
-    """Return all comparisons, those of the record's verdict first."""
-    rows = () if record.matched_pairs is None else record.matched_pairs.comparisons
-    return sorted(rows, key=lambda row: row.verdict != record.verdict)
-
-
-def pairs_worth(row: RateComparison) -> str:
-    """Return the effective number of pairs, where the pairs add to the error at all."""
-    return number(row.effective_pairs if math.isfinite(row.effective_pairs) else math.nan)
 
 
 def attributes(record: Record) -> list[str]:
@@ -550,13 +538,6 @@ def upper_bound(test: TestRecord) -> tuple[float, str]:
         return test.upper_bound, ""
     capped = "losses" if test.test == "mean_loss_ratio" else "ratios"
     return test.capped_upper_bound, f", {capped} capped at {test.cap:g}"
-
-
-def control_words(control: ControlRecord) -> str:
-    """Say what permuted attributes give, beside the attributes as they are."""
-    count = f"{len(control.permuted)} permutations, {control.n:,} people"
-    real = f"as they are {number(control.estimate)}; p = {p_value(control.p_value)}"
-    return f"permuted attributes {span(control.permuted)}, {real} ({count})"
 
 
 def exploratory(record: Record) -> str:

@@ -369,8 +369,23 @@ class Monitor:
 
     def looks(self) -> tuple[Look, ...]:
         """Say what is known now, bet by bet. Looking changes nothing."""
-        bets: Sequence[Bet | None] = self.bets or (None,)
-        return tuple(self._look(*one) for one in zip(self.tests, bets, strict=True))
+        learned = "the metric was learned: audit all rows at once, with its negative control"
+        found = []
+        for (name, test), bet in zip(self.tests.items(), self.bets or (None,), strict=True):
+            state = self._wealth[name]
+            wealth = np.array([state.log_wealth]), state.joined[None]
+            held_back = learned if state.rejected_at and self._audit.get("learned") else ""
+            look = Look(
+                n=state.n,
+                mean=test.delta + state.excess / state.n if state.n else math.nan,
+                log_e_value=float(_log_mean_wealth(np.array([float(state.n)]), *wealth)[0]),
+                p_value=math.exp(-state.log_peak),
+                rejected_at=state.rejected_at,
+                held_back=held_back,
+                bet=bet,
+            )
+            found.append(look)
+        return tuple(found)
 
     def look(self) -> Look:
         """Say what is known now of the bet with the smallest p-value."""
@@ -380,21 +395,6 @@ class Monitor:
     def rejected(self) -> bool:
         """Whether some limit was found to be exceeded; once found, it stays."""
         return any(look.rejected for look in self.looks())
-
-    def _look(self, name: str, bet: Bet | None) -> Look:
-        state, held_back = self._wealth[name], ""
-        if state.rejected_at and self._audit.get("learned"):
-            held_back = "the metric was learned: audit all rows at once, with its negative control"
-        wealth = np.array([state.log_wealth]), state.joined[None]
-        return Look(
-            n=state.n,
-            mean=self.tests[name].delta + state.excess / state.n if state.n else math.nan,
-            log_e_value=float(_log_mean_wealth(np.array([float(state.n)]), *wealth)[0]),
-            p_value=math.exp(-state.log_peak),
-            rejected_at=state.rejected_at,
-            held_back=held_back,
-            bet=bet,
-        )
 
     def save(self, path: str | Path) -> None:
         """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
