@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -89,24 +89,16 @@ def fold_sums(
     return found
 
 
-class ColumnShare(NamedTuple):
-    """What one group of columns contributes to a difference.
+def column_shares(
+    sums: Float[np.ndarray, "2 f k"], alpha: float
+) -> dict[str, Float[np.ndarray, " g"]]:
+    """Return what every group of columns contributes, with intervals from folds (delta method).
 
-    ``share`` and ``interval`` are of the whole difference: the shares of all columns that work in
-    its direction add up to one, and a column that works in the other direction, beyond noise, has
-    a negative share. ``alone`` and ``without`` are parts of the whole, too. ``moves`` is the mean
-    absolute change if this one alone is exchanged: of 0/1 decisions, the share that changes.
+    ``share``, ``low`` and ``high`` are of the whole difference: the shares of all columns that work
+    in its direction add up to one, and a column that works in the other direction, beyond noise,
+    has a negative share. ``alone`` and ``without`` are parts of the whole, too. ``moves`` is the
+    mean absolute change if this one alone is exchanged: of decisions, the share that changes.
     """
-
-    share: float
-    interval: tuple[float, float]
-    alone: float
-    without: float
-    moves: float
-
-
-def column_shares(sums: Float[np.ndarray, "2 f k"], alpha: float) -> list[ColumnShare]:
-    """Return the share of every group of columns, with intervals from folds (delta method)."""
     weight, whole, *rest = sums[0].sum(axis=0).tolist()
     shapley, alone, moves, without = np.reshape(rest, (4, -1))
     sign = math.copysign(1.0, whole)
@@ -123,12 +115,9 @@ def column_shares(sums: Float[np.ndarray, "2 f k"], alpha: float) -> list[Column
     if total > 0 and whole:
         share = part / total
         half = half_width((terms - base * share) / total)
-    of = whole or math.nan
-    columns = share, share - half, share + half, alone / of, without / of, moves / weight
-    return [
-        ColumnShare(value, (low, high), *rest)
-        for value, low, high, *rest in np.transpose(columns).tolist()
-    ]
+    parts = {"alone": alone / (whole or math.nan), "without": without / (whole or math.nan)}
+    ends = {"low": share - half, "high": share + half}
+    return {"share": share, **ends, **parts, "moves": moves / weight}
 
 
 def drivers_sums(
@@ -219,16 +208,22 @@ def row_drivers(method: BoundMatchedPairs, stats: Sums, row: RateComparison) -> 
     members = design.rows[:PREDICTED]
     some = method.pool.table.take(pa.array(members))
     groups = column_groups(method.pool.table, method.remaining).items()
-    found = []
-    for (name, columns), one in zip(
-        groups, column_shares(sums, method.settings.alpha), strict=True
-    ):
-        predicts = predictive_area(some, columns, design.second[:PREDICTED])
-        shares: dict[str, Any] = dict.fromkeys(("share", "alone", "without"), math.nan)
-        shares["interval"] = (math.nan, math.nan)
-        if shown:
-            shares = {"share": one.share, "interval": one.interval}
-            shares |= {"alone": base + one.alone * unit, "without": base + one.without * unit}
-        about = {"attribute": row.attribute, "column": name, "moves": one.moves}
-        found.append(DriverRecord(**about, **shares, predicts=predicts))
+    found, shares = [], column_shares(sums, method.settings.alpha)
+    for k, (name, columns) in enumerate(groups):
+        one = {what: float(values[k]) for what, values in shares.items()}
+        moves = one["moves"]
+        if not shown:
+            one = dict.fromkeys(one, math.nan)
+        found.append(
+            DriverRecord(
+                attribute=row.attribute,
+                column=name,
+                share=one["share"],
+                interval=(one["low"], one["high"]),
+                alone=base + one["alone"] * unit,
+                without=base + one["without"] * unit,
+                predicts=predictive_area(some, columns, design.second[:PREDICTED]),
+                moves=moves,
+            )
+        )
     return sorted(found, key=lambda d: (-d.share if shown else 0.0, -d.moves))
