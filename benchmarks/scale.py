@@ -14,6 +14,7 @@ takes a person is its processor time while people are read and measured.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -86,11 +87,29 @@ def write_world(folder: Path) -> None:
     write_people(folder / "pool", POOL, seed=2)
 
 
+def peaks() -> tuple[float, float]:
+    """Return the most memory, in MB, that this process had, and any that it started."""
+    # Not by rusage, where a process begins with the peak of the one that started it.
+    here, below = 0.0, 0.0
+    for place in ("self", *(p.name for p in Path("/proc").iterdir() if p.name.isdigit())):
+        with contextlib.suppress(OSError, IndexError):
+            words = Path(f"/proc/{place}/status").read_text()
+            parent, most = (words.partition(k)[2].split()[0] for k in ("PPid:", "VmHWM:"))
+            if place == "self":
+                here = int(most) / 1024
+            elif int(parent) == os.getpid():
+                below = max(below, int(most) / 1024)
+    return here, below
+
+
 def audit(folder: Path, data: Path, method: str, executor: Any) -> Found:
     """Run one audit in this process, and return what it took."""
     moments: dict[str, list[tuple[float, float, float]]] = {}
+    memory = [(0.0, *peaks())]
 
     def progress(what: str, done: int, total: int) -> None:
+        if time.monotonic() > memory[-1][0] + 1:
+            memory.append((time.monotonic(), *peaks()))
         moments.setdefault(what, []).append(
             (time.perf_counter(), time.process_time(), done / max(total, 1))
         )
@@ -129,8 +148,8 @@ def audit(folder: Path, data: Path, method: str, executor: Any) -> Found:
         "n": n,
         "seconds": time.perf_counter() - began,
         "rate": n * (done - early) / (last - first) if last > first else float("nan"),
-        "here": here.ru_maxrss / 1024,
-        "worker": below.ru_maxrss / 1024,
+        "here": peaks()[0],
+        "worker": max(found for _, _, found in memory),
         "cpu": here.ru_utime + here.ru_stime,
         "cpu_below": below.ru_utime + below.ru_stime,
         "busy": sum(

@@ -288,8 +288,9 @@ def _named(protected: Any) -> dict[str, Column]:
         return {}
     if not isinstance(protected, Mapping):
         array = _array("protected", protected)
-        several = {f"protected{j}": column for j, column in enumerate(array.T)}
-        protected = several if array.ndim == 2 else {"protected": array}
+        protected = {"protected": array}
+        if array.ndim == 2:
+            protected = {f"protected{j}": column for j, column in enumerate(array.T)}
     return {
         printable_name(str(name)): printable_levels(_array(name, column).reshape(-1))
         for name, column in protected.items()

@@ -98,12 +98,9 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
 def _explained(error: BaseException) -> typer.Exit:
     """Say what went wrong in one sentence, and return how to end."""
-    if isinstance(error, LikewiseError):
-        say(f"Error: {error}")
-        return typer.Exit(error.exit_code)
-    if why := _no_bug(error):
+    if why := str(error) if isinstance(error, LikewiseError) else _no_bug(error):
         say(f"Error: {why}")
-        return typer.Exit(BAD_INPUT)
+        return typer.Exit(getattr(error, "exit_code", BAD_INPUT))
     if os.environ.get("LIKEWISE_TRACEBACK"):
         traceback.print_exception(error)
     say(
@@ -147,9 +144,8 @@ def _interruptible() -> Iterator[None]:
 
     def stop(number: int, _: object) -> None:
         nonlocal last
-        now = time.monotonic()
-        if now - last >= ONCE:
-            last = now
+        if time.monotonic() - last >= ONCE:
+            last = time.monotonic()
             raise Interrupted(number)
 
     def again(what: Any) -> None:
@@ -157,7 +153,7 @@ def _interruptible() -> Iterator[None]:
         nonlocal last
         if isinstance(what.exc_value, Interrupted):
             last = -ONCE
-            threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.number)).start()
+            threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.exit_code - 128)).start()
         else:
             unraisable(what)
 

@@ -44,17 +44,18 @@ def settings_and_files(path: str | Path | None) -> tuple[Settings, dict[str, Any
     return make_settings(choices, f" in {path}"), found
 
 
-def write_settings(settings: Settings) -> str:
-    """Return the text of a settings file that is read as these settings: what differs, with why."""
+def write_settings(settings: Settings, *, everything: bool = False) -> str:
+    """Return a settings file that is read as these settings: what differs, or everything."""
     lines = ["# Choices of an audit. Fix them before you look at the data."]
-    lines += ["# What is not said here has its default."]
-    return "\n".join([*lines, *_section(settings, Settings(), (), "")]).rstrip() + "\n"
+    lines += [] if everything else ["# What is not said here has its default."]
+    lines += _section(settings, None if everything else Settings(), (), "")
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _section(
-    section: pydantic.BaseModel, usual: pydantic.BaseModel, path: tuple[str, ...], why: str
+    section: pydantic.BaseModel, usual: pydantic.BaseModel | None, path: tuple[str, ...], why: str
 ) -> Iterator[str]:
-    """Yield the lines of a section: what stands in it, then the sections within."""
+    """Yield the lines of a section: what stands in it (other than usual), then those within."""
 
     def comment(words: str | None) -> list[str]:
         return textwrap.wrap(words or "", 98, initial_indent="# ", subsequent_indent="# ")
@@ -62,11 +63,12 @@ def _section(
     own: list[str] = []
     within: list[str] = []
     for name, field in type(section).model_fields.items():
-        value, default = getattr(section, name), getattr(usual, name)
+        value, default = getattr(section, name), getattr(usual, name, None)
         if isinstance(value, pydantic.BaseModel):
             within += _section(value, default, (*path, name), field.description or "")
-        elif value != default:
-            own += [*comment(field.description), f"{name} = {_toml(value)}"]
+        elif usual is None or value != default:
+            shown = f"# {name} =" if value is None else f"{name} = {_toml(value)}"
+            own += [*comment(field.description), shown]
     for name, value in (section.model_extra or {}).items():
         if isinstance(value, dict):
             within += ["", f"[{'.'.join((*path, name))}]"]
