@@ -153,7 +153,7 @@ def _interruptible() -> Iterator[None]:
         nonlocal last
         if isinstance(what.exc_value, Interrupted):
             last = -ONCE
-            threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.exit_code - 128)).start()
+            threading.Timer(0.01, os.kill, (os.getpid(), what.exc_value.number)).start()
         else:
             unraisable(what)
 

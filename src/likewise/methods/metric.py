@@ -121,8 +121,8 @@ class FairMetric(abc.ABC):
 
     def gradient(self, x: Rows, x0: Rows) -> Rows:
         r"""Return :math:`\nabla_x d_x^2(x, x_0)`, row by row."""
-        name = type(self).__name__
-        raise InvalidMetric(f"A {name} has no gradient: write one, or use likewise.metric.")
+        what = f"A {type(self).__name__} has no gradient, which the flow needs"
+        raise InvalidMetric(f"{what}: write one, or use likewise.metric.")
 
 
 class QuadraticForm(FairMetric):
