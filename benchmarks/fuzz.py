@@ -38,6 +38,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+os.environ["OMP_NUM_THREADS"] = "1"  # a fork of a process with more threads waits for them forever
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
