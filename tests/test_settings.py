@@ -1,3 +1,4 @@
+import functools
 import itertools
 import tomllib
 
@@ -145,3 +146,9 @@ def test_arguments_are_taken_as_they_are_written_in_python(kind):
     assert (found.columns.protected, found.columns.label_map) == (("a", "b"), {"no": "False"})
     assert resolve_settings(None, protected=kind([]))[0] == Settings()
     assert resolve_settings(None, may_matter="income")[0].columns.may_matter == ("income",)
+
+
+def test_choices_within_choices_without_end_are_refused():
+    deep = functools.reduce(lambda inner, _: [inner], range(600), 0)
+    with pytest.raises(InvalidSettings, match=r"is refused: .*depth"):
+        make_settings({"method": {"name": "gradient_flow", "x": deep}})

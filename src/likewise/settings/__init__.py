@@ -321,7 +321,7 @@ class Settings(Choices):
         if self.checks.run == "auto" or self.tests.run in ("full", "core"):
             raise ValueError("tests.run is auto or names, checks.run is full, core or names")
         # A result holds the settings, and one with such text would not be read again.
-        if found := UNPRINTABLE.search(_texts(self.model_dump())):
+        if found := UNPRINTABLE.search(_texts(self.model_dump(mode="json"))):
             raise ValueError(f"settings hold the character {found[0]!a}, which cannot be shown")
         return self
 
