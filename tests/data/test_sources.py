@@ -128,17 +128,6 @@ def test_people_are_read_elsewhere_and_not_sent(forms, tmp_path):
             assert one.table.equals(two.table)
 
 
-def test_temporary_files_of_csv_go_with_the_last_source(forms, tmp_path):
-    source = as_source(forms["csv"], **ROLES)
-    path = source.table.parts[0].path
-    known = source.knowing(source.survey()).shared(tmp_path)
-    del source
-    assert path.exists()
-    assert len(everyone(pickle.loads(pickle.dumps(known)), 4096)) == 3
-    del known
-    assert not path.exists()
-
-
 def change(table, row, column, value):
     values = table[column].to_pylist()
     values[row] = value
@@ -207,15 +196,11 @@ def test_a_missing_value_is_located_by_its_rows():
         list(blocks.read(range(2, 3)))
 
 
-@pytest.mark.parametrize("suffix", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
-def test_memory_does_not_grow_with_the_table(tmp_path, suffix):
+def test_memory_does_not_grow_with_a_parquet_file(tmp_path):
     def peak(n: int) -> int:
-        path = tmp_path / f"{n}.{suffix}"
+        path = tmp_path / f"{n}.parquet"
         table = pa.table({**{f"c{j}": np.arange(n) / 7 for j in range(10)}, "y": np.arange(n) % 2})
-        if suffix == "csv":
-            pyarrow.csv.write_csv(table, path)
-        else:
-            pq.write_table(table, path, row_group_size=20_000)
+        pq.write_table(table, path, row_group_size=20_000)
         del table
         before = pa.total_allocated_bytes()
         blocks = as_source(path, label="y").blocks(10_000)
@@ -226,5 +211,4 @@ def test_memory_does_not_grow_with_the_table(tmp_path, suffix):
         assert sum(rows for _, rows in held) == n
         return max(held)[0]
 
-    short, long = (300_000, 900_000) if suffix == "csv" else (100_000, 300_000)
-    assert peak(long) < 1.2 * peak(short)
+    assert peak(300_000) < 1.2 * peak(100_000)

@@ -114,16 +114,15 @@ def test_whole_numbers_in_one_file_and_fractions_in_another_are_numbers(tmp_path
     assert data.table["b"].to_pylist() == [None, None, 3]
 
 
-def test_types_may_become_clear_only_after_the_first_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("likewise.data.rows.CSV_BYTES", 64)
-    late = 100
+def test_types_may_become_clear_only_late_in_a_file(tmp_path):
+    late = 100_000  # lines of more than a megabyte, which Arrow reads at a time
     lines = [f"{i},,{i},{i % 2}" for i in range(late)] + ["0.5,x,oops,1"]
     (tmp_path / "late.csv").write_text("a,b,c,y\n" + "\n".join(lines) + "\n")
     data = read(tmp_path / "late.csv", label="y")
     assert data.features == ("a",)
     assert data.x[-1, 0] == 0.5
     assert data.table["c"].to_pylist()[:2] == ["0", "1"]
-    about = "is read as text, because row 101 holds 'oops' among its numbers."
+    about = "is read as text, because row 100001 holds 'oops' among its numbers."
     assert data.notes == (f"Column 'c' of late.csv {about}",)
 
 

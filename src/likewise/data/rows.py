@@ -1,7 +1,7 @@
 """Rows of files and data frames, as one stream in a fixed order, with one schema.
 
-CSV files are kept as Parquet in a temporary folder, where any row can be read without those before
-it. What their values mean, `likewise.read` says.
+Parquet files stay where they are; CSV files, as data frames, are kept in memory. What their values
+mean, `likewise.read` says.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pyarrow import csv
 
 from likewise.data.columns import TEXT, check_names, frame_table, plain_type
 from likewise.errors import InvalidData, InvalidFile, in_short, nearest
-from likewise.files import TemporaryFolder, replacing
+from likewise.files import replacing
 from likewise.settings import Csv, make_settings
 
 PARQUET = (".parquet", ".pq")
@@ -28,22 +28,13 @@ CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", *TSV)
 
 BATCH_ROWS = 32768
 BUFFER_BYTES = 1 << 20
-CSV_BYTES = 1 << 20
 
 MISSING_VALUES = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 ]
-NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+NUMBER = r"^-?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[-+]?(\d{1,3}([. '’]\d{3})+|\d*),\d+$"
-
-# What a column may still turn out to be, given what its rows so far were; text is always last.
-WIDER_TYPES: dict[Any, tuple[Any, ...]] = {
-    None: (pa.int64(), pa.float64(), pa.bool_()),
-    pa.int64(): (pa.int64(), pa.float64()),
-    pa.float64(): (pa.float64(),),
-    pa.bool_(): (pa.bool_(),),
-}
 
 
 def is_parquet(path: Path) -> bool:
@@ -71,8 +62,6 @@ def expand(source: Sequence[str | Path]) -> list[Path]:
                 raise InvalidFile(
                     f"The file {str(path)!r} is named twice, so people would count twice."
                 )
-            if path.stat().st_size == 0:
-                raise InvalidFile(f"The file {str(path)!r} is empty.")
             files[path.resolve()] = path
     if not files:
         raise InvalidData("No file is named. Name at least one.")
@@ -128,21 +117,19 @@ def _overlaps(sizes: Iterable[int], begin: int, end: int) -> Iterator[tuple[int,
 class ParquetPart:
     """A Parquet file, read row group by row group without reading ahead: memory stays small.
 
-    ``name`` says where the rows come from: the CSV file that it was made from, say. ``groups`` are
-    the sizes of row groups. A temporary ``folder`` goes with the last part that holds it.
+    ``groups`` are the sizes of row groups.
     """
 
-    name: str
-    schema: pa.Schema
     path: Path
+    schema: pa.Schema
     groups: tuple[int, ...]
-    folder: TemporaryFolder | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @classmethod
-    def open(cls, path: Path, name: str = "", folder: Any = None) -> "ParquetPart":
+    def open(cls, path: Path) -> "ParquetPart":
         """Look at a file's schema and the sizes of its row groups."""
         with _reading(path), _parquet(path) as file:
-            return cls(name or str(path), file.schema_arrow, path, _group_sizes(file), folder)
+            check_names(file.schema_arrow.names, repr(str(path)))
+            return cls(path, file.schema_arrow, _group_sizes(file))
 
     def __len__(self) -> int:
         return sum(self.groups)
@@ -159,13 +146,10 @@ class ParquetPart:
                 # Taken out, so that it is not kept where reading fails.
                 cursor: _Cursor | None = _THREAD.__dict__.pop("cursor", None)
                 if cursor is None or cursor.key != key or cursor.position > first:
-                    cursor = _Cursor(key, self.name)
+                    cursor = _Cursor(key)
                 yield from cursor.rows(first, last)
                 if last < self.groups[group]:
                     _THREAD.cursor = cursor
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "folder": None}
 
 
 _THREAD = threading.local()
@@ -175,15 +159,15 @@ _THREAD = threading.local()
 class _Cursor:
     """A row group that is being read: its batches, the next row's number, the rest of a batch."""
 
-    def __init__(self, key: tuple[Path, tuple[int, ...], int, list[str]], name: str) -> None:
+    def __init__(self, key: tuple[Path, tuple[int, ...], int, list[str]]) -> None:
         self.key, self.position = key, 0
         self.rest: Any = None
         path, groups, group, columns = key
         file = _parquet(path)
         if _group_sizes(file) != groups:
             raise InvalidData(
-                f"{name!r} changed while it was audited: its rows are cut otherwise. Restore the "
-                "file and continue with --resume, or begin again."
+                f"{str(path)!r} changed while it was audited: its rows are cut otherwise. Restore "
+                "the file and continue with --resume, or begin again."
             )
         self.batches = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
 
@@ -254,9 +238,8 @@ class Rows:
                     table = pa.Table.from_batches([batch]).select(columns)
                     found.append(table.cast(schema))
                 except pa.ArrowException as error:
-                    name = getattr(part, "name", self.name)
                     raise InvalidData(
-                        f"{name!r} does not fit the other files ({in_short(error)})."
+                        f"A file of {self.name} does not fit the others ({in_short(error)})."
                     ) from None
         return pa.concat_tables(found)
 
@@ -274,17 +257,13 @@ class Rows:
         if all(isinstance(part, ParquetPart) for part in self.parts):
             return self
         path = folder / "rows.parquet"
-        _write(path, self.schema, self.batches(self.schema.names))
-        return dataclasses.replace(self, parts=(ParquetPart.open(path, self.name),))
-
-
-def _write(path: Path, schema: pa.Schema, pieces: Iterable[pa.Table]) -> None:
-    with (
-        replacing(path) as file,
-        pq.ParquetWriter(file, schema, write_page_checksum=True) as writer,
-    ):
-        for piece in pieces:
-            writer.write_table(piece, row_group_size=BATCH_ROWS)
+        with (
+            replacing(path) as file,
+            pq.ParquetWriter(file, self.schema, write_page_checksum=True) as writer,
+        ):
+            for piece in self.batches(self.schema.names):
+                writer.write_table(piece, row_group_size=BATCH_ROWS)
+        return dataclasses.replace(self, parts=(ParquetPart.open(path),))
 
 
 def open_rows(
@@ -308,146 +287,120 @@ def open_rows(
     paths = expand(source)
     if not isinstance(csv, Csv):
         csv = make_settings({"columns": {"csv": dict(csv or {})}}).columns.csv
-    tables = _CsvTables(csv, text)
-    parts = {path: ParquetPart.open(path) for path in paths if is_parquet(path)}
-    names = {
-        path: parts[path].schema.names if path in parts else tables.header(path) for path in paths
-    }
-    for path, own in names.items():
-        check_names(own, repr(str(path)))
-        for lacks, has in ((path, paths[0]), (paths[0], path)):
-            if stray := [name for name in names[has] if name not in names[lacks]]:
-                raise InvalidData(
-                    f"{str(lacks)!r} has no column {stray[0]!r}, which {str(has)!r} has. "
-                    "Files that are read together need the same columns."
-                )
-    parts |= tables.parquet({path: own for path, own in names.items() if path not in parts})
-    ordered = tuple(parts[path] for path in paths)
+    tables, notes = _read_csv_files([p for p in paths if not is_parquet(p)], csv, text)
+    parts = [tables[path] if path in tables else ParquetPart.open(path) for path in paths]
+    names = [set(part.schema.names) for part in parts]
+    for path, own in zip(paths, names, strict=True):
+        if stray := sorted(own ^ names[0]):
+            lacks, has = (path, paths[0]) if stray[0] in names[0] else (paths[0], path)
+            raise InvalidData(
+                f"{str(lacks)!r} has no column {stray[0]!r}, which {str(has)!r} has. "
+                "Files that are read together need the same columns."
+            )
     name = str(paths[0]) if len(paths) == 1 else f"{len(paths)} files, {paths[0]} to {paths[-1]}"
-    return Rows(name, ordered, _joint_schema(ordered), tuple(tables.notes.values()))
-
-
-class _CsvTables:
-    """CSV files as Parquet, with column types that suit every row of every file.
-
-    All files are read once to learn the types: Arrow's own streaming reader takes them from the
-    first block alone, and fails later in a column that begins with whole numbers, or empty, and
-    goes on otherwise. ``notes`` say what was read in another way than one may expect.
-    """
-
-    def __init__(self, options: Csv, text: frozenset[str]) -> None:
-        self._options = options
-        self._types: dict[str, Any] = dict.fromkeys(text, TEXT)
-        self.notes: dict[str, str] = {}
-
-    def header(self, path: Path) -> list[str]:
-        """Return the column names in the first line; a column without one is not read."""
-        with _reading(path, self._options), _csv(path, self._options) as reader:
-            names = list(reader.schema.names)
-        other = next((mark for mark in ",;\t|" if len(names) == 1 and mark in names[0]), None)
-        if other is not None and self._options.separator is None:
-            raise InvalidFile(
-                f"{str(path)!r} has a single column, {names[0][:60]!r}. Name what separates "
-                f"values: --set 'columns.csv.separator={'tab' if other == chr(9) else other}'."
-            )
-        if not any(names):
-            raise InvalidFile(f"No column of {str(path)!r} has a name in the first line.")
-        if "" in names:
-            self.notes[str(path)] = f"A column of {path.name} has no name and is not read."
-        return [name for name in names if name]
-
-    def parquet(self, files: Mapping[Path, Sequence[str]]) -> dict[Path, ParquetPart]:
-        """Return files as Parquet in a temporary folder; a column without a value is null there."""
-        for path, names in files.items():
-            first = 1
-            for batch in self._batches(path, dict.fromkeys(names, TEXT)):
-                for name in names:
-                    self._widen(path, name, batch[name], first)
-                first += len(batch)
-        folder = TemporaryFolder() if files else None
-        found: dict[Path, ParquetPart] = {}
-        for path, names in files.items():
-            assert folder is not None
-            types = {name: self._types.get(name) or pa.null() for name in names}
-            copy = Path(folder.name) / f"rows-{len(found):05d}.parquet"
-            batches = self._batches(path, types)
-            _write(copy, pa.schema(types), (pa.Table.from_batches([b]) for b in batches))
-            found[path] = ParquetPart.open(copy, str(path), folder)
-        return found
-
-    def _batches(self, path: Path, types: Mapping[str, Any]) -> Iterator[Any]:
-        with _reading(path, self._options), _csv(path, self._options, types) as reader:
-            yield from reader
-
-    def _widen(self, path: Path, name: str, column: Any, first: int) -> None:
-        """Take further values of a column into account, from row ``first`` of the file on."""
-        known = self._types.get(name)
-        if known == TEXT or column.null_count == len(column):
-            return
-        plain = pc.utf8_trim_whitespace(column)
-        if self._options.decimal == ",":  # a point is no part of a number then
-            plain = pc.replace_substring(pc.replace_substring(plain, ".", "?"), ",", ".")
-        found = next((t for t in WIDER_TYPES[known] if _all_are(plain, t)), TEXT)
-        self._types[name] = found
-        if found != TEXT:
-            return
-        numeric = pc.match_substring_regex(plain, NUMBER)
-        strangers = column.filter(pc.invert(numeric))
-        if not len(strangers):
-            return
-        commas = pc.match_substring_regex(pc.utf8_trim_whitespace(strangers), DECIMAL_COMMA)
-        if self._options.decimal is None and pc.all(commas).as_py():
-            raise InvalidFile(
-                f"Column {name!r} of {str(path)!r} holds {strangers[0].as_py()!r}: is that a "
-                "decimal comma? Name the decimal mark: --set columns.csv.decimal=, (or =. and the "
-                "column is text)."
-            )
-        if known in (pa.int64(), pa.float64()) or 2 * pc.sum(numeric).as_py() > len(column):
-            row = first + pc.index(numeric, False).as_py()
-            self.notes[name] = (
-                f"Column {name!r} of {path.name} is read as text, because row {row} holds "
-                f"{strangers[0].as_py()!r} among its numbers."
-            )
-
-
-def _separator(path: Path, options: Csv) -> str:
-    return options.separator or ("\t" if path.name.lower().endswith(TSV) else ",")
-
-
-def _csv(path: Path, options: Csv, types: Mapping[str, Any] | None = None) -> Any:
-    """Open a CSV file, for columns of these types if they are known."""
-    return csv.open_csv(
-        path,
-        read_options=csv.ReadOptions(block_size=CSV_BYTES, encoding=options.encoding or "utf8"),
-        parse_options=csv.ParseOptions(
-            delimiter=_separator(path, options), newlines_in_values=True
-        ),
-        convert_options=csv.ConvertOptions(
-            column_types=types,
-            include_columns=None if types is None else list(types),
-            null_values=MISSING_VALUES,
-            strings_can_be_null=True,
-            decimal_point=options.decimal or ".",
-        ),
-    )
-
-
-def _all_are(column: Any, column_type: Any) -> bool:
-    try:
-        pc.cast(column, column_type)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _joint_schema(parts: Sequence[ParquetPart]) -> pa.Schema:
-    """Return types that suit all parts: whole numbers in one and fractions in another are fine."""
-    try:
-        return pa.unify_schemas([_plain(p.schema) for p in parts], promote_options="permissive")
+    try:  # whole numbers in one file and fractions in another are fine
+        schemas = [_plain(part.schema) for part in parts]
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as error:
         raise InvalidData(
             f"A column is of another type in another file ({in_short(error)}). Make them one type."
         ) from None
+    return Rows(name, tuple(parts), schema, notes)
+
+
+def _read_csv_files(
+    paths: Sequence[Path], options: Csv, text: frozenset[str]
+) -> tuple[dict[Path, pa.Table], tuple[str, ...]]:
+    """Return CSV files as tables with column types that suit all of them, and notes.
+
+    Columns hold numbers or true/false, as Arrow finds, or text: dates, and what is a number in one
+    file and none in another, are as they were written. Notes say what one may not expect.
+    """
+    types = dict.fromkeys(text, TEXT)
+    while True:
+        tables = {path: _read_csv(path, options, types) for path in paths}
+        held: dict[str, set[Any]] = {}
+        for table in tables.values():
+            for field in _plain(table.schema):
+                held.setdefault(field.name, set()).add(field.type)
+        common = {name: _common_type(found - {pa.null()}) for name, found in held.items()}
+        if not (other := {n: t for n, t in common.items() if held[n] - {t, pa.null()}}):
+            break
+        types |= other
+    notes: dict[str, str] = {}
+    for path, table in tables.items():
+        if "" in table.column_names:
+            notes[str(path)] = f"A column of {path.name} has no name and is not read."
+            tables[path] = table = table.drop_columns("")
+        for name in table.column_names:
+            if name not in text and common[name] == TEXT:
+                notes |= _among_numbers(path, name, table[name], options)
+    return tables, tuple(notes.values())
+
+
+def _read_csv(path: Path, options: Csv, types: Mapping[str, Any]) -> pa.Table:
+    """Read a CSV file, with these columns' types; a column without a name may have any."""
+    with _reading(path, options):
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(encoding=options.encoding or "utf8"),
+            parse_options=csv.ParseOptions(
+                delimiter=_separator(path, options), newlines_in_values=True
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                null_values=MISSING_VALUES,
+                strings_can_be_null=True,
+                true_values=["true", "True", "TRUE"],
+                false_values=["false", "False", "FALSE"],
+                decimal_point=options.decimal or ".",
+            ),
+        )
+        names = table.column_names
+    other = next((mark for mark in ",;\t|" if len(names) == 1 and mark in names[0]), None)
+    if other is not None and options.separator is None:
+        raise InvalidFile(
+            f"{str(path)!r} has a single column, {names[0][:60]!r}. Name what separates values: "
+            f"--set 'columns.csv.separator={'tab' if other == chr(9) else other}'."
+        )
+    if not any(names):
+        raise InvalidFile(f"No column of {str(path)!r} has a name in the first line.")
+    check_names(names, repr(str(path)))
+    return table
+
+
+def _common_type(found: set[Any]) -> Any:
+    """Return the type for a column that is of these types in some files."""
+    if found <= {pa.int64(), pa.float64()}:
+        return pa.float64() if pa.float64() in found else next(iter(found), pa.null())
+    return pa.bool_() if found == {pa.bool_()} else TEXT
+
+
+def _among_numbers(path: Path, name: str, column: Any, options: Csv) -> dict[str, str]:
+    """Return a note on a column of text that is numbers for the most part; refuse 1,5 there."""
+    plain = pc.utf8_trim_whitespace(column)
+    numeric = pc.match_substring_regex(plain, NUMBER.replace(".", options.decimal or "."))
+    strangers = plain.filter(pc.invert(numeric))
+    if not len(strangers):
+        return {}
+    commas = pc.match_substring_regex(strangers, DECIMAL_COMMA)
+    if options.decimal is None and pc.all(commas).as_py():
+        raise InvalidFile(
+            f"Column {name!r} of {str(path)!r} holds {strangers[0].as_py()!r}: is that a "
+            "decimal comma? Name the decimal mark: --set columns.csv.decimal=, (or =. and the "
+            "column is text)."
+        )
+    if 2 * len(strangers) >= len(column) - column.null_count:
+        return {}
+    row = pc.index(numeric, False).as_py()
+    return {
+        name: f"Column {name!r} of {path.name} is read as text, because row {row + 1} holds "
+        f"{column[row].as_py()!r} among its numbers."
+    }
+
+
+def _separator(path: Path, options: Csv) -> str:
+    return options.separator or ("\t" if path.name.lower().endswith(TSV) else ",")
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
