@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from likewise.audit_data import AuditData
 from likewise.data.source import PeopleSource, Source, TableSource, as_source
-from likewise.data.survey import SAMPLE_SIZE, Survey
+from likewise.data.survey import MAX_LABELS, SAMPLE_SIZE, Survey
 from likewise.errors import (
     ConversionWarning,
     InvalidData,
@@ -121,7 +121,7 @@ class Setup:
             return ()
         if self.unlabelled:
             return model.card.classes or (0, 1)
-        if survey.many_labels:
+        if len(survey.labels) > MAX_LABELS:
             raise InvalidData(
                 "The label has more than 10 000 different values, and the model decides among "
                 "classes. Name the column with the class (--label)."

@@ -34,8 +34,9 @@ from likewise.data.encoder import Encoder
 from likewise.data.rows import Rows, open_rows
 from likewise.data.survey import READ_ROWS, SAMPLE_SIZE, Survey, SurveyJob, total
 from likewise.errors import InvalidData, InvalidSettings
-from likewise.fingerprints import CHUNK_ROWS, hash_arrays, hash_json, row_hashes
+from likewise.fingerprints import CHUNK_ROWS, hash_json, row_hashes
 from likewise.settings import Csv
+from likewise.settings.choices import digest
 
 NO_ROWS: Int[np.ndarray, " r"] = np.empty(0, int)
 
@@ -377,7 +378,7 @@ class PeopleSource(Source):
 
     @override
     def identity(self) -> dict[str, str]:
-        return {"inputs": hash_arrays({"x": self.people.x}, list(self.people.features))}
+        return {"inputs": digest([self.people.x, self.people.features])}
 
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:

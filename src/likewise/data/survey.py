@@ -5,6 +5,7 @@ What one worker saw of some rows and another of others add up, in any order.
 
 import dataclasses
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 from jaxtyping import Int
 
 from likewise.audit_data import AuditData, digests, joined, missing, person_columns
-from likewise.fingerprints import CHUNK_ROWS, Sketch, hash_people, row_hashes
+from likewise.fingerprints import CHUNK_ROWS, Hashes, hash_people, row_hashes, sketch_of
 
 SAMPLE_SIZE = 10_000
 """People drawn at random for everything that has to see some of them before the rest."""
@@ -32,8 +33,8 @@ class Survey:
     sample, places
         Some of them at random, in row order (everybody if there are few), and their numbers
         among all rows of the source.
-    labels, many_labels
-        How often each label occurs; not counted if more than 10 000 different ones do.
+    labels
+        How often each label occurs; of more than 10 000 different ones, the first 10 001.
     traits, gaps
         By protected attribute, how often each value occurs, and how many are missing.
     weights
@@ -43,7 +44,7 @@ class Survey:
     chunks
         Fingerprints of consecutive rows, by the number of their chunk.
     sketch
-        Recognises these people elsewhere, in any order.
+        Recognises these people elsewhere, in any order (`likewise.fingerprints.sketch_of`).
     """
 
     n: int
@@ -56,8 +57,7 @@ class Survey:
     dropped: Mapping[str, int]
     left_out: Int[np.ndarray, " g"]
     chunks: Mapping[int, bytes]
-    sketch: Sketch
-    many_labels: bool = False
+    sketch: Hashes
 
     @classmethod
     def from_people(
@@ -70,7 +70,6 @@ class Survey:
         """Look at the people among some ``rows``, of whom those ``drawn`` join the sample."""
         gone = {name: missing(column) for name, column in people.protected.items()}
         chosen = np.flatnonzero(np.isin(places, drawn, assume_unique=True))
-        labels = _counts(people.y)
         weights = (np.inf, -np.inf)
         if people.weight is not None and len(people):
             weights = float(people.weight.min()), float(people.weight.max())
@@ -78,26 +77,23 @@ class Survey:
             n=len(people),
             sample=dataclasses.replace(people.take(chosen), dropped={}),
             places=places[chosen],
-            labels={} if len(labels) > MAX_LABELS else labels,
+            labels=_first(_counts(people.y)),
             traits={n: _levels(column[~gone[n]]) for n, column in people.protected.items()},
             gaps={name: int(lost.sum()) for name, lost in gone.items()},
             weights=weights,
             dropped=dict(people.dropped),
             left_out=np.delete(np.arange(rows.start, rows.stop), places - rows.start),
             chunks=digests(people, places, rows),
-            sketch=Sketch.from_hashes(row_hashes(person_columns(people))),
-            many_labels=len(labels) > MAX_LABELS,
+            sketch=sketch_of(row_hashes(person_columns(people))),
         )
 
     def __add__(self, other: "Survey") -> "Survey":
         places = np.concatenate([self.places, other.places])
-        labels = _added(self.labels, other.labels)
-        many = self.many_labels or other.many_labels or len(labels) > MAX_LABELS
         return Survey(
             n=self.n + other.n,
             sample=joined([self.sample, other.sample]).take(np.argsort(places)),
             places=np.sort(places),
-            labels={} if many else labels,
+            labels=_first(_added(self.labels, other.labels)),
             traits={name: _added(self.traits[name], other.traits[name]) for name in self.traits},
             gaps=_added(self.gaps, other.gaps),
             weights=(
@@ -107,8 +103,7 @@ class Survey:
             dropped=_added(self.dropped, other.dropped),
             left_out=np.sort(np.concatenate([self.left_out, other.left_out])),
             chunks={**self.chunks, **other.chunks},
-            sketch=self.sketch + other.sketch,
-            many_labels=many,
+            sketch=sketch_of(self.sketch, other.sketch),
         )
 
     @property
@@ -119,10 +114,10 @@ class Survey:
     @property
     def repeated(self) -> int:
         """How many rows repeat another in every column; estimated if there are many rows."""
+        known = self.sketch
         if len(self.sample) == self.n:
-            return self.n - len(np.unique(row_hashes(person_columns(self.sample))))
-        copies = self.sketch.copies
-        return round(self.n * (1 - len(copies) / int(copies.sum())))
+            known = row_hashes(person_columns(self.sample))
+        return round(self.n * (1 - len(np.unique(known)) / len(known)))
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -180,6 +175,10 @@ def _counts(column: Any) -> dict[Any, int]:
         counted = pa.array(column.astype(str)).value_counts()
     values, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
     return _in_order(dict(zip(values, counts, strict=True)))
+
+
+def _first(labels: Mapping[Any, int]) -> dict[Any, int]:
+    return dict(itertools.islice(labels.items(), MAX_LABELS + 1))
 
 
 def _levels(column: Any) -> dict[Any, int]:

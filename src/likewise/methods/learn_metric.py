@@ -19,7 +19,7 @@ from likewise.audit_data import GAP, AuditData, missing, person_columns
 from likewise.data.source import Source
 from likewise.data.survey import Survey
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, StatisticalWarning
-from likewise.fingerprints import Sketch, overlap, row_hashes
+from likewise.fingerprints import overlap, row_hashes, sketch_of
 from likewise.handle import as_seen
 from likewise.methods.jackknife import (
     COARSE,
@@ -30,9 +30,7 @@ from likewise.methods.jackknife import (
     unit_hashes,
 )
 from likewise.methods.metric import (
-    AttributeOrigin,
     FairMetric,
-    Kind,
     Origin,
     ProjectionMetric,
     axes,
@@ -66,9 +64,6 @@ NUMBER_FROM = 10
 MOST_CLASSES = 50
 """A column of text with more distinct values than this is a name rather than an attribute."""
 
-RECOGNISED = 10
-"""People who must have a feature's value before it counts as another name for an attribute."""
-
 EVERYONE = slice(None)
 
 
@@ -76,7 +71,6 @@ def sensitive_subspace(
     data: AuditData,
     *,
     protected: Sequence[str] | None = None,
-    penalty: float | None = None,
     C: float | None = None,
     may_matter: Sequence[str] = (),
     groups: int = GROUPS,
@@ -92,9 +86,8 @@ def sensitive_subspace(
     multinomial for several, linear for numbers), to convergence. The span :math:`\mathcal{H}` of
     the coefficients, or of their differences between classes, is free.
 
-    An attribute that is itself an input of the model (by name, or by values) is free on its own
-    coordinates, and every attribute is then regressed on the features that are left, as in
-    Appendix G.
+    An attribute that is itself an input of the model, by name, is free on its own coordinates, and
+    every attribute is then regressed on the features that are left, as in Appendix G.
 
     Parameters
     ----------
@@ -105,20 +98,19 @@ def sensitive_subspace(
     protected
         Protected attributes to use; all of them by default. A column of numbers with more than
         ten distinct values is a number, any other a set of classes.
-    penalty, C
-        Strength γ of the penalty a person, .003 by default; or instead the inverse strength of that
-        of the whole sample, C = 1/(γ n). The paper's C is 1; with it, what is learned depends on
-        how many people there are.
+    C
+        Inverse strength of the penalty of the whole sample. By default it is 1/(.003 n), so that
+        what is learned does not depend on how many people there are. The paper's is 1.
     may_matter
         Columns that may make a difference: no direction along them is free, and attributes are
         regressed on what these columns do not explain of the others.
     groups
-        Groups of the jackknife kept with the metric (none if 0): metric and plausible region are
+        Groups of the jackknife kept with the metric (none below 2): metric and plausible region are
         learned again without each of them. People are dealt to groups by a hash of their rows, or
         of their clusters.
     placebos
-        Number of negative controls kept with it (none if 0), learned by the same rule from
-        permuted attributes. Without them there is no evidence of unfairness under this metric.
+        Number of negative controls kept with it, learned by the same rule from permuted attributes.
+        Without them there is no evidence of unfairness under this metric.
     seed
         Of the permutations, and of that random sample.
     as_read, drawn_from
@@ -127,15 +119,8 @@ def sensitive_subspace(
     progress
         Called with the number of metrics learned, and of all.
     """
-    if groups < 0 or groups == 1:
-        raise InvalidSettings(f"groups must be 0 (no jackknife) or at least 2, not {groups}.")
-    if penalty is not None and C is not None:
-        raise InvalidSettings("Give a penalty a person or C, not both: C = 1/(penalty × n).")
-    for name, value in {"penalty": penalty, "C": C}.items():
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise InvalidSettings(f"{name} must be a positive number, not {value}.")
-    if placebos < 0:
-        raise InvalidSettings(f"placebos must be 0 (none) or more, not {placebos}.")
+    if C is not None and not 0 < C < math.inf:
+        raise InvalidSettings(f"C must be a positive number, not {C}.")
     read, drawn_from = data if as_read is None else as_read, drawn_from or len(data)
     if len(data) > MOST:
         rows = np.random.default_rng([seed, 8]).choice(len(data), MOST, replace=False)
@@ -143,19 +128,17 @@ def sensitive_subspace(
     if drawn_from > len(data):
         some = f"a random sample of {len(data):,} of {drawn_from:,} people (seed {seed})"
         warnings.warn(f"The metric is learned from {some}.", StatisticalWarning, stacklevel=2)
-    sample = Sample(data, protected, may_matter, penalty or PENALTY, C)
+    sample = Sample(data, protected, may_matter, C)
     units = unit_hashes([read])
-    cuts = cut_points(units, groups) if groups else np.zeros(0, np.uint64)
+    cuts = cut_points(units, groups)
     dealt, count = groups_between(units, cuts), len(cuts) + 1
-    left_out = [dealt != g for g in range(count)] if count > 1 else []
     fewer = coarse(dealt, count)
-    coarsely = [fewer != g for g in range(COARSE)] if count >= 2 * COARSE else []
+    left_out = [dealt != g for g in range(count) if count > 1]
+    coarsely = [fewer != g for g in range(COARSE) if count >= 2 * COARSE]
+    orders = (permutation(sample, np.random.default_rng([seed, 2, b])) for b in range(placebos))
     samples = itertools.chain(
         ((rows, EVERYONE) for rows in (EVERYONE, *left_out, *coarsely)),
-        (
-            (EVERYONE, permutation(sample, np.random.default_rng([seed, 2, b])))
-            for b in range(placebos)
-        ),
+        ((EVERYONE, order) for order in orders),
     )
     total, found = 1 + len(left_out) + len(coarsely) + placebos, []
     # Many small products: more threads would mostly wait for each other.
@@ -164,32 +147,28 @@ def sensitive_subspace(
             found.append(sample.learn(rows, order))
             if progress is not None:
                 progress(done, total)
-    (metric, gradients), *others = found
+    metric, *others = found
     if not len(metric.free):
         said = "No feature predicts any protected attribute, so no direction is free."
         warnings.warn(said, StatisticalWarning, stacklevel=2)
-    again = tuple(ProjectionMetric(one.free, one.features, reach=one.reach) for one, _ in others)
+    again = tuple(ProjectionMetric(one.free, one.features, reach=one.reach) for one in others)
     first, second = len(left_out), len(left_out) + len(coarsely)
     return dataclasses.replace(
         metric,
         origin=Origin(
-            data=read.fingerprint(),
             source=data.source,
             n=len(data),
             drawn_from=drawn_from,
-            penalty=None if C is not None else penalty or PENALTY,
             C=C,
             seed=seed,
-            weighted=data.weight is not None,
-            clustered=data.cluster is not None,
-            attributes=sample.origins(gradients),
+            missing={a.name: int(np.isnan(a.values).sum()) for a in sample.attributes},
             may_matter=tuple(may_matter),
         ),
         refits=again[:first],
         coarse_refits=again[first:second],
         cuts=cuts if left_out else None,
         placebos=again[second:],
-        sketch=Sketch.from_hashes(row_hashes(person_columns(read))).smallest,
+        sketch=sketch_of(row_hashes(person_columns(read))),
     )
 
 
@@ -197,37 +176,13 @@ def sensitive_subspace(
 class Attribute:
     """A protected attribute as the target of a regression.
 
-    ``values`` are numbers of the classes, or the number itself; not a number where it is missing.
+    ``values`` are numbers of the ``classes``, or the number itself if there are none; not a number
+    where it is missing.
     """
 
     name: str
-    kind: Kind
     values: Float[np.ndarray, " n"]
     classes: tuple[str, ...] = ()
-
-    def features_of(self, x: Float[np.ndarray, "n d"]) -> list[int]:
-        """Return the features that are the attribute itself: one-hot columns without names.
-
-        Such a column has one value throughout each class, and two values or more that ten people
-        have; that of a number is the number itself, on any scale.
-        """
-        known = ~np.isnan(self.values)
-        x, values = x[known], self.values[known]
-        if self.kind == "number":
-            fitted = np.column_stack([values, np.ones(len(values))])
-            with np.errstate(all="ignore"):
-                rest = x - fitted @ np.linalg.lstsq(fitted, x, rcond=None)[0]
-                same = np.abs(rest).max(axis=0, initial=0.0) <= 1e-9 * x.std(axis=0)
-            return np.flatnonzero(same & (np.ptp(x, axis=0) > 0)).tolist()
-        code = values.astype(np.int64)
-        own = x[np.unique(code, return_index=True)[1]]
-        count = np.bincount(code)
-        found = []
-        for j in np.flatnonzero((x == own[code]).all(axis=0)).tolist():
-            sizes = np.bincount(np.unique(own[:, j], return_inverse=True)[1], count)
-            if sizes.size > 1 and np.sort(sizes)[-2] >= RECOGNISED:
-                found.append(j)
-        return found
 
 
 def read_attribute(name: str, column: Shaped[np.ndarray, " n"]) -> Attribute:
@@ -246,7 +201,7 @@ def read_attribute(name: str, column: Shaped[np.ndarray, " n"]) -> Attribute:
         target[known] = values
         if np.isinf(target).any():
             raise InvalidMetric(f"The protected attribute {name!r} has infinite values.")
-        return Attribute(name, "number", target)
+        return Attribute(name, target)
     if len(distinct) > MOST_CLASSES:
         raise InvalidMetric(
             f"The protected attribute {name!r} has {len(distinct)} different values (at most "
@@ -254,8 +209,7 @@ def read_attribute(name: str, column: Shaped[np.ndarray, " n"]) -> Attribute:
         )
     place = {value: number for number, value in enumerate(distinct)}
     target[known] = [place[value] for value in values]
-    names = tuple(map(str, distinct))
-    return Attribute(name, "binary" if len(names) == 2 else "classes", target, names)
+    return Attribute(name, target, tuple(map(str, distinct)))
 
 
 def regress(
@@ -263,53 +217,45 @@ def regress(
     x: Float[np.ndarray, "n e"],
     values: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
-    strength: Callable[[float], float],
-) -> tuple[dict[str, Float[np.ndarray, " e"]], float]:
+    C: float | None,
+) -> dict[str, Float[np.ndarray, " e"]]:
     r"""Minimise :math:`C \sum_i s_i\, \ell(W x_i + b, t_i) + |W|^2 / 2`, b unpenalised.
 
     Returns the coefficients by what they stand for, a number or each class against the one of most
-    weight, and the largest gradient left, a person, for columns with a standard deviation of one at
-    most. Nothing can be learned from an attribute that is constant.
+    weight. Nothing can be learned from an attribute that is constant. The largest gradient left, a
+    person, for columns with a standard deviation of one at most, tells whether it converged.
     """
     from sklearn.linear_model import LogisticRegression, Ridge
 
     known = ~np.isnan(values)
     x, values, weight = x[known], values[known], weight[known]
     if not len(values) or np.ptp(values) == 0:
-        return {}, math.nan
-    C = strength(float(weight.sum()))
+        return {}
+    C = C or 1 / (PENALTY * float(weight.sum()))
+    if not attribute.classes:
+        ridge = Ridge(alpha=1 / C, solver="cholesky").fit(x, values, weight)
+        return {attribute.name: ridge.coef_}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what it warns about shows in the gradient
-        if attribute.kind == "number":
-            estimator = Ridge(alpha=1 / C, solver="cholesky").fit(x, values, weight)
-            error = (estimator.predict(x) - values)[:, None]
-        else:
-            estimator = LogisticRegression(
-                C=C, solver="newton-cholesky", tol=TOLERANCE, max_iter=200
-            ).fit(x, values, weight)
-            member = values[:, None] == estimator.classes_
-            error = estimator.predict_proba(x) - member
-    rows = np.atleast_2d(estimator.coef_)
-    slopes = (error * weight[:, None]).T[-len(rows) :] @ x + rows / C
-    intercepts = (error * weight[:, None]).sum(axis=0)
-    slopes /= np.maximum(x.std(axis=0), 1.0)
-    largest = max(np.abs(slopes).max(initial=0.0), np.abs(intercepts).max()) / weight.sum()
-    if not largest <= TOLERANCE * max(1.0, float(np.abs(error).max())):
+        logistic = LogisticRegression(C=C, solver="newton-cholesky", tol=TOLERANCE, max_iter=200)
+        logistic.fit(x, values, weight)
+    member, rows = values[:, None] == logistic.classes_, logistic.coef_
+    error = (logistic.predict_proba(x) - member) * weight[:, None]
+    slopes = (error.T[-len(rows) :] @ x + rows / C) / np.maximum(x.std(axis=0), 1.0)
+    largest = max(np.abs(slopes).max(initial=0.0), np.abs(error.sum(axis=0)).max()) / weight.sum()
+    if not largest <= TOLERANCE:
         raise InvalidMetric(
             f"Attribute {attribute.name!r}: The regression did not converge (gradient "
-            f"{largest:.1e}, C = {C:.3g}). Standardise the columns, or raise the penalty."
+            f"{largest:.1e}, C = {C:.3g}). Standardise the columns, or lower C."
         )
-    directions = {attribute.name: rows[0]}
-    if attribute.kind != "number":
-        names = [attribute.classes[int(number)] for number in estimator.classes_]
-        common = 0 if len(names) == 2 else int((weight @ member).argmax())
-        rows = np.vstack([np.zeros_like(rows), rows]) if len(names) == 2 else rows - rows[common]
-        directions = {
-            f"{attribute.name}: {name} against {names[common]}": row
-            for number, (name, row) in enumerate(zip(names, rows, strict=True))
-            if number != common
-        }
-    return directions, float(largest)
+    names = [attribute.classes[int(number)] for number in logistic.classes_]
+    common = 0 if len(names) == 2 else int((weight @ member).argmax())
+    rows = np.vstack([np.zeros_like(rows), rows]) if len(names) == 2 else rows - rows[common]
+    return {
+        f"{attribute.name}: {name} against {names[common]}": row
+        for number, (name, row) in enumerate(zip(names, rows, strict=True))
+        if number != common
+    }
 
 
 @final
@@ -326,7 +272,6 @@ class Sample:
         data: AuditData,
         names: Sequence[str] | None,
         may_matter: Sequence[str] = (),
-        penalty: float = PENALTY,
         C: float | None = None,
     ) -> None:
         if data.x.shape[1] == 0:
@@ -334,19 +279,19 @@ class Sample:
         names = tuple(data.protected) if names is None else tuple(dict.fromkeys(names))
         if not names:
             raise InvalidMetric("There is no protected attribute to learn from (--protected).")
-        self.data, self.penalty, self.C = data, penalty, C
+        self.data, self.C = data, C
         self.attributes = tuple(read_attribute(name, data.trait(name)) for name in names)
         self.inputs = {
-            a.name: columns_of(data.features, a.name, a.classes) or a.features_of(data.x)
-            for a in self.attributes
+            a.name: columns_of(data.features, a.name, a.classes) for a in self.attributes
         }
         self.kept = places_of(data.features, may_matter, "that may matter", data.table)
         for attribute, places in self.inputs.items():
             if set(places) & set(self.kept):
                 raise InvalidMetric(f"{attribute!r} is protected, so it cannot be what may matter.")
-        gaps = [j for j, name in enumerate(data.features) if name.endswith(GAP)]
-        taken = {*self.kept, *gaps, *(j for places in self.inputs.values() for j in places)}
-        self.others = [j for j in range(data.x.shape[1]) if j not in taken]
+        taken = {*self.kept, *(j for places in self.inputs.values() for j in places)}
+        self.others = [
+            j for j, f in enumerate(data.features) if j not in taken and not f.endswith(GAP)
+        ]
         weight = np.ones(len(data)) if data.weight is None else data.weight
         self.weight: Float[np.ndarray, " n"] = weight / weight.mean()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -355,10 +300,6 @@ class Sample:
             raise InvalidMetric("Some features are too large to compute with (beyond 1e150).")
         constant = scale <= 1e-12 * np.abs(data.x).max(axis=0, initial=0.0)
         self.columns: Float[np.ndarray, "n d"] = np.where(constant, 0.0, data.x - mean)
-
-    def strength(self, total: float) -> float:
-        """Return C of a regression of people with a total weight."""
-        return 1 / (self.penalty * total) if self.C is None else self.C
 
     def design(self, rows: Any) -> Float[np.ndarray, "m e"]:
         """Return the other features of some people, without what those that may matter explain."""
@@ -370,57 +311,25 @@ class Sample:
         slopes, *_ = np.linalg.lstsq(known * root, x[:, self.others] * root, rcond=None)
         return x[:, self.others] - known @ slopes
 
-    def learn(
-        self, rows: Any = EVERYONE, order: Any = EVERYONE
-    ) -> tuple[ProjectionMetric, list[float]]:
-        """Return the metric of some people, and the largest gradient left for each attribute.
-
-        ``order`` says whose attributes each person has.
-        """
-        design, weight, d = self.design(rows), self.weight[rows], self.data.x.shape[1]
+    def learn(self, rows: Any = EVERYONE, order: Any = EVERYONE) -> ProjectionMetric:
+        """Return the metric of some people; ``order`` says whose attributes each person has."""
+        design, weight, features = self.design(rows), self.weight[rows], self.data.features
         found: dict[str, Float[np.ndarray, " e"]] = {}
-        gradients = []
         for attribute in self.attributes:
             values = attribute.values[order][rows]
-            coefficients, gradient = regress(attribute, design, values, weight, self.strength)
-            found |= coefficients
-            gradients.append(gradient)
-        directions = np.zeros((len(found), d))
-        for direction, coefficient in zip(directions, found.values(), strict=True):
-            direction[self.others] = coefficient
+            found |= regress(attribute, design, values, weight, self.C)
+        directions = np.zeros((len(found), len(features)))
+        if found:
+            directions[:, self.others] = list(found.values())
         labels = list(found)
         for name, places in self.inputs.items():
-            directions = np.vstack([directions, axes(places, d)])
-            labels.extend(f"{self.data.features[j]} (the attribute {name} itself)" for j in places)
+            directions = np.vstack([directions, axes(places, len(features))])
+            labels.extend(f"{features[j]} (the attribute {name} itself)" for j in places)
         free = span(directions, SAME_DIRECTION)
-        metric = ProjectionMetric(
-            free,
-            self.data.features,
-            directions=directions,
-            labels=tuple(labels),
-            reach=Ellipsoid.of(self.data.x[rows] @ free.T, weight),
+        reach = Ellipsoid.of(self.data.x[rows] @ free.T, weight)
+        return ProjectionMetric(
+            free, features, directions=directions, labels=tuple(labels), reach=reach
         )
-        return metric, gradients
-
-    def origins(self, gradients: Sequence[float]) -> tuple[AttributeOrigin, ...]:
-        """Tell what was learned about each attribute."""
-        told = []
-        for attribute, gradient in zip(self.attributes, gradients, strict=True):
-            known = ~np.isnan(attribute.values)
-            total = float(self.weight[known].sum())
-            told.append(
-                AttributeOrigin(
-                    name=attribute.name,
-                    kind=attribute.kind,
-                    classes=attribute.classes,
-                    n=int(known.sum()),
-                    missing=int((~known).sum()),
-                    inputs=tuple(self.data.features[j] for j in self.inputs[attribute.name]),
-                    penalty=1 / (self.strength(total) * total),
-                    gradient=gradient,
-                )
-            )
-        return tuple(told)
 
 
 def permutation(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
@@ -472,13 +381,11 @@ def learn_metric(setup: Setup, model: Model, people: AuditData) -> ProjectionMet
 
 def same_people(metric: FairMetric, known: Survey) -> bool:
     """Tell whether the metric was learned from these people, in any order, or from many of them."""
-    if not isinstance(metric, ProjectionMetric) or metric.origin is None:
+    if not isinstance(metric, ProjectionMetric) or metric.sketch is None:
         return False
-    if metric.origin.data == known.fingerprint or metric.sketch is None:
-        return metric.origin.data == known.fingerprint
     # Either may be a part of the other: a metric learned from a sample of very many people.
-    learned_from = Sketch(metric.sketch, metric.origin.n)
-    return max(overlap(known.sketch, learned_from), overlap(learned_from, known.sketch)) > MANY
+    ours, theirs = known.sketch, metric.sketch
+    return max(overlap(ours, theirs), overlap(theirs, ours)) > MANY
 
 
 def groups_of(

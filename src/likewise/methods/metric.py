@@ -11,7 +11,7 @@ import html
 import pkgutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from jaxtyping import Float, UInt64
@@ -25,56 +25,32 @@ RANK_TOLERANCE = 1e-10
 """Relative size below which a singular value or an eigenvalue counts as zero."""
 
 Rows = Float[np.ndarray, "n d"]
-Kind = Literal["binary", "classes", "number"]
-
-
-@dataclasses.dataclass(frozen=True)
-class AttributeOrigin:
-    """What was learned about one protected attribute, from how many people.
-
-    ``inputs`` are the features that are the attribute itself: they are free on their own, and left
-    out of the regressions. ``penalty`` is the ridge penalty a person, ``gradient`` the largest
-    gradient left.
-    """
-
-    name: str
-    kind: Kind
-    classes: tuple[str, ...]
-    n: int
-    missing: int
-    inputs: tuple[str, ...]
-    penalty: float
-    gradient: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where a learned metric came from: enough to repeat and to judge it.
+    """Where a learned metric came from.
 
-    ``data`` is the fingerprint of the sample, ``drawn_from`` the number of people it was drawn
-    from. The penalty is one a person, or ``C`` of the whole sample. The seed is that of the
-    permuted attributes; groups and folds go by the content of rows.
+    ``drawn_from`` is the number of people that the sample was drawn from, ``C`` the inverse
+    penalty if one was chosen, ``missing`` how many people have no value, by attribute. The seed is
+    that of the permuted attributes; groups and folds go by the content of rows.
     """
 
-    data: str
     source: str
     n: int
     drawn_from: int
-    penalty: float | None
     C: float | None
     seed: int
-    weighted: bool
-    clustered: bool
-    attributes: tuple[AttributeOrigin, ...]
+    missing: Mapping[str, int]
     may_matter: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         drawn = f", drawn at random from {self.drawn_from:,}" if self.drawn_from > self.n else ""
-        strength = f"C = {self.C:g}" if self.C is not None else f"penalty {self.penalty:g} a person"
-        lines = [f"Learned from {self.n:,} people ({self.source}){drawn}; {strength}"]
+        strength = "" if self.C is None else f"; C = {self.C:g}"
+        lines = [f"Learned from {self.n:,} people ({self.source}){drawn}{strength}"]
         if self.may_matter:
             lines.append(f"  fixed, since they may matter: {', '.join(self.may_matter)}")
-        lines += [f"  {a.name}: {a.missing:,} missing" for a in self.attributes if a.missing]
+        lines += [f"  {name}: {count:,} missing" for name, count in self.missing.items() if count]
         return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """Metrics saved as safetensors: numbers and a closed description. Opening one runs no code."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,6 @@ import pydantic
 
 from likewise.errors import InvalidFile, InvalidMetric, in_short
 from likewise.files import read_whole, write_whole
-from likewise.fingerprints import hash_arrays
 from likewise.methods.metric import (
     FairMetric,
     FunctionMetric,
@@ -27,29 +27,22 @@ LARGEST = 4_000_000_000
 
 KEY = "likewise.metric"
 
-PARTS = {"refit": "refits", "coarse": "coarse_refits", "placebo": "placebos"}
-"""Metrics that a metric brings along: how their numbers are called, and where they stand."""
+PARTS = ("refits", "coarse_refits", "placebos")
+"""Metrics that a metric brings along."""
+
+HASHES = ("cuts", "sketch")
 
 Arrays = Mapping[str, np.ndarray]
-
-
-class _Region(pydantic.BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
-    radius: float
-    coverage: float
 
 
 class _About(pydantic.BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """What the numbers in the file mean. Unknown entries are refused."""
 
-    format: Literal[3] = 3
+    format: Literal[4] = 4
     kind: Literal["quadratic", "projection"]
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     origin: Origin | None = None
-    reach: _Region | None = None
-    refits: tuple[_Region | None, ...] = ()
-    coarse_refits: tuple[_Region | None, ...] = ()
-    placebos: tuple[_Region | None, ...] = ()
     attached: dict[str, str] = {}
 
 
@@ -78,7 +71,7 @@ def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
         problem = f"{place}: {first['msg']}"
         if first["loc"] == ("format",):
             problem = "it is of another version; upgrade likewise, or learn the metric again"
-    except (InvalidMetric, ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError) as error:
         problem = in_short(error)
     raise InvalidFile(f"{str(path)!r} is damaged or holds no fair metric: {problem}.")
 
@@ -87,11 +80,11 @@ def metric_fingerprint(metric: FairMetric) -> str:
     """Return a sha256 of all that a metric is, without what is attached to it."""
     if isinstance(metric, FunctionMetric):  # which is what it does
         points = np.random.default_rng(0).normal(size=(2, 16, metric.free.shape[1]))
-        return hash_arrays({"values": metric.squared_distance(*points)}, metric.name)
+        return digest([metric.squared_distance(*points), metric.name])
     if not metric.quadratic:  # one's own, which is its parameters
         return digest(metric)
     arrays, about = _to_arrays(metric)
-    return hash_arrays(arrays, {**about, "attached": {}})
+    return digest([arrays, {**about, "attached": {}}])
 
 
 def check_belongs(metric: FairMetric, features: Sequence[str]) -> None:
@@ -121,27 +114,20 @@ def _to_arrays(metric: FairMetric) -> tuple[dict[str, np.ndarray], dict[str, Any
             f"The metric {name!r} cannot be saved: files hold matrices and directions only. "
             "Name it where it is needed instead (metric.name)."
         )
-    arrays = {name: getattr(metric, name) for name in ("directions", "cuts", "sketch")}
-
-    def region(one: ProjectionMetric, prefix: str = "") -> _Region | None:
-        arrays[f"{prefix}free"] = one.free
-        if one.reach is None:
-            return None
-        arrays[f"{prefix}reach.mean"] = one.reach.mean
-        arrays[f"{prefix}reach.covariance"] = one.reach.covariance
-        return _Region(radius=one.reach.radius, coverage=one.reach.coverage)
-
+    arrays = {name: getattr(metric, name) for name in ("directions", *HASHES)}
+    of_parts = {f"{where}.{i}.": p for where in PARTS for i, p in enumerate(getattr(metric, where))}
+    for prefix, part in {"": metric, **of_parts}.items():
+        arrays[f"{prefix}free"] = part.free
+        if part.reach is not None:
+            arrays[f"{prefix}reach.mean"] = part.reach.mean
+            arrays[f"{prefix}reach.covariance"] = part.reach.covariance
+            arrays[f"{prefix}reach.size"] = np.array([part.reach.radius, part.reach.coverage])
     about = _About(
         kind="projection",
         features=metric.features,
         labels=metric.labels,
         origin=metric.origin,
-        reach=region(metric),
         attached=dict(metric.attached),
-        **{
-            where: tuple(region(p, f"{prefix}.{i}.") for i, p in enumerate(getattr(metric, where)))
-            for prefix, where in PARTS.items()
-        },
     )
     found = {name: array for name, array in arrays.items() if array is not None}
     return found, about.model_dump(mode="json")
@@ -150,32 +136,36 @@ def _to_arrays(metric: FairMetric) -> tuple[dict[str, np.ndarray], dict[str, Any
 def _from_arrays(arrays: Arrays, about: _About) -> QuadraticMetric | ProjectionMetric:
     """Return the metric that `_to_arrays` described; what does not fit together is an error."""
     for name, array in arrays.items():
-        hashes = name in ("cuts", "sketch")
+        hashes = name in HASHES
         if array.dtype != (np.uint64 if hashes else np.float64):
             raise ValueError(f"its numbers {name[:40]!r} are of another type")
-        if array.ndim != (1 if hashes or name.endswith("mean") else 2):
+        if array.ndim != (1 if hashes or name.endswith(("mean", "size")) else 2):
             raise ValueError(f"its numbers {name[:40]!r} have no proper shape")
-        if hashes and not (array[1:] > array[:-1]).all():
+        if hashes and (array[1:] < array[:-1]).any():
             raise ValueError("its hashes are not in order")
     if about.kind == "quadratic":
         return QuadraticMetric(arrays["sigma"], about.features)
-    own: dict[str, Any] = {name: arrays.get(name) for name in ("directions", "cuts", "sketch")}
-    if own["directions"] is not None and len(own["directions"]) != len(about.labels):
-        raise ValueError("its directions and their labels do not go together")
-    if (0 if own["cuts"] is None else own["cuts"].size + 1) != len(about.refits):
-        raise ValueError("its refits and its groups do not go together")
 
-    def part(region: _Region | None, prefix: str = "", **more: Any) -> ProjectionMetric:
+    def part(prefix: str = "", **more: Any) -> ProjectionMetric:
         reach = None
-        if region is not None:
-            mean, covariance = arrays[f"{prefix}reach.mean"], arrays[f"{prefix}reach.covariance"]
+        if f"{prefix}reach.mean" in arrays:
+            mean, covariance, (radius, coverage) = (
+                arrays[f"{prefix}reach.{name}"] for name in ("mean", "covariance", "size")
+            )
             if covariance.shape != (len(mean), len(mean)):
                 raise ValueError("its plausible region has no proper shape")
-            reach = Ellipsoid(mean, covariance, region.radius, region.coverage)
+            reach = Ellipsoid(mean, covariance, float(radius), float(coverage))
         return ProjectionMetric(arrays[f"{prefix}free"], about.features, reach=reach, **more)
 
+    own: dict[str, Any] = {name: arrays.get(name) for name in ("directions", *HASHES)}
     own |= {name: getattr(about, name) for name in ("labels", "origin", "attached")}
-    for prefix, where in PARTS.items():
-        regions = enumerate(getattr(about, where))
-        own[where] = tuple(part(region, f"{prefix}.{number}.") for number, region in regions)
-    return part(about.reach, **own)
+    for where in PARTS:
+        prefixes = itertools.takewhile(
+            lambda prefix: f"{prefix}free" in arrays, (f"{where}.{i}." for i in itertools.count())
+        )
+        own[where] = tuple(map(part, prefixes))
+    if own["directions"] is not None and len(own["directions"]) != len(about.labels):
+        raise ValueError("its directions and their labels do not go together")
+    if (0 if own["cuts"] is None else own["cuts"].size + 1) != len(own["refits"]):
+        raise ValueError("its refits and its groups do not go together")
+    return part(**own)

@@ -149,17 +149,11 @@ class Metric(Choice):
         description="auto takes the metric that is given, or learns one; package.module:Name is "
         "one of your own, whose parameters stand here too.",
     )
-    penalty: float | None = Field(
-        None,
-        gt=0,
-        description="Ridge penalty of the regressions it is learned by, a person; 0.003 unless "
-        "given.",
-    )
     C: float | None = Field(
         None,
         gt=0,
-        description="Inverse penalty of the whole sample instead, C = 1/(penalty n); the paper's "
-        "is 1.",
+        description="Inverse ridge penalty of the regressions it is learned by; by default "
+        "1/(0.003 n) for n people. The paper's is 1.",
     )
     groups: int = Field(
         20,
@@ -179,8 +173,6 @@ class Metric(Choice):
     def _no_strangers(self) -> "Metric":
         if self.name == "auto" and self.params:
             raise ValueError(f"there is no such setting: metric.{next(iter(self.params))}")
-        if self.C is not None and self.penalty is not None:
-            raise ValueError("give a penalty or C, not both: C = 1/(penalty n)")
         return self
 
 
@@ -328,7 +320,7 @@ class Settings(Choices):
     @property
     def learning(self) -> dict[str, Any]:
         """How a metric is learned, as `likewise.metrics.sensitive_subspace` takes it."""
-        chosen = self.metric.model_dump(include={"penalty", "C", "groups", "placebos"})
+        chosen = self.metric.model_dump(include={"C", "groups", "placebos"})
         return {**chosen, "may_matter": self.columns.may_matter, "seed": self.seed}
 
     @property
