@@ -182,7 +182,7 @@ def evidence(**changes):
         ],
     }
     drivers = (("marital-status", 0.59, (0.5, 0.68)), ("relationship", 0.41, (0.3, 0.5)))
-    figures = {"attribute": "sex", "alone": 1.8, "without": 1.3, "predicts": 0.71, "moves": 0.24}
+    figures = {"attribute": "sex", "alone": 1.8, "predicts": 0.71, "moves": 0.24}
     levels = {
         "sex": {"Female": 0.118, "Male": 0.301},
         "race": {"White": 0.261, "non-White": 0.163},

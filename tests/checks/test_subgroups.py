@@ -3,34 +3,28 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 import likewise
 from checks.planted import audited, linear, population
-from likewise.checks.subgroups import SubgroupTree
+from likewise.checks.subgroups import features, leaf_words
 from likewise.methods.matching import Covariates
 from likewise.methods.reference_sample import CovariateCoding
 
-CODING = CovariateCoding(("age", "size"), {"job": {"clerk": 0, "cook": 1}})
-
-
-def covariates(n, seed):
-    rng = np.random.default_rng(seed)
-    numeric = np.column_stack([rng.integers(20, 65, n).astype(float), rng.normal(size=n)])
-    return Covariates(numeric, rng.integers(0, 2, (n, 1)))
-
 
 def test_words_of_a_leaf_hold_for_its_people():
-    people = covariates(1000, 0)
-    age, cook = people.numeric[:, 0], people.category[:, 0] == 1
-    target = ((age > 40) & cook).astype(float)
-    tree = SubgroupTree.grow(CODING, people, target, np.ones(1000), 0)
-    places = tree.leaf(people)
-    for leaf, words in tree.leaves().items():
-        mine = places == leaf
-        if "age > 40.5" in words:
-            assert age[mine].min() > 40
-        if "job cook" in words or "job not clerk" in words:
-            assert cook[mine].all()
+    rng = np.random.default_rng(0)
+    coding = CovariateCoding(("age", "size"), {"job": {"clerk": 0, "cook": 1}})
+    numeric = np.column_stack([rng.integers(20, 65, 1000).astype(float), rng.normal(size=1000)])
+    x = features(coding, Covariates(numeric, rng.integers(0, 2, (1000, 1))))
+    target = ((x[:, 0] > 40) & (x[:, 3] == 1)).astype(float)
+    tree = DecisionTreeRegressor(max_depth=3, min_samples_leaf=50, random_state=0).fit(x, target)
+    leaves = leaf_words(tree, coding)
+    assert set(leaves) == set(tree.apply(x))
+    for leaf, words in leaves.items():
+        mine = tree.apply(x) == leaf
+        assert "age > 40.5" not in words or x[mine, 0].min() > 40
+        assert not {"job cook", "job not clerk"} & {*words.split(", ")} or x[mine, 3].all()
         assert (target[mine] == target[mine][0]).all()
 
 

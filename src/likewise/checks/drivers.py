@@ -2,9 +2,10 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from likewise.data.columns import column_groups
 from likewise.data.notes import predictive_area
 from likewise.method import Check, Finding, Sums
 from likewise.methods.matched_pairs import FOLDS, AskedBlock, BoundMatchedPairs, PairsProbe
-from likewise.methods.matching import seed_sequence, uniforms
+from likewise.methods.matching import seed_sequence
 from likewise.methods.pair_stats import PairDesign
 from likewise.record import DriverRecord, RateComparison
 from likewise.verdict import Verdict
@@ -45,18 +46,16 @@ def shapley_parts(
 
     Returns the whole difference; then, by group, its Shapley value :math:`\phi_c` (what c adds,
     over orders in which the groups can come from someone else), the difference if c alone does,
-    its absolute value, and the difference if all but c do. Each row takes one random order and its
-    reverse: what is random averages out over rows, and the Shapley values still add up.
+    and its absolute value. Each row takes one random order and its reverse: what is random
+    averages out over rows, and the Shapley values still add up.
     """
     nothing = ask(np.zeros((rows, groups), dtype=bool))
 
     def gain(mask: Bool[np.ndarray, "*r g"]) -> Float[np.ndarray, "r v"]:
         return ask(np.broadcast_to(mask, (rows, groups))) - nothing
 
-    single = np.eye(groups, dtype=bool)
     whole = gain(np.ones(groups, dtype=bool))
-    alone = np.stack([gain(one) for one in single], axis=1)
-    without = np.stack([gain(~one) for one in single], axis=1)
+    alone = np.stack([gain(one) for one in np.eye(groups, dtype=bool)], axis=1)
     shapley = np.zeros_like(alone)
     everyone = np.arange(rows)
     order = rng.permuted(np.tile(np.arange(groups), (rows, 1)), axis=1)
@@ -67,7 +66,7 @@ def shapley_parts(
             now = whole if step == groups - 1 else gain(mask)
             shapley[everyone, turn[:, step]] += (now - last) / 2
             last = now
-    return np.concatenate([whole[:, None], shapley, alone, np.abs(alone), without], axis=1)
+    return np.concatenate([whole[:, None], shapley, alone, np.abs(alone)], axis=1)
 
 
 def fold_sums(
@@ -96,11 +95,11 @@ def column_shares(
 
     ``share``, ``low`` and ``high`` are of the whole difference: the shares of all columns that work
     in its direction add up to one, and a column that works in the other direction, beyond noise,
-    has a negative share. ``alone`` and ``without`` are parts of the whole, too. ``moves`` is the
-    mean absolute change if this one alone is exchanged: of decisions, the share that changes.
+    has a negative share. ``alone`` is a part of the whole, too. ``moves`` is the mean absolute
+    change if this one alone is exchanged: of decisions, the share that changes.
     """
     weight, whole, *rest = sums[0].sum(axis=0).tolist()
-    shapley, alone, moves, without = np.reshape(rest, (4, -1))
+    shapley, alone, moves = np.reshape(rest, (3, -1))
     sign = math.copysign(1.0, whole)
     terms, part = sign * sums[:, :, 2 : 2 + len(shapley)], sign * shapley
     quantile = float(stdtrit(FOLDS - 1, 1 - alpha / 2))
@@ -110,14 +109,11 @@ def column_shares(
 
     driving = part + half_width(terms - sums[:, :, :1] / weight * part) >= 0
     base = terms[:, :, driving].sum(axis=2, keepdims=True)
-    total = float(base[0].sum())
-    share = half = np.full(len(part), math.nan)
-    if total > 0 and whole:
-        share = part / total
-        half = half_width((terms - base * share) / total)
-    parts = {"alone": alone / (whole or math.nan), "without": without / (whole or math.nan)}
-    ends = {"low": share - half, "high": share + half}
-    return {"share": share, **ends, **parts, "moves": moves / weight}
+    total = float(base[0].sum()) if whole else 0.0
+    share = part / total if total > 0 else np.full(len(part), math.nan)
+    half = half_width((terms - base * share) / (total or math.nan))
+    found = {"share": share, "low": share - half, "high": share + half}
+    return {**found, "alone": alone / (whole or math.nan), "moves": moves / weight}
 
 
 def drivers_sums(
@@ -128,38 +124,33 @@ def drivers_sums(
     ``groups`` are the remaining columns; all levels of one category are one group. Sums are by
     direction and measure (`fold_sums`).
     """
-    deciding = design.deciding
-    found = np.zeros((2, deciding, 2, FOLDS, 2 + 4 * len(groups)))
-    people, key = asked.located(design), (*design.key, "drivers")
+    deciding, key = design.deciding, (*design.key, "drivers", asked.number)
+    found = np.zeros((2, deciding, 2, FOLDS, 2 + 3 * len(groups)))
     # The more columns there are, the more often each person is asked about.
-    size = int(np.clip(ROWS / (PAIRS * 4 * len(groups)), FEWEST, MOST))
-    share = size / np.maximum(design.people, 1)
-    drawn = uniforms(key, people.positions) < share[people.second.astype(np.int64)]
-    plan = design.comparison.plan(people.take(drawn))
-    for direction in (0, 1):
-        who = np.flatnonzero(plan.part // 2 == direction)
-        if not len(who):
-            continue
-        rows = (plan.start[who][:, None] + np.arange(PAIRS)).reshape(-1)
-        i, own, other = plan.person[rows], plan.own[rows], plan.other[rows]
+    size = int(np.clip(ROWS / (PAIRS * 3 * len(groups)), FEWEST, MOST))
+    plan = design.comparison.plan(design.sample(asked.located(design), "drivers", size))
+    rows = (plan.start[:, None] + np.arange(PAIRS)).reshape(-1)
+    if not len(rows):
+        return found
+    i, own, other = plan.person[rows], plan.own[rows], plan.other[rows]
 
-        def ask(
-            mask: Bool[np.ndarray, "r g"], i: Any = i, own: Any = own, other: Any = other
-        ) -> Float[np.ndarray, "r v"]:
-            columns = {
-                name: np.where(mask[:, g], other, own)
-                for g, names in enumerate(groups)
-                for name in names
-            }
-            return asked.ask(i, own, columns)[:, :deciding]
+    def ask(mask: Bool[np.ndarray, "r g"]) -> Float[np.ndarray, "r v"]:
+        columns = {
+            name: np.where(mask[:, g], other, own)
+            for g, names in enumerate(groups)
+            for name in names
+        }
+        return asked.ask(i, own, columns)[:, :deciding]
 
-        rng = np.random.default_rng(seed_sequence((*key, direction, asked.number)))
-        parts = shapley_parts(ask, len(rows), len(groups), rng)
-        weight = np.repeat(plan.weight[who] / PAIRS, PAIRS)
-        for measure in range(deciding):
-            found[direction, measure] = fold_sums(
-                parts[:, :, measure], weight, asked.fold[i], plan.pair[rows] % FOLDS
-            )
+    rng = np.random.default_rng(seed_sequence(key))
+    parts = shapley_parts(ask, len(rows), len(groups), rng)
+    weight, second = (np.repeat(of, PAIRS) for of in (plan.weight / PAIRS, plan.part // 2))
+    people, pairs = asked.fold[i], plan.pair[rows] % FOLDS
+    for direction, measure in itertools.product((0, 1), range(deciding)):
+        mine = second == direction
+        found[direction, measure] = fold_sums(
+            parts[mine, :, measure], weight[mine], people[mine], pairs[mine]
+        )
     return found
 
 
@@ -187,7 +178,7 @@ class Drivers(Check):
             return Finding(skipped=("drivers (they need the model)",))
         found: list[DriverRecord] = []
         for row in leading_rows(verdict.record["matched_pairs"]) if method.remaining else ():
-            found += row_drivers(method, stats["drivers"].sums, row)
+            found += row_drivers(method, stats["drivers"].pairings, row)
         return Finding({"drivers": tuple(found)})
 
 
@@ -205,23 +196,19 @@ def row_drivers(method: BoundMatchedPairs, stats: Sums, row: RateComparison) -> 
     base, unit = 1.0, row.difference / (row.own or math.nan)
     if math.isnan(row.interval[0]):
         base, unit = 0.0, row.difference
-    members = design.rows[:PREDICTED]
-    some = method.pool.table.take(pa.array(members))
-    groups = column_groups(method.pool.table, method.remaining).items()
-    found, shares = [], column_shares(sums, method.settings.alpha)
-    for k, (name, columns) in enumerate(groups):
-        one = {what: float(values[k]) for what, values in shares.items()}
-        moves = one["moves"]
-        if not shown:
-            one = dict.fromkeys(one, math.nan)
+    some = method.pool.table.take(pa.array(design.rows[:PREDICTED]))
+    shares = column_shares(sums, method.settings.alpha)
+    unknown = 0.0 if shown else math.nan
+    found = []
+    for k, (name, columns) in enumerate(column_groups(method.pool.table, method.remaining).items()):
+        share, low, high, alone, moves = (float(values[k]) for values in shares.values())
         found.append(
             DriverRecord(
                 attribute=row.attribute,
                 column=name,
-                share=one["share"],
-                interval=(one["low"], one["high"]),
-                alone=base + one["alone"] * unit,
-                without=base + one["without"] * unit,
+                share=share + unknown,
+                interval=(low + unknown, high + unknown),
+                alone=base + alone * unit + unknown,
                 predicts=predictive_area(some, columns, design.second[:PREDICTED]),
                 moves=moves,
             )

@@ -32,6 +32,7 @@ from likewise.methods.pair_stats import (
     LocatedPeople,
     PairDesign,
     PairSums,
+    answered,
     pair_design,
     random_halves,
 )
@@ -423,22 +424,19 @@ class AskedBlock:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class MostChanged:
-    """The people of one direction whose rate changes most, up or down.
+class PersonRows:
+    """Numbers of single people, one row each; of ``most`` people those whose first is largest."""
 
-    Columns: change, row and position of the person, rates own and swapped, and the members of the
-    closest pair, of the own and of the other group (rows of the pool).
-    """
+    rows: Float[np.ndarray, "m k"]
+    most: int | None = None
 
-    rows: Float[np.ndarray, "m 7"]
+    def __post_init__(self) -> None:
+        if self.most is not None:
+            order = np.lexsort((self.rows[:, 1], -np.abs(self.rows[:, 0])))
+            object.__setattr__(self, "rows", self.rows[order[: self.most]])
 
-    @classmethod
-    def among(cls, rows: Float[np.ndarray, "n 7"]) -> "MostChanged":
-        """Keep the largest changes."""
-        return cls(rows[np.lexsort((rows[:, 1], -np.abs(rows[:, 0])))[:KEPT]])
-
-    def __add__(self, other: "MostChanged") -> "MostChanged":
-        return MostChanged.among(np.vstack([self.rows, other.rows]))
+    def __add__(self, other: "PersonRows") -> "PersonRows":
+        return PersonRows(np.vstack([self.rows, other.rows]), self.most)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -446,14 +444,17 @@ class PairingStats(Additive):
     """Sums of one pair of groups: the comparison, and what is shown of each direction.
 
     By part as in ``sums``: weighted rises and falls of people's measures, and the measures of
-    people as they are (``shown``); and by part and fold of people w, w other and w own.
+    people as they are (``shown``); and by part and fold of people w, w other and w own. ``most``
+    are the people of either direction whose rate changes most, up or down: change, row and
+    position of the person, rates own and swapped, and the members of the closest pair, of the own
+    and of the other group (rows of the pool).
     """
 
     sums: PairSums
     shown: Float[np.ndarray, "4 3 v"]
     folds: Float[np.ndarray, "4 f v 3"]
     histogram: Float[np.ndarray, "2 b"]
-    most: tuple[MostChanged, ...]
+    most: tuple[PersonRows, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -472,23 +473,15 @@ class GroupTable(Additive):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairStats(Additive):
-    """Everything the primary probe adds up: comparisons by pair of groups, raw tables by attribute.
+    """What a probe adds up by pair of groups; of the primary one raw tables by attribute as well.
 
     ``everyone`` is by fold of people: weights, and weighted measures of everyone as they are.
     """
 
     n: int
-    pairings: Mapping[str, PairingStats]
-    groups: Mapping[str, GroupTable]
-    everyone: Float[np.ndarray, "f w"]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class KeyedStats(Additive):
-    """Sums by pair of groups, or by another name."""
-
-    n: int
-    sums: Mapping[str, Any]
+    pairings: Mapping[str, Any]
+    groups: Mapping[str, GroupTable] = dataclasses.field(default_factory=dict)
+    everyone: Float[np.ndarray, "f w"] = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -509,7 +502,7 @@ class PairsProbe(Probe):
         if not len(asked.positions):
             return None
         sums = {design.name: self.measured(asked, design) for design in self.designs}
-        return Measured(KeyedStats(len(asked.positions), sums))
+        return Measured(PairStats(len(asked.positions), sums))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -541,11 +534,11 @@ class ComparisonProbe(Probe):
 
     def _compared(self, asked: AskedBlock, design: PairDesign) -> tuple[PairingStats, pa.Table]:
         count, people = design.measures, asked.located(design)
-        plan = asked.plan(design).answers(asked.ask, count)
-        redrawn = (one.plan(people).answers(asked.ask, count) for one in design.redraws)
+        (plan,) = answered([asked.plan(design)], asked.ask, count)
+        redrawn = (answered([of.plan(people)], asked.ask, count)[0] for of in design.redraws)
         side, w = plan.part // 2, plan.weight[:, None]
-        own, other = plan.mean(plan.own_values), plan.mean(plan.other_values)
-        rise, actual = plan.other_values - plan.own_values, asked.values[plan.people]
+        own, other = map(plan.mean, plan.values)
+        rise, actual = plan.values[1] - plan.values[0], asked.values[plan.people]
         changes = plan.mean(np.maximum(rise, 0.0)), plan.mean(np.maximum(-rise, 0.0)), actual
         change = (other - own)[:, 0]
         rows, positions = asked.people.row[plan.people], asked.positions[plan.people]
@@ -562,7 +555,7 @@ class ComparisonProbe(Probe):
             shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
             folds=folds,
             histogram=np.stack(histograms),
-            most=(MostChanged.among(most[side == 0]), MostChanged.among(most[side == 1])),
+            most=tuple(PersonRows(most[side == d], KEPT) for d in (0, 1)),
         )
         # One row a person and comparison: rates as they are, own and swapped.
         attribute, *groups = map(str, design.key[1:])
@@ -966,7 +959,7 @@ def _with_clusters(bounds: Sequence[BoundMatchedPairs]) -> list[BoundMatchedPair
     for bound, probe in zip(bounds, probes, strict=True):
         designs = []
         for design in bound.designs:
-            clustered = sums[probe.name].sums[design.name]
+            clustered = sums[probe.name].pairings[design.name]
             if clustered.constant:
                 design = dataclasses.replace(design, people_clusters=clustered)
             designs.append(design)
@@ -1138,11 +1131,9 @@ def _comparison(
         degrees=float(spread.degrees[0]),
         allowance=estimate.allowance,
         reference_error=math.sqrt(float(limits.pairs.max()) + limits.redraw),
-        uncorrected=estimate.other - estimate.own,
         bias=estimate.bias,
         kappa=estimate.kappa,
         control=tuple(estimate.control.tolist()),
-        control_p=estimate.randomisation_p if (design.redrawn_shares >= 1).all() else math.nan,
         effective_pairs=float(spread.effective_pairs[0]),
         events=row.events,
         raw_group=rates[0],
@@ -1215,7 +1206,8 @@ def _balance(bound: BoundMatchedPairs, stats: PairStats) -> Iterator[ColumnBalan
         groups = design.rows[~design.second], design.rows[design.second]
         matched = design.rows[design.comparison.members[:, use.index]]
         for name in bound.context.keep:
-            values, after = bound.context.coding.indicators(bound.pool.table, name), math.nan
+            values = bound.context.coding.indicators(bound.context.pool_covariates, name)
+            after = math.nan
             before = standardised_difference(values, groups, groups)
             if len(use.index):
                 after = standardised_difference(values, tuple(matched), groups, use.values[:, 0])

@@ -260,6 +260,12 @@ class PairDesign:
             index=index,
         )
 
+    def sample(self, people: LocatedPeople, purpose: str, size: int) -> LocatedPeople:
+        """Return about so many people of either group, drawn for a purpose; all if they are few."""
+        share = size / np.maximum(self.people, 1)
+        drawn = uniforms((*self.key, purpose), people.positions)
+        return people.take(drawn < share[people.second.astype(np.int64)])
+
     @property
     def redrawn_shares(self) -> Float[np.ndarray, " 2"]:
         """Probability that a person is compared in a redraw, by redrawn group."""
@@ -304,13 +310,15 @@ class PairDesign:
         excess = alike(self.second) - float(redrawn.mean())
         return excess, excess / max(float(redrawn.std(ddof=1)), 1e-12)
 
-    def measure(self, ask: Ask, people: LocatedPeople) -> "PairSums":
-        """Compare the people of a block, with the real and all redrawn attributes."""
+    def measure(self, ask: Ask, people: LocatedPeople, direction: int | None = None) -> "PairSums":
+        """Compare people of both groups or of one, with the real and all redrawn attributes."""
         pairs = (self.comparison, *self.redraws)
-        found = (one.plan(people).answers(ask, self.measures) for one in pairs)
-        return self.summed(next(found), found)
+        first, *redrawn = answered(
+            [one.plan(people, direction) for one in pairs], ask, self.measures
+        )
+        return self.summed(first, redrawn)
 
-    def summed(self, found: "Answers", redrawn: "Iterable[Answers]") -> "PairSums":
+    def summed(self, found: "Comparisons", redrawn: "Iterable[Comparisons]") -> "PairSums":
         """Sum what the model answered about the comparisons of a block, and about redrawn ones."""
         values, measures, pairs = found.sums, self.measures, self.comparison
         second = np.zeros((PARTS, measures, 3, 3))
@@ -328,7 +336,7 @@ class PairDesign:
         # Means were taken off within each person: m - 1 for m, so that variances are not too small.
         free = np.repeat(found.weight / (found.count - 1), found.count)[:, None, None]
         deviations = (free * found.deviations).reshape(len(share), 2 * measures)
-        differences = share * (found.other_values - found.own_values)
+        differences = share * (found.values[1] - found.values[0])
         number = found.pair * PARTS + np.repeat(found.part, found.count)
         terms = np.hstack([share, deviations, differences[:, : self.deciding]])
         by_member, effective = self._by_member(found, share)
@@ -356,7 +364,7 @@ class PairDesign:
         )
 
     def _by_member(
-        self, found: "Answers", share: Float[np.ndarray, "q 1"]
+        self, found: "Comparisons", share: Float[np.ndarray, "q 1"]
     ) -> tuple["SparseSums", Float[np.ndarray, " p"]]:
         """Sum by cluster of members, and count each person's: 1/Σ share² over their clusters."""
         people, measures, clusters = len(found.people), self.measures, self.clusters
@@ -505,7 +513,8 @@ class Comparisons:
     people, or unit of the halves) and the number of comparisons. For each comparison, ``person``
     is the row in the block, ``pair`` the number of the pair, ``own`` and ``other`` its members, of
     the person's own and of the other group (rows of the pool). ``group_size`` and
-    ``group_clipped`` count all people of either group, and those with a clipped propensity.
+    ``group_clipped`` count all people of either group, and those with a clipped propensity;
+    ``values`` are what the model answered, with the columns of own and of other members.
     """
 
     people: Int[np.ndarray, " p"]
@@ -520,19 +529,14 @@ class Comparisons:
     other: Int[np.ndarray, " q"]
     group_size: Int[np.ndarray, " 2"]
     group_clipped: Int[np.ndarray, " 2"]
+    values: Float[np.ndarray, "2 a k"] = dataclasses.field(
+        default_factory=lambda: np.zeros((2, 0, 1))
+    )
 
     @property
     def start(self) -> Int[np.ndarray, " p"]:
         """The first of each person's comparisons."""
         return np.cumsum(self.count) - self.count
-
-    def answers(self, ask: Ask, measures: int) -> "Answers":
-        """Ask about all comparisons at once: with the columns of own, and of other members."""
-        own = other = np.zeros((0, measures))
-        if len(self.person):
-            rows = np.concatenate([self.own, self.other])
-            own, other = np.split(ask(np.tile(self.person, 2), rows), 2)
-        return Answers(**vars(self), own_values=own, other_values=other)
 
     def mean(self, values: Float[np.ndarray, "q k"]) -> Float[np.ndarray, "p k"]:
         """Return each person's mean over comparisons."""
@@ -544,25 +548,35 @@ class Comparisons:
         """Return the sums of people's values by part."""
         return np.stack([values[self.part == number].sum(axis=0) for number in range(PARTS)])
 
-
-@dataclasses.dataclass(frozen=True)
-class Answers(Comparisons):
-    """Comparisons with the measures of what the model answered about both members."""
-
-    own_values: Float[np.ndarray, "q k"]
-    other_values: Float[np.ndarray, "q k"]
-
     @functools.cached_property
     def deviations(self) -> Float[np.ndarray, "q k 2"]:
         """Values of other and own minus each person's mean."""
-        both = (self.other_values, self.own_values)
-        return np.stack([v - np.repeat(self.mean(v), self.count, axis=0) for v in both], axis=2)
+        deviations = [v - np.repeat(self.mean(v), self.count, axis=0) for v in self.values[::-1]]
+        return np.stack(deviations, axis=2)
 
     @functools.cached_property
     def sums(self) -> Float[np.ndarray, "p k 3"]:
         """w, w other and w own of every person and measure."""
-        w = np.broadcast_to(self.weight[:, None], (len(self.people), self.own_values.shape[1]))
-        return np.stack([w, w * self.mean(self.other_values), w * self.mean(self.own_values)], 2)
+        own, other = map(self.mean, self.values)
+        w = np.broadcast_to(self.weight[:, None], own.shape)
+        return np.stack([w, w * other, w * own], 2)
+
+
+def answered(plans: Sequence[Comparisons], ask: Ask, measures: int) -> list[Comparisons]:
+    """Ask about the own and the other members of all comparisons at once, and fill in the answers.
+
+    A call takes longer than the few rows of one redraw.
+    """
+    person, *members = (
+        np.concatenate([getattr(plan, name) for plan in plans])
+        for name in ("person", "own", "other")
+    )
+    values = np.zeros((0, measures))
+    if len(person):
+        values = ask(np.tile(person, 2), np.concatenate(members))
+    ends = np.cumsum([len(plan.person) for plan in plans])[:-1]
+    parts = np.split(np.stack(np.split(values, 2)), ends, axis=1)
+    return [dataclasses.replace(plan, values=part) for plan, part in zip(plans, parts, strict=True)]
 
 
 @dataclasses.dataclass(frozen=True)

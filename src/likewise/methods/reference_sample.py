@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int, Shaped
 
-from likewise.audit_data import AuditData
+from likewise.audit_data import AuditData, missing
 from likewise.data.columns import days, holds_dates, kind, without_dictionary
 from likewise.errors import InvalidData, nearest
 from likewise.methods.matching import Covariates
@@ -94,10 +94,10 @@ class CovariateCoding:
                 kind(column.type) in ("numbers", "dates") or holds_dates(column, times=True)
                 for column in both
             )
-            if number and len({*_few(both[0]), *_few(both[1])}) > FEWEST:
+            values, others = (pc.unique(column.combine_chunks()).to_pylist() for column in both)
+            if number and len({v for v in (*values, *others) if v == v} - {None}) > FEWEST:
                 numeric.append(name)
             else:
-                values = pc.unique(both[0].combine_chunks()).to_pylist()
                 levels[name] = {v: code for code, v in enumerate(values) if v is not None}
         return cls(tuple(numeric), levels)
 
@@ -107,31 +107,38 @@ class CovariateCoding:
         for j, name in enumerate(self.numeric):
             numeric[:, j] = _numbers(table[name])
         category = np.empty((table.num_rows, len(self.levels)), dtype=np.int64)
-        for j, name in enumerate(self.levels):
-            category[:, j] = self._codes(table, name)
+        for j, (name, codes) in enumerate(self.levels.items()):
+            # What the reference sample lacks has one code, missing another.
+            known = {**codes, None: len(codes) + 1}
+            values = without_dictionary(table[name]).to_pylist()
+            category[:, j] = [known.get(value, len(codes)) for value in values]
         return Covariates(numeric, category)
 
-    def indicators(self, table: pa.Table, name: str) -> Float[np.ndarray, "n c"]:
-        """Return a column as numbers: as it is, or a 0/1 column for each of its values."""
-        if name in self.numeric:
-            return _numbers(table[name])[:, None]
-        codes = self._codes(table, name)
-        return (codes[:, None] == np.unique(codes)[None, :]).astype(np.float64)
+    def covariates_of(self, rows: Float[np.ndarray, "n k"]) -> Covariates:
+        """Return covariates that stand side by side as numbers."""
+        numeric, category = np.split(rows, [len(self.numeric)], axis=1)
+        return Covariates(numeric, category.astype(np.int64))
 
-    def _codes(self, table: pa.Table, name: str) -> Int[np.ndarray, " n"]:
-        """Return codes of a category; what the reference sample lacks has one, missing another."""
-        codes, column = self.levels[name], without_dictionary(table[name]).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-        return _coded(column, lambda value: codes.get(value, len(codes)), len(codes) + 1)
+    @property
+    def indicator_names(self) -> list[tuple[str, str]]:
+        """Column, and the value if it is a category, of each of the indicators of all columns."""
+        names = [(name, "") for name in self.numeric]
+        for name, levels in self.levels.items():
+            values = [*map(str, levels), "a value that nobody comparable has", "missing"]
+            names += [(name, value) for value in values]
+        return names
 
-
-def _few(column: Any) -> list[Any]:
-    """Return the first values of a column that differ, without missing ones."""
-    values = pc.unique(column.slice(0, 10_000).combine_chunks()).to_pylist()
-    if len(values) <= FEWEST + 1 and len(column) > 10_000:
-        values = pc.unique(column.combine_chunks()).to_pylist()
-    return [value for value in values if value is not None and value == value]
+    def indicators(self, rows: Covariates, name: str = "") -> Float[np.ndarray, "n c"]:
+        """Return a column, or all: as numbers, or as a 0/1 column for each value of a category."""
+        found = []
+        for j, column in enumerate(self.numeric):
+            if name in (column, ""):
+                found.append(rows.numeric[:, [j]])
+        for j, (column, levels) in enumerate(self.levels.items()):
+            if name in (column, ""):
+                codes = np.arange(len(levels) + 2)
+                found.append((rows.category[:, [j]] == codes).astype(np.float64))
+        return np.hstack(found)
 
 
 def _numbers(column: Any) -> Float[np.ndarray, " n"]:
@@ -141,19 +148,12 @@ def _numbers(column: Any) -> Float[np.ndarray, " n"]:
     return column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def _coded(column: Any, code: Callable[[Any], int], missing: int) -> Int[np.ndarray, " n"]:
-    """Return the code of every value of an array."""
-    encoded = column.dictionary_encode()
-    known = [code(value) for value in encoded.dictionary.to_pylist()]
-    places = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    return np.array([*known, missing], dtype=np.int64)[places]
-
-
 def group_codes(names: Sequence[str], column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     """Return the code of everyone's group; −1 where the attribute is missing or not compared."""
     place = {name: code for code, name in enumerate(names)}
-    values = pa.array(column.tolist(), from_pandas=True)
-    return _coded(values, lambda value: place.get(group_name(value), -1), -1)
+    codes = np.array([place.get(group_name(v), -1) for v in column.tolist()], dtype=np.int64)
+    codes[missing(column)] = -1
+    return codes
 
 
 def group_name(value: Any) -> str:

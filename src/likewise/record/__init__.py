@@ -293,9 +293,8 @@ class PerturbedPerson(Part):
 class DriverRecord(Part):
     """Shapley share of one column (or all levels of one category) in what was found.
 
-    ``alone`` and ``without`` are the values if it alone comes from the other person, and if all
-    columns but this one do. ``predicts`` is how well it predicts the attribute (AUC), ``moves`` how
-    much it moves the decision: a proxy does both.
+    ``alone`` is the value if it alone comes from the other person. ``predicts`` is how well it
+    predicts the attribute (AUC), ``moves`` how much it moves the decision: a proxy does both.
     """
 
     attribute: Text = ""
@@ -303,7 +302,6 @@ class DriverRecord(Part):
     share: Number
     interval: tuple[Number, Number] = (math.nan, math.nan)
     alone: Number = math.nan
-    without: Number = math.nan
     predicts: Number = math.nan
     moves: Number = math.nan
 
@@ -363,7 +361,7 @@ class RateComparison(GroupPair):
     Rates are those of ``outcome``, the decision that is tested: with two classes the rarer one.
     For scores and predictions they are means. ``own`` is with the remaining columns of comparable
     people of their own group, ``swapped`` with those of comparable people of the other group,
-    corrected by the redrawn attributes (``column`` names both in the rows, uncorrected);
+    corrected by the redrawn attributes (``column`` names both in the rows, as they were found);
     ``difference`` is swapped − own, ``ratio`` swapped / own.
     Intervals are two-sided at level 1 − alpha and are what the verdict is read from; ``p_by_limit``
     holds p-values at other limits, in increasing order, not adjusted. ``reference_error`` is the
@@ -371,7 +369,6 @@ class RateComparison(GroupPair):
     ``people_needed`` of the group (compared or not) and ``pool_needed`` of the reference sample
     would settle an inconclusive comparison; ``pool_rows`` of the latter are of the group (clusters,
     if there are any).
-    ``control_p`` is the randomisation p-value of the difference among the redrawn ones.
     ``changed_up`` and ``changed_down`` are the shares of comparisons in which the decision changes
     to the outcome, or from it, between the columns of the two members of a pair. Chance does so
     too: what goes beyond it is the difference.
@@ -395,11 +392,9 @@ class RateComparison(GroupPair):
     degrees: Size = math.nan
     allowance: Size = math.nan
     reference_error: Size = math.nan
-    uncorrected: Number = math.nan
     bias: Number = math.nan
     kappa: Number = math.nan
     control: tuple[Number, ...] = ()
-    control_p: Share = math.nan
     n: Count
     people: Count
     without_overlap: Count = 0

@@ -313,12 +313,3 @@ class TwoWay:
         if self.own == 0:
             return np.zeros(0)
         return 1 + (self.redrawn - self.bias) * self.factor / self.own
-
-    @property
-    def randomisation_p(self) -> float:
-        """Randomisation p-value, centred on the mean of all B + 1 (Candès et al. 2018)."""
-        found = self.other - self.own
-        centre = (self.redrawn.sum() + found) / (len(self.redrawn) + 1)
-        # Differences that are equal but for their last digits count as equal.
-        far = np.abs(self.redrawn - centre) >= abs(found - centre) * (1 - 1e-12)
-        return (1 + int(far.sum())) / (len(self.redrawn) + 1)
