@@ -8,7 +8,7 @@ import sys
 from typing import NoReturn
 
 BAD_INPUT, INTERNAL = 2, 4
-STOPPING = (_signal.SIGINT, _signal.SIGTERM, getattr(_signal, "SIGHUP", _signal.SIGTERM))
+STOPPING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 
 
 def main() -> None:
@@ -21,37 +21,30 @@ def main() -> None:
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _leave)
     _ignore_current_folder()
-    if not hasattr(os, "fork"):
-        sys.exit(_run())
     result, told = os.pipe()
     alive, held = os.pipe()
     child = os.fork()
     if not child:
         os.close(result)
         os.close(held)
-        _end_with_parent(alive)
+        from likewise.run.lifeline import end_with
+
+        end_with(alive)
         _work(told)
     os.close(told)
     os.close(alive)
     os._exit(_wait(child, result))
 
 
-def _run() -> int:
-    """Run the command line here, and return its exit code."""
-    from likewise.cli import main as run
-
-    try:
-        run()
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 0 if error.code is None else BAD_INPUT
-    return 0
-
-
 def _work(told: int) -> NoReturn:
     """Run the command line in the process of its own, and hand over its exit code."""
-    own = os.getpid()
+    own, code = os.getpid(), 0
     try:
-        code = _run()
+        from likewise.cli import main as run
+
+        run()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else BAD_INPUT if error.code else 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
         code = INTERNAL
@@ -83,28 +76,13 @@ def _wait(child: int, result: int) -> int:
     ended = os.waitstatus_to_exitcode(status)
     if -ended in STOPPING:
         return 128 - ended
-    how = f"with code {ended}"
-    if ended < 0:
-        import signal
+    import signal
 
-        how = f"by {signal.Signals(-ended).name}"
-        how += ", perhaps for want of memory" if -ended == _signal.SIGKILL else ""
+    how = f"with code {ended}" if ended >= 0 else f"by {signal.Signals(-ended).name}"
+    how += ", perhaps for want of memory" if -ended == _signal.SIGKILL else ""
     said = f"Error: The model, or a library, ended the process before there was a result ({how}).\n"
     os.write(2, said.encode())
     return BAD_INPUT
-
-
-def _end_with_parent(alive: int) -> None:
-    """Let the kernel end this process when the other end of a pipe closes, even by a kill."""
-    import fcntl
-
-    fcntl.fcntl(alive, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(alive, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    try:
-        os.read(alive, 1)
-    except BlockingIOError:
-        return
-    os._exit(BAD_INPUT)  # it had closed before
 
 
 def _ignore_current_folder() -> None:

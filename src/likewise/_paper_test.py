@@ -59,15 +59,11 @@ class PaperTest:
 
     def __str__(self) -> str:
         verdict = "rejected" if self.rejected else "not rejected"
-        lines = [
-            f"loss ratio        S_n {self.S_n:.4f}   V_n {self.V_n:.4f}   T_n {self.T_n:.4f}   "
-            f"p {self.p_value:.2g}",
-        ]
-        if not math.isnan(self.error_S_n):
-            lines.append(
-                f"error-rate ratio  S_n {self.error_S_n:.4f}   V_n {self.error_V_n:.4f}   "
-                f"T_n {self.error_T_n:.4f}   p {self.error_p_value:.2g}"
-            )
+        lines = []
+        for words, prefix in (("loss ratio      ", ""), ("error-rate ratio", "error_")):
+            s, v, t, p = (getattr(self, prefix + name) for name in ("S_n", "V_n", "T_n", "p_value"))
+            if not math.isnan(s):
+                lines.append(f"{words}  S_n {s:.4f}   V_n {v:.4f}   T_n {t:.4f}   p {p:.2g}")
         lines.append(f"H0: the ratio is at most {self.delta:g}: {verdict} ({self.n:,} people)")
         return "\n".join(lines)
 
@@ -174,9 +170,7 @@ def _flow(
 def _array(values: Any) -> Shaped[np.ndarray, "..."]:
     """Return arrays, tensors and data frames as NumPy arrays."""
     if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    elif hasattr(values, "to_numpy"):
-        values = values.to_numpy()
+        values = values.detach().cpu()
     try:
         return np.asarray(values)
     except (TypeError, ValueError):

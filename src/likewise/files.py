@@ -4,17 +4,15 @@ import contextlib
 import errno
 import fcntl
 import glob
+import itertools
 import os
 import shutil
 import stat
 import tempfile
 import uuid
-import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
-
-from typing_extensions import override
 
 from likewise.errors import InvalidFile
 
@@ -23,7 +21,7 @@ def read_whole(path: str | Path, *, most: int) -> bytes:
     """Return what a regular file holds; a pipe, a device or a file beyond ``most`` is refused."""
     try:
         # Without waiting: a named pipe that nobody writes to would hold us for ever.
-        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(opened, "rb") as file:
             found = os.fstat(opened)
             fits = stat.S_ISREG(found.st_mode) and found.st_size <= most
@@ -73,16 +71,11 @@ def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[Any] = 
     ``inputs`` are files and folders that are read, or lists of them; whatever else is given, an
     address or a model itself, is no file.
     """
-    read: list[Path] = []
-    for given in inputs:
-        for one in given if isinstance(given, list | tuple) else [given]:
-            if isinstance(one, str | Path):
-                read += map(Path, [one, *glob.glob(str(one))])
+    lists = [given if isinstance(given, list | tuple) else [given] for given in inputs]
+    names = [one for one in itertools.chain(*lists) if isinstance(one, str | Path)]
+    read = [Path(found) for name in names for found in (name, *glob.glob(str(name)))]
     written: list[Path] = []
-    for output in outputs:
-        if output is None:
-            continue
-        path = Path(output)
+    for path in (Path(output) for output in outputs if output is not None):
         if not path.parent.is_dir():
             raise InvalidFile(f"There is no folder {str(path.parent)!r} to write {path.name!r} in.")
         if path.is_dir():
@@ -129,7 +122,7 @@ def keep_elsewhere(content: bytes, name: str) -> str:
 LOCK = ".lock"
 
 
-class TemporaryFolder(contextlib.AbstractContextManager[str]):
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     """A temporary folder that goes with this object, or else its process.
 
     What a killed one left goes at the next start: a lock in the folder tells whether its process
@@ -138,21 +131,12 @@ class TemporaryFolder(contextlib.AbstractContextManager[str]):
 
     def __init__(self) -> None:
         _remove_stale()
-        self.name = tempfile.mkdtemp(prefix="likewise-")
-        self.remove = weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+        super().__init__(prefix="likewise-", ignore_cleanup_errors=True)
         # Locked before it has its name: nobody sees one whose process seems to be gone.
         first = os.path.join(self.name, f"{LOCK}.new")
         self._lock = open(first, "wb")  # noqa: SIM115 - it stays open as long as the folder
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         os.rename(first, os.path.join(self.name, LOCK))
-
-    @override
-    def __enter__(self) -> str:
-        return self.name
-
-    @override
-    def __exit__(self, *error: object) -> None:
-        self.remove()
 
 
 def _remove_stale() -> None:
@@ -172,10 +156,8 @@ def _remove_stale() -> None:
 
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, unless it is there."""
-    try:
+    with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidFile(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
 
 
 @contextlib.contextmanager

@@ -130,7 +130,7 @@ def share_calls(model: Any, run: Executor) -> Any:
         model = Endpoint(model)
     if not isinstance(model, Endpoint):
         return model
-    workers = getattr(run, "workers", None) if run.processes else 0
+    workers = getattr(run, "workers", None) if run.remote else 0
     if workers is None:
         raise InvalidSettings(
             "How many workers share the calls to the endpoint? Say it with --run processes:4, say."

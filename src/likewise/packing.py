@@ -17,7 +17,10 @@ PACKAGES = ("likewise.stats.", "likewise.methods.", "likewise.outcomes", "likewi
 
 
 def pack(value: Any, shared: Mapping[str, Any]) -> bytes:
-    """Return a value as bytes; ``shared`` are objects that both sides have, by name."""
+    """Return a value as bytes; ``shared`` are objects that both sides have, by name.
+
+    Lists come back as tuples.
+    """
     from safetensors.numpy import save
 
     arrays: dict[str, np.ndarray] = {}
@@ -49,9 +52,7 @@ def _described(value: Any, names: Mapping[int, str], arrays: dict[str, np.ndarra
         return value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, tuple):
-        return {"tuple": inner(list(value))}
-    if isinstance(value, list):
+    if isinstance(value, tuple | list):
         return [inner(part) for part in value]
     if isinstance(value, Mapping):
         return {"map": inner([list(item) for item in value.items()])}
@@ -61,10 +62,8 @@ def _described(value: Any, names: Mapping[int, str], arrays: dict[str, np.ndarra
         return {"kind": place, "fields": {name: inner(getattr(value, name)) for name in fields}}
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{type(value).__name__} cannot be written")
-    if value.dtype.kind == "O":
-        return {"objects": inner(value.tolist())}
-    if value.dtype.kind == "U":
-        return {"texts": value.tolist()}
+    if value.dtype.kind in "OU":
+        return {"objects": inner(value.tolist()), "text": value.dtype.kind == "U"}
     name = str(len(arrays))
     arrays[name] = np.ascontiguousarray(value).reshape(value.shape)
     return {"array": name}
@@ -79,21 +78,17 @@ def _made(
     """Return the value that was described so."""
     inner = functools.partial(_made, shared=shared, arrays=arrays, packages=packages)
     if isinstance(plain, list):
-        return [inner(part) for part in plain]
+        return tuple(map(inner, plain))
     if not isinstance(plain, dict):
         return plain
     if "same" in plain:
         return shared[plain["same"]]
     if "array" in plain:
         return arrays[plain["array"]]
-    if "texts" in plain:
-        return np.array(plain["texts"], dtype=str)
     if "objects" in plain:
         found = np.empty(len(plain["objects"]), dtype=object)
         found[:] = inner(plain["objects"])
-        return found
-    if "tuple" in plain:
-        return tuple(inner(plain["tuple"]))
+        return found.astype(str) if plain["text"] else found
     if "map" in plain:
         return dict(inner(plain["map"]))
     module, _, name = plain["kind"].partition(":")

@@ -8,20 +8,17 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Int
 
-from likewise import errors
 from likewise.data.source import Blocks, PeopleSource, Source
 from likewise.data.survey import Survey, SurveyJob, total
-from likewise.errors import LikewiseWarning, Untrustworthy
 from likewise.files import replacing
 from likewise.fingerprints import hash_json
 from likewise.method import MAX_ROWS, BoundMethod, Progress
@@ -30,21 +27,14 @@ from likewise.probe import PRIMARY, Block, Probe, Subsample
 from likewise.run.executors import Executor, Threads
 from likewise.run.journal import IF_FULL, FinishedPart, Identity, Journal, Store
 
-GROUPS = (16, 64)
-"""Blocks are added up in sixteens, these in sixty-fours, and these one after another: a task is a
-block, or a group of either size, and where it was done changes no digit."""
-
-TASKS = 6
-"""Tasks that every process has at least, so that none waits long for the last one."""
-
-MAX_SINGLE_TASKS = 32
-"""Up to so many blocks each one is a task of its own, so that all workers have something to do."""
+GROUP, FEW = 16, 32
+"""Blocks of a task, if there are more than a few; else each is a task of its own. What a task adds
+up depends on the number of blocks alone, and where it was done changes no digit."""
 
 LIBRARIES = ("likewise", "numpy")
 """Libraries in whose versions finished blocks may differ."""
 
 Sums = dict[str, Any]
-T = TypeVar("T")
 
 
 class Session(contextlib.ExitStack):
@@ -88,24 +78,6 @@ class Session(contextlib.ExitStack):
             self.tell(what, len(parts), len(tasks))
         return total(iter(parts))
 
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what ``make`` returns; a resumed audit reads it, and its warnings, again."""
-        place, blocks = self.journal.section(name), range(1)
-        if place.resumable and blocks in place.done():
-            value, said = unpack(place.read(blocks).tally, {})
-        else:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", LikewiseWarning)
-                value = make()
-            kept = [w for w in caught if issubclass(w.category, LikewiseWarning)]
-            said = [(w.category.__name__, str(w.message)) for w in kept]
-            if place.resumable:
-                place.keep(FinishedPart(blocks, pack([value, said], {})))
-        for category, text in said:
-            warnings.warn(text, getattr(errors, category), stacklevel=2)
-        found: T = value
-        return found
-
     def rows(self, record: Any) -> Iterator[pa.Table]:
         """Yield the rows of everyone that the primary probe kept, in the order of blocks.
 
@@ -146,7 +118,7 @@ class Session(contextlib.ExitStack):
         source, run = method.source, self.executor
         if subsample is not None:
             source = PeopleSource.from_people(method.sample(subsample.size, subsample.stream))
-            if run.processes:  # a few people are done here before other processes have started
+            if run.remote:  # a few people are done here before other processes have started
                 run = Threads()
         blocks = source.blocks(method.block_size)
         keeps = self.keeps_rows or method.n <= MAX_ROWS
@@ -158,18 +130,26 @@ class Session(contextlib.ExitStack):
             starts -= np.searchsorted(method.survey.left_out, starts)
         job = MeasureBlocks(method.handle, blocks, probes, starts, common, journal, keeps)
         others = {type(probe).__module__.split(".")[0] for probe in probes} - {"likewise"}
-        total = OrderedSum(len(blocks))
-        finished = journal.done() if journal.resumable else []
-        for part in finished:
-            total.add(part, unpack(journal.read(part).tally, common, others))
+        size = GROUP if len(blocks) > FEW else 1
+        places = range(len(blocks))
+        tasks = [places[start : start + size] for start in range(0, len(blocks), size)]
+        ready = dict.fromkeys(journal.done() if journal.resumable else (), b"")
+        waiting = [task for task in tasks if task not in ready]
         what = "measuring" if first else "checking"
-        self.tell(what, total.blocks_done, len(blocks))
-        for task, part in run.map(job, _tasks(blocks, finished, run)):
-            # Sums of pairs are large, and those in memory are never read again.
-            journal.put(part if journal.resumable else dataclasses.replace(part, tally=b""))
-            total.add(task, unpack(part.tally, common, others))
-            self.tell(what, total.blocks_done, len(blocks))
-        return total.sums()
+        self.tell(what, sum(map(len, ready)), len(blocks))
+        sums: Sums = {}
+        with contextlib.closing(run.map(job, waiting)) as answers:
+            for task in tasks:
+                while task not in ready:
+                    done, part = next(answers)
+                    # Sums of pairs are large, and those in memory are never read again.
+                    journal.put(part if journal.resumable else dataclasses.replace(part, tally=b""))
+                    ready[done] = part.tally
+                    self.tell(what, sum(map(len, ready)), len(blocks))
+                tally = ready[task] or journal.read(task).tally
+                ready[task] = b""
+                _add_to(sums, unpack(tally, common, others))
+        return sums
 
 
 def write_rows(tables: Iterable[pa.Table], path: Path) -> None:
@@ -205,7 +185,7 @@ class MeasureBlocks:
         model = self.handle.open()
 
         def work(numbers: range) -> FinishedPart:
-            total = OrderedSum(numbers.stop, numbers.start)
+            total: Sums = {}
             tables: list[pa.Table] = []
             for number, people in self.blocks.read(numbers):
                 sums: Sums = {}
@@ -217,65 +197,11 @@ class MeasureBlocks:
                     sums[probe.name] = found.stats
                     if found.rows is not None and probe.name == PRIMARY and self.keeps_rows:
                         tables.append(found.rows)
-                total.add(range(number, number + 1), sums)
+                _add_to(total, sums)
             rows = pa.concat_tables(tables) if tables else None
-            return self.journal.keep(FinishedPart(numbers, pack(total.sums(), self.common), rows))
+            return self.journal.keep(FinishedPart(numbers, pack(total, self.common), rows))
 
         return work
-
-
-class OrderedSum:
-    """Adds up parts in the order of their blocks, in whatever order they come.
-
-    Sums are rounded, so they depend on which are added first: always the blocks of one of the
-    smallest `GROUPS`, one after another, then these groups, and so on.
-    """
-
-    def __init__(self, stop: int, start: int = 0) -> None:
-        self.blocks_done = 0
-        self._stop, self._next = stop, start
-        self._waiting: dict[int, tuple[range, Mapping[str, Any]]] = {}
-        self._levels: list[Sums] = [{} for _ in (*GROUPS, "all")]
-
-    def add(self, part: range, sums: Mapping[str, Any]) -> None:
-        """Take the sums of some blocks."""
-        self.blocks_done += len(part)
-        self._waiting[part.start] = part, sums
-        while self._next in self._waiting:
-            blocks, these = self._waiting.pop(self._next)
-            _add_to(self._levels[0], these)
-            self._next = blocks.stop
-            for level, size in enumerate(GROUPS):
-                if self._next % size == 0 or self._next == self._stop:
-                    _add_to(self._levels[level + 1], self._levels[level])
-                    self._levels[level] = {}
-
-    def sums(self) -> Sums:
-        """Return the sums of all blocks."""
-        if self._next != self._stop:
-            raise Untrustworthy(f"Block {self._next} of {self._stop} is missing. Begin again.")
-        return self._levels[-1]
-
-
-def _tasks(blocks: Blocks, finished: Sequence[range], run: Executor) -> Iterator[range]:
-    """Yield what is not done: groups of blocks that are added up by themselves, or blocks."""
-    sizes = [1]
-    if len(blocks) > MAX_SINGLE_TASKS and run.max_memory is None:
-        enough = len(blocks) // (TASKS * max(run.processes, 1))
-        large = [size for size in GROUPS[1:] if run.processes and size <= enough]
-        sizes = [*large, GROUPS[0], 1]
-    done = {number for part in finished for number in part}
-    return _whole_groups(range(len(blocks)), sizes, done)
-
-
-def _whole_groups(blocks: range, sizes: Sequence[int], done: set[int]) -> Iterator[range]:
-    """Yield groups of blocks; smaller ones where some of a group was added up elsewhere."""
-    for begin in range(blocks.start, blocks.stop, sizes[0]):
-        group = range(begin, min(begin + sizes[0], blocks.stop))
-        if done.isdisjoint(group):
-            yield group
-        elif len(sizes) > 1:
-            yield from _whole_groups(group, sizes[1:], done)
 
 
 def _add_to(sums: Sums, by: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ def test_arrays_of_every_kind_and_size_come_back_as_they_were():
     found = unpack(pack(value, shared), shared)
 
     assert found["none"][3] is shared["frame"]
-    assert found["none"][1:3] == [None, 0.1]
+    assert found["none"][1:3] == (None, 0.1)
     assert found["names"].tolist() == ["a", None, 3]
     assert found["words"].tolist() == ["a", "bc"]
     pairs = [*zip(found["odd"], value["odd"], strict=True), (found["none"][0], np.zeros((0, 4)))]

@@ -156,7 +156,7 @@ def test_what_cannot_be_run_is_one_sentence_before_any_training(tmp_path, monkey
         with pytest.raises(InvalidSettings, match=f"--{name} is 0"):
             reproduce("adult", tmp_path, **{"splits": 1, "workers": 1, name: 0})
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidFile, match="cannot be made"):
+    with pytest.raises(InvalidFile, match="cannot be written"):
         reproduce("simulation", tmp_path / "file" / "below")
 
     def nowhere(seed: int) -> Split:

@@ -82,9 +82,7 @@ Redact = Annotated[bool, in_output("Leave out single people.", None, "--redact")
 InconclusiveOk = Annotated[
     bool, in_output("Exit with 0 if inconclusive.", None, "--inconclusive-ok")
 ]
-Run = Annotated[
-    Text, in_running("threads:4, processes:4, ray:4@ADDRESS; processes:4,8GB.", "WHERE")
-]
+Run = Annotated[Text, in_running("threads:4, processes:4, ray:4@ADDRESS.", "WHERE")]
 Resume = Annotated[bool, in_running("Continue an interrupted audit.", None, "--resume")]
 Trust = Annotated[bool, in_running("Open files and modules that can run code.", None, "--trust")]
 DryRun = Annotated[bool, in_running("Check everything, measure no one.", None, "--dry-run")]

@@ -17,33 +17,31 @@ LARGE = 4 * 2**20
 
 PLACE = re.compile(
     r"(?P<way>inline|threads|processes|ray)(?::(?P<count>[1-9]\d*))?"
-    r"(?:@(?P<address>[^,]+))?(?:,(?P<memory>[^,]+))?",
+    r"(?:@(?P<address>.+))?",
     re.ASCII,
 )
 
 
 def executor(text: str) -> Any:
-    """Read ``threads:4``, ``processes:4,8GB``, ``ray:4@ADDRESS`` and the like.
+    """Read ``threads:4``, ``processes:4``, ``ray:4@ADDRESS`` and the like.
 
-    Threads, processes or actors, by default as many as there are cores; the Ray cluster's address;
-    and the memory that they may take.
+    Threads, processes or actors, by default as many as there are cores; the Ray cluster's address.
     """
-    from likewise.run.executors import Inline, Processes, Ray, Threads, parse_memory
+    from likewise.run.executors import Inline, Processes, Ray, Threads
 
     found = PLACE.fullmatch(text.strip())
     way = "" if found is None else found["way"]
     if found is None or (found["count"] and way == "inline") or (found["address"] and way != "ray"):
         raise InvalidSettings(
             f"--run {text!r} names no place. Write inline, threads:4, processes:4, ray:4 or "
-            "ray:4@ADDRESS, and a limit of memory after a comma: processes:4,8GB."
+            "ray:4@ADDRESS."
         )
     count = int(found["count"]) if found["count"] else None
-    memory = parse_memory(found["memory"]) if found["memory"] else None
     if way == "ray":
-        return Ray(found["address"] or "local", count, max_memory=memory)
+        return Ray(found["address"] or "local", count)
     if way == "processes":
-        return Processes(count or os.cpu_count() or 1, max_memory=memory)
-    return Inline(max_memory=memory) if way == "inline" else Threads(count, max_memory=memory)
+        return Processes(count or os.cpu_count() or 1)
+    return Inline() if way == "inline" else Threads(count)
 
 
 def usual_place(paths: Sequence[str], csv: Any) -> str:
@@ -59,10 +57,9 @@ def usual_place(paths: Sequence[str], csv: Any) -> str:
 
 def store(run: Any, outputs: Sequence[Path], *, resume: bool) -> Any:
     """Return where finished blocks are kept: in a folder beside what is written, or in memory."""
-    from likewise.run.executors import Inline, Threads
     from likewise.run.journal import Folder, Memory
 
-    if isinstance(run, Inline | Threads) and run.max_memory is None and not resume:
+    if not run.remote and not resume:
         return Memory()
     first = next(iter(outputs), Path("likewise"))
     folder = first.with_name(first.name + ".journal")

@@ -340,7 +340,7 @@ def bind_perturbation(setup: Setup) -> BoundPerturbation:
         wrapped.loss.check(wrapped(people.x[:10]), targets(people.y[:10], classes))
     performance = performance_of(wrapped, people.x, targets(people.y, classes))
     if metric is None:
-        metric = session.once("learned metric", lambda: learn_metric(setup, wrapped, people))
+        metric = learn_metric(setup, wrapped, people)
         if handle.units is not None:
             attached = {"encoder": handle.units.to_json()}
             metric = dataclasses.replace(metric, attached=attached)

@@ -14,19 +14,16 @@ import functools
 import importlib.util
 import logging
 import multiprocessing
-import multiprocessing.connection
 import os
 import pickle
-import re
-import resource
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, final, runtime_checkable
 
 import threadpoolctl
 from typing_extensions import override
@@ -41,6 +38,7 @@ from likewise.errors import (
     in_short,
 )
 from likewise.files import TemporaryFolder
+from likewise.run.lifeline import end_with
 
 ATTEMPTS = 3
 """How often a task is tried before the run gives up."""
@@ -64,148 +62,135 @@ class Job(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What became of one attempt at a task, and the peak memory of the worker's process.
+    """What became of one attempt at a task.
 
-    A ``refusal`` was raised on purpose and would be again; a ``failure`` is worth another attempt,
-    by another worker if this one is ``lost``.
+    A ``refusal`` was raised on purpose and would be again; a ``failure`` is worth another attempt.
     """
 
     answer: Any = None
     refusal: LikewiseError | None = None
     failure: str = ""
-    lost: bool = False
-    memory: int = 0
 
 
 class Worker:
-    """A job in one worker, begun with its first task.
+    """A job in one worker, begun with its first task."""
 
-    ``whole`` says that the worker is a process: its libraries are then kept to one thread.
-    """
-
-    def __init__(self, begin: Callable[[], Work], *, whole: bool = False) -> None:
-        self._begin, self._whole = begin, whole
+    def __init__(self, begin: Callable[[], Work]) -> None:
+        self._begin = begin
         self._work: Work | None = None
+        self._thread = 0
 
     def answer(self, task: Any) -> Reply:
         """Try a task; whatever goes wrong is a reply, not an exception."""
+        self._thread = threading.get_ident()
         try:
             if self._work is None:
                 self._work = self._begin()
-                if self._whole:
-                    single_threaded().__enter__()  # for as long as the process lives
-            return Reply(self._work(task), memory=peak_memory())
+            with single_threaded():
+                return Reply(self._work(task))
         except LikewiseError as error:
             return Reply(refusal=error)
         except SystemExit as error:
             return Reply(refusal=InvalidModel(f"The model called sys.exit({error.code!r})."))
         except Exception as error:
             return Reply(failure=in_short(error))
+        finally:
+            self._thread = 0
+
+    def end(self, *, interrupted: bool) -> None:
+        """Interrupt its thread as Ctrl-C does the main one: a block can take minutes."""
+        if interrupted:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self._thread), ctypes.py_object(KeyboardInterrupt)
+            )
 
 
-class Pool(abc.ABC):
-    """The workers of one run, which are given ``room`` tasks at a time."""
+class Pool(contextlib.ExitStack):
+    """Threads with a worker each: in the thread itself, in another process, or on Ray.
 
-    room: int
+    Without threads everything is done here, one task after another.
+    """
 
-    @abc.abstractmethod
-    def submit(self, task: Any) -> Any:
-        """Give a task to a worker, and return a future."""
+    def __init__(self, size: int, start: Callable[[], Any]) -> None:
+        super().__init__()
+        self._start = start
+        self._lock, self._closed = threading.Lock(), False
+        self._workers: dict[int, Any] = {}
+        self._threads = concurrent.futures.ThreadPoolExecutor(size) if size else None
+        self.room = 2 * size or 1
+        self.enter_context(single_threaded())
+        self.push(self._end)
 
-    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
-        """Wait until something is done, and return what is."""
-        first = concurrent.futures.FIRST_COMPLETED
-        return concurrent.futures.wait(futures, return_when=first).done
-
-    def reply(self, future: Any) -> Reply:
-        """Return what became of a task."""
-        found: Reply = future.result()
-        return found
-
-
-class _RemotePool(Pool):
-    """Workers in other processes, each with a task or none; one that is lost is replaced."""
-
-    def __init__(self, room: int, start: Callable[[], Any], wait: Callable[[list[Any]], Any]):
-        self.room, self._start, self._wait = room, start, wait
-        self._idle: list[Any] = []
-        self._busy: dict[Any, Any] = {}
-
-    @override
-    def submit(self, task: Any) -> Any:
-        worker = self._idle.pop() if self._idle else self._start()
-        future = worker.ask(task)
-        self._busy[future] = worker
+    def submit(self, task: Any) -> concurrent.futures.Future[Reply]:
+        """Give a task to a worker."""
+        if self._threads is not None:
+            return self._threads.submit(self._answer, task)
+        future: concurrent.futures.Future[Reply] = concurrent.futures.Future()
+        future.set_result(self._answer(task))
         return future
 
-    @override
-    def first_done(self, futures: Iterable[Any]) -> Iterable[Any]:
-        found: Iterable[Any] = self._wait(list(futures))
-        return found
-
-    @override
-    def reply(self, future: Any) -> Reply:
-        worker = self._busy.pop(future)
-        reply: Reply = worker.reply(future)
-        if reply.lost:
-            worker.end()
-        else:
-            self._idle.append(worker)
+    def _answer(self, task: Any) -> Reply:
+        thread = threading.get_ident()
+        with self._lock:  # one at a time: processes start with a changed environment
+            if thread not in self._workers and not self._closed:
+                self._workers[thread] = self._start()
+        try:
+            reply: Reply = self._workers[thread].answer(task)
+        except Exception as error:  # another worker takes its place
+            if (worker := self._workers.pop(thread, None)) is not None:
+                worker.end(interrupted=False)
+            return Reply(failure=f"its process was lost ({in_short(error)})")
         return reply
 
-    def close(self) -> None:
-        """End all workers, whatever they are doing."""
-        for worker in (*self._idle, *self._busy.values()):
-            worker.end()
+    def _end(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End all workers: also on an error or Ctrl-C, what has not begun is dropped."""
+        if self._threads is None:
+            return
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+        for worker in list(self._workers.values()):
+            worker.end(interrupted=kind is not None and issubclass(kind, KeyboardInterrupt))
+        self._threads.shutdown()
 
 
 @dataclasses.dataclass(frozen=True)
 class Executor(abc.ABC):
-    """Workers that answer tasks.
+    """Workers that answer tasks; ``remote`` if they are processes of their own."""
 
-    Parameters
-    ----------
-    max_memory
-        Bytes that all processes of this machine together may take.
-    """
-
-    max_memory: int | None = dataclasses.field(default=None, kw_only=True)
+    remote: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_workers(getattr(self, "workers", None))
-
-    @property
-    def processes(self) -> int:
-        """Processes of this machine beside this one."""
-        return 0
+        workers = getattr(self, "workers", None)
+        if workers is not None and workers < 1:
+            raise InvalidSettings(f"There must be at least one worker, not {workers}.")
 
     @abc.abstractmethod
     def pool(self, job: Job) -> contextlib.AbstractContextManager[Pool]:
         """Start workers, and end them."""
 
-    def map(self, job: Job, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    def map(self, job: Job, tasks: Iterable[Any]) -> Generator[tuple[Any, Any]]:
         """Yield every task with the job's answer, as they are done.
 
         What fails is tried again; at the third failure of a task the run ends, since a smaller
         sample in silence would be worse.
         """
-        waiting = iter(tasks)
-        following = next(waiting, None)
-        if following is None:
+        waiting = collections.deque(tasks)
+        if not waiting:
             return
         failures: collections.Counter[Any] = collections.Counter()
-        under_way: dict[Any, Any] = {}
+        under_way: dict[concurrent.futures.Future[Reply], Any] = {}
         with self.pool(job) as pool:
-            while following is not None or under_way:
-                while following is not None and len(under_way) < pool.room:
-                    under_way[pool.submit(following)] = following
-                    following = next(waiting, None)
-                for future in pool.first_done(under_way):
-                    task, reply = under_way.pop(future), pool.reply(future)
+            while waiting or under_way:
+                while waiting and len(under_way) < pool.room:
+                    task = waiting.popleft()
+                    under_way[pool.submit(task)] = task
+                first = concurrent.futures.FIRST_COMPLETED
+                for future in concurrent.futures.wait(under_way, return_when=first).done:
+                    task, reply = under_way.pop(future), future.result()
                     if reply.refusal is not None:
                         raise reply.refusal
                     if not reply.failure:
-                        self._check_memory(reply)
                         yield task, reply.answer
                         continue
                     failures[task] += 1
@@ -215,16 +200,7 @@ class Executor(abc.ABC):
                             "Nobody is left out in silence, so there is no result; what is done "
                             "so far is kept."
                         )
-                    under_way[pool.submit(task)] = task
-
-    def _check_memory(self, reply: Reply) -> None:
-        taken = peak_memory() + self.processes * reply.memory
-        if self.max_memory is not None and taken > self.max_memory:
-            raise InvalidSettings(
-                f"The audit took {taken / 2**20:.0f} MB, more than --run allows "
-                f"({self.max_memory / 2**20:.0f} MB). What is done is kept: continue with "
-                "--resume and fewer workers, or allow more."
-            )
+                    waiting.appendleft(task)
 
 
 @final
@@ -233,22 +209,8 @@ class Inline(Executor):
     """No workers at all: everything is done here, one task after another."""
 
     @override
-    def pool(self, job: Job) -> contextlib.AbstractContextManager[Pool]:
-        return contextlib.nullcontext(_InlinePool(job))
-
-
-class _InlinePool(Pool):
-    room = 1
-
-    def __init__(self, job: Job) -> None:
-        self._worker = Worker(job.begin)
-
-    @override
-    def submit(self, task: Any) -> Any:
-        future: concurrent.futures.Future[Reply] = concurrent.futures.Future()
-        with single_threaded():
-            future.set_result(self._worker.answer(task))
-        return future
+    def pool(self, job: Job) -> Pool:
+        return Pool(0, lambda: Worker(job.begin))
 
 
 @final
@@ -265,43 +227,8 @@ class Threads(Executor):
     workers: int | None = None
 
     @override
-    @contextlib.contextmanager
-    def pool(self, job: Job) -> Iterator[Pool]:
-        with single_threaded():
-            pool = _ThreadPool(job, self.workers or processors())
-            try:
-                yield pool
-            except KeyboardInterrupt:
-                pool.interrupt()
-                raise
-            finally:
-                # Also on an error or Ctrl-C: what has not begun is dropped, the rest waited for.
-                pool.threads.shutdown(wait=True, cancel_futures=True)
-
-
-class _ThreadPool(Pool):
-    def __init__(self, job: Job, size: int) -> None:
-        self.room = 2 * size
-        self._workers: dict[int, Worker] = {}
-        self.threads = concurrent.futures.ThreadPoolExecutor(
-            size, thread_name_prefix="likewise", initializer=self._begin, initargs=(job,)
-        )
-
-    def _begin(self, job: Job) -> None:
-        self._workers[threading.get_ident()] = Worker(job.begin)
-
-    def interrupt(self) -> None:
-        """Interrupt every thread as Ctrl-C does the main one: a block can take minutes."""
-        for thread in self._workers:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
-            )
-
-    @override
-    def submit(self, task: Any) -> Any:
-        return self.threads.submit(
-            lambda: _alone(self._workers[threading.get_ident()].answer, task)
-        )
+    def pool(self, job: Job) -> Pool:
+        return Pool(self.workers or processors(), lambda: Worker(job.begin))
 
 
 @final
@@ -318,11 +245,7 @@ class Processes(Executor):
     """
 
     workers: int | None = None
-
-    @property
-    @override
-    def processes(self) -> int:
-        return self.workers or processors()
+    remote: ClassVar[bool] = True
 
     @override
     @contextlib.contextmanager
@@ -338,63 +261,43 @@ class Processes(Executor):
         with TemporaryFolder() as folder:
             path = Path(folder) / "job"
             path.write_bytes(content)
-            start, wait = functools.partial(_Process, path), multiprocessing.connection.wait
-            with contextlib.closing(_RemotePool(self.processes, start, wait)) as pool:
+            with Pool(self.workers or processors(), lambda: _Process(path)) as pool:
                 yield pool
 
 
 class _Process:
-    """A process with a pipe: if that closes, it is known whose task was lost."""
+    """A process with a pipe of its own: if that closes, it is known whose task was lost."""
 
     def __init__(self, job: Path) -> None:
         # Spawned, never forked: a fork would copy the threads of libraries half-dead.
         context = multiprocessing.get_context("spawn")
         self._end, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, job), daemon=True)
-        # No Ctrl-C as it starts; the parent's own waits a moment, and is not lost.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            with child_environment(), theirs:
-                self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        # No Ctrl-C as it starts; this thread needs none.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        with child_environment(), theirs:
+            self._process.start()
 
-    def ask(self, task: Any) -> Connection:
-        with contextlib.suppress(OSError):  # it is gone, as will be seen when it is to reply
-            self._end.send(task)
-        return self._end
-
-    def reply(self, future: Connection) -> Reply:
-        try:
-            reply: Reply = future.recv()
-        except (EOFError, OSError):
-            return Reply(failure="its process was lost", lost=True)
+    def answer(self, task: Any) -> Reply:
+        self._end.send(task)
+        reply: Reply = self._end.recv()
         return reply
 
-    def end(self) -> None:
+    def end(self, *, interrupted: bool) -> None:
         self._process.kill()
         self._process.join()
-        self._end.close()
 
 
 def _work(end: Connection, job: Path) -> None:
     """Answer tasks, in a process of its own."""
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with(multiprocessing.parent_process().sentinel)  # type: ignore[union-attr]
     # Unpacked with the first task: what goes wrong is then said.
-    worker = Worker(lambda: pickle.loads(job.read_bytes()).begin(), whole=True)
+    worker = Worker(lambda: pickle.loads(job.read_bytes()).begin())
     with contextlib.suppress(EOFError, OSError):  # the parent is gone
         while True:
             end.send(worker.answer(end.recv()))
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent is gone, even if that was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
 
 
 RUNTIME = {"env_vars": ENVIRONMENT}
@@ -420,17 +323,12 @@ class Ray(Executor):
 
     address: str = "local"
     workers: int | None = None
+    remote: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if importlib.util.find_spec("ray") is None:
             raise MissingExtra("Ray is not installed. Install it with: pip install 'likewise[ray]'")
-
-    @property
-    @override
-    def processes(self) -> int:
-        # Actors elsewhere take no memory of this machine, and nobody knows which are here.
-        return (self.workers or 1) if self.address == "local" else 0
 
     @override
     @contextlib.contextmanager
@@ -448,12 +346,10 @@ class Ray(Executor):
         own = not ray.is_initialized()
         if own:
             _start_ray(ray, self.workers, self.address)
-        start = functools.partial(_Actor, ray, ray.put(job.begin))
-        room = self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        content = ray.put(job.begin)
+        size = self.workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         try:
-            with contextlib.closing(
-                _RemotePool(room, start, lambda tasks: ray.wait(tasks)[0])
-            ) as pool:
+            with Pool(size, lambda: _Actor(ray, content)) as pool:
                 yield pool
         finally:
             if own:
@@ -463,20 +359,13 @@ class Ray(Executor):
 class _Actor:
     def __init__(self, ray: Any, job: Any) -> None:
         self._ray = ray
-        make = ray.remote(num_cpus=1, runtime_env=RUNTIME)(Worker)
-        self._actor = make.remote(job, whole=True)
+        self._actor = ray.remote(num_cpus=1, runtime_env=RUNTIME)(Worker).remote(job)
 
-    def ask(self, task: Any) -> Any:
-        return self._actor.answer.remote(task)
-
-    def reply(self, future: Any) -> Reply:
-        try:
-            reply: Reply = self._ray.get(future)
-        except self._ray.exceptions.RayError as error:
-            return Reply(failure=f"its Ray worker was lost ({in_short(error)})", lost=True)
+    def answer(self, task: Any) -> Reply:
+        reply: Reply = self._ray.get(self._actor.answer.remote(task))
         return reply
 
-    def end(self) -> None:
+    def end(self, *, interrupted: bool) -> None:
         self._ray.kill(self._actor)
 
 
@@ -528,15 +417,14 @@ def run_blocks(
     function: Callable[[slice], T], n_rows: int, *, size: int, threads: int = 1
 ) -> list[T]:
     """Return ``function(rows)`` for consecutive blocks of ``size`` rows, in their order."""
-    if size < 1:
-        raise InvalidSettings(f"Blocks need a size (here {size}).")
-    check_workers(threads)
+
+    def alone(rows: slice) -> T:  # OpenMP counts threads for each caller apart
+        with single_threaded():
+            return function(rows)
+
     blocks = [slice(k, min(k + size, n_rows)) for k in range(0, n_rows, size)]
-    with single_threaded():
-        if threads == 1 or len(blocks) < 2:  # here Ctrl-C ends it at once
-            return [function(rows) for rows in blocks]
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(functools.partial(_alone, function), blocks))
+    with single_threaded(), concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(alone, blocks))
 
 
 @contextlib.contextmanager
@@ -567,44 +455,15 @@ def single_threaded() -> Iterator[None]:
                 torch.set_num_threads(before)
 
 
-def _alone(function: Callable[[Any], T], task: Any) -> T:
-    """Call a function with one thread a library: OpenMP counts threads for each caller apart."""
-    with single_threaded():
-        return function(task)
-
-
 @functools.lru_cache(maxsize=1)
 def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
     """Return what holds the thread pools of all libraries; looked for again after an import."""
     return threadpoolctl.ThreadpoolController()
 
 
-def check_workers(workers: int | None) -> None:
-    """Refuse fewer than one worker."""
-    if workers is not None and workers < 1:
-        raise InvalidSettings(f"There must be at least one worker, not {workers}.")
-
-
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def peak_memory() -> int:
-    """Return the most memory this process has held, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-
-def parse_memory(text: str) -> int:
-    """Return the bytes in ``4GB``, ``500M`` or ``1.5 GiB`` (all in powers of 1024)."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*", text.upper())
-    if match is None or float(match[1]) == 0:
-        raise InvalidSettings(f"{text!r} is no amount of memory. Write 4GB, or 500MB.")
-    return int(float(match[1]) * UNITS[match[2]])
 
 
 def _named(task: Any) -> str:

@@ -7,7 +7,6 @@ nothing which comes back from there can run here. Arrays travel in shared memory
 """
 
 import contextlib
-import fcntl
 import importlib
 import json
 import multiprocessing
@@ -27,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise import errors
 from likewise.errors import InvalidFile, InvalidModel, LikewiseError, in_short
 from likewise.run.executors import ENVIRONMENT, processors, single_threaded
+from likewise.run.lifeline import end_with
 
 SECONDS, PER_ROW, PER_BYTE = 60.0, 0.01, 2e-7
 """Time to open a file, or to answer; more for every row of a question, every byte of a file."""
@@ -133,19 +132,16 @@ class IsolatedProcess:
         channel = self._channels.get()
         try:
             channel.send(about, arrays)
-            if not channel.end.poll(seconds):
-                raise self._ended(f"takes more than {seconds:.0f} seconds to {what}. {LIFTED}")
-            about, arrays = channel.receive()
-        except LikewiseError:
-            raise
+            if in_time := channel.end.poll(seconds):
+                about, arrays = channel.receive()
         except (OSError, EOFError, ValueError, TypeError):  # it is gone, or another thread ended it
             raise self._gone() from None
         finally:
             self._channels.put(channel)
+        if not in_time:
+            raise self._ended(f"takes more than {seconds:.0f} seconds to {what}. {LIFTED}")
         if "refused" in about:
-            kind: Any = getattr(errors, str(about.get("kind")), None)
-            known = isinstance(kind, type) and issubclass(kind, LikewiseError)
-            raise (kind if known else InvalidFile)(str(about["refused"]))
+            raise (InvalidFile if what == "open" else InvalidModel)(str(about["refused"]))
         if "memory" in about:
             most = f"{self._most / 2**30:.1f} GB"
             raise self._ended(f"takes more than {most} of memory to {what}. {LIFTED}")
@@ -207,13 +203,10 @@ def _shared_memory() -> Any:
 def serve(job: Mapping[str, Any]) -> None:
     """Open a file and answer questions about it; this is the process that has nothing to lose."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    alive, *ends = (Connection(number) for number in job["numbers"][0])
+    alive, *numbers = job["numbers"][0]
+    ends = [Connection(number) for number in numbers]
     shared = [os.fdopen(number, "r+b", buffering=0) for number in job["numbers"][1]]
-    # The kernel ends this process when the other end closes, whatever a library is doing.
-    fcntl.fcntl(alive, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(alive, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    if alive.poll():
-        return  # it had closed before
+    end_with(alive)
     resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     channels = [_Channel(*both) for both in zip(ends, shared, strict=True)]
@@ -251,9 +244,8 @@ def _respond(channel: _Channel, answer: Answer) -> None:
 def _complaint(error: BaseException) -> About:
     if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(f"{error} {error.__context__}"):
         return {"memory": True}
-    if isinstance(error, LikewiseError):
-        return {"refused": str(error), "kind": type(error).__name__}
-    return {"refused": f"The model cannot be run: {in_short(error)}.", "kind": "InvalidModel"}
+    known = isinstance(error, LikewiseError)
+    return {"refused": str(error) if known else f"The model cannot be run: {in_short(error)}."}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from typing import Any, final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from typing_extensions import override
 
 from likewise.errors import InvalidFile, InvalidSettings
 from likewise.files import read_whole, write_errors, write_whole
@@ -26,9 +25,10 @@ LOCK = ".lock"
 IF_FULL = "Make room, and continue with --resume."
 PART = re.compile(r"(part|[0-9a-f]{16})-(\d{10})-(\d{10})\.done")
 HALF_WRITTEN = re.compile(r"\..+\.[0-9a-f]{32}")
-FORMAT = "likewise.part 3"
-MOST_HEADER, MOST_PART, MOST_IDENTITY = 1000, 2**32, 2**20
-"""Bytes that are read of a part's first line, of a part, and of an identity."""
+OURS = re.compile(f"{PART.pattern}|{HALF_WRITTEN.pattern}")
+FORMAT = "likewise.part 4"
+MOST_PART, MOST_IDENTITY = 2**32, 2**20
+"""Bytes that are read of a part, and of an identity."""
 
 Identity = Mapping[str, str | int]
 """What the results depend on, by name: hashes, versions, rows of a block."""
@@ -51,9 +51,9 @@ class FinishedPart:
 class Journal:
     """The finished blocks of one audit: in a folder, one file a part, or in memory without one.
 
-    A file is there whole or not at all. Its first line tells the blocks, the audit and the hash
-    of all that follows; a file that is damaged, copied, swapped or of another audit does not
-    agree with its name, its audit or its hash, and its blocks are done again.
+    A file is there whole or not at all. Its first line is a hash of its audit, its blocks and all
+    that follows; a file that is damaged, copied, swapped or of another audit does not agree with
+    its hash, and its blocks are done again.
     """
 
     folder: Path | None = None
@@ -82,7 +82,7 @@ class Journal:
             match = PART.fullmatch(path.name)
             if match is not None and match[1] == self.name:
                 blocks = range(int(match[2]), int(match[3]))
-                if self._read(blocks) is None or (found and found[-1].stop > blocks.start):
+                if self._read(blocks) is None:
                     path.unlink()
                 else:
                     found.append(blocks)
@@ -96,8 +96,8 @@ class Journal:
         if part.outcomes is not None:
             pq.write_table(part.outcomes, sink, compression="zstd")
         rows = sink.getvalue().to_pybytes()
-        header = json.dumps(self._header(part.blocks, part.tally, rows))
-        content = header.encode() + b"\n" + part.tally + rows
+        header = f"{len(part.tally)} {self._hash(part.blocks, part.tally, rows)}\n"
+        content = header.encode() + part.tally + rows
         write_whole(self._path(part.blocks), content, if_full=IF_FULL)
         return dataclasses.replace(part, outcomes=None)
 
@@ -124,7 +124,7 @@ class Journal:
         self.parts.clear()
         if self.folder is None:
             return
-        parts = [path for path in self.folder.iterdir() if PART.fullmatch(path.name)]
+        parts = [path for path in self.folder.iterdir() if OURS.fullmatch(path.name)]
         # What says that this is a journal goes last: a kill in between leaves one to resume.
         for path in (*parts, self.folder / IDENTITY, self.folder / LOCK):
             path.unlink(missing_ok=True)
@@ -135,29 +135,24 @@ class Journal:
         assert self.folder is not None
         return self.folder / f"{self.name}-{blocks.start:010d}-{blocks.stop:010d}.done"
 
-    def _header(self, blocks: range, tally: bytes, rows: bytes) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "audit": self.audit,
-            "section": self.name,
-            "blocks": [blocks.start, blocks.stop],
-            "tally": len(tally),
-            "sha256": hash_bytes(tally, rows),
-        }
+    def _hash(self, blocks: range, tally: bytes, rows: bytes) -> str:
+        about = [FORMAT, self.audit, self.name, blocks.start, blocks.stop]
+        return hash_bytes(json.dumps(about).encode(), tally, rows)
 
     def _read(self, blocks: range) -> tuple[bytes, bytes] | None:
         """Return tally and rows of a part, or nothing if it is not what it should be."""
         try:
             line, _, content = read_whole(self._path(blocks), most=MOST_PART).partition(b"\n")
-            header = json.loads(line[:MOST_HEADER])
-            tally, rows = content[: header["tally"]], content[header["tally"] :]
-        except (InvalidFile, ValueError, KeyError, TypeError, RecursionError):
+            length, digest = line.decode().split()
+            tally, rows = content[: int(length)], content[int(length) :]
+        except (InvalidFile, ValueError):
             return None
-        return (tally, rows) if header == self._header(blocks, tally, rows) else None
+        return (tally, rows) if digest == self._hash(blocks, tally, rows) else None
 
 
-class Store:
-    """A place for finished blocks: the memory of this process, or what a subclass says."""
+@final
+class Memory:
+    """Keeps finished blocks in memory; nothing can be resumed."""
 
     def begun(self) -> Identity:
         """Return the identity of an audit that is there already; empty if there is none."""
@@ -172,12 +167,7 @@ class Store:
 
 
 @final
-class Memory(Store):
-    """Keeps finished blocks in memory; nothing can be resumed."""
-
-
-@final
-class Folder(Store):
+class Folder:
     """Keeps finished blocks in a folder, so that nothing is done twice or lost.
 
     Parameters
@@ -191,8 +181,8 @@ class Folder(Store):
     def __init__(self, path: str | Path, resume: bool = False) -> None:
         self.path, self.resume = Path(path), resume
 
-    @override
     def begun(self) -> Identity:
+        """Return the identity of an audit that is there already; empty if there is none."""
         file = self.path / IDENTITY
         if not file.exists():
             return {}
@@ -204,8 +194,8 @@ class Folder(Store):
             raise InvalidFile(f"{str(file)!r} is damaged. Remove its folder and begin again.")
         return found
 
-    @override
     def check(self) -> None:
+        """Refuse at once what `opened` would refuse, before a long run."""
         folder, name = self.path, repr(str(self.path))
         begun = (folder / IDENTITY).exists()
         refused = ""
@@ -228,19 +218,15 @@ class Folder(Store):
         if refused:
             raise InvalidSettings(refused)
 
-    @override
     @contextlib.contextmanager
     def opened(self, identity: Identity) -> Iterator[Journal]:
+        """Begin an audit, or continue one with the same identity."""
         self.check()
         with write_errors(self.path, if_full=IF_FULL):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
         with _locked(self.path):
             self.check()  # nobody else has begun here since
-            with write_errors(self.path, if_full=IF_FULL):
-                for left in self.path.iterdir():
-                    if HALF_WRITTEN.fullmatch(left.name):
-                        left.unlink()
             if self.resume:
                 self._check_same(identity)
             else:
@@ -255,6 +241,9 @@ class Folder(Store):
                 f"The audit in {str(self.path)!r} cannot be resumed: it was begun with other "
                 f"{' and '.join(other)}. Use what it was begun with, or remove that folder."
             )
+
+
+Store = Memory | Folder
 
 
 @contextlib.contextmanager
