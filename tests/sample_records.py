@@ -322,7 +322,7 @@ def flow(**changes):
     levels = [("sex", "Male"), ("sex", "Female"), ("race", "White"), ("race", "non-White")]
     permuted = tuple(1.05 + 0.006 * i for i in range(39))
     control = {"estimate": 1.62, "p_value": 0.025, "planned": 39, "n": 2000, "used": True}
-    jackknife = fill(parts.JackknifeRecord, replicates=(1.6, 1.7, 1.5), used=True)
+    jackknife = fill(parts.JackknifeRecord, replicates=(1.6, 1.7, 1.5))
     values = common(
         **{"method": "flow", "parameters": {"lam": 50.0, "time": 5.0}, "verdict": "evidence"},
         decided_by=parts.DecidedBy(test="loss_ratio", interval="hall", metric="refitted"),

@@ -174,7 +174,6 @@ def test_a_learned_metric_brings_its_own_uncertainty_unless_it_is_said_to_be_fix
         assert record.metric.same_sample == (given is None)
         assert record.decided_by.metric == "refitted"
         refits = record.jackknife["loss_ratio"]
-        assert refits.used
         assert record.test("loss_ratio").std_error == refits.std_error_refitted
     settings = CORE.changed(decide__metric="fixed")
     this = likewise.audit(network(), data, metric=metric, settings=settings)

@@ -112,14 +112,14 @@ def test_an_audit_writes_a_result_that_says_what_it_did_and_can_be_repeated(audi
 
 def test_a_saved_metric_is_used_and_one_of_other_features_refused(audit, tmp_path):
     metric = tmp_path / "metric.safetensors"
-    learned = run("metric", "people.csv", *ROLES, "--no-encoder", "-o", metric)
+    learned = run("metric", "people.csv", *ROLES, "--model", "model.safetensors", "-o", metric)
     assert learned.exit_code == 0, learned.stderr
     page = [line for line in learned.stdout.splitlines() if "people.csv" not in line]
     assert max(map(len, page)) <= 80
     result = audit("--metric", metric, "-o", tmp_path / "r.json")
     assert result.exit_code in (0, 1), result.stderr
     assert read(tmp_path / "r.json")["metric"]["learned"]
-    run("metric", "renamed.parquet", *ROLES, "--no-encoder", "-o", metric)
+    run("metric", "renamed.parquet", *ROLES, "--model", "model.safetensors", "-o", metric)
     refused(audit("--metric", metric), "other features")
 
 

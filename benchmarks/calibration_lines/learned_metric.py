@@ -130,7 +130,7 @@ def one_sample(
             for k, refit in zip(kept, metric.refits, strict=True)
         ]
         given = hall(estimate)
-        bounds = JackknifeBounds(estimate.value, np.array(replicates), directions=2, root=True)
+        bounds = JackknifeBounds(estimate.value, np.array(replicates), directions=2)
         yield model, (estimate, given, wider(bounds, given))
 
 

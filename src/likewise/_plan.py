@@ -2,13 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 
-import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from likewise.errors import InvalidSettings
-from likewise.stats.error_rate_ratio import mid_p_value
 from likewise.stats.estimate import check_alpha, check_delta, growth_needed
 
 MOST_ROWS = 10**9
@@ -17,24 +14,20 @@ MOST_ROWS = 10**9
 MATCHED = 0.7
 """Share of the smaller group's rows in a reference sample that find a partner, as a rule."""
 
-TIMES = (0.5, 1.0, 2.0, 4.0)
-"""Multiples of the people needed at which power is shown."""
-
 
 @dataclasses.dataclass(frozen=True)
 class PlanRow:
     """What one test needs to find a ratio (``effect``).
 
-    ``people`` are, for matched pairs, of each group; ``pool`` are the rows of the reference sample.
-    ``curve`` holds numbers of people, and the power with each; ``assumes`` says what it rests on.
+    ``people`` are, for matched pairs, of each group; ``pool`` are the rows of the reference sample,
+    and ``assumes`` says what it rests on.
     """
 
     test: str
     effect: float
     people: int
-    pool: int
-    curve: tuple[tuple[int, float], ...]
     assumes: str
+    pool: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +48,7 @@ class AuditPlan:
             each = " of each group" if row.pool else ""
             pool = f", and a reference sample of {row.pool:,} rows" if row.pool else ""
             lines += [
-                "",
                 f"{row.test}, ratio {row.effect:.3g}: {row.people:,} people{each}{pool}",
-                "  people " + "".join(f"{n:>11,}" for n, _ in row.curve),
-                "  power  " + "".join(f"{min(p, 0.999):>11.1%}" for _, p in row.curve),
                 f"  {row.assumes}",
             ]
         return "\n".join(lines)
@@ -72,7 +62,6 @@ def plan(
     pairs_per_person: float = 1.0,
     effect: float | None = None,
     sd: float | None = None,
-    base_error: float | None = None,
     delta: float = 1.25,
     alpha: float = 0.05,
     power: float = 0.8,
@@ -85,9 +74,9 @@ def plan(
         For matched pairs: the rate that people get with columns of their own group (of the rarer
         outcome), the ratio to be found, how many comparisons share the error rate (Holm), and pairs
         of the reference sample for each person of a group.
-    effect, sd, base_error
-        For the gradient flow: the ratio to be found, and the standard deviation of a person's loss
-        ratio (loss-ratio test) or the share of wrong decisions before (error-rate test).
+    effect, sd
+        For the gradient flow: the ratio of losses to be found, and the standard deviation of a
+        person's ratio.
     delta, alpha, power
         The limit, the error rate, and how often the effect is to be found.
 
@@ -110,26 +99,12 @@ def plan(
         rows.append(_matched_pairs(rate, ratio, comparisons, pairs_per_person, delta, alpha, power))
     if effect is not None and sd is not None:
         rows.append(_loss_ratio(effect, sd, delta, alpha, power))
-    if effect is not None and base_error is not None:
-        rows.append(_error_rates(effect, base_error, delta, alpha, power))
     if not rows:
         raise InvalidSettings(
             "Say what is to be found: rate and ratio for matched pairs (--rate 0.2 --ratio 1.5), "
-            "or effect with sd or base_error for the gradient flow (--effect 1.4 --sd 0.9)."
+            "or effect and sd for the gradient flow (--effect 1.4 --sd 0.9)."
         )
     return AuditPlan(tuple(rows), delta, alpha, power)
-
-
-def _row(
-    test: str,
-    effect: float,
-    people: int,
-    power_at: Callable[[int], float],
-    assumes: str,
-    pool: int = 0,
-) -> PlanRow:
-    curve = [max(2, round(times * people)) for times in TIMES]
-    return PlanRow(test, effect, people, pool, tuple((n, power_at(n)) for n in curve), assumes)
 
 
 def _matched_pairs(
@@ -166,11 +141,10 @@ def _matched_pairs(
     variance *= 1 + 1 / pairs_per_person
     z = float(ndtri(1 - alpha / (2 * comparisons)))
     people = max(20, _whole(growth_needed(gap, z + float(ndtri(power)), variance)))
-    return _row(
+    return PlanRow(
         "matched pairs",
         ratio,
         people,
-        lambda n: float(ndtr(gap / math.sqrt(variance / n) - z)),
         f"Rates {rate:.1%} and {other:.1%}, {comparisons} comparisons, {pairs_per_person:g} pairs "
         f"a person; {MATCHED:.0%} of the reference sample finds a partner.",
         pool=math.ceil(2 * people * pairs_per_person / MATCHED),
@@ -181,63 +155,12 @@ def _loss_ratio(effect: float, sd: float, delta: float, alpha: float, power: flo
     r"""Plan for the loss-ratio test: :math:`((z_{1-\alpha} + z_{power}) \sigma/(\mu-\delta))^2`."""
     if not 0 < sd < math.inf:
         raise InvalidSettings(f"sd is a positive number (got {sd:g}).")
-    z = ndtri(1 - alpha)
-    return _row(
+    return PlanRow(
         "loss ratio",
         effect,
-        _whole(((z + ndtri(power)) * sd / (effect - delta)) ** 2),
-        lambda n: float(ndtr(math.sqrt(n) * (effect - delta) / sd - z)),
+        _whole(((ndtri(1 - alpha) + ndtri(power)) * sd / (effect - delta)) ** 2),
         f"A person's loss ratio has standard deviation {sd:g}; the metric is taken as given.",
     )
-
-
-def _error_rates(
-    effect: float, base_error: float, delta: float, alpha: float, power: float
-) -> PlanRow:
-    r"""Plan for the mid-P test of error rates: about the smallest n whose power is enough.
-
-    The power is enumerated over all tables. The search starts at the normal formula: of the M
-    people wrong after the perturbation a share :math:`p_1 = 1/\theta` was wrong before, against
-    :math:`p_0 = 1/\delta` at the limit, so
-    :math:`M = ((z_{1-\alpha}\sqrt{p_0 q_0} + z_{power}\sqrt{p_1 q_1})/(p_0 - p_1))^2`.
-    """
-    if not 0 < base_error < 1 or effect * base_error > 1:
-        raise InvalidSettings(
-            f"base_error lies between 0 and 1, and effect × base_error is at most 1 (got "
-            f"{base_error:g} and {effect:g})."
-        )
-
-    def power_at(n: int) -> float:
-        return _mid_p_power(n, effect, delta, base_error, alpha)
-
-    p0, p1 = 1 / delta, 1 / effect
-    spread = ndtri(1 - alpha) * math.sqrt(p0 * (1 - p0)) + ndtri(power) * math.sqrt(p1 * (1 - p1))
-    short, enough = 1, _whole((spread / (p0 - p1)) ** 2 / (effect * base_error))
-    while power_at(enough) < power:
-        enough = _whole(2 * enough)
-    while enough - short > max(1, enough // 200):
-        middle = (short + enough) // 2
-        short, enough = (short, middle) if power_at(middle) >= power else (middle, enough)
-    assumes = f"{base_error:.1%} are decided wrongly before; the power is that of the mid-P test."
-    return _row("error-rate ratio", effect, enough, power_at, assumes)
-
-
-def _mid_p_power(n: int, effect: float, delta: float, base_error: float, alpha: float) -> float:
-    r"""Return the power of the mid-P test, by going through all tables: no simulation.
-
-    The number M of people wrong after the perturbation is Binomial(n, :math:`\theta \cdot` base
-    error); given M, the test rejects up to some number of people wrong before, who are
-    Binomial(M, :math:`1/\theta`). Tables left out have a probability below 1e-12 together.
-    """
-    from scipy.stats import binom  # takes long to import, and only plans need it
-
-    after = binom(n, min(effect * base_error, 1.0))
-    wrong = np.arange(int(after.ppf(5e-13)), int(after.isf(5e-13)) + 1)
-    # The mid-P value grows with the count; at this count the plain one passes alpha, and the
-    # mid-P value may or may not.
-    both = np.asarray(binom.ppf(alpha, wrong, 1 / delta)).astype(np.int64)
-    both -= mid_p_value(both, wrong, delta) > alpha
-    return float(after.pmf(wrong) @ binom.cdf(both, wrong, 1 / effect))
 
 
 def _whole(rows: float) -> int:

@@ -166,12 +166,11 @@ def test_numbers_that_are_no_metric_are_refused_in_a_sentence(make, message):
         make()
 
 
-def test_printing_shows_the_angles_to_the_nearest_features_and_hostile_names_as_text():
-    metric = ignoring([[1.0, 1.0, 0.0]], ["age", "<script>", "gain"])
+def test_printing_shows_the_angles_to_the_nearest_features():
+    metric = ignoring([[1.0, 1.0, 0.0]], ["age", "debt", "gain"])
     for words in ("1 direction of 3 free", "age 45°", "gain 90°"):
         assert words in str(metric)
     assert repr(metric) == str(metric)
-    assert "&lt;script&gt;" in metric._repr_html_()
     assert "1 direction of 3 free" in repr(dense(metric))
 
 

@@ -83,21 +83,19 @@ def plan(
     pairs: Annotated[float, option("Pairs of the reference sample a person.", "NUMBER")] = 1.0,
     effect: Annotated[Number, option("Ratio that the flow should find.", "NUMBER")] = None,
     sd: Annotated[Number, option("Standard deviation of a person's loss ratio.", "NUMBER")] = None,
-    base_error: Annotated[Number, option("Share of wrong decisions before.", "SHARE")] = None,
     delta: options.Delta = None,
     power: Annotated[float, option("How often it should be found.", "SHARE")] = 0.8,
 ) -> None:
     """Say how many people, and how large a reference sample, an audit needs.
 
-    For matched pairs give --rate and --ratio; for the gradient flow --effect with --sd or
-    --base-error.
+    For matched pairs give --rate and --ratio; for the gradient flow --effect and --sd.
 
     Example: likewise plan --rate 0.2 --ratio 1.5
     """
     from likewise._plan import plan as make_plan
 
     asked: dict[str, Any] = {"rate": rate, "ratio": ratio, "effect": effect, "sd": sd}
-    asked |= {"base_error": base_error, "comparisons": comparisons, "pairs_per_person": pairs}
+    asked |= {"comparisons": comparisons, "pairs_per_person": pairs}
     print(make_plan(**asked, delta=1.25 if delta is None else delta, power=power))
 
 

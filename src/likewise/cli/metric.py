@@ -24,10 +24,6 @@ def metric(
     bins: options.Bins = None,
     may_matter: options.MayMatter = None,
     encoder: options.EncoderFile = None,
-    no_encoder: Annotated[
-        bool,
-        option("Take the numeric columns as they are.", None, "--no-encoder", under=options.DATA),
-    ] = False,
     model: Annotated[
         str | None,
         option("Learn in the space where this pipeline is audited.", "MODEL", under=options.METHOD),
@@ -46,8 +42,8 @@ def metric(
     Example: likewise metric train.csv --label income --protected sex --protected race
     -o metric.safetensors
     """
-    if sum([encoder is not None, no_encoder, model is not None]) > 1:
-        raise InvalidSettings("Choose one of --encoder, --no-encoder and --model.")
+    if encoder is not None and model is not None:
+        raise InvalidSettings("Choose one of --encoder and --model.")
     choices = {
         "columns__label": label,
         "columns__protected": options.names(protected),
@@ -71,9 +67,7 @@ def metric(
     from likewise.methods.metric_file import save_metric
 
     check_outputs([output], [*train, encoder, model, settings])
-    people, attached = _people(
-        [str(path) for path in train], chosen, encoder, no_encoder, model, trust
-    )
+    people, attached = _people([str(path) for path in train], chosen, encoder, model, trust)
     with progress_bar() as tell:
         progress = None if tell is None else functools.partial(tell, "learning the metric")
         learned = sensitive_subspace(people, progress=progress, **chosen.learning)
@@ -103,7 +97,6 @@ def _people(
     paths: list[str],
     settings: Any,
     encoder_file: Path | None,
-    bare: bool,
     spec: str | None,
     trust: bool,
 ) -> tuple[Any, dict[str, str]]:
@@ -122,8 +115,6 @@ def _people(
         attributes = tuple(people.protected)
         adapted, *_ = adapt(opened, people, traits=attributes, columns=settings.model.columns)
         return as_seen(adapted, people), {}
-    if bare:
-        return read(paths, **reading), {}
     encoder = open_encoder(encoder_file, None) or Encoder.fit(
         paths,
         keep_missing=not columns.drop_missing,

@@ -15,7 +15,6 @@ from scipy.special import fdtrc, fdtri
 from typing_extensions import override
 
 from likewise.audit_data import AuditData, person_columns
-from likewise.errors import InvalidSample, InvalidSettings
 from likewise.fingerprints import row_hashes, scattered
 from likewise.methods.decide import Judgement
 from likewise.methods.perturb_probe import PerturbProbe, PerturbStats
@@ -38,22 +37,14 @@ _PREFIX = "refits: "
 def refitted_probes(method: Any) -> Iterator[PerturbProbe]:
     """Yield everyone perturbed under every refit of the metric, where the verdict counts them.
 
-    It does whenever the metric was learned, from whomever, unless the settings ask about this very
-    metric; the paper's procedure takes it as given. A metric learned from the audited people is
+    It does whenever the metric was learned, from whomever, unless the settings (as in the paper's
+    procedure) ask about this very metric. A metric learned from the audited people is
     refitted without one group of them, who are then not audited either; one learned from others
     carries its refits, and everyone is audited.
     """
     metric, groups, refits = method.metric, method.groups, method.metric.refits
     decide = method.settings.decide
-    if not method.goes_by_metric or not refits:
-        if decide.metric == "refitted":
-            raise InvalidSettings(
-                "decide.metric = 'refitted' needs a learned metric with refits, and a method "
-                "that goes by it; here is none."
-            )
-        return
-    given = metric.origin is None or decide.interval == "paper"
-    if decide.metric == "fixed" or (decide.metric == "auto" and given):
+    if not method.learned or decide.metric == "fixed" or decide.interval == "paper":
         return
     if method.decider == "error_rate_ratio" and metric.coarse_refits:
         groups = None if groups is None else coarse(groups, len(refits))
@@ -88,7 +79,6 @@ def with_refitted(
             parts,
             separate=not method.same_sample,
             directions=len(method.metric.free),
-            root=judgement.map == "gradient_flow",
         )
         verdict = after.result(test.delta, test.alpha)
         records[name] = JackknifeRecord(
@@ -98,7 +88,6 @@ def with_refitted(
             std_error_refitted=after.estimate.std_error,
             lower_bound=verdict.lower_bound,
             upper_bound=verdict.upper_bound,
-            used=True,
         )
     return dataclasses.replace(judgement, evidence=evidence), records
 
@@ -117,17 +106,14 @@ class JackknifeBounds(Bounds):
 
     The error of a learned metric is skewed, and errors in any of k free ``directions`` make the
     model look steeper. So the lower bound allows for the worst of them, as Scheffé's:
-    :math:`L = S - \sqrt{k F_{k,G-1}(1-\alpha)}\,\text{se}` (Student's t for one); of a flow, whose
-    excess grows with the square of how far a direction is off, on the scale of
-    :math:`\sqrt{S - 1}` (``root``). The upper bound is taken on the scale of :math:`\log(S - 1)`.
-    Scales are changed only if all replicates exceed 1.
+    :math:`L = S - \sqrt{k F_{k,G-1}(1-\alpha)}\,\text{se}` (Student's t for one). The upper bound
+    is taken on the scale of :math:`\log(S - 1)` if all replicates exceed 1.
     """
 
     value: float
     replicates: Float[np.ndarray, " g"]
     separate: float = 0.0
     directions: int = 1
-    root: bool = False
 
     @property
     def degrees(self) -> float:
@@ -142,9 +128,6 @@ class JackknifeBounds(Bounds):
     @override
     def p_value(self, delta: float) -> float:
         t = (self.value - delta) / self.std_error
-        if self.root and self._skewed:
-            gap = math.sqrt(self.value - 1) - math.sqrt(max(delta, 1.0) - 1)
-            t = gap / self._root_error
         if self.directions < 2 or t <= 0:
             return upper_tail(t, self.degrees)
         return float(fdtrc(self.directions, self.degrees, t**2 / self.directions))
@@ -155,26 +138,15 @@ class JackknifeBounds(Bounds):
         if self.directions > 1:
             far = float(fdtri(self.directions, self.degrees, 1 - alpha))
             t = math.sqrt(self.directions * far)
-        if self.root and self._skewed:
-            return 1 + max(math.sqrt(self.value - 1) - t * self._root_error, 0.0) ** 2
         return self.value - t * self.std_error
 
     @override
     def upper_bound(self, alpha: float) -> float:
         t, excess = quantile(1 - alpha, self.degrees), self.value - 1
-        if not self._skewed:
+        if min(self.value, float(self.replicates.min())) <= 1:
             return self.value + t * self.std_error
         on_log_scale = math.hypot(_spread(np.log(self.replicates - 1)), self.separate / excess)
         return 1 + excess * math.exp(t * on_log_scale)
-
-    @property
-    def _skewed(self) -> bool:
-        return min(self.value, float(self.replicates.min())) > 1
-
-    @property
-    def _root_error(self) -> float:
-        own = self.separate / (2 * math.sqrt(self.value - 1))
-        return math.hypot(_spread(np.sqrt(self.replicates - 1)), own)
 
 
 def _spread(values: Float[np.ndarray, " g"]) -> float:
@@ -188,7 +160,6 @@ def with_jackknife(
     *,
     separate: bool = False,
     directions: int = 1,
-    root: bool = False,
 ) -> Evidence:
     """Return the evidence for the population's metric, of which the one used is an estimate.
 
@@ -196,8 +167,6 @@ def with_jackknife(
     other people than the audited ones (``separate``), they differ by the metric alone. No bound is
     narrower than with the metric taken as given.
     """
-    if len(replicates) < 2:
-        raise InvalidSample(f"{len(replicates)} refits of the metric are too few; 2 at least.")
     fixed, capped = evidence.estimate, evidence.capped_estimate
     evidence = dataclasses.replace(
         evidence,
@@ -213,10 +182,10 @@ def with_jackknife(
             evidence, notes=notes, estimate=unknown, bounds=None, capped=None
         )
 
-    def refitted(estimate: Estimate, parts: Sequence[Estimate | None]) -> JackknifeBounds:
+    def bounds_of(estimate: Estimate, parts: Sequence[Estimate | None]) -> JackknifeBounds:
         values = np.array([part.value for part in parts if part is not None])
         own = estimate.std_error if separate else 0.0
-        return JackknifeBounds(estimate.value, values, own, directions, root)
+        return JackknifeBounds(estimate.value, values, own, directions)
 
     def widened(bounds: JackknifeBounds, given: Bounds | None) -> Bounds | None:
         # Refits that differ by rounding only: nothing is known, or nobody moved.
@@ -224,15 +193,16 @@ def with_jackknife(
             return given if fixed.std_error == 0 else UNKNOWN
         return bounds if given is None else wider(bounds, given)
 
-    total = refitted(fixed, [r.estimate for r in replicates])
-    after = dataclasses.replace(
-        fixed, std_error=max(total.std_error, fixed.std_error), degrees=total.degrees
+    total, upper = bounds_of(fixed, [r.estimate for r in replicates]), evidence.capped
+    if capped is not None:
+        upper = widened(bounds_of(capped, [r.capped_estimate for r in replicates]), upper)
+    error = max(total.std_error, fixed.std_error)
+    return dataclasses.replace(
+        evidence,
+        estimate=dataclasses.replace(fixed, std_error=error, degrees=total.degrees),
+        bounds=widened(total, evidence.bounds),
+        capped=upper,
     )
-    evidence = dataclasses.replace(evidence, estimate=after, bounds=widened(total, evidence.bounds))
-    if capped is None:
-        return evidence
-    parts = refitted(capped, [r.capped_estimate for r in replicates])
-    return dataclasses.replace(evidence, capped=widened(parts, evidence.capped))
 
 
 def unit_hashes(blocks: Iterable[AuditData]) -> UInt64[np.ndarray, " n"]:
@@ -251,9 +221,8 @@ def unit_hashes(blocks: Iterable[AuditData]) -> UInt64[np.ndarray, " n"]:
     if clustered:
         return hashes
     order = np.argsort(hashes, kind="stable")
-    ranked, places = hashes[order], np.arange(len(hashes), dtype=np.uint64)
-    first = np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)]
-    before = places - np.maximum.accumulate(np.where(first, places, np.uint64(0)))
+    ranked = hashes[order]
+    before = (np.arange(len(ranked)) - np.searchsorted(ranked, ranked)).astype(np.uint64)
     hashes[order] = scattered(ranked + before * np.uint64(0x9E3779B97F4A7C15))
     return hashes
 

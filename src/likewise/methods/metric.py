@@ -7,7 +7,6 @@ A metric is a matrix, a few directions or columns that cost nothing, or any func
 import abc
 import copy
 import dataclasses
-import html
 import pkgutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -122,9 +121,6 @@ class QuadraticForm(FairMetric):
     @override
     def gradient(self, x: Rows, x0: Rows) -> Rows:
         return 2 * self.function(lambda eigenvalues: eigenvalues, x - x0)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 @final

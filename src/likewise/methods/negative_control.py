@@ -83,7 +83,7 @@ def control_probes(stats: Mapping[str, PerturbStats], method: Any) -> Iterator[P
     if not (method.learned and metric.placebos and _wanted(stats, method)):
         return
     rough, some = method.map.rough(metric), (PEOPLE, STREAM)
-    if _apart(method) and REAL not in stats:
+    if REAL not in stats:
         yield method.probe(REAL, rough, metric, subsample=some)
     known = compared(stats, method, method.tests[method.decider])
     if known is not None and known.complete:
@@ -133,10 +133,10 @@ def compared(
     stats: Mapping[str, PerturbStats], method: Any, test: RatioTest
 ) -> ControlComparison | None:
     """Return what is known so far, in the order of the permutations."""
-    permuted, real = _permuted(stats), REAL if _apart(method) else PRIMARY
-    if not permuted or real not in stats:
+    permuted = _permuted(stats)
+    if not permuted:
         return None
-    sums = (found.tally for found in (stats[real], *permuted))
+    sums = (found.tally for found in (stats[REAL], *permuted))
     own, *values = (test.evidence(tally).estimate.value for tally in sums)
     return ControlComparison(own, tuple(values), len(method.metric.placebos))
 
@@ -148,11 +148,6 @@ def _wanted(stats: Mapping[str, PerturbStats], method: Any) -> bool:
     tally = stats[PRIMARY].tally
     groups = group_records(tally, method.settings)
     return method.tested(tally).deciding.rejected or any(group.rejected for group in groups)
-
-
-def _apart(method: Any) -> bool:
-    """Tell whether the whole audit has other people than the control, or looks closer."""
-    return method.map.rough(method.metric) != method.map or method.n > PEOPLE
 
 
 def _permuted(stats: Mapping[str, PerturbStats]) -> list[PerturbStats]:

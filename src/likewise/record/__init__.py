@@ -202,7 +202,6 @@ class JackknifeRecord(Part):
     std_error_refitted: Size
     lower_bound: Number
     upper_bound: Number
-    used: bool
 
 
 class ControlRecord(Part):

@@ -699,7 +699,7 @@ def error_words(record: Record) -> Iterator[tuple[str, str]]:
     for name, j in record.jackknife.items():
         fixed, anew = number(j.std_error_fixed), number(j.std_error_refitted)
         errors = f"standard error {fixed} with this metric, {anew} with the metric learned anew"
-        bounds = f"bounds {interval((j.lower_bound, j.upper_bound))}" + ", not used" * (not j.used)
+        bounds = f"bounds {interval((j.lower_bound, j.upper_bound))}"
         yield "Jackknife", f"{test_name(name)}: {errors}; {bounds}"
     if (error := record.numerical_error) is not None:
         bound = f"at most {number(error.error_bound)} ({number(error.error_in_se)} standard errors)"

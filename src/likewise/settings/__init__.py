@@ -124,10 +124,10 @@ class Decide(Choices):
         description="How bounds are computed: hall, or paper (the normal limit); "
         "tests that do not know the first two have their own.",
     )
-    metric: Literal["auto", "fixed", "refitted"] = Field(
+    metric: Literal["auto", "fixed"] = Field(
         "auto",
-        description="Whose uncertainty counts: fixed asks about this very metric, refitted adds "
-        "that of learning it, auto does so whenever the metric was learned.",
+        description="Whose uncertainty counts: auto adds that of learning a metric, fixed asks "
+        "about this very metric.",
     )
     certify: bool = Field(
         True,

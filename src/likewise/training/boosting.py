@@ -1,10 +1,12 @@
 """Individually fair gradient boosting (BuDRO): robust to transport between near people."""
 
 import dataclasses
+import math
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.optimize import brentq
 from scipy.spatial import cKDTree
 from scipy.special import expit
 from typing_extensions import override
@@ -171,7 +173,7 @@ def _xgboost() -> Any:
     return import_optional("xgboost", "boosted", "Fair boosting")
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Transport:
     """The worst plan among near people, as the weights of both labels at every person."""
 
@@ -180,7 +182,6 @@ class Transport:
     y: Numbers
     budget: float
     smooth: float
-    price: float = 1.0
 
     def __call__(self, score: Numbers, weight: Numbers) -> tuple[Numbers, Numbers]:
         """Return how much weight of the second and of the first class is moved to everyone."""
@@ -194,18 +195,14 @@ class Transport:
 
     def _plan(self, loss: Near, weight: Numbers) -> Near:
         """Find the price at which the budget is just spent; nothing costs more than 1e4."""
-        spent, plan = self._spent(loss, 0.0, weight)
-        if spent <= self.budget:
-            return plan
-        low, high, price = 0.0, 1e4, self.price
-        for _ in range(12):
-            spent, plan = self._spent(loss, price, weight)
-            if abs(spent / self.budget - 1) < 0.05:
-                break
-            low, high = (price, high) if spent > self.budget else (low, price)
-            price = 2 * price if high == 1e4 else (low + high) / 2
-        self.price = min(max(price, 1e-3), 1e3)
-        return plan
+
+        def excess(place: float) -> float:
+            return self._spent(loss, math.expm1(place), weight)[0] - self.budget
+
+        place, last = 0.0, math.log1p(1e4)
+        if excess(place) > 0:
+            place = last if excess(last) > 0 else brentq(excess, place, last, xtol=0.01)
+        return self._spent(loss, math.expm1(place), weight)[1]
 
     def _spent(self, loss: Near, price: float, weight: Numbers) -> tuple[float, Near]:
         gain = (loss - price * self.squared) / self.smooth

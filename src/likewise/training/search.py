@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from likewise._audit import audit
 from likewise._compare import Comparison, compare, comparison_key
 from likewise.data.rows import open_rows
-from likewise.errors import InvalidData, InvalidModel, InvalidSettings, StatisticalWarning
+from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
 from likewise.files import check_outputs, make_folder, write_whole
 from likewise.method import Progress
 from likewise.record import MatchedPairsRecord
@@ -41,11 +41,11 @@ WRITTEN = (
 AIM = 0.75
 """Share of the limit, as a logarithm, that a remedy should stay below on the choosing people."""
 
+ASKED = ["label", "protected", "may_matter", "favourable", "label_map", "bins", "clusters", "delta"]
+"""Arguments of `improve` that are those of `likewise.audit`."""
+
 ORDER = ("within_tolerance", "inconclusive", "evidence", "invalid")
 """Verdicts, best first."""
-
-
-STAYS = "Nothing was changed: the given model stays."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,21 +110,21 @@ class Improvement:
         """What was found, in one sentence."""
         if self.found.verdict != "evidence":
             verdict = self.found.verdict.replace("_", " ")
-            return f"No evidence to act on: the given model is {verdict}. {STAYS}"
-        if self.chosen is None or self.comparison is None:
-            return f"No remedy was fairer and about as accurate. {STAYS}"
-        name = f"average over comparable people, weight {self.chosen.weight:g}"
-        if self.better:
-            return f"A fairer model was found: {name}."
-        lacking = (
-            f"bring ratios nearer to 1 by more than a factor of {self.comparison.margin:g}, on "
-            "the judging people"
-        )
-        if self.fairer:
-            lacking = f"lose less than {100 * self.margin:g} points of accuracy"
-        elif self.comparison.pairs[0].less_unfair:
-            lacking = "have a verdict that is no worse"
-        return f"The {name}, is not shown to {lacking}. {STAYS}"
+            why = f"No evidence to act on: the given model is {verdict}"
+        elif self.chosen is None or self.comparison is None:
+            why = "No remedy was fairer and about as accurate"
+        else:
+            name = f"average over comparable people, weight {self.chosen.weight:g}"
+            if self.better:
+                return f"A fairer model was found: {name}."
+            margin = self.comparison.margin
+            lacking = f"bring ratios nearer to 1 by more than a factor of {margin:g}"
+            if self.fairer:
+                lacking = f"lose less than {100 * self.margin:g} points of accuracy"
+            elif self.comparison.pairs[0].less_unfair:
+                lacking = "have a verdict that is no worse"
+            why = f"The {name}, is not shown to {lacking}, on the judging people"
+        return f"{why}. Nothing was changed: the given model stays."
 
     def __str__(self) -> str:
         n = self.found.record.data.n
@@ -223,27 +223,17 @@ def improve(
     >>> found.better
     False
     """
+    given = locals()
     if not 0 < margin < 1:
         raise InvalidSettings(f"The margin of accuracy is between 0 and 1, not {margin:g}.")
-    asked, _ = resolve_settings(
-        settings,
-        trust=trust,
-        label=label,
-        protected=protected,
-        may_matter=may_matter,
-        favourable=favourable,
-        label_map=label_map,
-        bins=bins,
-        clusters=clusters,
-        delta=delta,
-    )
+    asked, _ = resolve_settings(settings, trust=trust, **{name: given[name] for name in ASKED})
     columns = asked.columns
     needed = {
         "the label (--label)": columns.label,
         "the protected attributes (--protected)": columns.protected,
         "the columns that may matter (--may-matter)": columns.may_matter,
     }
-    if absent := [what for what, given in needed.items() if not given]:
+    if absent := [what for what, named in needed.items() if not named]:
         raise InvalidSettings(f"Name {' and '.join(absent)}.")
     if asked.method.name not in ("auto", "matched_pairs"):
         name = asked.method.name
@@ -262,10 +252,6 @@ def improve(
     parts = _divided(_table(people, columns.csv), columns.cluster, seed, pool is not None)
     reference = parts[0] if pool is None else _table(pool, columns.csv)
     found = audited(model, pa.concat_tables(parts[1:]))
-    if found.record.model.task == "regression":
-        raise InvalidModel(
-            "The model predicts numbers, and only probabilities of classes can be averaged."
-        )
     result = Improvement(found, model, margin)
     if found.verdict == "evidence":
         no_inputs = {"label": None, "weight": None, "cluster": None, "id": None, "ignore": ()}
@@ -279,47 +265,35 @@ def improve(
         )
         hidden = [columns.label, columns.weight, columns.cluster, columns.id, *columns.ignore]
         features = reference.drop_columns([n for n in reference.column_names if n in hidden])
-        models = {
-            weight: dataclasses.replace(remedy, weight=weight).fit(features) for weight in WEIGHTS
-        }
-        result = _searched(result, {0.0: model, **models}, parts, audited, asked.delta, progress)
+        compared = _pairs(found).comparisons
+        rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
+        models, tried = {0.0: model}, []
+        for done, weight in enumerate((0.0, *WEIGHTS)):
+            if progress is not None:
+                progress("trying remedies", done, 1 + len(WEIGHTS))
+            if weight:
+                models[weight] = dataclasses.replace(remedy, weight=weight).fit(features)
+            tried.append(_tried(weight, audited(models[weight], parts[1]), rows))
+        chosen = choice(tried, asked.delta, margin)
+        result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
+        if chosen is not None:
+            before, after = (audited(models[w], parts[2]) for w in (0.0, chosen.weight))
+            both = compare({"given": before, "chosen": after})
+            result = dataclasses.replace(result, before=before, after=after, comparison=both)
+            best = models[chosen.weight] if result.better else model
+            result = dataclasses.replace(result, model=best)
     if folder is not None:
         result.write(Path(folder))
     return result
 
 
-def _searched(
-    result: Improvement,
-    models: Mapping[float, Any],
-    parts: Sequence[pa.Table],
-    audited: Callable[[Any, pa.Table], AuditResult],
-    delta: float,
-    progress: Progress | None,
-) -> Improvement:
-    """Choose a remedy, and judge it."""
-    _, choose, judge = parts
-    compared = _pairs(result.found).comparisons
-    rows = {comparison_key(row) for row in compared if row.verdict == "evidence"}
-    tried = []
-    for done, (weight, model) in enumerate(models.items()):
-        if progress is not None:
-            progress("trying remedies", done, len(models))
-        seen = audited(model, choose)
-        pairs = _pairs(seen)
-        found = [row.deviation for row in pairs.comparisons if comparison_key(row) in rows]
-        deviation = max((math.inf if math.isnan(d) else d for d in found), default=math.inf)
-        folds = pairs.performance_folds
-        error_rate = sum(folds["error"]) / sum(folds["weight"])
-        tried.append(Tried(weight, deviation, seen.verdict, error_rate))
-    chosen = choice(tried, delta, result.margin)
-    result = dataclasses.replace(result, tried=tuple(tried), chosen=chosen)
-    if chosen is None:
-        return result
-    remedy = models[chosen.weight]
-    before, after = audited(result.model, judge), audited(remedy, judge)
-    both = compare({"given": before, "chosen": after})
-    result = dataclasses.replace(result, before=before, after=after, comparison=both)
-    return dataclasses.replace(result, model=remedy) if result.better else result
+def _tried(weight: float, seen: AuditResult, rows: Collection[Any]) -> Tried:
+    """Return how a model fared in the comparisons that were evidence against the given one."""
+    pairs = _pairs(seen)
+    found = [row.deviation for row in pairs.comparisons if comparison_key(row) in rows]
+    deviation = max((math.inf if math.isnan(d) else d for d in found), default=math.inf)
+    folds = pairs.performance_folds
+    return Tried(weight, deviation, seen.verdict, sum(folds["error"]) / sum(folds["weight"]))
 
 
 def choice(tried: Sequence[Tried], delta: float, margin: float) -> Tried | None:

@@ -1,8 +1,8 @@
 """The scikit-learn interface of all training methods: checks, protected columns, weights."""
 
 import abc
-import bisect
 import dataclasses
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -69,7 +69,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
     # Run-time type checks stay off constructors: scikit-learn wants `fit` to complain.
     __no_type_check__: ClassVar[bool] = True
 
-    strength: ClassVar[tuple[str, tuple[float, ...]]] = ("", ())
+    strength: ClassVar[tuple[str, tuple[float, ...]]] = ("", (0.0,))
     """The parameter that may be ``auto``, and its values: none at all, then weak to strong."""
 
     max_loss: ClassVar[float] = 0.02
@@ -161,21 +161,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         if isinstance(seed, np.random.RandomState):
             seed = seed.randint(2**31 - 1)
         rng = np.random.default_rng(seed)
-        parameter, values = self.strength
+        parameter, (none, *_) = self.strength
         if parameter:
             value = getattr(self, parameter)
-            if value == "auto" and not data.protected and self._needs_protected():
-                value = values[0]
-            elif value == "auto":
-                value = self._chosen_strength(data, rng)
+            if value == "auto":
+                fair = bool(data.protected) or not self._needs_protected()
+                value = self._chosen_strength(data, rng) if fair else none
             setattr(self, f"{parameter}_", float(value))
         self._learn(data, rng)
 
     def _chosen_strength(self, data: TrainingData, rng: np.random.Generator) -> float:
         """Return the greatest strength that loses at most `max_loss` on held-out people.
 
-        A fifth of the people, with the shares of the classes, is held out. The strongest is tried,
-        then strengths by bisection; the model is then trained on everyone.
+        A fifth of the people, with the shares of the classes, is held out. Strengths are tried from
+        the strongest down; the model is then trained on everyone.
         """
         parameter, (none, *strengths) = self.strength
         self.held_out_ = {}
@@ -186,29 +185,23 @@ class FairClassifier(ClassifierMixin, BaseEstimator, abc.ABC):  # type: ignore[m
             np.arange(len(data.y)), test_size=HELD_OUT, stratify=data.y, random_state=seed
         )
         train, test = (data.take(rows) for rows in parts)
-
-        def lost(value: float) -> float:
+        lost = math.inf
+        for value in (none, *reversed(strengths)):
             trial = clone(self).set_params(**{parameter: value, "random_state": seed})
             trial.classes_, trial.n_features_in_ = self.classes_, self.n_features_in_
             trial._fit(train)
             decided = trial._probabilities(test.x).argmax(axis=1)
             score = balanced_accuracy_score(test.y, decided, sample_weight=test.weight)
             self.held_out_[value] = float(score)
-            return self.held_out_[none] - self.held_out_[value]
-
-        lost(none)
-        if lost(strengths[-1]) <= self.max_loss:
-            return strengths[-1]
-        weaker = strengths[:-1]
-        place = bisect.bisect_left(weaker, True, key=lambda value: lost(value) > self.max_loss)
-        if place == 0:
-            loss = self.held_out_[none] - self.held_out_[strengths[0]]
-            said = (
-                f"The least {parameter} tried, {strengths[0]:g}, loses {loss:.3f} of balanced "
-                f"accuracy on held-out people, more than {self.max_loss:g}. It is used."
-            )
-            warnings.warn(said, TrainingWarning, stacklevel=4)
-        return strengths[max(place - 1, 0)]
+            lost = self.held_out_[none] - self.held_out_[value]
+            if value != none and lost <= self.max_loss:
+                return value
+        said = (
+            f"The least {parameter} tried, {strengths[0]:g}, loses {lost:.3f} of balanced "
+            f"accuracy on held-out people, more than {self.max_loss:g}. It is used."
+        )
+        warnings.warn(said, TrainingWarning, stacklevel=4)
+        return strengths[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -265,16 +258,12 @@ def split_columns(
 
 
 def named_columns(protected: Any, n: int) -> dict[str, Shaped[np.ndarray, " n"]]:
-    """Return protected attributes by name: of a mapping, a frame, one column, or an array."""
+    """Return protected attributes by name: of a mapping, one column, or an array."""
     if protected is None:
         return {}
-    if nw.dependencies.is_into_dataframe(protected):
-        frame = nw.from_native(protected, eager_only=True)
-        protected = {name: frame.get_column(name) for name in frame.columns}
     if not isinstance(protected, Mapping):
-        name, array = getattr(protected, "name", None) or "protected", np.asarray(protected)
-        columns = [array] if array.ndim == 1 else list(array.T)
-        protected = {f"{name}{j or ''}": column for j, column in enumerate(columns)}
+        name, columns = getattr(protected, "name", None) or "protected", np.asarray(protected)
+        protected = {f"{name}{j or ''}": c for j, c in enumerate(np.atleast_2d(columns.T))}
     found = {str(name): np.asarray(column) for name, column in protected.items()}
     for name, column in found.items():
         if column.shape != (n,):
