@@ -5,15 +5,15 @@ their size: readable on a phone, sharp in print. Every value is escaped.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from markupsafe import Markup, escape
 
 from likewise.record.json_text import LARGEST
-from likewise.report.formats import limit, number
+from likewise.report.formats import limit
 
 MARGIN = 4.0
 """Per cent of the width left free at both ends."""
@@ -64,10 +64,10 @@ def dot(x: float, y: object, radius: float, name: str) -> Markup:
     return element("circle", cx=f"{x}%", cy=y, r=radius, class_=name)
 
 
-def text(words: str, x: float, y: object, name: str, anchor: str | None = None) -> Markup:
+def text(words: str, x: float, y: object, name: str) -> Markup:
     """Return words at a place; near the ends they grow inwards."""
     half = 0.9 * len(words)
-    side = anchor or ("start" if x < half else "end" if x > 100 - half else "middle")
+    side = "start" if x < half else "end" if x > 100 - half else "middle"
     return element("text", words, x=f"{x}%", y=y, class_=name, text_anchor=side)
 
 
@@ -80,15 +80,25 @@ class Axis:
     log: bool = False
 
     @classmethod
-    def around(cls, values: Iterable[float], *, log: bool = False) -> "Axis":
-        """Return an axis on which all finite values fit."""
-        known = [v for v in values if abs(v) <= LARGEST and (v > 0 or not log)] or [1.0]
-        low, high = min(known), max(known)
-        if log:
-            pad = max((high / low) ** 0.05, 1.02)
-            return cls(low / pad, high * pad, True)
-        pad = 0.05 * (high - low) or 0.1 * max(abs(high), 0.1)
-        return cls(low - pad, high + pad)
+    def around(
+        cls, values: Iterable[float], ends: Iterable[float] = (), *, log: bool = False
+    ) -> "Axis":
+        """Return an axis on which all finite values fit.
+
+        One very uncertain row must not flatten the others: ``ends`` of intervals reach no further
+        beyond the values than these are apart.
+        """
+        size, back = (math.log, math.exp) if log else (float, float)
+        known, far = (
+            [size(v) for v in several if abs(v) <= LARGEST and (v > 0 or not log)]
+            for several in (values, ends)
+        )
+        low, high = min(known, default=0.0), max(known, default=0.0)
+        span = max(high - low, 0.2 if log else 1e-9)
+        low = max(min([low, *far]), low - span)
+        high = min(max([high, *far]), high + span)
+        pad = 0.05 * (high - low) or 0.02 * max(abs(high), 1.0)
+        return cls(back(low - pad), back(high + pad), log)
 
     def at(self, value: float) -> float:
         """Return where a value stands, in per cent; beyond the ends, at the end."""
@@ -103,25 +113,17 @@ class Axis:
         """Return round numbers to write beside the axis."""
         if self.log:
             decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            for steps in ((1, 1.25, 1.5, 2, 3, 5), (1, 1.5, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
+            for steps in ((1, 1.5, 2, 3, 5), (1, 2, 5), (1,)):
                 numbers = (s * 10.0**e for e in decades for s in steps)
                 found = [v for v in numbers if self.low <= v <= self.high]
                 if len(found) <= most:
                     break
-            if len(found) > 1:
-                return found[:: -(-len(found) // most)]
+            return found[:: -(-len(found) // most) or 1]
         rough = (self.high - self.low) / most
         size = 10.0 ** math.floor(math.log10(rough))
         step = next(s * size for s in (1, 2, 2.5, 5, 10) if s * size >= rough * 0.999)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [round(k * step, 12) for k in range(first, last + 1)]
-
-
-def tick(value: float) -> str:
-    """Return a number for the foot of an axis."""
-    if value and not 1e-3 <= abs(value) < 1e5:
-        return number(value, 2)
-    return f"{value:.4g}".replace("-", "−")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,76 +148,52 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """Rows on one axis, with a line at every mark; ``band`` is within tolerance, and shaded."""
+    """Rows on one axis, with a line at every mark; between the outer ones of three it is shaded."""
 
     title: str
     head: tuple[str, ...]
     rows: Sequence[Row]
     marks: Sequence[float]
-    axis: Axis
-    band: tuple[float, float] | None = None
+    log: bool = True
     left_out: int = 0
 
-    @classmethod
-    def around(
-        cls,
-        title: str,
-        head: tuple[str, ...],
-        rows: Sequence[Row],
-        marks: Sequence[float],
-        **more: Any,
-    ) -> "Plot":
-        """Return rows on one axis.
+    @functools.cached_property
+    def axis(self) -> Axis:
+        """The axis of all rows."""
+        values = [v for row in self.rows for v in (row.value, row.before, *row.dots)]
+        ends = [end for row in self.rows for end in row.ends]
+        return Axis.around([*self.marks, *values], ends, log=self.log)
 
-        One very uncertain row must not flatten the others: the axis ends where values end, and a
-        little beyond; longer intervals run off it.
-        """
-        log = more.pop("log", True)
-        size, back = (math.log, math.exp) if log else (float, float)
-        shown = [row for row in rows if not row.heading]
-        found = [v for r in shown for s in [r.dots or r.ends] for v in (min(s), r.value, max(s))]
-        ends = [v for v in found if abs(v) <= LARGEST and (v > 0 or not log)]
-        marks = [mark for mark in marks if not math.isnan(mark)]
-        values = (row.value for row in shown)
-        fits = [size(v) for v in (*marks, *(v for v in values if v in ends))]
-        low, high = min(fits), max(fits)
-        span = max(high - low, 0.2 if log else 1e-9)
-        inside = [min(max(size(v), low - span), high + span) for v in ends]
-        axis = Axis.around([back(v) for v in (*inside, *fits)], log=log)
-        return cls(title, head, rows, marks, axis, **more)
+    @property
+    def band(self) -> Sequence[float]:
+        """From where to where it is within tolerance, if there is such a stretch."""
+        return self.marks[::2] if len(self.marks) == 3 else ()
 
     def __bool__(self) -> bool:
         return bool(self.rows)
 
     def scale(self) -> Markup:
-        """Draw the numbers above the rows: the marks in bold, ticks where they fit."""
-        shown = [(self.axis.at(mark), limit(mark)) for mark in self.marks]
-        # Two marks closer than a label is wide: the outer ones are kept.
-        if len(shown) == 3 and min(shown[1][0] - shown[0][0], shown[2][0] - shown[1][0]) < 9:
-            shown = [shown[0], shown[2]] if shown[2][0] - shown[0][0] >= 9 else [shown[1]]
-        parts = [text(name, at, 14, "mark-label") for at, name in shown]
-        taken = [at for at, _ in shown]
-        for value in self.axis.ticks():
+        """Draw the numbers above the rows: the marks in bold, then ticks, where they fit."""
+        marks = sorted(self.marks, key=lambda mark: mark not in (0, 1))
+        parts, taken = [], list[float]()
+        for k, value in enumerate([*marks, *self.axis.ticks()]):
             at = self.axis.at(value)
-            if all(abs(at - other) > 11 for other in taken):
+            if all(abs(at - other) > 9 for other in taken):
                 taken.append(at)
-                parts.append(text(tick(value), at, 14, "tick"))
+                parts.append(text(limit(value), at, 14, "mark-label" if k < len(marks) else "tick"))
         return picture(*parts, height=18)
 
     def draw(self, row: Row) -> Markup:
         """Draw one row: a dot with its interval."""
         at, parts = self.axis.at, []
-        if self.band is not None:
+        if self.band:
             low, high = map(at, self.band)
             parts.append(box(low, 0, high - low, "100%", "band"))
         parts += [line(at(mark), 0, at(mark), "100%", "mark") for mark in self.marks]
         lower, upper = row.ends
-        if not math.isnan(lower) and not math.isnan(upper):
-            parts.append(line(at(lower), "50%", at(upper), "50%", f"whisker {row.tone}"))
-            if lower < self.axis.low:
-                parts.append(text("←", MARGIN / 2, "50%", "off", "middle"))
-            if upper > self.axis.high:
-                parts.append(text("→", 100 - MARGIN / 2, "50%", "off", "middle"))
+        parts.append(line(at(lower), "50%", at(upper), "50%", f"whisker {row.tone}"))
+        parts += [text("←", 0, "50%", "off")] * (lower < self.axis.low)
+        parts += [text("→", 100, "50%", "off")] * (upper > self.axis.high)
         # Three lines of dots, so that equal ones do not hide each other.
         places = itertools.cycle(("50%", "28%", "72%"))
         parts += [dot(at(d), next(places), 3, "control") for d in row.dots if math.isfinite(d)]
@@ -247,28 +225,13 @@ HEIGHT, HEAD, FOOT = 170, 18, 146
 def histogram(
     edges: Sequence[float], counts: Sequence[float], *, log: bool = False, mark: float, label: str
 ) -> Markup:
-    """Draw how many people have which value; with ``log`` both scales are logarithmic.
-
-    With heights on a log scale a handful of people with very large ratios, who may decide the
-    mean, stay visible beside thousands with ordinary ones.
-    """
-    axis = Axis.around([*edges[:: len(edges) - 1], mark], log=log)
-    top = max(*counts, 1.0)
-
-    def high(count: float) -> float:
-        share = math.log10(1 + count) / math.log10(1 + top) if log else count / top
-        return round(FOOT - (FOOT - HEAD) * share, 2)
-
-    levels = [10.0**k for k in range(1, 9) if 10.0**k < 0.7 * top] if log else []
-    parts = []
-    for count in (*levels, top):
-        parts.append(line(0, high(count), 100, high(count), "grid"))
-        parts.append(text(f"{count:,.0f} people", 100, high(count) - 4, "tick", "end"))
+    """Draw how many people have which value, on a scale of logarithms with ``log``."""
+    axis, top = Axis.around([*edges, mark], log=log), max(*counts, 1.0)
+    parts = [line(0, HEAD, 100, HEAD, "grid"), text(f"{top:,.0f} people", 100, HEAD - 4, "tick")]
     for left, right, count in zip(edges, edges[1:], counts, strict=False):
-        if count:
-            x, y = axis.at(left), high(count)
-            parts.append(box(x, y, axis.at(right) - x - 0.15, FOOT - y, "bar"))
+        x, high = axis.at(left), (FOOT - HEAD) * count / top
+        parts.append(box(x, FOOT - high, axis.at(right) - x - 0.15, high, "bar"))
     parts.append(line(axis.at(mark), HEAD, axis.at(mark), FOOT, "mark"))
     parts.append(line(0, FOOT, 100, FOOT, "axis"))
-    parts += [text(tick(v), axis.at(v), FOOT + 17, "tick") for v in axis.ticks(7)]
+    parts += [text(limit(v), axis.at(v), FOOT + 17, "tick") for v in axis.ticks(7)]
     return picture(*parts, height=HEIGHT, label=label)

@@ -108,7 +108,7 @@ def report_values(record: Record) -> dict[str, Any]:
         "balance": () if part is None else list(love_plots(part, first[:2], names)),
         "controls": _controls(record, first, names),
         "sensitivity": _sensitivity(record, names),
-        "times": _stopping_times(record),
+        "times": stopping_times(record),
         "groups": text.group_measures(record)[:MOST_ROWS],
         "first": first[:MOST_COLUMNS],
         "overlap": [] if part is None else sorted(part.comparisons, key=decides, reverse=True),
@@ -126,22 +126,20 @@ def ratio_plot(
 ) -> Plot:
     """Return estimates on one axis, with lines at 1 and the limits."""
     part, (first, second, quantity) = record.matched_pairs, quantities(record)
-    difference = quantity == "difference"
-    low, high = (math.nan, record.delta) if part is None else limits(part)
-    marks = low, 0.0 if difference else 1.0, high
-    band = None if math.isnan(low) else (low, high)
     body: list[Row] = []
     for heading, note, several in sections:
         body.append(Row(heading, note=note, heading=True))
         for one in several:
-            facts = (" → " if part is not None else ", p ").join(one.facts)
+            facts = (", p " if part is None else " → ").join(one.facts)
             cells, tone = (facts, _estimate(one.value, one.ends), one.words), one.verdict
             tone = tone or "inconclusive"
             body.append(Row(one.label, one.value, one.ends, cells, one.note, tone, one.verdict))
-    unit = "Mean prediction" if difference else "Rate"
+    unit = "Mean prediction" if quantity == "difference" else "Rate"
     rates = "People, p" if part is None else f"{unit} {first} → {second}"
     head = of, rates, f"{quantity.capitalize()} ({level(record.alpha)} CI)", "Result"
-    return Plot.around(title, head, body, marks, band=band, left_out=left_out, log=not difference)
+    log = quantity == "ratio"
+    marks = (1.0, record.delta) if part is None else sorted((*limits(part), float(log)))
+    return Plot(title, head, body, [m for m in marks if not math.isnan(m)], log, left_out)
 
 
 def forest(record: Record) -> Plot:
@@ -196,10 +194,8 @@ def _controls(record: Record, first: Sequence[RateComparison], names: Names) -> 
         note, tone = f"{len(c.permuted)} permutations, {c.n:,} people", record.verdict
         rows.append(Row(name, c.estimate, cells=cells, note=note, tone=tone, dots=c.permuted))
     head = ("Compared", "Estimate", "Redrawn" if first else "Permuted")
-    difference = quantities(record)[2] == "difference"
-    return Plot.around(
-        "Negative control", head, rows, [0.0 if difference else 1.0], log=not difference
-    )
+    log = quantities(record)[2] == "ratio"
+    return Plot("Negative control", head, rows, [float(log)], log)
 
 
 def _sensitivity(record: Record, names: Names) -> Plot:
@@ -212,21 +208,19 @@ def _sensitivity(record: Record, names: Names) -> Plot:
             ends, column = (s.lower_bound, s.upper_bound), names.column(s.change)
             cells = _estimate(s.estimate, ends), s.outcome.replace("_", " ")
             rows.append(Row(column, s.estimate, ends, cells, "", s.outcome, s.outcome))
-    head = ("Choice", "Estimate (bounds)", "Result")
-    part = record.matched_pairs
-    if part is not None and part.measure == "prediction":
-        return Plot.around("Sensitivity", head, rows, [0.0, part.limit], log=False)
-    return Plot.around("Sensitivity", head, rows, [1.0, record.delta])
+    part, log = record.matched_pairs, quantities(record)[2] == "ratio"
+    marks = (1.0, record.delta) if log or part is None else (0.0, part.limit)
+    return Plot("Sensitivity", ("Choice", "Estimate (bounds)", "Result"), rows, marks, log)
 
 
-def _stopping_times(record: Record) -> Plot:
+def stopping_times(record: Record) -> Plot:
     """Return the loss ratio of the gradient flow at several stopping times."""
     rows = []
     for s in record.stopping_times:
         ends = s.band_lower, s.band_upper
         cells = (_estimate(s.loss_ratio, ends),)
         rows.append(Row(f"T = {s.time:g}", s.loss_ratio, ends, cells))
-    return Plot.around("Stopping time", ("Stopping time", "Loss ratio"), rows, [1.0, record.delta])
+    return Plot("Stopping time", ("Stopping time", "Loss ratio"), rows, (1.0, record.delta))
 
 
 def _estimate(value: float, ends: tuple[float, float]) -> str:
@@ -238,17 +232,13 @@ def love_plots(
 ) -> Iterable[Plot]:
     """Yield a love plot for each comparison: absolute standardised differences."""
     for row in rows:
-        found = text.balance_of(part, row)[: 2 * MOST_COLUMNS]
-        if not found:
-            continue
-        most = max(0.12, *(abs(v) for b in found for v in (b.before, b.after) if math.isfinite(v)))
         body = []
-        for b in found:
+        for b in text.balance_of(part, row)[: 2 * MOST_COLUMNS]:
             before, after = abs(b.before), abs(b.after)
             cells = (f"{before:.2f} → {after:.2f}",)
             body.append(Row(names.column(b.column), after, cells=cells, before=before))
-        axis = charts.Axis(0.0, 1.05 * most)
-        yield Plot(arrows(row, names), ("Column", "Before → after"), body, [0.1], axis)
+        if body:
+            yield Plot(arrows(row, names), ("Column", "Before → after"), body, (0.0, 0.1), False)
 
 
 def _changes(
@@ -260,15 +250,10 @@ def _changes(
     for row in rows:
         if (h := found.get(row.direction)) is None:
             continue
-        total = sum(h.counts)
-        bins = [(*ends, c) for ends, c in zip(itertools.pairwise(h.edges), h.counts, strict=False)]
+        total, bins = sum(h.counts), list(zip(h.edges, h.edges[1:], h.counts, strict=False))
         # Bins that touch zero also hold people whose rate does not change at all.
-        up = sum(c for a, _, c in bins if a > 0) / total
-        down = sum(c for _, b, c in bins if b < 0) / total
-        near = max((max(-a, b) for a, b, _ in bins if a <= 0 <= b), default=0.0)
-        size = number(near) if units else points(near)
-        same = f", {percent(1 - up - down)} change by less than {size}" if near else ""
-        said = f"{percent(up)} of people go up, {percent(down)} down{same}. Some of this is chance."
+        up = percent(sum(c for a, _, c in bins if a > 0) / total)
+        down = percent(sum(c for _, b, c in bins if b < 0) / total)
+        said = f"{up} of people go up, {down} down, the others by little. Some of this is chance."
         edges = h.edges if units else [100 * edge for edge in h.edges]
-        picture = charts.histogram(edges, h.counts, mark=0.0, label=said)
-        yield arrows(row, names), picture, said
+        yield arrows(row, names), charts.histogram(edges, h.counts, mark=0.0, label=said), said
