@@ -97,7 +97,7 @@ def test_the_first_section_has_verdict_group_how_sure_next_step_and_selection_ra
         "Evidence of unfairness by sex",
         "The model favours people with sex = Male over comparable people with sex = Female",
         "95 % CI 2.06–2.36",
-        "Next: look for a fairer model that is as accurate:likewise improve model.safetensors",
+        "Next: look for a fairer model that is as accurate (likewise improve).",
         "selected, as they are: Female 11.8 %, Male 30.1 %; impact ratio 0.392",
         "Shaded: within the limits 0.8 to 1.25.",
     ):

@@ -35,8 +35,7 @@ comparable people with sex = Female
         People with sex = Female get '>50K' 15.9 % of the time; with the
         marital-status and relationship of comparable people with sex = Male,
         35.1 %. Ratio 2.21 (95 % CI 2.06–2.36); limit 1.25.
-        Next: look for a fairer model that is as accurate: likewise improve (the
-        whole command: -v, or the report)
+        Next: look for a fairer model that is as accurate (likewise improve).
 
                             own   other  ratio        95 % CI  result
 sex   Female → Male      15.9 %  35.1 %   2.21    2.06 – 2.36  evidence
@@ -52,7 +51,6 @@ Note          capital-gain is 99999 in 44 rows: a missing-value code?
 Skipped       reach
 Report        report.html"""
     )
-    assert "(the\n        whole command: below)" in summary(samples.evidence(), verbose=True)
 
 
 def test_groups_that_do_not_fit_side_by_side_can_be_told_apart():
@@ -108,8 +106,7 @@ def test_the_flow_shows_its_statistics_and_its_control():
     said = summary(samples.flow())
     assert "S_n 1.62, V_n 4.61, lower bound 1.55; 9,045 people" in said
     assert "permuted attributes 1.05 to 1.28" in said
-    assert "Theorem" not in said
-    assert "Theorem A.1" in summary(samples.flow(), verbose=True)
+    assert "Numerical" in summary(samples.flow(), verbose=True)
 
 
 def test_a_pipe_gets_no_colour_and_the_width_of_the_environment(capsys, monkeypatch):

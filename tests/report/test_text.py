@@ -21,10 +21,6 @@ from sample_records import changed
 BANNED = (Path(__file__).parents[1] / "banned_words.txt").read_text().splitlines()
 
 
-def first_step(record):
-    return next_steps(record)[0][0]
-
-
 def test_evidence_says_rates_first_then_the_ratio_then_the_limit():
     assert sentence(samples.evidence()) == (
         "Evidence of unfairness by sex: People with sex = Female get '>50K' 15.9 % of the time; "
@@ -101,7 +97,7 @@ WHY = {
     "redraws": "fewer than 10 redraws of race",
     "degrees": "too few independent people among people with race = non-White",
     "limit": "no limit is given for the difference of predictions",
-    "group": "the reference sample has 3 people with race = non-White, too few to compare.",
+    "group": "3 people with race = non-White are too few to compare.",
     "matching": "people compared still differ in what may matter",
     "pattern": "follows the columns that may matter in a pattern too fine",
 }
@@ -112,24 +108,15 @@ def test_every_reason_is_said_and_has_a_next_step(reason):
     record = samples.inconclusive(reason)
     assert sentence(record).startswith("Inconclusive: ")
     assert WHY[reason] in sentence(record)
-    assert first_step(record)
+    assert next_steps(record)
 
 
-@pytest.mark.parametrize(
-    ("reason", "why"),
-    [("holm", "the ratio is close to the limit 1.25"), ("events", "'>50K' is rare")],
-)
-def test_nobody_is_asked_for_more_than_ten_times_the_people(reason, why):
-    many = {"people_needed": 600_000}
-    hardly = f"report the ratio as it is: more people would hardly settle it, since {why}"
-    assert first_step(changed(samples.inconclusive(reason), many)) == hardly
-    infinite = {"own": 0.0, "ratio": math.nan, **many}
-    assert "hardly" not in first_step(changed(samples.inconclusive(), infinite))
-    wide = {"interval": (0.5, 3.0), **many}
-    assert "audit about 600,000" in first_step(changed(samples.inconclusive(), wide))
-    close = samples.one_test(estimate=1.2499, lower=1.2, upper=1.3)
-    record = samples.flow(tests={"loss_ratio": close}, verdict="inconclusive", groups=())
-    assert next_steps(record)[-1][0].endswith("more people would hardly settle it")
+@pytest.mark.parametrize("reason", ["holm", "events", "too_few"])
+def test_nobody_is_asked_for_more_than_ten_times_the_people(reason):
+    record = changed(samples.inconclusive(reason), {"people_needed": 600_000})
+    assert next_steps(record)[0].startswith(
+        "report the ratio as it is: more people would hardly settle it"
+    )
 
 
 ROWS = {"n": 486, "people": 1_247, "people_needed": 3_200}
@@ -149,7 +136,7 @@ GROUP = "people with race = non-White"
         ("holm", ALL, HALVES, "", f"audit about 3,200 {GROUP} (now 1,247), or give a reference"),
         (
             *("degrees", SAME, HALVES),
-            "White 1.00, 95 % CI 0.990–1.01, but hardly any comparison changes the decision, so",
+            "White 1.00, CI 0.990–1.01, but hardly any comparison changes the decision, so",
             "give a reference sample (--pool)",
         ),
         (
@@ -157,19 +144,15 @@ GROUP = "people with race = non-White"
             "with people with race = White gives '>50K', so it has no ratio.",
             "name the decision that people want (--favourable), to compare its rates alone",
         ),
-        (
-            *("events", NEVER | {"raw_group": 0.0, "raw_other": 0.0}, {}),
-            "the model gives everyone the same decision, so nothing can be compared.",
-            "check the model's threshold",
-        ),
+        ("events", NEVER, {}, "so it has no ratio.", "check the model's threshold"),
         ("pairs", {}, {"may_matter": ("age",)}, "", "use a larger reference sample (--pool, now"),
     ],
 )
 def test_the_next_step_is_one_that_helps(reason, row, part, said, step):
     record = changed(samples.inconclusive(reason), row, **part)
     assert said in sentence(record)
-    assert first_step(record).startswith(step)
-    assert "fewer" not in first_step(record)
+    assert next_steps(record)[0].startswith(step)
+    assert "fewer" not in next_steps(record)[0]
 
 
 def test_an_invalid_result_says_what_is_wrong_and_what_to_do():
@@ -184,7 +167,7 @@ def test_another_limit_keeps_no_verdict_that_was_not_read_again():
     for delta in (1.1, 6.0):
         again = at_limit(samples.evidence(), delta)
         assert {row.outcome for row in again.sensitivity} == {""}
-        assert not any("may matter" in step for step, _ in next_steps(again))
+        assert not any("may matter" in step for step in next_steps(again))
     assert [g.rejected for g in at_limit(samples.flow(), 1.2).groups].count(True) == 1
     again = at_limit(samples.flow(), 1.8)
     assert (again.verdict, again.reason) == ("inconclusive", "groups")
@@ -215,10 +198,9 @@ SCORED = samples.fill(Record.model_fields["model"].annotation, kind="scored tabl
 )
 def test_what_was_not_used_is_not_named(record, words, others):
     said = [sentence(record), headline(record)[1], *method_words(record)]
-    said += [step for step, _ in next_steps(record)]
+    said += next_steps(record)
     assert [one for one in words if one not in " ".join(said)] == []
     assert others not in " ".join(said)
-    assert "Mean fair distance" not in summary(record, verbose=True)
 
 
 def test_ratios_of_groups_are_named_beside_error_rates():
@@ -230,7 +212,7 @@ def test_ratios_of_groups_are_named_beside_error_rates():
     control = record.control["loss_ratio"].model_copy(update={"p_value": 0.4})
     held = {"control": {"error_rate_ratio": control}, "verdict": "inconclusive"}
     said = sentence(record.model_copy(update=held))
-    assert "give an error-rate ratio as large (1.05 to 1.28; as they are 1.62, of 2,000" in said
+    assert "attributes give ratios as large (1.05 to 1.28; as they are 1.62, of 2,000" in said
 
 
 def test_shares_below_zero_are_shown():
@@ -246,10 +228,10 @@ def test_the_gradient_flow_says_what_the_model_is_sensitive_to():
         "raises the loss 1.62-fold on average (95 % lower bound 1.55); limit 1.25."
     )
     held = sentence(samples.flow_held_back())
-    assert held.startswith("Inconclusive: permuted attributes give a loss ratio as large")
+    assert held.startswith("Inconclusive: permuted attributes give ratios as large")
     assert "T_n 1.13 is not above 1.25" in sentence(samples.paper(rejected=False))
-    assert "--may-matter" in first_step(samples.flow())
-    assert "λ = 50 and stopping time T = 5" in " ".join(method_words(samples.flow()))
+    assert "--may-matter" in next_steps(samples.flow())[0]
+    assert "lam = 50 and time = 5" in " ".join(method_words(samples.flow()))
     group = "1.70-fold on average for people with sex = Female (95 % simultaneous CI 1.60–1.80)"
     assert group in sentence(samples.flow(tests={"loss_ratio": samples.one_test(lower=1.1)}))
 
@@ -297,13 +279,3 @@ def test_values_that_say_nothing_alone_are_written_with_their_column():
     assert names.people("sex", "Female") == "people with sex = Female"
     assert Names({"sex = Female": "women"}).people("sex", "Female") == "women"
     assert (names.decision("0"), names.decision(">50K")) == ("'deny = 0'", "'>50K'")
-
-
-def test_the_command_that_looks_for_a_fairer_model_is_the_audits_own():
-    options = "--label y --favourable -1 --pool 'c d.csv' --set 'columns.csv.separator=;' --trust"
-    typed = f"likewise audit 'my model.joblib' a.csv b.csv -v {options} --checks core -o r.html"
-    expected = f"likewise improve 'my model.joblib' a.csv b.csv {options}"
-    assert next_steps(samples.evidence(command=typed))[0][1] == expected
-    for typed in ("", "likewise audit --settings a.toml", "likewise audit 'a"):
-        words = "look for a fairer model that is as accurate (likewise improve)"
-        assert next_steps(samples.evidence(command=typed))[0] == (words, "")

@@ -89,8 +89,8 @@ class GradientFlow(UnfairMap):
 
     name: ClassVar[str] = "gradient_flow"
     claim: ClassVar[str] = (
-        "Each person is moved along the gradient flow that raises their loss while paying for the "
-        "squared fair distance (equations (6)–(8))."
+        "Each person is perturbed along the gradient flow that raises their loss while paying for "
+        "the squared fair distance (equations (6)–(8))."
     )
 
     lam: float = 50.0

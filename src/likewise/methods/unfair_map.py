@@ -60,7 +60,7 @@ class UnfairMap(abc.ABC):
     name: ClassVar[str]
     """What results call it; by default the name of its class."""
 
-    claim: ClassVar[str] = "Each person is moved to a similar one."
+    claim: ClassVar[str] = "Each person is perturbed to a similar one."
     """What is done to people, in a sentence."""
 
     goes_by_metric: ClassVar[bool] = True

@@ -140,8 +140,7 @@ def to_markdown(record: Record) -> str:
     title = ": ".join(filter(None, text.headline(record)))
     lines = [f"### {SIGNS[record.verdict]} {for_markdown(title)}", ""]
     lines += [for_markdown(sentence(record))]
-    steps = map(text.step_words, text.next_steps(record)[:2])
-    lines += ["", *(f"- Next: {for_markdown(step)}" for step in steps)]
+    lines += ["", *(f"- Next: {for_markdown(step)}." for step in text.next_steps(record)[:2])]
     lines += [f"- Exploratory: {for_markdown(note)}" for note in [text.exploratory(record)] if note]
     lines += ["", "<details><summary>All comparisons</summary>", ""]
     first, second, quantity = text.quantities(record)

@@ -1,6 +1,5 @@
 """The summary at a terminal: the verdict first, within 25 lines, or 80 with ``-v``."""
 
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -53,13 +52,9 @@ def print_coloured(console: Any, said: str, record: Record) -> None:
     """Print the headline in the colour of the verdict; `rich` keeps to ``NO_COLOR``."""
     from rich.text import Text
 
-    blank = 0
-    for line in said.splitlines():
-        blank += not line
-        # The headline stands between the first and the second empty line.
-        style = COLOURS[record.verdict] if blank == 1 else ""
-        style = "yellow" if line.startswith("Warning") else style
-        console.print(Text(line, style=style), soft_wrap=True)
+    before, headline, after = said.split("\n\n", 2)
+    for words, style in ((before, ""), (headline, COLOURS[record.verdict]), (after, "")):
+        console.print(Text(words, style=style), soft_wrap=True, end="\n\n"[: 1 + (words != after)])
 
 
 def summary(
@@ -67,21 +62,18 @@ def summary(
 ) -> str:
     """Return the audit as text: verdict, who, how sure, what next, then the figures.
 
-    ``verbose`` adds groups, sensitivity, diagnostics and fingerprints; ``written`` are the names of
-    the files that hold the rest.
+    ``verbose`` adds groups, sensitivity and tests; ``written`` are the names of the files that hold
+    the rest.
     """
     ending = _fact(("Report", ", ".join(written)), width) if written else []
-    head, rows = _head(record, width, verbose), None if verbose else ROWS
-    if record.warnings and rows:  # a warning has its place below
-        rows = min(rows, max(SHORT - len(head) - 9, 2))
-    lines = [*head, *_table(record, width, rows), ""]
     most = (LONG if verbose else SHORT) - len(ending)
-    for name, words in _facts(record):
-        warns = name == "Warning"
-        more = _fact((name, words), width, None if verbose or warns else 2)
-        if warns and not verbose and len(lines) + len(more) > most:
-            # What to do stands last, and is what to read if there is no place for all.
-            more = _fact((name, f"… {re.split('(?<=[.;:]) ', words)[-1]}"), width)
+    head = _head(record, width)
+    warnings = [line for said in record.warnings[:2] for line in _fact(("Warning", said), width)]
+    head += [*warnings, ""] if warnings else []  # never cut off
+    rows = None if verbose else max(min(ROWS, most - len(head) - 4), 2)
+    lines = [*head, *_table(record, width, rows), ""]
+    for fact in _facts(record):
+        more = _fact(fact, width, None if verbose else 2)
         lines += more if verbose or len(lines) + len(more) <= most else []
     lines += _details(record, width) if verbose else ()
     if len(lines) > most:
@@ -89,7 +81,7 @@ def summary(
     return printable("\n".join([*lines, *ending]).rstrip())
 
 
-def _head(record: Record, width: int, verbose: bool) -> list[str]:
+def _head(record: Record, width: int) -> list[str]:
     model = cut(record.model.name or record.model.kind, width - 34)
     version = ".".join(record.likewise_version.split(".")[:2])
     title, about = text.headline(record)
@@ -97,11 +89,8 @@ def _head(record: Record, width: int, verbose: bool) -> list[str]:
     verdict = text.HEADLINES[record.verdict]
     said = title.replace(verdict, verdict.upper(), 1) + (f": {about}" if about else "")
     lines = wrap(capital(text.claim(record)[1]), indent, width)
-    for words, command in text.next_steps(record)[:1]:
-        if len(command) > 68:  # its options are left to where the whole command stands
-            whole = "below" if verbose else "-v, or the report"
-            command = f"{' '.join(command.split()[:2])} (the whole command: {whole})"
-        lines += wrap(f"Next: {text.step_words((words, command))}", indent, width)
+    for step in text.next_steps(record)[:1]:
+        lines += wrap(f"Next: {step}.", indent, width)
     return [
         f"likewise {version}   {model}   {record.data.n:,} people",
         "",
@@ -156,12 +145,12 @@ def _cut(label: str, most: int) -> str:
 
 
 def _table(record: Record, width: int, most: int | None) -> list[str]:
-    """Return the table of estimates; too wide, it does without units, attributes, then rates."""
+    """Return the table of estimates; too wide, it does without units and attributes, then rates."""
     rows = estimates(record)
     if most is not None and len(rows) > most:
         rows = sorted(rows, key=lambda row: (bool(row.attribute), row.verdict != "evidence"))[:most]
-    for detail in (3, 2, 1, 0):
-        head, cells = _cells(record, rows, detail)
+    for detail in (2, 1, 0):
+        head, *cells = _cells(record, rows, detail)
         first, *others = (max(map(len, column)) for column in zip(head, *cells, strict=True))
         if width - sum(size + 2 for size in others) >= (first if detail > 1 else min(first, 24)):
             break
@@ -171,15 +160,16 @@ def _table(record: Record, width: int, most: int | None) -> list[str]:
     return lines
 
 
-def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str], list[list[str]]]:
-    """Return head and rows: without units below detail 3, attributes below 2, rates at 0."""
+def _cells(record: Record, rows: Sequence[Line], detail: int) -> list[list[str]]:
+    """Return head and rows: at detail 1 without units and attributes, at 0 without rates."""
     names, (first, second, quantity) = Names.from_record(record), quantities(record)
     titles = [names.column(row.attribute) if row.attribute else "" for row in rows]
     wide = max(map(len, titles)) + 2 if detail > 1 and len(set(titles)) > 1 else 0
-    between, unit = (" – ", "") if detail > 2 else ("–", " %")
+    between, unit = (" – ", "") if detail > 1 else ("–", " %")
     if not any(fact.endswith("%") for row in rows for fact in row.facts):
         unit = ""
-    cells = []
+    head = ["", f"{first}{unit}", f"{second}{unit}", quantity, f"{level(record.alpha)} CI"]
+    cells = [[*head, "result"]]
     for k, row in enumerate(rows):
         at = f"{'' if k and titles[k] == titles[k - 1] else titles[k]:{wide}}" if wide else ""
         facts = [fact.removesuffix(unit) for fact in row.facts]
@@ -192,11 +182,7 @@ def _cells(record: Record, rows: Sequence[Line], detail: int) -> tuple[list[str]
         ok = "ok" * (shown.verdict == "evidence" and (high < lower or upper < low))
         label = f"control: redrawn {names.column(shown.attribute)}"
         cells.append([label, "", "", "", interval((low, high), between), ok])
-    head = ["", f"{first}{unit}", f"{second}{unit}", quantity, f"{level(record.alpha)} CI"]
-    cells.insert(0, [*head, "result"])
-    if not detail:
-        cells = [[row[0], *row[3:]] for row in cells]
-    return cells[0], cells[1:]
+    return cells if detail else [[row[0], *row[3:]] for row in cells]
 
 
 def _facts(record: Record) -> Iterator[Fact]:
@@ -204,8 +190,6 @@ def _facts(record: Record) -> Iterator[Fact]:
     names, part, test = Names.from_record(record), record.matched_pairs, record.deciding
     if note := text.exploratory(record):
         yield "Exploratory", note
-    for warning in record.warnings[:2]:
-        yield "Warning", warning
     if test is not None:
         bound = "T_n" if record.paper else "lower bound"
         found = f"S_n {number(test.S_n)}, V_n {number(test.V_n)}, {bound} {number(test.T_n)}"
@@ -231,15 +215,12 @@ def _facts(record: Record) -> Iterator[Fact]:
         yield "Driven by", ", ".join(said)
     for note in list(dict.fromkeys((*record.notes, *record.data.notes)))[:2]:
         yield "Note", note
-    if record.stopping_times:
-        times = (f"{number(s.loss_ratio)} at {s.time:g}" for s in record.stopping_times)
-        yield "Stopping time", f"loss ratio {', '.join(times)}"
     if record.skipped:
         yield "Skipped", ", ".join(record.skipped)
 
 
 def _details(record: Record, width: int) -> Iterator[str]:
-    """Yield what ``-v`` adds: groups, other choices, further facts and whole commands."""
+    """Yield what ``-v`` adds: groups, other choices, further facts and the command."""
     names, groups = Names.from_record(record), text.group_measures(record)[:10]
     used = [name for name in text.GROUP_MEASURES if any(name in row for *_, row in groups)]
     rows = []
@@ -256,19 +237,14 @@ def _details(record: Record, width: int) -> Iterator[str]:
         rows.append([label, number(s.estimate), bounds, s.outcome.replace("_", " ")])
     head = ["Sensitivity", "estimate", "bounds", "result"]
     yield from ("", *layout(head, rows, width, words=1), "") if rows else ("",)
-    facts = [("Next", f"{words}.") for words, _ in text.next_steps(record)[1:]]
+    facts = [("Next", f"{step}.") for step in text.next_steps(record)[1:]]
     for test in (*record.tests.values(), *record.secondary[:4]):
         bound, capped = text.upper_bound(test)
         said = f"{number(test.estimate)}, CI {interval(test.interval)}, upper bound {number(bound)}"
-        method = text.METHODS.get(test.method, test.method)
         said = f"{said}{capped}, by {test.interval_method}"
-        facts.append(("Test", f"{test_name(test.test)}, {method}: {said}"))
+        facts.append(("Test", f"{test_name(test.test)}, {test.method}: {said}"))
     facts += text.error_words(record)
-    facts.append(("Model", f"{record.model.kind} {record.model.sha256[:16]}".strip()))
-    facts.append(("Data", f"{record.data.source} {record.data.sha256[:16]}"))
-    facts.append(("Settings", record.settings_hash[:16]))
     for fact in facts:
         yield from _fact(fact, width, 3)
-    # Commands are not broken, so that they can be pasted.
-    commands = (*(command for _, command in text.next_steps(record)), record.command)
-    yield from (f"  {command}" for command in commands if command)
+    # A command is not broken, so that it can be pasted.
+    yield from [f"  {record.command}"] if record.command else ()

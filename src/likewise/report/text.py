@@ -4,9 +4,7 @@ Every output takes its words from here, so that a claim reads the same everywher
 """
 
 import dataclasses
-import itertools
 import math
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -44,12 +42,6 @@ TESTS = {
     "error_rate_ratio": ("error-rate ratio", "raises the error rate {}-fold"),
     "mean_loss_ratio": ("ratio of mean losses", "raises the mean loss {}-fold"),
 }
-METHODS = {
-    "flow": "gradient flow",
-    "gradient_flow": "gradient flow",
-    "reach": "search of the plausible region",
-    "flip": "changed attribute",
-}
 MEASURES = {
     "decision": "rate",
     "score": "mean probability",
@@ -64,11 +56,6 @@ GROUP_MEASURES = {
         *("false_positive_rate", "false_negative_rate", "true_positive_rate"),
     )
 }
-DIAGNOSTICS = {
-    "mean_fair_distance": "Mean fair distance",
-    "free_only": "Loss ratio along free directions only (λ → ∞)",
-    "theorem_a1_bound": "Theorem A.1: bound on the effect of the metric's error, of use if small",
-}
 LIMITS = (
     "Association, not cause: it does not say why, nor that anyone intended it.",
     "Averages over a group: single people can be treated differently in both directions.",
@@ -79,15 +66,12 @@ LONGEST_IN_TABLES = 28
 """Characters of a group's name where two stand side by side."""
 MANY_MORE = 10
 """Times as many people as were audited, beyond which it is no use to ask for more."""
-HARDLY = "more people would hardly settle it"
 CHECK_MODEL = "check the model's threshold, and the columns, units and encoding that it gets"
 NOT_FAIR = "This does not show that the model is fair."
 UNITS = ("prediction", "loss")
 """Measures that are no shares."""
 
 Ends = tuple[float, float]
-Step = tuple[str, str]
-"""What to do next, and the command for it, if there is one."""
 
 
 def test_name(name: str) -> str:
@@ -267,8 +251,13 @@ def _who(record: Record, names: Names) -> str:
     if worse and any(map(disadvantaged, rows)):
         return f"{here} and {there} would each do better with the other's columns"
     better, worse_off = (there, here) if worse else (here, there)
-    decides = "the decisions favour" if record.model.kind == "scored table" else "the model favours"
+    decides = "the decisions favour" if _scored(record) else "the model favours"
     return f"{decides} {better} over comparable {worse_off}"
+
+
+def _scored(record: Record) -> bool:
+    """Tell whether there is no model, but a table that is scored already."""
+    return record.model.kind == "scored table"
 
 
 def disadvantaged(row: RateComparison) -> bool | None:
@@ -299,7 +288,7 @@ def claim(record: Record) -> tuple[str, str]:
         action = f" Fix: {fix.rstrip('.')}." if fix else ""
         return "", f"Do not use this result: {cause.rstrip('.')}.{action}"
     if part is None or row is None:
-        return _of_perturbation(record, names)
+        return _of_perturbation(record)
     reads = "".join(attributes_read(part, names))
     if record.verdict == "evidence":
         found, said = _evidence(record, part, row)
@@ -331,7 +320,7 @@ def _evidence(record: Record, part: MatchedPairsRecord, row: RateComparison) -> 
     names = Names.from_record(record)
     here, there = names.both(row)
     columns = f"the {len(part.remaining)} remaining columns"
-    if record.model.kind == "scored table":
+    if _scored(record):
         columns = "the decisions" if row.measure == "decision" else "the scores"
     elif len(part.remaining) <= 3:
         columns = f"the {names.columns(part.remaining) or 'attribute'}"
@@ -348,8 +337,6 @@ def _evidence(record: Record, part: MatchedPairsRecord, row: RateComparison) -> 
     said += f"{ratio}; limit {limit(low if below else high)}."
     if disadvantaged(row) is None and name == "ratio":
         said += " This does not say who benefits; add --favourable."
-    if row.measure in ("error", "loss"):
-        return f"Less accurate for {here}", said
     return f"Evidence of unfairness by {names.column(row.attribute)}", said
 
 
@@ -358,21 +345,17 @@ def _settle(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tu
     names, (name, value, ends) = Names.from_record(record), effect(row)
     here, there = names.both(row)
     attribute, decision = names.column(row.attribute), names.decision(row.outcome)
-    found = f"{arrows(row, names)} {number(value)}, {level(part.alpha)} CI {interval(ends, '–')}"
-    more = _more(record, part, row)
-    larger = ["audit more people", "give a reference sample (--pool)"]
-    if part.pool_given:
-        larger = [f"use a larger reference sample (--pool, now {part.pool_size:,} people)"]
-    larger += ["name fewer columns that may matter"] * (len(part.may_matter) > 1)
-    match = ", or ".join(larger)
+    found = f"{arrows(row, names)} {number(value)}, CI {interval(ends, '–')}"
+    more = _more(part, row, names)
+    match = f"use a larger reference sample (--pool, now {part.pool_size:,} people)"
+    if not part.pool_given:
+        match = "audit more people, or give a reference sample (--pool)"
+    match += ", or name fewer columns that may matter" * (len(part.may_matter) > 1)
     fewer = "; testing fewer attributes helps" * (len(attributes(record)) > 1)
-    worst = [b.column for b in balance_of(part, row)[:1]]
-    kept = percent(row.n / max(row.people, 1))
+    worst = names.columns([b.column for b in balance_of(part, row)[:1]]) or "what may matter"
     rows = [r for r in part.comparisons if {*r.direction} == {*row.direction}]
     least = min(rows, key=lambda r: r.pool_rows)
-    clusters = "clusters of " * bool(record.data.clusters)
-    few = clusters + names.people(least.attribute, least.group)
-    where = "reference sample" if part.pool_given else "data"
+    few = "clusters of " * bool(record.data.clusters) + names.people(least.attribute, least.group)
     reasons = {
         "events": (
             f"{found}. Fewer than 10 people with {decision} are expected, too few for “within "
@@ -384,7 +367,10 @@ def _settle(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tu
             f"{more}{fewer}",
         ),
         "pairs": (f"fewer than 20 pairs of comparable {here} and {there}", match),
-        "overlap": (f"only {kept} of {here} have comparable {there}", match),
+        "overlap": (
+            f"only {percent(row.n / max(row.people, 1))} of {here} have comparable {there}",
+            match,
+        ),
         "kappa": (
             f"the columns that may matter nearly determine {attribute}",
             "leave a column out of --may-matter",
@@ -396,7 +382,7 @@ def _settle(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tu
             "set the largest acceptable difference, in the target's units: --set method.limit=500",
         ),
         "group": (
-            f"the {where} has {least.pool_rows:,} {few}, too few to compare",
+            f"{least.pool_rows:,} {few} are too few to compare",
             f"have at least 20 {few} in the data and in the reference sample (--pool), or merge "
             "them with another group",
         ),
@@ -405,49 +391,33 @@ def _settle(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tu
             "rows are repeated",
             "name the column of persons (--clusters), or other columns that may matter",
         ),
-        "matching": (
-            f"people compared still differ in {names.columns(worst) or 'what may matter'}",
-            match,
-        ),
+        "matching": (f"people compared still differ in {worst}", match),
     }
-    if row.measure == "decision" and not (
-        part.pool_given or record.data.clusters or record.data.weighted
-    ):
-        # Without weights and clusters, two halves lack nothing but comparisons that differ.
-        reasons["degrees"] = (
-            f"{found}, but hardly any comparison changes the decision, so that how sure this is "
-            "cannot be measured without a reference sample",
-            "give a reference sample (--pool)",
-        )
-    if _constant(record, part):
-        said = "the model gives everyone the same decision, so nothing can be compared"
-        return said, CHECK_MODEL
     if row.reason == "events" and row.own == row.swapped == 0:
         favourable = "name the decision that people want (--favourable), to compare its rates alone"
         said = f"no comparison of {here} with {there} gives {decision}, so it has no {name}"
         return said, CHECK_MODEL if part.favourable else favourable
+    unsure = part.pool_given or record.data.clusters or record.data.weighted
+    if row.reason == "degrees" and row.measure == "decision" and not unsure:
+        # Without weights and clusters, two halves lack nothing but comparisons that differ.
+        return (
+            f"{found}, but hardly any comparison changes the decision, so that how sure this is "
+            "cannot be measured without a reference sample",
+            "give a reference sample (--pool)",
+        )
     if row.reason in reasons:
         return reasons[row.reason]
     if math.isnan(value):
         return f"{arrows(row, names)} has no {name}, CI {interval(ends, '–')}", more
     crossed = [limit(end) for end in limits(part) if ends[0] <= end <= ends[1]]
-    includes = f" includes {listed(crossed)}" if crossed else ""
-    return found.replace(f"{level(part.alpha)} ", "") + includes, more
+    return found + f" includes {listed(crossed)}" * bool(crossed), more
 
 
-def _more(record: Record, part: MatchedPairsRecord, row: RateComparison) -> str:
+def _more(part: MatchedPairsRecord, row: RateComparison, names: Names) -> str:
     """Say how many people, and how large a reference sample, would settle a comparison."""
-    names, (name, value, ends) = Names.from_record(record), effect(row)
-    people, pool, rare = row.people_needed or 0, row.pool_needed or 0, row.reason == "events"
-    many = people > MANY_MORE * row.people
-    many |= pool > MANY_MORE * max(part.pool_size, record.data.n)
-    low, high = limits(part)
-    wide = ends[0] <= low and high <= ends[1]
-    if many and (rare or (math.isfinite(value) and not wide)):
-        close = limit(min((low, high), key=lambda end: abs(end - value)))
-        why = f"the {name} is close to the limit {close}"
-        why = f"{names.decision(row.outcome)} is rare" if rare else why
-        return f"report the ratio as it is: {HARDLY}, since {why}"
+    people, pool = row.people_needed or 0, row.pool_needed or 0
+    if people > MANY_MORE * row.people or pool > MANY_MORE * max(part.pool_size, row.people):
+        return "report the ratio as it is: more people would hardly settle it"
     steps = []
     if people:
         compared = f", {row.n:,} of them compared" * (row.n < row.people)
@@ -461,74 +431,51 @@ def _more(record: Record, part: MatchedPairsRecord, row: RateComparison) -> str:
     return " and ".join(steps) + ", or give a reference sample (--pool)" * (not part.pool_given)
 
 
-def _constant(record: Record, part: MatchedPairsRecord) -> bool:
-    """Tell whether every decision, as people are and with other columns, is the same."""
-    rates = [{r.own, r.swapped, r.raw_group, r.raw_other} for r in part.comparisons]
-    if len(record.model.classes) > 2 and {r.outcome for r in part.comparisons} == {part.favourable}:
-        return False  # one decision of several is never made; the others may differ
-    return part.measure == "decision" and all(found in ({0.0}, {1.0}) for found in rates)
-
-
 def balance_of(part: MatchedPairsRecord, row: RateComparison) -> list[ColumnBalance]:
     """Return the balance of the two groups of a comparison, the largest difference left first."""
     found = [b for b in part.balance if b.direction in (row.direction, row.mirrored)]
     return sorted(found, key=lambda b: -abs(b.after))
 
 
-def perturbation(record: Record, names: Names) -> str:
-    """Say how people were perturbed, by methods that do."""
-    by = names.columns(attributes(record), most=3)
-    along = f"the directions that go with {by}" if by else "the metric's free directions"
-    said = {
-        "gradient flow": f"a perturbation along {along}",
-        "search of the plausible region": "an adversarial example within the plausible region",
-        "changed attribute": f"another value of {by or 'the attribute'}, and nothing else,",
-    }
-    claimed = record.decided_by.claim if record.decided_by is not None else ""
-    return said.get(METHODS.get(record.method, ""), claimed or "the perturbation")
-
-
-def _of_perturbation(record: Record, names: Names) -> tuple[str, str]:
-    test = record.deciding
+def _of_perturbation(record: Record) -> tuple[str, str]:
+    """Return the claim of a method that perturbs people: flow, search, or another of its kind."""
+    names, test = Names.from_record(record), record.deciding
     assert test is not None  # a record without matched pairs has a deciding test
     sure, delta, name = level(test.alpha), limit(test.delta), test_name(test.test)
+    by = names.columns(attributes(record), most=3)
+    what = f"the directions that go with {by}" if by else "the metric's free directions"
+    what = f"a perturbation along {what}" if record.metric is not None else "the perturbation"
+    what = f"another value of {by}, and nothing else," if record.method == "flip" else what
     raises = TESTS.get(test.test, ("", f"gives a {name} of {{}}"))[1]
-    does = f"{perturbation(record, names)} {raises.format(number(test.estimate))}"
-    lower = f"{sure} lower bound {number(max(test.lower_bound, 0.0))}"
+    does = f"{what} {raises.format(number(test.estimate))}"
+    lower = number(max(test.lower_bound, 0.0))
     upper, capped = upper_bound(test)
     control = record.control.get(test.test)
     if record.verdict == "evidence":
+        how = f"{sure} lower bound {lower}"
         groups = [g for g in record.groups if g.rejected and test.outcome != "evidence"]
         for g in sorted(groups, key=lambda g: -g.lower)[:1]:
-            who = names.people(g.attribute, g.group)
-            raises = raises if test.test != "error_rate_ratio" else TESTS["loss_ratio"][1]
-            does = f"{perturbation(record, names)} {raises.format(number(g.estimate))} for {who}"
-            lower = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
+            does = f"{what} {TESTS['loss_ratio'][1].format(number(g.estimate))}"
+            does += f" for {names.people(g.attribute, g.group)}"
+            how = f"{sure} simultaneous CI {interval((g.lower, g.upper), '–')}"
         about = _sensitive(record, names)
-        return about[:1].upper() + about[1:], f"{does} ({lower}); limit {delta}."
+        return about[:1].upper() + about[1:], f"{does} ({how}); limit {delta}."
     if record.verdict == "within_tolerance":
         said = f"{does} ({sure} upper bound {number(upper)}{capped}). {NOT_FAIR}"
         return f"No increase above {delta} on average", said
-    ends = f"{number(max(test.lower_bound, 0.0))} to {number(upper)}"
-    said = f"{does} (one-sided {sure} bounds {ends}{capped}); limit {delta}."
     if record.paper:
         said = f"the paper's test does not reject, T_n {number(test.T_n)} is not above {delta}."
         said += f" {NOT_FAIR}"
     elif control is not None and control.used and control.p_value > test.alpha:
-        article = "an" if name[0] in "aeiou" else "a"
-        said = f"permuted attributes give {article} {name} as large ({span(control.permuted)}; as "
-        said += f"they are {number(control.estimate)}, of {control.n:,} people)."
-    elif test.held_back:
-        said = f"{does} ({lower}), but {test.held_back.rstrip('.')}."
+        said = f"permuted attributes give ratios as large ({span(control.permuted)}; as they are "
+        said += f"{number(control.estimate)}, of {control.n:,} people)."
     elif math.isnan(test.lower_bound):
-        why = f": {test.notes[-1].rstrip('.')}" if test.notes else ""
-        said = f"no {name} can be computed{why}."
-    elif record.reason == "groups":
-        widest = max(record.groups, key=lambda g: g.upper)
-        found = f"loss ratio of {names.group(widest.attribute, widest.group)} "
-        found += f"{number(widest.estimate)}, simultaneous CI "
-        found += interval((widest.lower, widest.upper), "–")
-        said = f"{does}, but not every group is shown to be below {delta}: {found}."
+        said = f"no {name} can be computed: {'; '.join(test.notes) or 'nothing was measured'}."
+    else:
+        said = f"{does} (one-sided {sure} bounds {lower} to {number(upper)}{capped})"
+        said += f", but {test.held_back.rstrip('.')}" if test.held_back else f"; limit {delta}"
+        wide = "; not every group is shown to be below it" if record.reason == "groups" else ""
+        said += f"{wide}."
     return "Inconclusive", said
 
 
@@ -550,95 +497,51 @@ def exploratory(record: Record) -> str:
     )
 
 
-def next_steps(record: Record) -> tuple[Step, ...]:
+def next_steps(record: Record) -> tuple[str, ...]:
     """Return what to do next, the most important first; everything is read from the result."""
     part, row = record.matched_pairs, leading(record)
     if record.verdict == "invalid":
-        return (("repair the cause, then audit again", ""),)
-    if part is None or row is None:
-        return tuple(_steps_of_perturbation(record))
-    return tuple(_steps_of_pairs(record, part, row))
-
-
-def step_words(step: Step) -> str:
-    """Return a step as one line of text."""
-    return f"{step[0]}: {step[1]}" if step[1] else f"{step[0]}."
+        return ("repair the cause, then audit again",)
+    steps = []
+    if exploratory(record):
+        steps.append("name the legitimate factors (--may-matter), and compare real people (--pool)")
+    if record.verdict == "evidence":
+        steps += _after_evidence(record)
+    elif record.verdict == "within_tolerance":
+        steps.append(AGAIN)
+    elif part is not None and row is not None:
+        steps.append(_settle(record, part, row)[1])
+    elif not steps:
+        steps.append("audit more people (likewise plan says how many)")
+    return tuple(steps)
 
 
 AGAIN = "audit again when the model or the people change (likewise monitor)"
-IMPROVE = "look for a fairer model that is as accurate"
-IMPROVES = (
-    *("--label", "--protected", "--may-matter", "--favourable", "--pool", "--label-map", "--bins"),
-    *("--clusters", "--encoder", "--delta", "--settings", "--set", "--trust"),
-)
-"""Options of `likewise audit` that `likewise improve` has too."""
+IMPROVE = "look for a fairer model that is as accurate (likewise improve)"
 
 
-def _steps_of_pairs(
-    record: Record, part: MatchedPairsRecord, row: RateComparison
-) -> Iterator[Step]:
-    names, scored = Names.from_record(record), record.model.kind == "scored table"
-    tried = [s for s in record.sensitivity if s.attribute == row.attribute]
-    if record.verdict == "evidence":
-        # Fewer people are asked than for the verdict: what could be the same does not count.
-        tried = [s for s in tried if s.what == "column added" and s.outcome not in ("", "evidence")]
-        tried = [s for s in tried if not s.lower_bound <= row.ratio <= s.upper_bound]
-        if not scored and record.model.task == "classification":
-            yield _improve(record)
-        elif not tried:
-            what = "these decisions are" if scored else "the model is"
-            yield f"review how {what} made, change it, and audit again", ""
-        then = f"if so, the finding about {names.column(row.attribute)} changes. People decide this"
-        then += ", before the audit"
-    elif record.verdict == "within_tolerance":
-        covers = names.columns(attributes(record), most=8)
-        yield AGAIN, ""
-        yield f"keep in mind what this covers: {covers}, people like these, and this model", ""
-        return
+def _after_evidence(record: Record) -> Iterator[str]:
+    """Yield what to do about evidence: change the model, or the question if it is not settled."""
+    names, row, scored = Names.from_record(record), leading(record), _scored(record)
+    if row is None or (record.model.task == "classification" and not scored):
+        yield IMPROVE
     else:
-        yield _settle(record, part, row)[1], ""
-        tried = [s for s in tried if s.what == "column left out" and s.outcome == "evidence"]
-        then = "without it there is evidence"
-    if tried:
-        columns = names.columns([s.change for s in tried], most=3, last="or")
-        yield f"decide whether {columns} may matter: {then}", ""
-
-
-def _improve(record: Record) -> Step:
-    """Return the step to a fairer model, with the audit's own command changed for it.
-
-    An audit that was made in Python, or by a settings file alone, has none.
-    """
-    try:
-        typed = shlex.split(record.command)
-    except ValueError:  # a result file can hold any text
-        typed = []
-    files = list(itertools.takewhile(lambda word: not word.startswith("-"), typed[2:]))
-    if len(files) < 2:
-        return f"{IMPROVE} (likewise improve)", ""
-    words, rest = ["likewise", "improve", *files], iter(typed[2 + len(files) :])
-    for word in rest:
-        name, given, _ = word.partition("=")
-        if name in IMPROVES:
-            words += [word] if given or name == "--trust" else [word, next(rest, "")]
-    return IMPROVE, shlex.join(words)
-
-
-def _steps_of_perturbation(record: Record) -> Iterator[Step]:
-    test = record.deciding
-    if record.metric is not None and record.metric.learned:
-        yield "name the legitimate factors (--may-matter), and compare real people (--pool)", ""
-    if record.verdict == "evidence":
-        yield f"{IMPROVE} (likewise improve)", ""
-    elif record.verdict == "within_tolerance":
-        yield AGAIN, ""
-    elif test is not None and test.std_error > 0 and test.estimate != test.delta:
-        # 2.5 standard errors from the limit are found about four times in five.
-        needed = test.n * (2.5 * test.std_error / abs(test.estimate - test.delta)) ** 2
-        if needed > MANY_MORE * test.n:
-            yield f"note that {test_name(test.test)} and limit are close: {HARDLY}", ""
-        elif needed > test.n:
-            yield f"audit about {number(needed, 2)} people (now {test.n:,})", ""
+        what = "these decisions are" if scored else "the model is"
+        yield f"review how {what} made, change it, and audit again"
+    # Fewer people are asked than for the verdict: what could be the same does not count.
+    found = [
+        s.change
+        for s in record.sensitivity
+        if (row is not None and s.attribute == row.attribute and s.what == "column added")
+        and s.outcome not in ("", "evidence")
+        and not s.lower_bound <= row.ratio <= s.upper_bound
+    ]
+    if row is not None and found:
+        columns, attribute = names.columns(found, most=3, last="or"), names.column(row.attribute)
+        yield (
+            f"decide whether {columns} may matter: if so, the finding about {attribute} changes. "
+            "People decide this, before the audit"
+        )
 
 
 def method_words(record: Record) -> Iterator[str]:
@@ -658,7 +561,7 @@ def method_words(record: Record) -> Iterator[str]:
             "The person keeps their own columns that may matter. All remaining columns that the "
             f"model reads ({remaining}) come from one member of the pair, then from the other."
         )
-        if record.model.kind == "scored table":
+        if _scored(record):
             asked = "No model is asked: the two members of a pair count as they were decided."
         yield f"{asked} Rates are means over all people with comparable pairs."
         yield (
@@ -668,14 +571,10 @@ def method_words(record: Record) -> Iterator[str]:
             "all comparisons. “Within tolerance” needs every interval inside."
         )
     elif test is not None:
-        titles = {"lam": "λ", "time": "stopping time T", "budget": "model calls a person"}
-        given = listed([f"{titles.get(k, k)} = {v:g}" for k, v in record.parameters.items()])
-        method = METHODS.get(record.method, record.method) + (f" ({given})" if given else "")
-        under = ", under a fair metric that makes moves along its free directions cost nothing"
+        given = listed([f"{name} = {value:g}" for name, value in record.parameters.items()])
         claimed = record.decided_by.claim if record.decided_by is not None else ""
-        how = f"Every person is perturbed by the {method}{under}."
-        how = how if record.metric is not None else claimed or f"{method.capitalize()}."
-        yield f"{how} The {test_name(test.test)} compares the model after and before."
+        yield f"{claimed}{f' Parameters: {given}.' if given else ''}".strip()
+        yield f"The {test_name(test.test)} compares the model after and before."
         learned = record.metric is not None and record.metric.learned
         more = ", a bound that allows for the metric's own error, and more than permuted attributes"
         yield (
@@ -699,27 +598,18 @@ def error_words(record: Record) -> Iterator[tuple[str, str]]:
     for name, j in record.jackknife.items():
         fixed, anew = number(j.std_error_fixed), number(j.std_error_refitted)
         errors = f"standard error {fixed} with this metric, {anew} with the metric learned anew"
-        bounds = f"bounds {interval((j.lower_bound, j.upper_bound))}"
-        yield "Jackknife", f"{test_name(name)}: {errors}; {bounds}"
+        yield "Jackknife", f"{test_name(name)}: {errors}"
     if (error := record.numerical_error) is not None:
         bound = f"at most {number(error.error_bound)} ({number(error.error_in_se)} standard errors)"
         yield "Numerical", f"{bound}, {error.evaluations} gradients a person by {error.method}"
-    for name, value in record.diagnostics.items():
-        if name == "mean_fair_distance" and record.metric is None:
-            continue  # nothing was moved by a metric
-        yield "Diagnostic", f"{DIAGNOSTICS.get(name, name.replace('_', ' '))}: {number(value)}"
 
 
 def spread_words(record: Record) -> str:
     """Say where most people's loss ratios lie."""
     spread = record.distribution
     at = dict(zip(spread.get("shares", ()), spread.get("quantiles", ()), strict=False))
-    if not {0.05, 0.5, 0.95, 1.0} <= at.keys():
-        return ""
-    return (
-        f"Half of the people lie below {number(at[0.5])}, nine tenths between {number(at[0.05])} "
-        f"and {number(at[0.95])}; the largest ratio is {number(at[1.0])}."
-    )
+    shares = {"Half of the people lie below": 0.5, "19 of 20 below": 0.95, "all below": 1.0}
+    return ", ".join(f"{said} {number(at[q])}" for said, q in shares.items() if q in at)
 
 
 def shown_measure(row: ShownMeasure, names: Names) -> tuple[str, str, str]:
