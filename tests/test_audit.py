@@ -140,7 +140,7 @@ def test_groups_that_are_not_shown_to_be_below_the_limit_are_named():
     torch.nn.init.zeros_(model.weight)
     result = likewise.audit(model, people(), metric=ignoring(np.eye(4)[:2]), settings=CORE)
     assert (result.verdict, result.record.reason) == ("inconclusive", "groups")
-    assert "not every group is shown to be below 1.25: loss ratio of group = " in result.sentence
+    assert "not every group is shown to be below it" in result.sentence
 
 
 def test_the_numerical_error_of_the_flow_counts_in_the_bounds_that_decide():

@@ -1,5 +1,6 @@
 """Short commands: report, compare, plan and reproduce."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -105,7 +106,6 @@ def reproduce(
         int | None, option("Splits of the data (default: the paper's).", "COUNT")
     ] = None,
     out: Annotated[Path | None, option("Results (default: reproduction/STUDY).", "FOLDER")] = None,
-    workers: Annotated[int, option("Processes to work in.", "COUNT")] = 2,
     quiet: options.Quiet = False,
 ) -> None:
     """Run a STUDY of the paper again, and show its numbers beside ours.
@@ -118,7 +118,7 @@ def reproduce(
     run = paper_studies()
     folder = out or Path("reproduction") / study
     with progress_bar(quiet) as progress:
-        text = run(study, folder, splits=splits, workers=workers, progress=progress)
+        text = run(study, folder, splits=splits, workers=os.cpu_count() or 1, progress=progress)
     print(text)
 
 

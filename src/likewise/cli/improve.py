@@ -32,7 +32,6 @@ def improve(
     output: Annotated[
         Path, option("Folder for model and results.", "FOLDER", "-o", "--output")
     ] = Path("improved"),
-    seed: Annotated[int, option("Seed of the division of people.", "NUMBER")] = 0,
     trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -67,7 +66,6 @@ def improve(
             settings=base.with_set(assigned or ()),
             margin=margin,
             folder=output,
-            seed=seed,
             trust=trust,
             progress=progress,
         )

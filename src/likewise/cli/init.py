@@ -1,7 +1,6 @@
 """``likewise init``: write a settings file that lists every column and the choices to make."""
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +20,7 @@ def init(
         "likewise.toml"
     ),
     protected: options.Protected = None,
-    pool: options.Pool = None,
     assigned: options.Set = None,
-    force: Annotated[bool, option("Replace an existing file.", None, "--force")] = False,
     trust: options.Trust = False,
 ) -> None:
     """Write likewise.toml: every column with what is known of it, and the choices to make.
@@ -45,8 +42,8 @@ def init(
             f"likewise init takes settings of CSV files (columns.csv) alone. Write others into "
             f"{str(output)!r} when it is there."
         )
-    if output.exists() and not force:
-        raise InvalidFile(f"{str(output)!r} exists already. Pass --force to replace it.")
+    if output.exists():
+        raise InvalidFile(f"{str(output)!r} exists already. Remove it, or name another (-o).")
     check_outputs([output], [model, *data])
     table = open_rows([str(path) for path in data], csv=chosen.columns.csv)
     rows = table.table(list(table.schema.names)).slice(0, MOST)
@@ -58,17 +55,15 @@ def init(
         "kind": kind,
         "model": json.dumps(model, ensure_ascii=False),
         "data": json.dumps([str(path) for path in data]),
-        "pool": f"pool = {json.dumps(list(options.names(pool) or ()))}" if pool else POOL,
         "protected": f"protected = {json.dumps(list(named))}" if named else PROTECTED,
         "csv": "".join(f"\n{line}" for line in write_settings(chosen).splitlines()[2:]),
-        "columns": "\n".join(_columns(rows, read, named)),
+        "columns": "\n".join(_columns(rows, read)),
     }
     write_whole(output, TEMPLATE.format(**given).encode())
     wanted = "label and may_matter" if named else "label, protected and may_matter"
     print(f"Wrote {output}: fill in {wanted}, then run likewise audit.")
 
 
-POOL = '# pool = ["reference.csv"]   # other people than the model was trained on'
 PROTECTED = "# protected = []          # sex, race, age group, …"
 TEMPLATE = """\
 # Choices of an audit. Fix them before you look at results: likewise audit
@@ -77,7 +72,7 @@ TEMPLATE = """\
 [files]
 model = {model}
 data = {data}
-{pool}
+# pool = ["reference.csv"]   # other people than the model was trained on
 
 [columns]
 # label = ""              # the true outcome; leave it out if there is none
@@ -109,41 +104,19 @@ def _read_by(model: str, rows: Any, *, trust: bool) -> tuple[tuple[str, ...], st
     return tuple(name for name in rows.column_names if name in named), opened.card.kind
 
 
-def _columns(rows: Any, read: tuple[str, ...], protected: tuple[str, ...]) -> Iterator[str]:
-    """Yield one line of comment a column: type, examples, use, association with attributes."""
+def _columns(rows: Any, read: tuple[str, ...]) -> Iterator[str]:
+    """Yield one line of comment a column: type, examples, and whether the model reads it."""
     import pyarrow.compute as pc
 
     from likewise.report.escaping import on_one_line
 
     wide = max(len(name) for name in rows.column_names)
     for name in rows.column_names:
-        column = rows[name]
-        values = pc.unique(column.combine_chunks()).to_pylist()
+        values = pc.unique(rows[name].combine_chunks()).to_pylist()
         shown = [f"{v:.4g}" if isinstance(v, float) else str(v)[:20] for v in values[:EXAMPLES]]
         shown += [f"… ({len(values):,} values)"] if len(values) > EXAMPLES else []
-        facts = [str(column.type).removeprefix("large_"), ", ".join(shown)]
+        facts = [str(rows[name].type).removeprefix("large_"), ", ".join(shown)]
         facts += ["read by the model"] if name in read else [] if read else ["reading unknown"]
-        facts += [
-            f"{attribute}: association {_association(rows, name, attribute):.2f}"
-            for attribute in protected
-            if attribute != name
-        ]
         # On one line: neither a name nor a value must end the comment.
         said = printable(on_one_line("; ".join(facts)))
         yield f"#   {printable(on_one_line(name)):{wide}}  {said}"
-
-
-def _association(rows: Any, name: str, attribute: str) -> float:
-    """Return Cramér's V (Bergsma's, 0 in the mean by chance) of a column with an attribute."""
-    from scipy.stats.contingency import chi2_contingency, crosstab
-
-    from likewise.data.columns import without_dictionary
-    from likewise.data.notes import binned
-
-    counts = crosstab(*(binned(without_dictionary(rows[c])) for c in (name, attribute))).count
-    n, sizes = counts.sum() - 1, [size - 1 for size in counts.shape]
-    if n < 1 or not all(sizes):
-        return 0.0
-    excess = chi2_contingency(counts, correction=False).statistic / (n + 1)
-    excess -= sizes[0] * sizes[1] / n
-    return math.sqrt(max(0.0, excess) / max(min(size - size**2 / n for size in sizes), 1e-9))

@@ -7,7 +7,7 @@ import typer
 
 from likewise.cli import options
 from likewise.cli.exits import EVIDENCE, NO_EVIDENCE, say
-from likewise.cli.options import Number, argument, option
+from likewise.cli.options import argument, option
 
 ROWS = (
     "Rows of audits (.parquet), in order; before them the first audit's result (.json) to start "
@@ -19,7 +19,6 @@ def monitor(
     files: Annotated[list[Path], argument(ROWS, "[RESULT] ROWS...")],
     state: Annotated[Path | None, option("File to go on from and to save to.", "FILE")] = None,
     delta: options.Delta = None,
-    lo: Annotated[Number, option("Gradient flow: smallest ratio that can occur.", "NUMBER")] = None,
 ) -> None:
     """Feed rows of audits to a betting test that stays valid however often you look.
 
@@ -37,8 +36,7 @@ def monitor(
 
     check_outputs([state], files)
     first = files[0] if files[0].suffix == ".json" else None
-    given: dict[str, Any] = {"delta": delta, "lo": lo}
-    given = {name: value for name, value in given.items() if value is not None}
+    given: dict[str, Any] = {} if delta is None else {"delta": delta}
     if state is not None and state.exists():
         follower = Monitor.load(state, **given)
     else:

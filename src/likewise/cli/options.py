@@ -41,25 +41,15 @@ Label = Annotated[Text, in_data("Column with the true outcome.", "COLUMN")]
 Protected = Annotated[Texts, in_data("Columns with protected attributes.", "COLUMNS")]
 Weights = Annotated[Text, in_data("Column with sampling weights.", "COLUMN")]
 Clusters = Annotated[Text, in_data("Column that groups dependent rows.", "COLUMN")]
-Identity = Annotated[
-    Text, in_data("Column that names people; rows of one are merged.", "COLUMN", "--id")
-]
-LabelMap = Annotated[
-    Texts, in_data("The model's class for each label: approved=1,declined=0.", "PAIRS")
-]
+Identity = Annotated[Text, in_data("Column that names people: rows are merged.", "COLUMN", "--id")]
+LabelMap = Annotated[Texts, in_data("The model's class of a label: yes=1,no=0.", "PAIRS")]
 Bins = Annotated[Texts, in_data("Where to cut a continuous attribute: age=40.", "COLUMN=CUTS")]
 EncoderFile = Annotated[File, in_data("Saved encoder, or a metric file with one.", "FILE")]
-Scores = Annotated[
-    File, in_data("A table that is scored already, in place of MODEL and DATA.", "FILE")
-]
+Scores = Annotated[File, in_data("Scored table in place of MODEL and DATA.", "FILE")]
 Decision = Annotated[Text, in_data("With --scores: column with the decision.", "COLUMN")]
 Score = Annotated[Text, in_data("With --scores: column with the score.", "COLUMN")]
-Threshold = Annotated[
-    Number, in_data("Probability or score from which on it is decided.", "NUMBER")
-]
-MayMatter = Annotated[
-    Texts, in_question("Legitimate factors: people alike in them are compared.", "COLUMNS")
-]
+Threshold = Annotated[Number, in_data("Probability or score that decides.", "NUMBER")]
+MayMatter = Annotated[Texts, in_question("Legitimate factors, to match people on.", "COLUMNS")]
 Pool = Annotated[Texts, in_question("Reference sample to find comparable people in.", "FILES")]
 Favourable = Annotated[Text, in_question("The decision that people want.", "VALUE")]
 Delta = Annotated[Number, in_question("Limit on the ratio (default 1.25, four fifths).", "NUMBER")]
@@ -67,28 +57,18 @@ MethodName = Annotated[Text, in_method("matched_pairs, gradient_flow, reach or f
 MetricFile = Annotated[File, in_method("Saved metric, or package.module:name (--trust).", "FILE")]
 Loss = Annotated[Text, in_method("Loss of your own, package.module:name (--trust).", "NAME")]
 Paper = Annotated[bool, in_method("Exactly the ICLR 2021 paper's test.", None, "--paper")]
-Checks = Annotated[
-    Text, in_method("full, core (the verdict alone), or names (default full).", "NAMES")
-]
-SettingsFile = Annotated[
-    File, in_method("Settings file (see likewise init).", "FILE", "--settings")
-]
-Set = Annotated[
-    Texts, in_method("Any setting, as method.lam=20; repeat it.", "NAME=VALUE", "--set")
-]
+Checks = Annotated[Text, in_method("full (default), core (the verdict alone), or names.", "NAMES")]
+SettingsFile = Annotated[File, in_method("Settings file (likewise init).", "FILE", "--settings")]
+Set = Annotated[Texts, in_method("Any setting: method.lam=20; repeat it.", "NAME=VALUE", "--set")]
 WRITES = "Write .json, .html, .md, .csv, .xml (JUnit) or .parquet; repeat it."
 Output = Annotated[list[Path] | None, in_output(WRITES, "FILE", "-o", "--output")]
 Redact = Annotated[bool, in_output("Leave out single people.", None, "--redact")]
-InconclusiveOk = Annotated[
-    bool, in_output("Exit with 0 if inconclusive.", None, "--inconclusive-ok")
-]
+InconclusiveOk = Annotated[bool, in_output("Exit 0 if inconclusive.", None, "--inconclusive-ok")]
 Run = Annotated[Text, in_running("threads:4, processes:4, ray:4@ADDRESS.", "WHERE")]
 Resume = Annotated[bool, in_running("Continue an interrupted audit.", None, "--resume")]
 Trust = Annotated[bool, in_running("Open files and modules that can run code.", None, "--trust")]
 DryRun = Annotated[bool, in_running("Check everything, measure no one.", None, "--dry-run")]
-Verbose = Annotated[
-    bool, in_running("Show groups, checks and methods too.", None, "--verbose", "-v")
-]
+Verbose = Annotated[bool, in_running("Show groups and checks too.", None, "--verbose", "-v")]
 Quiet = Annotated[bool, in_running("Show the verdict alone.", None, "--quiet", "-q")]
 
 
