@@ -524,7 +524,7 @@ def answered() -> tuple[Endpoint, list[tuple[int, bytes, int]]]:
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/predict?key=abc"
-    return Endpoint(url, retries=0, pause=0.001, timeout=2, max_calls=10**9), answers
+    return Endpoint(url, retries=0, timeout=2), answers
 
 
 def command_targets(kit: Kit) -> dict[str, Target]:

@@ -10,11 +10,9 @@ import pyarrow as pa
 from likewise.audit_data import AuditData
 from likewise.data.columns import numbers
 from likewise.data.encoder import Encoder, NumberColumn
-from likewise.errors import InvalidSettings
-from likewise.models import Endpoint, as_model, open_model
+from likewise.models import as_model, open_model
 from likewise.models.adapt import TRIAL_ROWS, Reading, is_number
 from likewise.models.base import Model
-from likewise.run.executors import Executor
 
 
 def as_seen(model: Model, people: AuditData) -> AuditData:
@@ -122,17 +120,3 @@ class ModelHandle:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "ready": None}
-
-
-def share_calls(model: Any, run: Executor) -> Any:
-    """Divide the calls that an endpoint allows between this process and the workers."""
-    if isinstance(model, str) and model.startswith(("http://", "https://")):
-        model = Endpoint(model)
-    if not isinstance(model, Endpoint):
-        return model
-    workers = getattr(run, "workers", None) if run.remote else 0
-    if workers is None:
-        raise InvalidSettings(
-            "How many workers share the calls to the endpoint? Say it with --run processes:4, say."
-        )
-    return dataclasses.replace(model, processes=workers + 1)

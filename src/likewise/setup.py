@@ -23,7 +23,7 @@ from likewise.errors import (
     nearest,
 )
 from likewise.files import TemporaryFolder
-from likewise.handle import ModelHandle, adapt, share_calls
+from likewise.handle import ModelHandle, adapt
 from likewise.loss import as_loss
 from likewise.models import as_model, open_model, takes_gaps, wants_columns
 from likewise.models.base import Model
@@ -186,7 +186,6 @@ def prepare(
                 "A scored table is compared by matched pairs: name the columns that may matter "
                 "(may_matter, --may-matter)."
             )
-    model = share_calls(model, session.executor)
     opened = open_model(model, trust=trust) if isinstance(model, str) else model
     source = _open_people(people, opened, settings, encoder)
     if not isinstance(session.executor, Inline | Threads):  # a folder that all workers can read

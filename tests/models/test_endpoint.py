@@ -1,6 +1,5 @@
 import contextlib
 import json
-import pickle
 import socket
 import threading
 import time
@@ -14,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from likewise.audit_data import AuditData
 from likewise.data.encoder import Encoder
-from likewise.errors import InvalidModel, InvalidSettings, Untrustworthy
+from likewise.errors import InvalidModel, InvalidSettings
 from likewise.models import Endpoint, as_model, check, open_model
 from likewise.run.executors import Threads
 
@@ -59,7 +58,12 @@ def x(rng):
 
 
 def quick(server, **choices):
-    return Endpoint(server.url, **{"timeout": 0.3, "pause": 0.01, "retries": 2, **choices})
+    return Endpoint(server.url, **{"timeout": 0.3, "retries": 2, **choices})
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr("likewise.models.endpoint.PAUSE", 0.01)
 
 
 @pytest.mark.parametrize("key", ["predictions", "probabilities", "outputs", None])
@@ -104,12 +108,12 @@ def test_a_failure_that_passes_is_tried_again_after_pauses_that_double(server, x
         handler.answer([0.5] * len(rows), code) if code == 200 else handler.answer({}, code)
 
     server.behave = behave
-    assert quick(server, retries=3, pause=0.5)(x).shape == (120, 1)
+    assert quick(server, retries=3)(x).shape == (120, 1)
     assert len(server.requests) == 4
     server.behave = lambda handler, rows: handler.answer({}, 500)
     with pytest.raises(InvalidModel, match=r"answers with an error \(500\) \(2 attempts\)"):
-        quick(server, retries=1, pause=0.5)(x)
-    assert pauses == [0.5, 1, 2, 0.5]
+        quick(server, retries=1)(x)
+    assert pauses == [0.01, 0.02, 0.04, 0.01]
 
 
 def never(handler, rows):
@@ -219,34 +223,7 @@ def test_a_bad_address_is_refused(url, words):
         Endpoint(url)
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidModel, match="cannot be reached"):
-        Endpoint("http://127.0.0.1:9/predict", retries=1, pause=0.01)(np.ones((1, 1)))
-
-
-def test_the_cap_on_calls_holds_over_threads_and_is_no_verdict(server, x):
-    server.behave = half
-    endpoint = quick(server, batch=10, max_calls=30, timeout=5)
-    problems = []
-
-    def ask():
-        try:
-            endpoint(x)
-        except Untrustworthy as error:
-            problems.append(error)
-
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(server.requests) == 30
-    assert problems
-    assert problems[0].exit_code == 3
-    assert "asked 30 times" in str(problems[0])
-    endpoint = quick(server, batch=10, max_calls=12, processes=3, timeout=5)
-    away = pickle.loads(pickle.dumps(endpoint))  # in another process
-    with pytest.raises(Untrustworthy, match=r"asked 4 times, .* to one of 3 processes"):
-        away(x)
-    assert len(server.requests) == 34
+        Endpoint("http://127.0.0.1:9/predict", retries=1)(np.ones((1, 1)))
 
 
 def test_original_columns_are_sent_as_objects(server, rng):
@@ -278,7 +255,7 @@ def test_a_key_in_the_address_is_sent_and_never_said(behave, server, x, monkeypa
 
     monkeypatch.setattr(module, "CLASSES", 1)
     server.behave = behave
-    endpoint = Endpoint(f"{server.url}?api_key={SECRET}", pause=0.01, retries=1, max_calls=99)
+    endpoint = Endpoint(f"{server.url}?api_key={SECRET}", retries=1)
     with pytest.raises(InvalidModel) as caught:
         endpoint(x)
     assert SECRET not in str(caught.value) + repr(endpoint) + endpoint.address

@@ -159,19 +159,17 @@ AS_GIVEN = (
 
 def _model(model: str | None, settings: Any) -> Any:
     """Return the model by its name, or the endpoint with the patience that was asked for."""
-    patience = settings.model.model_dump(exclude_none=True, include={"timeout", "max_calls"})
+    timeout = settings.model.timeout
     if model is None or not model.startswith(("http://", "https://")):
-        if patience:
-            raise InvalidSettings(
-                "Settings model.timeout and model.max_calls are for models at an address."
-            )
+        if timeout is not None:
+            raise InvalidSettings("The setting model.timeout is for models at an address.")
         return model
-    from likewise.models import Endpoint
+    from likewise.models.endpoint import TIMEOUT, Endpoint
 
     # Not an option, since commands are printed, kept in histories, and written to results.
     secret = os.environ.get("LIKEWISE_AUTHORIZATION", "").strip()
     headers = {"Authorization": secret} if secret else {}
-    return Endpoint(model, headers=headers, **patience)
+    return Endpoint(model, timeout=timeout or TIMEOUT, headers=headers)
 
 
 def _write(record: Any, files: dict[str, Path]) -> None:

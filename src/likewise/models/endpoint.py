@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import http.client
-import itertools
 import json
 import socket
 import ssl
@@ -19,13 +18,11 @@ import pyarrow as pa
 from likewise.errors import (
     InvalidModel,
     InvalidSettings,
-    LikewiseError,
     NoAnswer,
-    Untrustworthy,
     without_query,
 )
 from likewise.loss import Output, Outputs, Rows
-from likewise.models.base import ModelCard
+from likewise.models.base import Model, ModelCard
 from likewise.models.black_box import BlackBox
 
 CLASSES, DIGITS, AROUND = 1000, 32, 10_000
@@ -37,11 +34,11 @@ SHORT = 80
 ANSWERS = ("predictions", "probabilities", "outputs")
 
 
-class Counter(itertools.count):  # type: ignore[type-arg]
-    """Counts requests, for all threads together; each process counts for itself."""
+TIMEOUT = 30.0
+"""Seconds to wait for an answer, unless another time is named."""
 
-    def __reduce__(self) -> Any:
-        return Counter, (1,)
+PAUSE = 0.5
+"""Seconds before a request is sent again; each pause is twice as long as the one before."""
 
 
 @final
@@ -66,14 +63,7 @@ class Endpoint:
     timeout
         Seconds to wait for an answer.
     retries
-        How often to ask again when the server fails, is busy or silent; each pause is twice as
-        long as the one before.
-    pause
-        Seconds before the first of these.
-    max_calls
-        Requests allowed in all, repeated ones included.
-    processes
-        Processes that ask, each of which may make an equal part of these requests.
+        How often to ask again when the server fails, is busy or silent.
     headers
         Sent with each request: an authorisation, say.
     """
@@ -81,13 +71,9 @@ class Endpoint:
     url: str = dataclasses.field(repr=False)
     output: Output = "probabilities"
     batch: int = 1000
-    timeout: float = 30.0
+    timeout: float = TIMEOUT
     retries: int = 4
-    pause: float = 0.5
-    max_calls: int = 100_000
-    processes: int = 1
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    calls: Counter = dataclasses.field(default_factory=lambda: Counter(1), init=False, repr=False)
 
     def __post_init__(self) -> None:
         try:
@@ -102,12 +88,9 @@ class Endpoint:
             )
         if parts.username is not None:
             raise InvalidSettings("Give a password in a header, not in the address: it is printed.")
-        for name in ("batch", "timeout", "max_calls", "processes"):
-            if not getattr(self, name) > 0:
-                raise InvalidSettings(f"{name} must be positive, not {getattr(self, name)}.")
-        if self.max_calls < self.processes:
+        if not (self.batch > 0 and self.timeout > 0):
             raise InvalidSettings(
-                f"{self.max_calls} calls (max_calls) are too few for {self.processes} processes."
+                f"batch and timeout must be positive, not {self.batch} and {self.timeout}."
             )
 
     @property
@@ -115,11 +98,11 @@ class Endpoint:
         """The address as it may be printed: what follows the question mark is a hash."""
         return without_query(self.url)
 
-    def model(self, classes: tuple[Any, ...] = ()) -> BlackBox:
+    def model(self, classes: tuple[Any, ...] = ()) -> Model:
         """Return the model that is given rows of features."""
         card = ModelCard.from_output("HTTP endpoint", self.output, classes, differentiable=False)
         # How many digits it computes with, and how many it sends, nobody knows.
-        return BlackBox(card, self, np.dtype(np.float32), declared=False, answer=self)
+        return BlackBox(card, self, np.dtype(np.float32), declared=False).replaced(answer=self)
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns of a table as Arrow arrays."""
@@ -142,23 +125,15 @@ class Endpoint:
 
     def _ask(self, rows: list[Any]) -> Outputs:
         body = json.dumps({"instances": rows}, default=str).encode()
-        problem = ""
-        for attempt in range(self.retries + 1):
-            if attempt:
-                time.sleep(self.pause * 2 ** (attempt - 1))
-            allowed = self.max_calls // self.processes
-            if next(self.calls) > allowed:
-                whose = f"to one of {self.processes} processes " if self.processes > 1 else ""
-                raise Untrustworthy(
-                    f"{self.address} was asked {allowed} times, which is all that was allowed "
-                    f"{whose}(max_calls)."
-                )
+        attempt, most = 1, AROUND + CLASSES * DIGITS * len(rows)
+        while True:
             try:
-                most = AROUND + CLASSES * DIGITS * len(rows)
                 return _matrix(self._post(body, most), len(rows), self.address)
             except _Again as error:
-                problem = str(error)
-        raise NoAnswer(f"{self.address} {problem} ({self.retries + 1} attempts).")
+                if attempt > self.retries:
+                    raise NoAnswer(f"{self.address} {error} ({attempt} attempts).") from None
+            time.sleep(PAUSE * 2 ** (attempt - 1))
+            attempt += 1
 
     def _post(self, body: bytes, most: int) -> bytes:
         """Send a request, and read no more than ``most`` bytes until the time is over.
@@ -171,44 +146,42 @@ class Endpoint:
         headers = {"Content-Type": "application/json", "Accept": "application/json", **self.headers}
         target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         end = time.monotonic() + self.timeout
-        connection = http.client.HTTPConnection(*place)
-        timer = None
         try:
             plain = socket.create_connection(place, self.timeout)
-            watched = plain.dup()  # it may be wrapped for encryption
-            timer = threading.Timer(max(0, end - time.monotonic()), _shut, (watched,))
-            timer.daemon = True
-            timer.start()
-            connection.sock = plain
+        except OSError as error:
+            raise _Again(f"cannot be reached: {str(error)[:SHORT]}") from None
+        watched = plain.dup()  # it may be wrapped for encryption
+        timer = threading.Timer(max(0, end - time.monotonic()), _shut, (watched,))
+        timer.daemon = True
+        timer.start()
+        connection = http.client.HTTPConnection(*place)
+        connection.sock = plain
+        try:
             if parts.scheme == "https":
                 context = ssl.create_default_context()
                 connection.sock = context.wrap_socket(plain, server_hostname=place[0])
             connection.request("POST", target, body, headers)
-            content = self._read(connection.getresponse(), most)
+            answer = connection.getresponse()
+            content = answer.read(most + 1)
             if time.monotonic() >= end:  # what was cut off may look like a whole answer
                 raise TimeoutError
-            return content
-        except LikewiseError:
-            raise
-        except (OSError, http.client.HTTPException, ValueError, _Again) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end or isinstance(error, TimeoutError):
                 raise _Again(f"gives no answer within {self.timeout:g} seconds") from None
-            if isinstance(error, _Again):
-                raise
-            why = f"breaks off: {type(error).__name__}"
-            if timer is None:
-                why = f"cannot be reached: {str(error)[:SHORT]}"
-            raise _Again(why) from None
+            raise _Again(f"breaks off: {type(error).__name__}") from None
         finally:
             connection.close()
-            if timer is not None:
-                timer.cancel()
-                timer.join()
-                watched.close()
+            timer.cancel()
+            timer.join()
+            watched.close()
+        self._check_status(answer.status, answer.reason)
+        if len(content) > most:
+            raise InvalidModel(f"{self.address} sends more than {most:,} bytes for one request.")
+        if answer.length:
+            raise _Again("breaks off in the middle of an answer")
+        return content
 
-    def _read(self, answer: http.client.HTTPResponse, most: int) -> bytes:
-        """Read an answer, but not without limit."""
-        code = answer.status
+    def _check_status(self, code: int, reason: str) -> None:
         if 300 <= code < 400:
             raise InvalidModel(
                 f"{self.address} redirects to another address ({code}); people's data are sent "
@@ -217,16 +190,9 @@ class Endpoint:
         if code in (408, 425, 429) or code >= 500:
             raise _Again(f"answers with an error ({code})")
         if code >= 400:
-            why = f"{code} {answer.reason[:SHORT]}"
-            raise InvalidModel(f"{self.address} refuses the request ({why}).")
+            raise InvalidModel(f"{self.address} refuses the request ({code} {reason[:SHORT]}).")
         if code not in (200, 201):  # 206, say, is a part of one
             raise InvalidModel(f"{self.address} answers with {code}, which is not a whole answer.")
-        content = answer.read(most + 1)
-        if len(content) > most:
-            raise InvalidModel(f"{self.address} sends more than {most:,} bytes for one request.")
-        if answer.length:
-            raise _Again("breaks off in the middle of an answer")
-        return content
 
 
 def _shut(connection: socket.socket) -> None:

@@ -180,7 +180,6 @@ class ModelAccess(Choices):
     """How a model is asked, and what it was fitted on."""
 
     timeout: float | None = Field(None, gt=0, description="Seconds to wait for an endpoint.")
-    max_calls: int | None = Field(None, ge=1, description="Requests that an endpoint may get.")
     columns: Names = Field(
         (), description="Columns that the model reads, in its order, if it does not know them."
     )

@@ -56,7 +56,7 @@ class Registry:
     def find(self, name: str, *, trust: bool = False) -> Any:
         """Return the class that a name stands for; ``package.module:Name`` needs ``trust``."""
         if name in self.places:
-            return _load(self.places[name], self.kind)
+            return load(self.places[name], self.kind)
         if not OUTSIDE.fullmatch(name):
             raise InvalidSettings(
                 f"There is no {self.kind} {name!r} (there are: {', '.join(self.names())}; or "
@@ -67,7 +67,7 @@ class Registry:
                 f"The {self.kind} {name!r} runs code of that module. If you trust it, say so "
                 "(--trust, or trust=True)."
             )
-        return _load(name, self.kind, str(Path.cwd()))
+        return load(name, self.kind, str(Path.cwd()))
 
     def name_of(self, cls: type) -> str:
         """Return the name of a class: the one it is registered by, or where it is."""
@@ -75,21 +75,26 @@ class Registry:
         return next((name for name, place in self.places.items() if place == found), found)
 
 
-def _load(place: str, kind: str, folder: str = "") -> Any:
+def load(place: str, kind: str, folder: str = "") -> Any:
+    """Import what ``package.module:name`` stands for, also from a folder."""
     module, _, name = place.partition(":")
     if folder:
-        sys.path.insert(0, folder)
+        sys.path.insert(0, folder)  # as `python -m` does
     try:
-        return functools.reduce(getattr, name.split("."), importlib.import_module(module))
-    except ImportError as error:
+        found = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # it may be anyone's code
         raise InvalidSettings(
             f"The {kind} {place!r} cannot be imported: {in_short(error)}."
         ) from None
-    except AttributeError:
-        raise InvalidSettings(f"The module {module!r} has no {kind} {name!r}.") from None
     finally:
         if folder:
             sys.path.remove(folder)
+    try:
+        return functools.reduce(getattr, name.split("."), found)
+    except AttributeError:
+        raise InvalidSettings(
+            f"The module {module!r} has no {kind} {name!r}.{nearest(name, dir(found))}"
+        ) from None
 
 
 METHODS = Registry(
