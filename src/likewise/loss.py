@@ -107,7 +107,7 @@ class CustomLoss:
         From the model's outputs and the labels to one number per row, at least 0, and to its
         derivatives with respect to the outputs. Outputs are logits, probabilities or values, as the
         model gives them: an n × k matrix, or n numbers if there is one column. Labels are class
-        numbers, or targets. Without ``slope``, ``value`` is a function of torch tensors.
+        numbers, or targets.
     fingerprint
         A sha256 of the source, as far as it can be found.
     imported
@@ -116,60 +116,38 @@ class CustomLoss:
 
     name: str
     value: Callable[[Any, Any], Any]
-    slope: Callable[[Any, Any], Any] | None = None
+    slope: Callable[[Any, Any], Any]
     fingerprint: str = ""
     imported: bool = False
 
     def __reduce__(self) -> Any:
-        parts = (self.name, self.value, self.slope, self.fingerprint)
         found = functools.partial(as_loss, trust=True)
+        parts = (self.name, self.value, self.slope, self.fingerprint)
         return (found, (self.name,)) if self.imported else (CustomLoss, parts)
 
     def __call__(self, out: Outputs, y: Labels) -> Losses:
         """Return one loss a person."""
-        if self.slope is not None:
-            return self._asked(self.value, _squeezed(out), y, (len(out),))
-        import torch
-
-        with torch.no_grad():
-            rows, labels = torch.from_numpy(_squeezed(out)), torch.from_numpy(np.asarray(y))
-            return self._asked(self.value, rows, labels, (len(out),))
+        return self._asked(self.value, _squeezed(out), y, (len(out),))
 
     def gradient(self, out: Outputs, y: Labels) -> Outputs:
         """Return how each loss changes with the outputs."""
-        if self.slope is not None:
-            plain = _squeezed(out)
-            return self._asked(self.slope, plain, y, plain.shape).reshape(out.shape)
-        import torch
-
-        with torch.inference_mode(False), torch.enable_grad():
-            rows = torch.tensor(_squeezed(out), requires_grad=True)
-            loss = self._asked(self.value, rows, torch.tensor(np.asarray(y)))
-            # Sum, never mean: a row's gradient must not depend on who shares its block.
-            total = loss.sum() if isinstance(loss, torch.Tensor) else None
-            if total is None or not total.requires_grad:
-                raise InvalidSettings(
-                    f"The loss {self.name} has no gradient for autograd. Give a pair of NumPy "
-                    "functions (value, gradient) instead."
-                )
-            (slope,) = torch.autograd.grad(total, rows)
-        return np.asarray(slope.numpy(), dtype=np.float64).reshape(out.shape)
+        plain = _squeezed(out)
+        return self._asked(self.slope, plain, y, plain.shape).reshape(out.shape)
 
     def _asked(
-        self, function: Callable[[Any, Any], Any], out: Any, y: Any, shape: Any = None
-    ) -> Any:
-        """Return what somebody's function says, as an array of this shape if one is named."""
+        self, function: Callable[[Any, Any], Any], out: Any, y: Any, shape: tuple[int, ...]
+    ) -> Float[np.ndarray, "..."]:
+        """Return what somebody's function says, an array of this shape."""
         try:
-            found = function(out, y)
-            values = found if shape is None else np.asarray(found, dtype=np.float64)
+            values = np.asarray(function(out, np.asarray(y)), dtype=np.float64)
         except LikewiseError:
             raise
         except Exception as error:  # it is someone else's code
             raise InvalidSettings(
-                f"The loss {self.name} cannot be computed from outputs of shape "
-                f"{tuple(out.shape)}: {in_short(error)}."
+                f"The loss {self.name} cannot be computed from outputs of shape {out.shape}: "
+                f"{in_short(error)}."
             ) from None
-        if shape not in (None, np.shape(values)):
+        if shape != values.shape:
             raise InvalidSettings(
                 f"The loss {self.name} returns shape {values.shape} for {shape[0]} rows; it must "
                 f"return shape {shape}, one number per row (reduction='none' in torch)."
@@ -188,9 +166,11 @@ class CustomLoss:
         values = self(out, y)
         if not np.isfinite(values).all():
             raise InvalidSettings(f"The loss {self.name} is NaN or infinite for some people.")
-        if (values < 0).any():
-            least = f"{values.min():.3g}; ratios need losses of at least 0"
-            raise InvalidSettings(f"The loss {self.name} is negative for some people ({least}).")
+        if values.min() < 0:
+            raise InvalidSettings(
+                f"The loss {self.name} is negative for some people ({values.min():.3g}); ratios "
+                "need losses of at least 0."
+            )
         alone = np.array([self(out[i : i + 1], y[i : i + 1])[0] for i in range(len(y))])
         if not np.allclose(alone, values, rtol=1e-6, atol=1e-9):
             raise InvalidSettings(
@@ -199,8 +179,7 @@ class CustomLoss:
             )
         slope = self.gradient(out, y)
         step = 1e-5 * (1 + np.abs(out))
-        for j in range(out.shape[1]):
-            there = np.arange(out.shape[1]) == j
+        for j, there in enumerate(np.eye(out.shape[1])):
             up, down = (self(out + sign * step * there, y) for sign in (1, -1))
             found = (up - down) / (2 * step[:, j])
             # Between two kinks differences are right to some 1e-8; at a kink they lie in between.
@@ -246,8 +225,33 @@ def _custom(given: Any) -> CustomLoss:
             digest.update(inspect.getsource(part).encode())
         except (OSError, TypeError):  # not every function stands in a file
             digest.update(getattr(getattr(part, "__code__", None), "co_code", b""))
-    slope = parts[1] if len(parts) == 2 else None
-    return CustomLoss(function_name(parts[0]), parts[0], slope, digest.hexdigest())
+    name, known = function_name(parts[0]), digest.hexdigest()
+    if len(parts) == 2:
+        return CustomLoss(name, *parts, known)
+    value, slope = (functools.partial(f, parts[0]) for f in (_torch_value, _torch_slope))
+    return CustomLoss(name, value, slope, known)
+
+
+def _torch_value(function: Callable[[Any, Any], Any], out: Any, y: Any) -> Any:
+    import torch
+
+    with torch.no_grad():
+        return function(torch.tensor(out), torch.tensor(y))
+
+
+def _torch_slope(function: Callable[[Any, Any], Any], out: Any, y: Any) -> Any:
+    import torch
+
+    with torch.inference_mode(False), torch.enable_grad():
+        rows = torch.tensor(out, requires_grad=True)
+        # Sum, never mean: a row's gradient must not depend on who shares its block.
+        total = function(rows, torch.tensor(y)).sum()
+        if not total.requires_grad:
+            raise InvalidSettings(
+                f"The loss {function_name(function)} has no gradient for autograd. Give a pair of "
+                "NumPy functions (value, gradient) instead."
+            )
+        return torch.autograd.grad(total, rows)[0].numpy()
 
 
 def _squeezed(out: Outputs) -> Float[np.ndarray, "n ..."]:
