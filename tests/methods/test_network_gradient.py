@@ -11,9 +11,16 @@ from likewise.methods.gradient_flow import GradientFlow
 from likewise.methods.metric import QuadraticMetric, ignoring
 from likewise.methods.network_gradient import InplaceBackprop, PlainNetwork
 from likewise.models import as_model
-from likewise.models.torch import FixedProjection
 
 BASIS = torch.linalg.qr(torch.randn(6, 2, generator=torch.Generator().manual_seed(1)))[0].T
+
+
+def removing(basis):
+    """Return a layer that removes directions, as Project's first."""
+    layer = nn.Linear(basis.shape[1], basis.shape[1], bias=False)
+    layer.weight.data = torch.eye(basis.shape[1], dtype=basis.dtype) - basis.T @ basis
+    return layer
+
 
 NETWORKS = {
     "logistic, one logit": lambda: nn.Linear(6, 1),
@@ -27,7 +34,7 @@ NETWORKS = {
         nn.Linear(6, 9), nn.Sigmoid(), nn.Linear(9, 7), nn.ReLU(), nn.Linear(7, 2)
     ),
     "projected": lambda: nn.Sequential(
-        FixedProjection(BASIS), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)
+        removing(BASIS), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)
     ),
     "one unit in between": lambda: nn.Sequential(
         nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1), nn.Tanh(), nn.Linear(1, 1)
@@ -40,7 +47,6 @@ OTHERS = {
     "gelu": lambda: nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 2)),
     "activation first": lambda: nn.Sequential(nn.Tanh(), nn.Linear(6, 2)),
     "activation last": lambda: nn.Sequential(nn.Linear(6, 2), nn.Tanh()),
-    "projection last": lambda: nn.Sequential(nn.Linear(6, 6), FixedProjection(BASIS)),
     "leaky": lambda: nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(), nn.Linear(8, 2)),
 }
 

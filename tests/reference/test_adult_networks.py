@@ -12,7 +12,6 @@ from likewise.methods.observe import observe
 from likewise.methods.plausible_region import Ellipsoid
 from likewise.methods.reach import Reach
 from likewise.models import as_model
-from likewise.models.torch import FixedProjection
 from likewise.outcomes import Outcomes
 from likewise.run.executors import block_size, run_blocks
 from likewise_studies.datasets import adult as read_adult
@@ -50,9 +49,9 @@ def people(split):
 def network(fixture, name):
     layers = []
     if name == "project":
-        layers.append(
-            FixedProjection(torch.linalg.qr(torch.from_numpy(fixture["project_proj"]).T)[0].T)
-        )
+        span = torch.linalg.qr(torch.from_numpy(fixture["project_proj"]).T)[0]
+        layers.append(torch.nn.Linear(len(span), len(span), bias=False, dtype=torch.float64))
+        layers[0].weight.data = torch.eye(len(span)) - span @ span.T
     for number in "12":
         weight, bias = fixture[f"{name}_W{number}"], fixture[f"{name}_b{number}"]
         layer = torch.nn.Linear(*weight.shape, dtype=torch.float64)

@@ -68,14 +68,11 @@ def named_layers(names: Sequence[str], tensors: Mapping[str, np.ndarray]) -> tup
         if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
             raise InvalidFile(f"its weights {name[:40]!r} are not finite numbers")
         own[index][key] = tensor
-    layers = tuple(Layer(*both) for both in zip(names, own.values(), strict=True))
-    for layer in layers:
-        _check_layer(layer.name, layer.arrays)
-    return layers
+    return tuple(_checked(*both) for both in zip(names, own.values(), strict=True))
 
 
-def _check_layer(name: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse a layer that is not in the list, or lacks what it needs."""
+def _checked(name: str, arrays: Mapping[str, np.ndarray]) -> Layer:
+    """Return a layer; refuse one that is not in the list, or lacks what it needs."""
     if name not in _ARRAYS:
         raise InvalidFile(f"it has a layer {name[:40]!r}, which is not in the list")
     if set(arrays) != set(_ARRAYS[name]):
@@ -85,48 +82,39 @@ def _check_layer(name: str, arrays: Mapping[str, np.ndarray]) -> None:
             raise InvalidFile(f"a {key} of {name} has shape {array.shape}")
     if name == "Linear" and len(arrays["weight"]) != len(arrays["bias"]):
         raise InvalidFile(f"a bias has shape {arrays['bias'].shape}")
-    if name == "FixedProjection":
-        check_orthonormal(arrays["basis"])
+    if name == "FixedProjection":  # earlier versions wrote it: rows whose directions are removed
+        basis = arrays["basis"].astype(np.float64)
+        return linear(np.eye(basis.shape[1]) - basis.T @ basis, 0)
+    return Layer(name, arrays)
 
 
 def unsavable(name: str) -> InvalidModel:
     """Say that no file may hold a layer."""
     return InvalidModel(
-        f"A {name} layer cannot be saved: a saved model is a Sequential of {', '.join(_ARRAYS)}. "
+        f"A {name} layer cannot be saved: a saved model is a Sequential of {', '.join(_STEPS)}. "
         "Leave out a final Softmax: the audit reads logits. Other networks can be audited as they "
         "are, or as .pt2 and .onnx files."
     )
-
-
-def check_orthonormal(basis: np.ndarray) -> None:
-    """Refuse rows to project away that are not orthonormal."""
-    gap = np.abs(basis @ basis.T - np.eye(len(basis)))
-    # Float32 products of unit rows of any length are this close to 0 and 1.
-    if gap.size and not gap.max() < 1e-4:
-        raise InvalidModel(
-            f"The rows to project away are not orthonormal (off by {gap.max():.2g})."
-        )
 
 
 def plain_network(layers: Iterable[Layer]) -> Network | None:
     """Read layers as a plain network; ``None`` if there is anything else among them."""
     found: list[Affine] = []
     activation = ""
-    removed: np.ndarray | None = None
     for layer in layers:
         if layer.name == "Linear":
-            weight = layer.arrays["weight"]
-            if removed is not None:
-                weight, removed = weight - (weight @ removed.T) @ removed, None
-            found.append(Affine(activation, weight, layer.arrays["bias"][:, None]))
+            weight, bias = layer.arrays["weight"], layer.arrays["bias"][:, None]
+            if found and not activation:  # two in a row are one
+                first = found.pop()
+                weight, bias = weight @ first.weight, weight @ first.bias + bias
+                activation = first.activation
+            found.append(Affine(activation, weight, bias))
             activation = ""
-        elif layer.name == "FixedProjection" and removed is None:
-            removed = layer.arrays["basis"]
-        elif layer.name in _FUNCTIONS and found and not activation and removed is None:
+        elif layer.name in _FUNCTIONS and found and not activation:
             activation = layer.name.lower()
         else:
             return None
-    return Network(tuple(found)) if found and not activation and removed is None else None
+    return Network(tuple(found)) if found and not activation else None
 
 
 @final
@@ -197,15 +185,6 @@ def _linear(layer: Layer, x: Rows) -> Step:
     return x @ weight.T + layer.arrays["bias"], lambda g: g @ weight
 
 
-def _projection(layer: Layer, x: Rows) -> Step:
-    basis = layer.arrays["basis"]
-
-    def project(v: Rows) -> Rows:
-        return v - (v @ basis.T) @ basis
-
-    return project(x), project  # a projection is its own transpose
-
-
 def _activation(layer: Layer, x: Rows) -> Step:
     function, slope = _FUNCTIONS[layer.name]
     out = function(x)
@@ -234,7 +213,6 @@ def _mean_of_sigmoids(layer: Layer, x: Rows) -> Step:
 
 _STEPS: dict[str, Callable[[Layer, Any], Step]] = {
     "Linear": _linear,
-    "FixedProjection": _projection,
     "MeanOfSigmoids": _mean_of_sigmoids,
     **dict.fromkeys(_FUNCTIONS, _activation),
 }

@@ -5,17 +5,14 @@ import copy
 import dataclasses
 import functools
 import hashlib
-import itertools
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, fx, nn
-from torch.nn import functional as F
+from torch import Tensor, nn
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, in_short
@@ -23,7 +20,6 @@ from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import Model, ModelCard, Network, Pullback
 from likewise.models.layers import (
     Layer,
-    check_orthonormal,
     from_layers,
     linear,
     probe_rows,
@@ -102,7 +98,7 @@ class TorchModel(Model):
         """The layers of the module; refuses what is no chain of the closed list."""
         if not isinstance(self.function.double, nn.Module):
             raise InvalidModel(f"A {self.card.kind} has no layers.")
-        return read_layers(self.function.double)
+        return tuple(d for part in chain(self.function.double) for d in _described(part))
 
     @functools.cached_property
     @override
@@ -120,9 +116,8 @@ class TorchModel(Model):
 
 
 def _tensor(x: Rows) -> Tensor:
-    """Return rows as a tensor on the same memory, if it can be one."""
-    plain = x.flags.writeable and all(stride >= 0 for stride in x.strides)
-    return torch.from_numpy(x if plain else x.copy()).to(torch.float64)
+    # Copied in order: torch refuses rows in reverse, which NumPy hands out as a view.
+    return torch.from_numpy(np.array(x, dtype=np.float64, order="C"))
 
 
 @contextlib.contextmanager
@@ -181,15 +176,11 @@ def from_module(
     double = private_copy(module, torch.float64)
     single = double if own == torch.float64 else private_copy(module, own)
     function = AnyPrecision(double, single, own)
-    width = _width(function, module)
+    width, differentiable = _try_widths(function, tensors)
     name = type(module).__name__
     kind = "torch.export program" if name == "GraphModule" else f"torch module {name}"
-    card = ModelCard.from_output(kind, output, classes, n_features=width, fingerprint=known)
-    if width is not None:
-        x = torch.zeros(2, width, dtype=torch.float64, requires_grad=True)
-        with torch.random.fork_rng(devices=[]), contextlib.suppress(InvalidModel):
-            differentiable = columns(function(x), 2).requires_grad
-            card = dataclasses.replace(card, differentiable=differentiable)
+    about: dict[str, Any] = {"n_features": width, "fingerprint": known}
+    card = ModelCard.from_output(kind, output, classes, differentiable=differentiable, **about)
     return TorchModel(card, function, declared=output is not None, returns=returns)
 
 
@@ -235,27 +226,27 @@ def fingerprint(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _width(function: Function, module: nn.Module) -> int | None:
-    """Return how many inputs a module takes: the first width that works while one more does not.
+def _try_widths(function: Function, weights: Sequence[Tensor]) -> tuple[int | None, bool]:
+    """Return how many inputs a module takes, if that is found, and whether it has a gradient.
 
-    Candidates are what its layers say, then the sizes of its weights.
+    It is the first size of its weights that works while one more does not.
     """
-    names = ("in_features", "num_features")
-    said = [getattr(part, name, None) for part in module.modules() for name in names]
-    # Of bare weights only: a single number would go with inputs of any width.
-    weights = [*module.parameters(), *module.buffers()]
-    sizes = [size for weight in weights for size in weight.shape if size > 1]
-    candidates = list(dict.fromkeys(w for w in (*said, *sizes) if isinstance(w, int)))[:16]
 
-    def runs(width: int) -> bool:
+    def answer(width: int) -> Tensor | None:
         with contextlib.suppress(Exception):
-            function(torch.zeros(2, width, dtype=torch.float64))
-            return True
-        return False
+            x = torch.zeros(2, width, dtype=torch.float64, requires_grad=True)
+            return columns(function(x), 2)
+        return None
 
+    # Of bare weights only: a single number would go with inputs of any width.
+    sizes = dict.fromkeys(size for weight in weights for size in weight.shape if size > 1)
     # A random module must not use up the user's random numbers.
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        return next((w for w in candidates if runs(w) and not runs(w + 1)), None)
+    with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        for width in [*sizes][:16]:
+            out = answer(width)
+            if out is not None and answer(width + 1) is None:
+                return width, out.requires_grad
+    return None, True
 
 
 def _unwrapped(module: Any) -> nn.Module:
@@ -276,40 +267,16 @@ def without_link(module: nn.Module) -> nn.Module | None:
 
     The loss of logits keeps all its digits where probabilities round to 0 or 1.
     """
-    hooks = module._forward_hooks or module._forward_pre_hooks
-    if type(module) is not nn.Sequential or len(module) < 2 or hooks or module[-1]._forward_hooks:
+    parts = chain(module)
+    if len(parts) < 2 or _hooks(parts[-1]):
         return None
-    *rest, last = module
-    if type(last) is nn.Sequential and (inner := without_link(last)) is not None:
-        return nn.Sequential(*rest, inner)
+    *rest, last = parts
     softmax = type(last) is nn.Softmax and last.dim in (1, -1)
     single = type(last) is nn.Sigmoid and getattr(rest[-1], "out_features", 0) == 1
     return nn.Sequential(*rest) if softmax or single else None
 
 
-# A network as a chain of layers, each fed by the one before, however it was written
-
-
-@final
-class FixedProjection(nn.Module):
-    r"""A layer that removes directions from its input: :math:`x - (x Q^\top) Q`.
-
-    Parameters
-    ----------
-    basis
-        Orthonormal rows :math:`Q` that span what is removed.
-    """
-
-    basis: Tensor
-
-    def __init__(self, basis: Float[Tensor, "k d"]) -> None:
-        super().__init__()
-        check_orthonormal(basis.detach().numpy())
-        self.register_buffer("basis", basis.detach().clone())
-
-    @override
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        return x - (x @ self.basis.T) @ self.basis
+# A network as a chain of layers, each fed by the one before
 
 
 @final
@@ -339,71 +306,28 @@ class MeanOfSigmoids(nn.Module):
         return torch.logsumexp(both + self.log_weight, dim=2)
 
 
-_SILENT = (nn.Identity, nn.Dropout, nn.AlphaDropout)  # in evaluation mode they do nothing
-_FUNCTIONS: dict[Any, tuple[Layer, ...]] = {
-    **dict.fromkeys((torch.relu, F.relu, "relu"), (Layer("ReLU"),)),
-    **dict.fromkeys((torch.tanh, F.tanh, "tanh"), (Layer("Tanh"),)),
-    **dict.fromkeys((torch.sigmoid, F.sigmoid, "sigmoid"), (Layer("Sigmoid"),)),
-    F.dropout: (),
-}
+def _hooks(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-class _Tracer(fx.Tracer):
-    @override
-    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        known = isinstance(m, FixedProjection | MeanOfSigmoids)
-        return known or super().is_leaf_module(m, module_qualified_name)
-
-
-def read_layers(module: nn.Module) -> tuple[Layer, ...]:
-    """Return the layers of a network as arrays; refuse what is no chain of the closed list.
-
-    It is traced, and refused unless each layer is fed by the one before and by nothing else.
-    """
-    name, whole = type(module).__name__, nn.Sequential(module)
-    try:
-        nodes = list(_Tracer().trace(whole).nodes)
-    except Exception as error:  # tracing runs the user's forward on stand-ins
-        raise InvalidModel(
-            f"The forward of {name} cannot be followed: {in_short(error)}."
-        ) from None
-    layers: list[Layer] = []
-    for before, node in itertools.pairwise(nodes):
-        if node.all_input_nodes != [before] or node.args[:1] != (before,):
-            raise InvalidModel(
-                f"{name} does more than run one layer after the other (see {node.name!r} in its "
-                "forward), so it cannot be saved as a list of layers."
-            )
-        if node.op == "call_module":
-            layers += _described(operator.attrgetter(str(node.target))(whole))
-        elif node.target in _FUNCTIONS:
-            layers += _FUNCTIONS[node.target]
-        elif node.op != "output":
-            raise InvalidModel(
-                f"{name} uses {node.name!r}, which is not a layer that can be saved."
-            )
-    return tuple(layers)
+def chain(module: nn.Module) -> list[nn.Module]:
+    """Return the modules that a Sequential, and those in it, run in turn; of others, themselves."""
+    if type(module) is not nn.Sequential or _hooks(module):
+        return [module]
+    return [part for inner in module for part in chain(inner)]
 
 
 def _described(layer: nn.Module) -> tuple[Layer, ...]:
     match layer:
+        case nn.Identity() | nn.Dropout():  # in evaluation mode they do nothing
+            return ()
         case nn.ReLU() | nn.Tanh() | nn.Sigmoid():
             return (Layer(type(layer).__name__),)
         case nn.Linear():
             bias: Tensor | None = layer.bias
             return (linear(_array(layer.weight), 0 if bias is None else _array(bias)),)
-        case nn.BatchNorm1d() if layer.running_mean is not None:  # in evaluation mode it is linear
-            with torch.no_grad():
-                basis = torch.eye(layer.num_features, dtype=torch.float64)
-                layer = copy.deepcopy(layer).cpu().double().eval()
-                shift = layer(0 * basis[:1])
-                return (linear(_array(layer(basis) - shift), _array(shift[0])),)
-        case FixedProjection():
-            return (Layer("FixedProjection", {"basis": _array(layer.basis)}),)
         case MeanOfSigmoids():
             return (Layer("MeanOfSigmoids", {"log_weight": _array(layer.log_weight)}),)
-        case _ if isinstance(layer, _SILENT):
-            return ()
     raise unsavable(type(layer).__name__)
 
 

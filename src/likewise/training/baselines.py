@@ -14,7 +14,7 @@ from typing_extensions import override
 from likewise.audit_data import missing
 from likewise.errors import InvalidData, import_optional
 from likewise.methods.metric import span
-from likewise.models.torch import FixedProjection, MeanOfSigmoids
+from likewise.models.torch import MeanOfSigmoids
 from likewise.training.networks import BatchClassifier, NetworkClassifier, SubspaceClassifier
 from likewise.training.sklearn_compat import TrainingData, joint_groups
 
@@ -64,8 +64,10 @@ class ProjectClassifier(SubspaceClassifier):
         directions = self._subspace(data)
         if not len(directions):
             return super()._train(data, rng)
-        remove = FixedProjection(torch.from_numpy(span(directions.numpy())))
+        basis = torch.from_numpy(span(directions.numpy()))
+        remove = nn.Linear(basis.shape[1], basis.shape[1], bias=False, dtype=basis.dtype)
         # The layer has nothing to learn, so people pass it once, before training.
+        remove.requires_grad_(False).weight.copy_(torch.eye(basis.shape[1]) - basis.T @ basis)
         seen = dataclasses.replace(data, x=remove(torch.tensor(data.x)).numpy())
         return nn.Sequential(remove, *super()._train(seen, rng))
 
