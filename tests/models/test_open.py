@@ -9,7 +9,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from likewise.errors import InvalidFile, InvalidModel, MissingExtra, TrustRequired
+from likewise.errors import InvalidFile, InvalidModel, InvalidSettings, MissingExtra, TrustRequired
 from likewise.models import as_model, open_model
 from likewise.settings.choices import MODELS
 
@@ -77,9 +77,9 @@ def test_an_attribute_of_the_working_folder_opens_with_trust(tmp_path, monkeypat
     model = as_model(open_model("own_package_of_test:here.model", trust=True))
     assert model.card.n_features == 3
     assert sys.path == path
-    with pytest.raises(InvalidModel, match=r"no 'here\.modle'.*Did you mean 'model'"):
+    with pytest.raises(InvalidSettings, match=r"has no model 'here\.modle'\."):
         open_model("own_package_of_test:here.modle", trust=True)
-    with pytest.raises(InvalidModel, match="cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(InvalidSettings, match="cannot be imported: ModuleNotFoundError"):
         open_model("no_such_package_at_all:model", trust=True)
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -106,10 +106,6 @@ class NumberColumn(Column):
         gone = np.isnan(x)
         return np.hstack([np.where(gone, 0.0, x), gone])
 
-    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        """Return the factors and the offset that turn features into the original number."""
-        return np.array([self.scale, 0.0][: len(self.features)]), self.mean
-
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         """Turn features back into an Arrow column, in the original units."""
         off = x[:, 0] * self.scale
@@ -188,12 +184,6 @@ class CategoryColumn(Column):
                 f"{few(map(repr, self.levels), 12)}. Fit it on people who have it. Or: {IGNORE}."
             )
         return np.eye(len(self.levels) + self.gaps)[codes.to_numpy()][:, self.indicator :]
-
-    def line(self) -> tuple[Float[np.ndarray, " m"], float]:
-        """Return the factors and the offset that turn features into the original number."""
-        offset = float(self.levels[0]) if self.indicator else 0.0
-        factors = [float(level) - offset for level in self.levels[self.indicator :]]
-        return np.array(factors + [0.0] * self.gaps), offset
 
     def decode(self, x: Float[np.ndarray, "n m"]) -> Any:
         """Turn features back into an Arrow column, in the original units."""
@@ -331,22 +321,6 @@ class Encoder:
     def plain_columns(self) -> tuple[str, ...]:
         """Columns of numbers and true/false, which a model can read as they are."""
         return tuple(c.name for c in self.codings if c.holds not in ("text", "dates"))
-
-    def line(
-        self, columns: Sequence[str]
-    ) -> tuple[Float[np.ndarray, "c d"], Float[np.ndarray, " c"]]:
-        """Return the matrix and the offset that turn features into plain columns.
-
-        Codes of categories are weighed by their features, so a row of features that is nobody's
-        has a value between them.
-        """
-        matrix, offset = np.zeros((len(columns), len(self.features))), np.zeros(len(columns))
-        spans = self.spans
-        for coding in self.codings:
-            if coding.name in columns:
-                place = columns.index(coding.name)
-                matrix[place, spans[coding.name]], offset[place] = coding.line()
-        return matrix, offset
 
     @property
     def text_columns(self) -> frozenset[str]:

@@ -7,19 +7,17 @@ that says nothing is tried with a data frame, an array and a tensor, on eight ro
 
 import contextlib
 import dataclasses
-import functools
 import types
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int, Shaped
-from typing_extensions import override
 
-from likewise.audit_data import GAP, AuditData
+from likewise.audit_data import AuditData
 from likewise.errors import (
     InvalidData,
     InvalidModel,
@@ -31,21 +29,10 @@ from likewise.errors import (
 )
 from likewise.loss import CustomLoss, Output, Outputs, Rows, as_loss
 from likewise.models import boosted, endpoint, sklearn
-from likewise.models.base import (
-    Affine,
-    Encoder,
-    Model,
-    ModelCard,
-    Network,
-    Opened,
-    Pullback,
-    Reference,
-    listed,
-)
-from likewise.models.behaviour import check_answers, compare, spread
+from likewise.models.base import Encoder, Model, ModelCard, Opened, listed
+from likewise.models.behaviour import check_answers, spread
 from likewise.models.black_box import (
     BlackBox,
-    ColumnAnswer,
     call_model,
     from_callable,
     from_predictor,
@@ -53,6 +40,7 @@ from likewise.models.black_box import (
     rows_by_class,
 )
 from likewise.models.scored import REFUSAL, ScoredTable
+from likewise.models.sklearn import Steps, TableAnswer
 
 TRIAL_ROWS = 8
 """Rows that a function is tried with."""
@@ -71,39 +59,7 @@ NO_COLUMNS: Mapping[str, Int[np.ndarray, " m"]] = types.MappingProxyType({})
 # What a model is
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Recognised:
-    """A model that people have, before anyone knows which table it reads.
-
-    ``model`` is asked with rows of numbers, ``answer`` with typed columns. A ``function`` is
-    somebody's code, which may take data frames, arrays or tensors.
-    """
-
-    model: Model
-    answer: ColumnAnswer | None = None
-    pipeline: Any = None
-    function: Callable[[Any], Any] | None = None
-
-    @property
-    def card(self) -> ModelCard:
-        """What is known of the model."""
-        return self.model.card
-
-    @property
-    def typed(self) -> bool:
-        """Whether it must be asked with typed columns, as it reads categories."""
-        return bool(getattr(self.answer, "levels", ()))
-
-    def reads(self, reading: "Reading") -> Any:
-        """Return what it answers to typed columns that it reads so."""
-        answer = reading.scored or self.answer
-        if isinstance(answer, sklearn.TableAnswer) and not answer.native:
-            named = self.function is not None or bool(self.card.features)
-            return dataclasses.replace(answer, named=named, levels=reading.levels)
-        return answer
-
-
-def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
+def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Model:
     """Tell what somebody's model is; the object itself is never changed."""
     file = given if isinstance(given, Opened) else Opened(given)
     try:
@@ -118,31 +74,30 @@ def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Re
         raise InvalidModel(f"The model is damaged: {in_short(error)}.") from None
     threshold = found.card.threshold if threshold is None else threshold
     known = file.fingerprint or found.card.fingerprint
-    model = found.model.with_card(threshold=threshold, fingerprint=known)
-    return dataclasses.replace(found, model=model)
+    return found.with_card(threshold=threshold, fingerprint=known)
 
 
-def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Recognised:
+def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Model:
     if isinstance(given, ScoredTable):
-        return Recognised(BlackBox(given.card, given.refuse), given)
+        return BlackBox(given.card, given.refuse).replaced(answer=given)
     if isinstance(given, type):
         raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
     if getattr(given, "__name__", "") == "forward" and _is_torch(getattr(given, "__self__", None)):
         given = given.__self__  # the module can be copied, and be put in evaluation mode
     if isinstance(given, endpoint.Endpoint):
-        given = given.model(classes)
+        return given.model(classes)
     given = boosted.from_booster(given) or given
     if isinstance(given, Model):
-        return Recognised(given, getattr(given, "answer", None))
+        return given
     if _is_torch(given):
-        return Recognised(_torch().from_module(given, output=output, classes=classes))
+        found: Model = _torch().from_module(given, output=output, classes=classes)
+        return found
     if hasattr(given, "to_torch"):
-        return Recognised(_trained(given, output))
+        return _trained(given, output)
     if hasattr(given, "predict_proba") or sklearn.is_scikit(given):
         return _estimator(given)
     if callable(given):
-        box = from_callable(given, output or "probabilities", classes)
-        return Recognised(box, sklearn.TableAnswer(given), function=given)
+        return from_callable(given, output or "probabilities", classes)
     raise InvalidModel(f"A {type(given).__name__} is not a model.")
 
 
@@ -152,21 +107,25 @@ def _trained(estimator: Any, output: Output | None) -> Model:
     module, classes = estimator.to_torch(), sklearn.classes_of(estimator)
     model: Model = _torch().from_module(module, output=output, classes=classes)
     if hasattr(estimator, "predict_proba") or output == "values":
-        reference = sklearn.TableAnswer.from_estimator(estimator).matrix
+        reference = TableAnswer.from_estimator(estimator).matrix
         model = model.replaced(reference=reference)
     return model.with_card(kind=type(estimator).__name__, features=sklearn.features_of(estimator))
 
 
-def _estimator(estimator: Any) -> Recognised:
-    last = sklearn.cut(estimator)[1] if sklearn.is_pipeline(estimator) else None
-    box, frames = from_predictor(estimator), sklearn.TableAnswer.from_estimator(estimator)
-    if last is not None:
-        threshold = sklearn.unwrap(last)[1]
-        return Recognised(box.with_card(threshold=threshold), frames, pipeline=estimator)
-    scikit, answer = sklearn.is_scikit(estimator), boosted.table_answer(estimator)
-    if not scikit and answer is None and not box.card.features:
-        return Recognised(box, frames, function=frames.method)
-    return Recognised((sklearn.convert(estimator) if scikit else None) or box, answer or frames)
+def _estimator(estimator: Any) -> Model:
+    parts = sklearn.cut(estimator) if sklearn.is_pipeline(estimator) else None
+    box = from_predictor(estimator)
+    if parts is not None:
+        model, threshold = as_model(parts[1]), sklearn.unwrap(parts[1])[1]
+        # Models without gradients are asked whole.
+        cut = Steps(parts[0], model) if model.card.differentiable else None
+        answer = dataclasses.replace(box.answer, steps=cut)
+        return box.with_card(threshold=threshold).replaced(answer=answer)
+    scikit, trees = sklearn.is_scikit(estimator), boosted.table_answer(estimator)
+    if not scikit and trees is None and not box.card.features:
+        return box.replaced(answer=dataclasses.replace(box.answer, free=True))
+    found = (sklearn.convert(estimator) if scikit else None) or box
+    return found.replaced(answer=trees or box.answer)
 
 
 def _is_torch(given: Any) -> bool:
@@ -181,17 +140,16 @@ def _torch() -> Any:
 
 def wants_columns(given: Any, output: Output | None = None) -> bool:
     """Tell whether a model can be asked with original columns, text and gaps included."""
-    known = recognise(given, output, ())
-    scored = isinstance(known.answer, ScoredTable)
-    return known.typed or scored or (known.pipeline or known.function) is not None
+    answer = recognise(given, output, ()).answer
+    if not isinstance(answer, TableAnswer):
+        return isinstance(answer, ScoredTable)
+    return answer.free or _is_typed(answer)
 
 
 def takes_gaps(given: Any) -> bool:
     """Tell whether a model reads missing values itself."""
     answer = recognise(given, None, ()).answer
-    if not isinstance(answer, sklearn.TableAnswer):
-        return False
-    return answer.native or sklearn.holds_pipeline(getattr(answer.method, "__self__", None))
+    return isinstance(answer, TableAnswer) and (answer.native or answer.pipeline)
 
 
 def as_model(
@@ -208,7 +166,6 @@ def as_model(
     loss: Any = None,
     threshold: float | None = None,
     bounded: bool = False,
-    trust: bool = False,
 ) -> Model:
     """Turn whatever the user has into a model; the user's own object is never changed.
 
@@ -239,23 +196,22 @@ def as_model(
         Probability above which class 1 of two is decided, if that is not the model's own.
     bounded
         Whether losses of logits are kept within those of probabilities in [0.001, 0.999].
-    trust
-        Whether a loss that is named may be imported.
     """
     declared = tuple(classes or ())
     known = recognise(model, output, declared)
     if reading is None and (table is not None or encoder is not None):
         reading = resolve_reading(known, table, encoder, columns, protected, output)
-    elif reading is None and known.function is not None and rows is not None and len(rows):
+    elif reading is None and _is_free(known) and rows is not None and len(rows):
         some = pa.table({f"x{j}": column for j, column in enumerate(rows.T)})
-        reading = dataclasses.replace(_try_forms(known, some, (), (), output), form="array")
+        reading = _try_forms(known, some, tuple(some.column_names), output)
+        reading = dataclasses.replace(reading, form="numbers", columns=())
     found = _with_declared(_build(known, reading, output), output, declared)
     found = found.with_card(bounded=bounded or found.card.bounded)
     if threshold is not None and found.card.task == "classification":
         found = found.with_card(threshold=threshold)
     if loss is None:
         return found
-    chosen = as_loss(loss, trust=trust)
+    chosen = as_loss(loss)
     usual = (chosen == "cross_entropy") == (found.card.task == "classification")
     if not (usual or isinstance(chosen, CustomLoss)):
         raise InvalidSettings(f"A {found.card.task} is not judged by the {loss} loss.")
@@ -290,15 +246,15 @@ class Reading:
 
     ``form`` is what the model is given: ``numbers``, a matrix of columns; ``features``, the matrix
     that an encoder makes of them; ``frame``, the columns with their types; ``steps``, columns for
-    a pipeline that is cut in front of its last step; ``array``, a matrix where there is no table.
+    a pipeline that is cut in front of its last step.
 
-    ``columns`` are those that it reads, in its order, ``levels`` the values of those that are
-    categories. The ``encoder`` makes the features that the audit runs in, if these are not the
-    model's own inputs. A function may take a ``tensor``, or name its ``scores`` by class. A table
-    that was ``scored`` answers itself.
+    ``columns`` are those that it reads, in its order, none where there is no table; ``levels`` the
+    values of those that are categories. The ``encoder`` makes the features that the audit runs in,
+    if these are not the model's own inputs. A function may take a ``tensor``, or name its
+    ``scores`` by class. A table that was ``scored`` answers itself.
     """
 
-    form: Literal["numbers", "features", "frame", "steps", "array"]
+    form: Literal["numbers", "features", "frame", "steps"]
     columns: tuple[str, ...]
     encoder: Encoder | None = None
     tensor: bool = False
@@ -307,20 +263,18 @@ class Reading:
     levels: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def from_table(
-        cls, form: Any, table: pa.Table, columns: Sequence[str], **more: Any
-    ) -> "Reading":
+    def from_table(cls, form: Any, table: pa.Table, columns: tuple[str, ...]) -> "Reading":
         """Return a reading of the columns of a table, with the levels of categories."""
         levels = {
             name: table[name].unify_dictionaries().chunk(0).dictionary.to_pylist()
             for name in columns
             if pa.types.is_dictionary(table.schema.field(name).type) and table[name].num_chunks
         }
-        return cls(form, tuple(columns), levels=levels, **more)
+        return cls(form, columns, levels=levels)
 
 
 def resolve_reading(
-    known: Recognised,
+    known: Model,
     table: pa.Table | None,
     encoder: Encoder | None,
     columns: Sequence[str],
@@ -328,22 +282,24 @@ def resolve_reading(
     output: Output | None = None,
 ) -> Reading:
     """Tell how a model reads a table: by its names, by an encoder, or by the columns named."""
-    if isinstance(known.answer, ScoredTable) and table is not None:
-        scored = known.answer.read(table)
+    answer = known.answer
+    if isinstance(answer, ScoredTable) and table is not None:
+        scored = answer.read(table)
         return Reading("frame", (scored.column,), scored=scored)
     names = tuple(columns) or known.card.features
     if encoder is not None:
         return _with_encoder(known, encoder, names)
     assert table is not None
     _selected(table, names)
-    if known.function is not None:
-        return _try_forms(known, table, names, protected, output)
-    names = names or _by_position(known, table, protected)
-    if known.pipeline is not None:
-        return _of_pipeline(known, table, names)
+    every = names or tuple(name for name in table.column_names if name not in protected)
+    if _is_free(known):
+        return _try_forms(known, table, every, output, named=bool(names))
+    names = names or _by_position(known, table, every)
+    if isinstance(answer, TableAnswer) and answer.steps is not None:
+        return Reading.from_table("steps", table, names)
     text = [name for name in names if not is_number(table.schema.field(name).type)]
     gaps = any(table[name].null_count for name in names)
-    if known.answer is not None and (known.typed or text or gaps):
+    if answer is not None and (text or gaps or _is_typed(answer)):
         return _of_frame(known, table, names)
     if text:
         raise InvalidData(
@@ -353,13 +309,12 @@ def resolve_reading(
     return Reading("numbers", names)
 
 
-def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -> Reading:
-    card, there = known.card, (*encoder.columns, *encoder.features)
+def _with_encoder(known: Model, encoder: Encoder, names: tuple[str, ...]) -> Reading:
+    card, there, answer = known.card, (*encoder.columns, *encoder.features), known.answer
     if names and set(names) <= set(encoder.columns):
-        numbers = known.pipeline is None and not known.typed
-        if numbers and set(names) <= set(encoder.plain_columns):
+        if not _is_typed(answer) and set(names) <= set(encoder.plain_columns):
             return Reading("numbers", names, encoder)
-        if known.answer is not None:
+        if answer is not None:
             return Reading("frame", names, encoder)
         raise InvalidModel(
             f"The {card.kind} reads numbers, and not all of its columns are: {listed(names)}."
@@ -381,17 +336,16 @@ def _with_encoder(known: Recognised, encoder: Encoder, names: tuple[str, ...]) -
     return Reading("features", encoder.columns, encoder)
 
 
-def _by_position(known: Recognised, table: pa.Table, protected: Sequence[str]) -> tuple[str, ...]:
+def _by_position(known: Model, table: pa.Table, every: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that a model without names reads: all that are not protected.
 
     If it reads numbers alone, or takes as many inputs as there are columns of numbers: these.
     """
-    every = [name for name in table.column_names if name not in protected]
-    numbers = [name for name in every if is_number(table.schema.field(name).type)]
+    numbers = _numbers(table, every)
     width = known.card.n_features
     for names in (every, numbers) if known.answer is not None else (numbers,):
         if width in (None, len(names)) and names:
-            return tuple(names)
+            return names
     raise InvalidModel(
         f"The {known.card.kind} takes {width} inputs and does not know their names, and the table "
         f"has {len(numbers)} columns of numbers that are not protected ({', '.join(numbers[:8])}"
@@ -401,82 +355,48 @@ def _by_position(known: Recognised, table: pa.Table, protected: Sequence[str]) -
     )
 
 
-def _of_frame(known: Recognised, table: pa.Table, names: Sequence[str]) -> Reading:
+def _of_frame(known: Model, table: pa.Table, names: tuple[str, ...]) -> Reading:
     """Return a reading of typed columns: text as text, or as categories if that fails."""
     plain = Reading.from_table("frame", table, names)
     texts = [n for n in names if pa.types.is_large_string(table.schema.field(n).type)]
     if texts and not getattr(known.answer, "native", True):
         levels = {n: sorted(pc.unique(table[n].drop_null()).to_pylist()) for n in texts}
+        some = table.slice(0, TRIAL_ROWS)
         for reading in (plain, dataclasses.replace(plain, levels=levels)):
-            with contextlib.suppress(LikewiseError):
-                _answers(known, reading, table.slice(0, TRIAL_ROWS).select(list(names)))
+            with contextlib.suppress(LikewiseError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                front = TableFront(reading, _answer(known, reading))
+                call_model(front.ask, front.prepare(some), known.card)
                 return reading
     return plain
 
 
-def _of_pipeline(known: Recognised, table: pa.Table, names: tuple[str, ...]) -> Reading:
-    """Cut a pipeline in front of its last step if it then answers as it does whole.
-
-    Not if the steps pass gaps on to the last, and that answers; and some models take zeros that a
-    sparse matrix leaves out for missing.
-    """
-    cut = Reading.from_table("steps", table, names)
-    whole = _of_frame(known, table, names)
-    columns = table.select(list(names))
-    gaps = functools.reduce(pc.or_, [pc.is_null(c, nan_is_null=True) for c in columns.columns])
-    some = pa.concat_tables([_few(columns), _few(columns.filter(gaps))])
-    model: Any = _build(known, cut)
-    with contextlib.suppress(LikewiseError):
-        x = model.front(some)[0]
-        finite = np.isfinite(x).all(axis=1)
-        theirs = _answers(known, whole, some.filter(pa.array(finite)))
-        compare(model, model(x[finite]), theirs, "cut as it should be")
-        if finite.all():
-            return cut
-    with contextlib.suppress(LikewiseError):
-        _answers(known, whole, some)
-        return whole
-    return cut  # which says what is wrong
-
-
-def _answers(known: Recognised, reading: Reading, rows: pa.Table) -> Outputs:
-    answer = known.reads(reading)
-    with warnings.catch_warnings():  # this is a trial
-        warnings.simplefilter("ignore")
-        return call_model(lambda t: answer.ask(answer.prepare(t)), rows, len(rows), known.card)
-
-
-def _few(table: pa.Table) -> pa.Table:
-    return table.take(pa.array(spread(len(table)))) if len(table) else table
-
-
 def _try_forms(
-    known: Recognised,
+    known: Model,
     table: pa.Table,
-    names: tuple[str, ...],
-    protected: Sequence[str],
+    every: tuple[str, ...],
     output: Output | None,
+    *,
+    named: bool = False,
 ) -> Reading:
     """Try a function with a data frame, an array and a tensor, on eight rows."""
-    every = names or tuple(name for name in table.column_names if name not in protected)
-    numbers = tuple(n for n in every if is_number(table.schema.field(n).type))
+    numbers = _numbers(table, every)
     frame, array = _of_frame(known, table, every), Reading("numbers", numbers)
-    tensor = dataclasses.replace(array, tensor=True)
-    # What outputs are is said of tensors.
-    choices = [frame, array, tensor] if output is None else [tensor, frame, array]
-    if not numbers or (names and numbers != names):
-        choices = [frame]
+    ways = [[frame, array], [dataclasses.replace(array, tensor=True)]]
+    if not numbers or (named and numbers != every):
+        ways = [[frame]]
+    elif output is not None:  # which is said of tensors
+        ways.reverse()
     found: list[tuple[Reading, Outputs]] = []
     problems = []
-    for reading in choices:
-        if found and tensor in (reading, found[0][0]):
-            break
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found.append(_asked_once(known, reading, table.slice(0, TRIAL_ROWS)))
-        except Exception as error:  # it is someone else's code
-            problems.append(in_short(error))
+    for way in ways:
+        for reading in way if not found else ():
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found.append(_asked_once(known, reading, table.slice(0, TRIAL_ROWS)))
+            except Exception as error:  # it is someone else's code
+                problems.append(in_short(error))
     if len(found) == 1:
         return found[0][0]
     if not found:
@@ -494,19 +414,16 @@ def _try_forms(
     )
 
 
-def _asked_once(known: Recognised, reading: Reading, table: pa.Table) -> tuple[Reading, Outputs]:
+def _asked_once(known: Model, reading: Reading, table: pa.Table) -> tuple[Reading, Outputs]:
     """Ask a function about a few rows; return how it was asked, and its outputs."""
-    assert known.function is not None
+    x = None if reading.form == "frame" else _matrix(table, reading.columns)
     if reading.tensor:
-        model = _torch().from_function(known.function, output=known.card.output)
-        out, pullback = model.outputs_and_pullback(_matrix(table, reading.columns))
+        model = _torch().from_function(known.answer.method, output=None)
+        out, pullback = model.outputs_and_pullback(x)
         pullback(np.ones_like(out))  # refuses what has no gradient
         return reading, out
-    if reading.form == "frame":
-        answer = known.reads(reading)
-        raw = answer.ask(answer.prepare(table.select(list(reading.columns))))
-    else:
-        raw = known.function(_matrix(table, reading.columns))
+    front = TableFront(reading, _answer(known, reading))
+    raw = front.ask(front.prepare(table)) if x is None else known.answer.method(x)
     scores = tuple(sorted({name for row in rows_by_class(raw) for name in row}))
     out = output_matrix(raw, len(table), dataclasses.replace(known.card, classes=scores))
     return dataclasses.replace(reading, scores=scores), out
@@ -517,137 +434,70 @@ def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
+def _numbers(table: pa.Table, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if is_number(table.schema.field(name).type))
+
+
+def _is_free(known: Model) -> bool:
+    return isinstance(known.answer, TableAnswer) and known.answer.free
+
+
+def _is_typed(answer: Any) -> bool:
+    """Tell whether a model must be asked with typed columns, as it reads categories."""
+    return isinstance(answer, TableAnswer) and (answer.pipeline or bool(answer.levels))
+
+
 # The model that reads it so
 
 
-def _build(known: Recognised, reading: Reading | None, output: Output | None = None) -> Model:
+def _answer(known: Model, reading: Reading) -> Any:
+    """Return what a model answers to columns that it reads so."""
+    answer = reading.scored or known.answer
+    if isinstance(answer, TableAnswer) and not answer.native:
+        named = answer.free or bool(known.card.features)
+        method = answer.steps if reading.form == "steps" else answer.method
+        return dataclasses.replace(answer, method=method, named=named, levels=reading.levels)
+    return answer
+
+
+def _build(known: Model, reading: Reading | None, output: Output | None = None) -> Model:
     """Return a model that reads tables as was settled, or arrays."""
-    inner, names = known.model, known.card.features
-    if reading is None and (known.pipeline is not None or known.typed):
-        reading = Reading("frame" if known.pipeline is None else "steps", names)
-    tensor = known.function is not None and output is not None
-    if tensor if reading is None else reading.tensor:
-        card = inner.card
-        inner = _torch().from_function(known.function, output=output, classes=card.classes)
+    inner, answer, card = known, known.answer, known.card
+    if reading is None and isinstance(answer, TableAnswer) and (answer.steps or answer.levels):
+        reading = Reading("steps" if answer.steps else "frame", card.features)
+    if _is_free(known) and (output is not None if reading is None else reading.tensor):
+        inner = _torch().from_function(answer.method, output=output, classes=card.classes)
         inner = inner.with_card(threshold=card.threshold, fingerprint=card.fingerprint)
     if reading is None:
         return inner
-    inner = inner.with_card(classes=reading.scores or inner.card.classes)
-    if reading.form == "array":
-        return inner
     if reading.form == "steps":
-        return _cut(known, reading)
-    encoder = reading.encoder
-    features = () if encoder is None else encoder.features
-    encoded: dict[str, Any] = {"n_features": len(features) or None, "features": features}
-    if reading.form == "frame":
-        card = inner.card if reading.scored is None else reading.scored.card
-        card = dataclasses.replace(card, differentiable=False, **encoded)
-        front = TableFront(reading, known.reads(reading))
-        return BlackBox(card, front.answer_features).replaced(front=front)
+        last: Model = answer.steps.last
+        last = last.with_card(
+            kind=f"Pipeline ending in {last.card.kind}",
+            features=answer.steps.names(last.card.n_features or 0),
+            threshold=card.threshold,
+            fingerprint=card.fingerprint,
+        )
+        return last.replaced(front=TableFront(reading, _answer(known, reading)))
+    inner = inner.with_card(classes=reading.scores or inner.card.classes)
+    if not reading.columns:
+        return inner
+    encoder, typed = reading.encoder, reading.form == "frame"
+    front = TableFront(reading, _answer(known, reading) if typed else inner)
     if reading.form == "features":
-        return inner.replaced(front=TableFront(reading, _Numbers(inner, encoder)))
-    front = TableFront(reading, _Numbers(inner))
-    if encoder is None:
+        return inner.replaced(front=front)
+    if encoder is None and not typed:
         return inner.with_card(features=reading.columns).replaced(front=front)
-    card = dataclasses.replace(inner.card, **encoded)
-    if not card.differentiable:
-        return BlackBox(card, front.answer_features, inner.dtype).replaced(front=front)
-    gaps = {n: features.index(n + GAP) for n in reading.columns if n + GAP in features}
-    matrix, offset = encoder.line(reading.columns)
-    model = AffineInputs(card, inner, matrix, offset, gaps)
-    return model.replaced(declared=inner.declared, front=front)
-
-
-def _cut(known: Recognised, reading: Reading) -> Model:
-    """Return the last step of a pipeline, in front of which the others make the features."""
-    steps, last = sklearn.cut(known.pipeline)
-    model = as_model(last)
-    before = sklearn.Steps(steps, model)
-    model = model.with_card(
-        kind=f"Pipeline ending in {model.card.kind}",
-        features=before.names(model.card.n_features or 0),
-        threshold=known.card.threshold,
-        fingerprint=known.card.fingerprint,
+    features = () if encoder is None else encoder.features
+    card = (reading.scored or inner).card
+    card = dataclasses.replace(
+        card,
+        kind=f"{card.kind} of original columns" if card.differentiable else card.kind,
+        n_features=len(features) or None,
+        features=features,
+        differentiable=False,
     )
-    answer = dataclasses.replace(known.reads(reading), method=sklearn.Steps(steps, model))
-    return model.replaced(front=TableFront(reading, answer))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Numbers:
-    """What a model of numbers, or of an encoder's features, answers to columns."""
-
-    model: Model
-    encoder: Encoder | None = None
-
-    def prepare(self, table: pa.Table) -> dict[str, Any]:
-        """Return columns of numbers, gaps not-a-number; or the features each column became."""
-        if self.encoder is None:
-            return {name: _matrix(table, [name]) for name in table.column_names}
-        x = self.encoder.encode(table)
-        return {n: x[:, span.start : span.stop] for n, span in self.encoder.spans.items()}
-
-    def ask(self, columns: Mapping[str, Any]) -> Any:
-        """Return the model's outputs."""
-        return self.model(np.hstack(list(columns.values())))
-
-
-@final
-@dataclasses.dataclass(frozen=True, eq=False)
-class AffineInputs(Model):
-    r"""A model of original numbers with gradients, as a function of an encoder's features.
-
-    It is fed :math:`A x + b`, which is the original row wherever ``x`` is the features of one;
-    ``gaps`` holds, by column, the place of the feature that says where it is missing.
-    """
-
-    card: ModelCard
-    inner: Model
-    matrix: Float[np.ndarray, "c d"]
-    offset: Float[np.ndarray, " c"]
-    gaps: Mapping[str, int]
-
-    @property
-    @override
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        return self.inner.dtype
-
-    @property
-    @override
-    def reference(self) -> Reference | None:  # type: ignore[override]
-        own = self.inner.reference
-        return None if own is None else lambda x: own(self.rows(x))
-
-    def rows(self, x: Rows) -> Float[np.ndarray, "n c"]:
-        """Return what the model is fed for rows of features."""
-        for name, place in self.gaps.items():
-            if (x[:, place] > 0.5).any():
-                raise InvalidModel(
-                    f"The {self.card.kind} reads numbers, and {name!r} is missing for some "
-                    "people. Leave them out (--set columns.drop_missing=true), or audit the "
-                    "pipeline that fills the gaps."
-                )
-        return x @ self.matrix.T + self.offset
-
-    @override
-    def __call__(self, x: Rows) -> Outputs:
-        return self.inner(self.rows(x))
-
-    @override
-    def outputs_and_pullback(self, x: Rows) -> tuple[Outputs, Pullback]:
-        out, pullback = self.inner.outputs_and_pullback(self.rows(x))
-        return out, lambda gradient: pullback(gradient) @ self.matrix
-
-    @functools.cached_property
-    @override
-    def network(self) -> Network | None:
-        own = self.inner.network
-        if own is None or own.layers[0].activation:
-            return None
-        first = own.layers[0]
-        bias = first.bias + first.weight @ self.offset[:, None]
-        return Network((Affine("", first.weight @ self.matrix, bias), *own.layers[1:]))
+    return BlackBox(card, front.answer_features, inner.dtype, inner.declared).replaced(front=front)
 
 
 # The model as a function of a table
@@ -665,7 +515,10 @@ def _taken(column: Any, rows: Any) -> Any:
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableFront:
-    """How a table's original columns become a model's inputs, and the features of an audit."""
+    """How a table's original columns become a model's inputs, and the features of an audit.
+
+    The ``answer`` is the model itself, if it is given a matrix; else what takes typed columns.
+    """
 
     reading: Reading
     answer: Any
@@ -677,19 +530,32 @@ class TableFront:
 
     def prepare(self, table: pa.Table) -> Columns:
         """Return the rows of a table in the form that the model is asked with."""
-        found: Columns = self.answer.prepare(_selected(table, self.columns or table.column_names))
+        form, encoder = self.reading.form, self.reading.encoder
+        table = _selected(table, self.columns or table.column_names)
+        if form == "numbers":
+            return {name: _matrix(table, [name]) for name in table.column_names}
+        if form == "features" and encoder is not None:
+            x = encoder.encode(table)
+            return {n: x[:, span.start : span.stop] for n, span in encoder.spans.items()}
+        found: Columns = self.answer.prepare(table)
         return found
+
+    def ask(self, columns: Columns) -> Any:
+        """Return the model's answer to rows in that form."""
+        if isinstance(self.answer, Model):
+            return self.answer(np.hstack(list(columns.values())))
+        return self.answer.ask(columns)
 
     def __call__(self, rows: pa.Table | Shaped[np.ndarray, "n c"]) -> tuple[Rows, tuple[str, ...]]:
         """Return the features that the audit runs in, and their names."""
-        reading, answer, encoder = self.reading, self.answer, self.reading.encoder
+        reading, encoder = self.reading, self.reading.encoder
         if reading.form == "steps":
             if not isinstance(rows, pa.Table):
                 names = self.columns or [f"x{j}" for j in range(rows.shape[1])]
                 rows = pa.table(dict(zip(names, rows.T, strict=True)))
-            x = answer.method.inputs(answer.rows(self.prepare(rows)))
-            plain = answer.method.steps is None and self.columns
-            return x, self.columns if plain else answer.method.names(x.shape[1])
+            steps: Steps = self.answer.method
+            x = steps.inputs(self.answer.rows(self.prepare(rows)))
+            return x, steps.names(x.shape[1])
         if reading.scored is not None:
             raise InvalidModel(REFUSAL)
         if not isinstance(rows, pa.Table) or (reading.form == "frame" and encoder is None):
@@ -703,7 +569,7 @@ class TableFront:
         if self.reading.encoder is None:
             raise InvalidModel(NOT_ARRAYS)
         table = self.reading.encoder.decode(x).select(list(self.columns))
-        return self.answer.ask(self.answer.prepare(table))
+        return self.ask(self.prepare(table))
 
 
 @final
@@ -738,12 +604,12 @@ class TableModel:
 
     def outputs(self, rows: Columns) -> Outputs:
         """Return outputs for prepared rows."""
-        return call_model(self.front.answer.ask, rows, len(next(iter(rows.values()))), self.card)
+        return call_model(self.front.ask, rows, self.card)
 
     def check(self, table: pa.Table, classes: tuple[Any, ...] = ()) -> None:
         """Refuse a model that cannot be audited on such rows, and say why."""
-        few = _few(table)
-        prepared = self.prepare(few)
+        few = spread(len(table))
+        prepared = self.prepare(table.take(pa.array(few)))
 
         def ask(rows: Int[np.ndarray, " m"]) -> Outputs:
             return self.outputs({name: _taken(c, rows) for name, c in prepared.items()})
@@ -793,7 +659,7 @@ def table_model(model: Model, people: AuditData) -> TableModel:
     reading = Reading("numbers", people.features)
     if encoder is not None:
         reading = Reading("features", encoder.columns, encoder)
-    return TableModel(model, TableFront(reading, _Numbers(model, encoder)))
+    return TableModel(model, TableFront(reading, model))
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:

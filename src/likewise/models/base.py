@@ -92,6 +92,10 @@ class Model(abc.ABC):
     front: Front | None = None
     """How the features are made of a table's original columns, where there is a table."""
 
+    answer: Any = None
+    """What it answers to typed columns of a table, if it can be asked with them: by ``prepare`` and
+    ``ask``, as `likewise.models.sklearn.TableAnswer`."""
+
     reference: Reference | None = None
     """The user's own probabilities (or predictions), if this model is a conversion of theirs."""
 

@@ -37,9 +37,7 @@ def check(
     """
     _check_width(model.card, x.shape[1], features)
     few = x[spread(len(x))]
-    check_answers(
-        lambda rows: call_model(model, few[rows], len(rows), model.card), len(few), model, classes
-    )
+    check_answers(lambda rows: call_model(model, few[rows], model.card), len(few), model, classes)
     if model.card.differentiable:
         out, pullback = model.outputs_and_pullback(few)
         if not np.isfinite(pullback(np.ones_like(out))).all():
@@ -91,47 +89,40 @@ def check_answers(ask: Ask, n: int, model: Model, classes: tuple[Any, ...] = ())
 
 def check_conversion(model: Model, x: Rows) -> None:
     """Refuse a model that does not answer as the one it was converted from, on any row."""
+    card = model.card
+    numbers = card.task == "regression"
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
-        out = call_model(model, block, len(block), model.card)
-        if model.reference is not None:
-            compare(model, out, model.reference(block), "converted exactly", start)
-
-
-def compare(model: Model, out: Outputs, reference: Any, how: str, start: int = 0) -> None:
-    """Refuse outputs that are not those of the user's own object: ``reference``."""
-    theirs = np.asarray(reference, dtype=np.float64)
-    numbers = model.card.task == "regression"
-    ours = out if numbers else probabilities(out, model.card.output)
-    other = theirs.reshape(len(ours), -1)
-    if other.shape != ours.shape:
-        raise InvalidModel(
-            f"The {model.card.kind} gives {other.shape[1]} columns, its conversion {ours.shape[1]}."
-        )
-    # Predictions may be in any unit, so a difference between them is relative.
-    gap = (np.abs(ours - other) / (1 + np.abs(other) if numbers else 1)).max(axis=1)
-    if not gap.max() <= CONVERSION:
-        raise InvalidModel(
-            f"The {model.card.kind} was not {how}: row {start + int(gap.argmax())} differs by "
-            f"{gap.max():.2g} (more than {CONVERSION:g})."
-        )
+        out = call_model(model, block, card)
+        if model.reference is None:
+            continue
+        ours = out if numbers else probabilities(out, card.output)
+        other = np.asarray(model.reference(block)).reshape(len(ours), -1)
+        if other.shape != ours.shape:
+            raise InvalidModel(
+                f"The {card.kind} gives {other.shape[1]} columns, its conversion {ours.shape[1]}."
+            )
+        # Predictions may be in any unit, so a difference between them is relative.
+        gap = (np.abs(ours - other) / (1 + np.abs(other) if numbers else 1)).max(axis=1)
+        if not gap.max() <= CONVERSION:
+            raise InvalidModel(
+                f"The {card.kind} was not converted exactly: row {start + int(gap.argmax())} "
+                f"differs by {gap.max():.2g} (more than {CONVERSION:g})."
+            )
 
 
 def _check_width(card: ModelCard, given: int, features: tuple[str, ...]) -> None:
-    expected, known = card.n_features, card.features
-    if expected is not None and expected != given:
-        strangers = [name for name in features if known and name not in known]
-        which = f" ({', '.join(strangers[:5])} not among them)" if strangers else ""
+    if card.n_features not in (None, given):
         raise InvalidModel(
-            f"The model takes {expected} features, but the data have {given}{which}: name the "
+            f"The model takes {card.n_features} features, but the data have {given}: name the "
             "columns it reads (model.columns), or give the encoder it was trained with (--encoder)."
         )
-    if known != features and set(known) == set(features):
-        j = next(j for j in range(given) if known[j] != features[j])
-        raise InvalidModel(
-            f"The model was fitted with its columns in another order: column {j + 1} is "
-            f"{known[j]!r} there, and {features[j]!r} in the data."
-        )
+    for j, (known, name) in enumerate(zip(card.features, features, strict=False)):
+        if known != name and set(card.features) == set(features):
+            raise InvalidModel(
+                f"The model was fitted with its columns in another order: column {j + 1} is "
+                f"{known!r} there, and {name!r} in the data."
+            )
 
 
 def _check_outputs(model: Model, out: Outputs, classes: tuple[Any, ...]) -> None:
@@ -172,7 +163,7 @@ def spread(n: int) -> Int[np.ndarray, " m"]:
 def answers_about_some(model: Model, x: Rows) -> Float[np.ndarray, "m k"]:
     """Return what a model says about a few of the people, evenly spread over all."""
     few = x[spread(len(x))]
-    return call_model(model, few, len(few), model.card)
+    return call_model(model, few, model.card)
 
 
 class Canary:

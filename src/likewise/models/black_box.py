@@ -5,10 +5,9 @@ import dataclasses
 import hashlib
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, final, runtime_checkable
+from typing import Any, final
 
 import numpy as np
-import pyarrow as pa
 from typing_extensions import override
 
 from likewise.errors import InvalidModel, LikewiseError, in_short
@@ -17,7 +16,6 @@ from likewise.models.base import DOUBLE, Model, ModelCard
 from likewise.models.sklearn import (
     TableAnswer,
     classes_of,
-    features_of,
     fitted,
     is_scikit,
     width_of,
@@ -30,47 +28,33 @@ class BlackBox(Model):
     """A function from a float64 matrix to probabilities or predicted values, one row a person.
 
     It returns n probabilities of the second class, or n × k of all; or scores by class, as
-    dictionaries (see `rows_by_class`). ``answer`` is its answer to typed columns, if it can be
-    asked with them.
+    dictionaries (see `rows_by_class`).
     """
 
     card: ModelCard
     function: Callable[[np.ndarray], Any]
     dtype: np.dtype[Any] = DOUBLE
     declared: bool = True
-    answer: "ColumnAnswer | None" = None
 
     @override
     def __call__(self, x: Rows) -> Outputs:
         rows = np.ascontiguousarray(x, dtype=np.float64)
-        return call_model(self.function, rows, len(rows), self.card)
+        return call_model(self.function, rows, self.card)
 
 
-@runtime_checkable
-class ColumnAnswer(Protocol):
-    """What a model answers to typed columns of a table."""
-
-    def prepare(self, table: pa.Table) -> Mapping[str, Any]:
-        """Return the columns with the types that the model takes, in arrays with ``take``."""
-
-    def ask(self, columns: Mapping[str, Any]) -> Any:
-        """Return probabilities or values for rows given by such columns."""
-
-
-def call_model(function: Callable[[Any], Any], rows: Any, n: int, card: ModelCard) -> Outputs:
-    """Ask somebody's code about rows; return its outputs as a matrix, or say what is wrong."""
+def call_model(function: Callable[[Any], Any], rows: Any, card: ModelCard) -> Outputs:
+    """Ask somebody's code about rows, a matrix or columns; return its outputs as a matrix."""
+    array = isinstance(rows, np.ndarray)
     try:
         answer = function(rows)
     except LikewiseError:
         raise
     except (Exception, SystemExit) as error:  # it is someone else's code
-        array = isinstance(rows, np.ndarray)
-        width = rows.shape[1] if array else len(getattr(rows, "columns", rows))
-        what = "features" if array else "columns"
+        what = f"{rows.shape[1]} features" if array else f"{len(rows)} columns"
         raise InvalidModel(
-            f"The {card.kind} cannot be run on rows of {width} {what}: {in_short(error)}."
+            f"The {card.kind} cannot be run on rows of {what}: {in_short(error)}."
         ) from None
-    return output_matrix(answer, n, card)
+    return output_matrix(answer, len(rows if array else next(iter(rows.values()))), card)
 
 
 def output_matrix(answer: Any, n: int, card: ModelCard) -> Outputs:
@@ -136,12 +120,12 @@ def _score_matrix(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> 
 
 
 def from_callable(
-    function: Callable[[np.ndarray], Any], output: Output, classes: tuple[Any, ...] = ()
-) -> BlackBox:
-    """Turn a function from arrays to probabilities (or values) into a model."""
+    function: Callable[[Any], Any], output: Output, classes: tuple[Any, ...] = ()
+) -> Model:
+    """Turn a function that returns probabilities (or values) into a model."""
     name = getattr(function, "__name__", type(function).__name__)
     card = ModelCard.from_output(f"function {name}", output, classes, differentiable=False)
-    return BlackBox(card, function)
+    return BlackBox(card, function).replaced(answer=TableAnswer(function, free=True))
 
 
 def from_answer(
@@ -151,15 +135,15 @@ def from_answer(
     width: int | None,
     classes: tuple[Any, ...] = (),
     exact: bool = True,
-) -> BlackBox:
+) -> Model:
     """Turn what a native file answers into a model; ``exact`` is one in double precision."""
     about: dict[str, Any] = {"n_features": width, "features": answer.columns}
     card = ModelCard.from_output(kind, output, classes, differentiable=False, **about)
     dtype = np.dtype(np.float64 if exact else np.float32)
-    return BlackBox(card, answer.matrix, dtype, output is not None, answer)
+    return BlackBox(card, answer.matrix, dtype, output is not None).replaced(answer=answer)
 
 
-def from_predictor(estimator: Any) -> BlackBox:
+def from_predictor(estimator: Any) -> Model:
     """Turn anything with ``predict_proba``, or a regressor, into a model."""
     if is_scikit(estimator):
         fitted(estimator)
@@ -170,15 +154,16 @@ def from_predictor(estimator: Any) -> BlackBox:
     fingerprint = ""
     with contextlib.suppress(Exception):  # some hold locks or files: then there is none
         fingerprint = hashlib.sha256(pickle.dumps(estimator, protocol=4)).hexdigest()
+    answer = TableAnswer.from_estimator(estimator)
     card = ModelCard.from_output(
         type(estimator).__name__,
         "values" if values else "probabilities",
         () if coded or values else classes_of(estimator),
         n_features=width_of(estimator),
-        features=features_of(estimator),
+        features=answer.columns,
         differentiable=False,
         fingerprint=fingerprint,
         decisions=not (values or probabilities),
     )
     dtype = np.dtype(getattr(estimator, "computes_in", DOUBLE))
-    return BlackBox(card, TableAnswer.from_estimator(estimator).matrix, dtype)
+    return BlackBox(card, answer.matrix, dtype).replaced(answer=answer)

@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from likewise.errors import InvalidFile, InvalidModel, MissingExtra, import_optional, in_short
-from likewise.models.black_box import BlackBox, from_answer
+from likewise.loss import Output
+from likewise.models.base import Model
+from likewise.models.black_box import from_answer
 from likewise.models.sklearn import TableAnswer, features_of, predict_method
 
 
@@ -94,15 +96,14 @@ _VALUES = (
 )
 
 
-def _model(answer: TableAnswer, objective: str, width: int, classes: Any = ()) -> BlackBox:
-    if objective in _PROBABILITIES:
-        return from_answer("boosted trees", answer, "probabilities", width, tuple(classes))
-    if objective.startswith(_VALUES):
-        return from_answer("boosted trees", answer, "values", width)
-    raise InvalidFile(
-        f"it was trained for {objective[:40]!r}, which gives neither probabilities nor a "
-        "predicted number"
-    )
+def _model(answer: TableAnswer, objective: str, width: int, classes: Any = ()) -> Model:
+    output: Output = "probabilities" if objective in _PROBABILITIES else "values"
+    if output == "values" and not objective.startswith(_VALUES):
+        raise InvalidFile(
+            f"it was trained for {objective[:40]!r}, which gives neither probabilities nor a "
+            "predicted number"
+        )
+    return from_answer("boosted trees", answer, output, width, tuple(classes))
 
 
 def _xgboost_answer(booster: Any, x: Any) -> Any:
@@ -111,7 +112,7 @@ def _xgboost_answer(booster: Any, x: Any) -> Any:
     return booster.predict(xgboost.DMatrix(x, enable_categorical=True), validate_features=False)
 
 
-def _read_xgboost(content: bytes, source: str) -> BlackBox:
+def _read_xgboost(content: bytes, source: str) -> Model:
     """Open what XGBoost's ``save_model`` wrote (JSON or UBJ)."""
     xgboost = import_optional("xgboost", "boosted", repr(source))
     booster = xgboost.Booster(model_file=bytearray(content))
@@ -121,7 +122,7 @@ def _read_xgboost(content: bytes, source: str) -> BlackBox:
     return _model(answer, objective, booster.num_features())
 
 
-def _read_lightgbm(content: bytes, source: str) -> BlackBox:
+def _read_lightgbm(content: bytes, source: str) -> Model:
     """Open what LightGBM's ``save_model`` wrote (text)."""
     lightgbm = import_optional("lightgbm", "boosted", repr(source))
     text = content.decode()
@@ -137,7 +138,7 @@ def _read_lightgbm(content: bytes, source: str) -> BlackBox:
     return _model(answer, objective, booster.num_feature())
 
 
-def _read_catboost(content: bytes, source: str) -> BlackBox:
+def _read_catboost(content: bytes, source: str) -> Model:
     """Open what CatBoost's ``save_model`` wrote (cbm)."""
     catboost = import_optional("catboost", "boosted", repr(source))
     model = catboost.CatBoost()
@@ -156,7 +157,7 @@ def _read_catboost(content: bytes, source: str) -> BlackBox:
     return _model(answer, objective, len(names), model.classes_.tolist() if decides else ())
 
 
-def from_booster(given: Any) -> BlackBox | None:
+def from_booster(given: Any) -> Model | None:
     """Read a booster that is no scikit-learn estimator as its own file would be."""
     match type(given).__module__.partition(".")[0], type(given).__name__:
         case "xgboost", "Booster":
@@ -168,7 +169,7 @@ def from_booster(given: Any) -> BlackBox | None:
     return None
 
 
-_READERS: dict[str, tuple[str, Callable[[bytes, str], BlackBox]]] = {
+_READERS: dict[str, tuple[str, Callable[[bytes, str], Model]]] = {
     **dict.fromkeys((".ubj", ".xgb", ".json"), ("XGBoost", _read_xgboost)),
     **dict.fromkeys((".lgb", ".txt"), ("LightGBM", _read_lightgbm)),
     ".cbm": ("CatBoost", _read_catboost),
@@ -176,7 +177,7 @@ _READERS: dict[str, tuple[str, Callable[[bytes, str], BlackBox]]] = {
 SUFFIXES = tuple(_READERS)
 
 
-def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox:
+def read_bytes(content: bytes, source: str, suffix: str) -> Model:
     """Open a native file, here: a damaged one can bring the process down."""
     kind, read = _READERS[suffix]
     try:

@@ -6,7 +6,7 @@ Opening one runs no code that is in it, but the libraries that read it can be br
 import dataclasses
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from typing_extensions import override
 from likewise.errors import InvalidFile
 from likewise.loss import Rows
 from likewise.models import boosted, onnx
-from likewise.models.black_box import BlackBox, from_answer
+from likewise.models.base import Model
+from likewise.models.black_box import from_answer
 from likewise.models.sklearn import TableAnswer, as_rows
 from likewise.run.isolated import About, IsolatedProcess, Message
 
@@ -30,7 +31,7 @@ _processes = weakref.WeakValueDictionary()
 """Those that run: one audit opens its model more than once."""
 
 
-def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox:
+def read_bytes(content: bytes, source: str, suffix: str) -> Model:
     """Open the bytes of a file in a process of its own."""
     process = _processes.get((source, content))
     if process is None:
@@ -38,15 +39,15 @@ def read_bytes(content: bytes, source: str, suffix: str) -> BlackBox:
         _processes[source, content] = process
     about = dict(process.open()[0])
     try:
-        columns, levels = tuple(about.pop("columns")), dict(about.pop("levels"))
-        text, classes = about.pop("text"), tuple(about.pop("classes"))
-        answer = IsolatedAnswer(process, columns, levels, bool(columns), native=True, text=text)
+        columns, levels = tuple(about.pop("columns")), dict.fromkeys(about.pop("typed"))
+        classes = tuple(about.pop("classes"))
+        answer = IsolatedAnswer(process, columns, levels, bool(columns), native=True)
         return from_answer(answer=answer, classes=classes, **about)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InvalidFile(f"{source!r} is damaged (no such model).") from None
 
 
-def read_here(content: bytes, source: str, suffix: str) -> BlackBox:
+def read_here(content: bytes, source: str, suffix: str) -> Model:
     """Open the bytes of a file in this process."""
     if suffix == ".onnx":
         return onnx.read_bytes(content, source)
@@ -58,54 +59,32 @@ class IsolatedAnswer(TableAnswer):
     """What a model in a process of its own answers; ``method`` is that process."""
 
     @override
+    def prepare(self, table: pa.Table) -> dict[str, Any]:
+        return {name: table[name].combine_chunks() for name in table.column_names}
+
+    @override
     def ask(self, columns: Mapping[str, Any]) -> Any:
         if not self.named:
             return self.matrix(as_rows(columns, named=False))
-        levels, arrays = zip(*map(_packed, columns.values()), strict=True)
-        return self._in_parts({"names": list(columns), "levels": levels}, arrays, len(arrays))
+        return self._in_parts(pa.table(dict(columns)), self._ask_table)
 
     @override
     def matrix(self, x: Rows) -> Any:
         if self.named:
             return self.ask({name: x[:, j] for j, name in enumerate(self.columns)})
-        return self._in_parts({}, [np.asarray(x, dtype=np.float64)], x.shape[1])
+        rows = np.asarray(x, dtype=np.float64)
+        return self._in_parts(rows, lambda some: self.method.ask({}, [some], len(some)))
 
-    def _in_parts(self, about: About, arrays: Sequence[np.ndarray], width: int) -> np.ndarray:
-        n, size = len(arrays[0]), max(1, ROWS // max(1, width))
-        parts = []
-        for start in range(0, max(n, 1), size):
-            rows = [array[start : start + size] for array in arrays]
-            parts.append(self.method.ask(about, rows, len(rows[0])))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    def _in_parts(self, rows: Any, ask: Callable[[Any], np.ndarray]) -> np.ndarray:
+        size = max(1, ROWS // max(1, rows.shape[1]))
+        return np.concatenate([ask(rows[k : k + size]) for k in range(0, max(len(rows), 1), size)])
 
-
-def _packed(column: Any) -> tuple[Any, np.ndarray]:
-    """Return a column as levels and codes, or as none and its numbers."""
-    if hasattr(column, "codes"):
-        levels = [_plain(value) for value in column.categories]
-        return {"categories": levels}, np.asarray(column.codes, dtype=np.int32)
-    array = np.asarray(column)
-    if array.dtype != np.object_:
-        return None, array if array.dtype.kind in "biuf" else array.astype(np.float64)
-    found = pa.array(array, from_pandas=False).dictionary_encode()
-    codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return {"values": found.dictionary.to_pylist()}, codes.astype(np.int32)
-
-
-def _unpacked(levels: Any, array: np.ndarray) -> Any:
-    if levels is None:
-        return array
-    if "categories" in levels:
-        import pandas
-
-        return pandas.Categorical.from_codes(array, categories=levels["categories"])
-    values = np.empty(len(levels["values"]) + 1, dtype=object)
-    values[:-1] = levels["values"]  # and none at the end, for the code -1
-    return values[array]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    def _ask_table(self, table: pa.Table) -> Any:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        content = np.frombuffer(sink.getvalue(), np.uint8)
+        return self.method.ask({"table": True}, [content], len(table))
 
 
 # In the process of its own
@@ -118,22 +97,20 @@ def open_file(content: bytes, suffix: str, source: str) -> tuple[Message, Callab
         sys.modules["sklearn"] = None  # type: ignore[assignment]
     model = read_here(content, source, suffix)
     card, answer = model.card, model.answer
-    assert isinstance(answer, TableAnswer)
     about: About = {
         "kind": card.kind,
         "output": card.output if model.declared else None,
-        "classes": [_plain(value) for value in card.classes],
+        "classes": card.classes,
         "width": card.n_features,
         "exact": model.dtype == np.float64,
         "columns": answer.columns,
-        "levels": [(n, v and [_plain(value) for value in v]) for n, v in answer.levels.items()],
-        "text": answer.text,
+        "typed": list(answer.levels),
     }
 
     def ask(question: About, arrays: list[np.ndarray]) -> Any:
-        if "names" not in question:
+        if "table" not in question:
             return answer.method(*arrays)
-        given = zip(question["names"], question["levels"], arrays, strict=True)
-        return answer.ask({name: _unpacked(levels, array) for name, levels, array in given})
+        table = pa.ipc.open_stream(arrays[0].tobytes()).read_all()
+        return answer.ask(answer.prepare(table))
 
     return (about, []), ask

@@ -6,12 +6,10 @@ types, and native files, which are opened in a process of their own.
 
 import functools
 import hashlib
-import importlib
 import inspect
 import io
 import math
 import re
-import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,7 +33,7 @@ from likewise.models import boosted, endpoint, isolated_model
 from likewise.models.adapt import as_model
 from likewise.models.base import Opened
 from likewise.models.layers import LayeredModel, arrays_of, from_layers, named_layers, probe_rows
-from likewise.settings.choices import MODELS
+from likewise.settings.choices import MODELS, load
 from likewise.tensors import read_tensors
 
 KEY = "likewise.model"
@@ -214,29 +212,6 @@ def read_pickle(content: bytes, source: str, suffix: str) -> Any:
     return found
 
 
-def import_attribute(spec: str) -> Opened:
-    """Import what ``package.module:attribute`` names, also from the folder one works in.
-
-    A function is known by the file it stands in.
-    """
-    module, _, attribute = spec.partition(":")
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)  # as `python -m` does
-    try:
-        found: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        raise InvalidModel(f"{module!r} cannot be imported: {in_short(error)}.") from None
-    finally:
-        sys.path.remove(folder)
-    for name in attribute.split("."):
-        if not hasattr(found, name):
-            raise InvalidModel(f"{module!r} has no {attribute!r}.{nearest(name, dir(found))}")
-        found = getattr(found, name)
-    code = inspect.getsourcefile(found) if inspect.isfunction(found) else None
-    known = hashlib.sha256(Path(code).read_bytes()).hexdigest() if code else ""
-    return Opened(found, fingerprint=known)
-
-
 def _joblib(content: bytes) -> Any:
     import joblib
 
@@ -288,7 +263,11 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
     if not path.exists():
         if ATTRIBUTE.fullmatch(spec):
             _ask(f"Importing {spec!r} can run code that comes with it", trust)
-            return import_attribute(spec)
+            named = load(spec, "model", str(Path.cwd()))
+            code = inspect.getsourcefile(named) if inspect.isfunction(named) else None
+            return Opened(
+                named, hashlib.sha256(Path(code).read_bytes()).hexdigest() if code else ""
+            )
         beside = f" There is no folder {str(path.parent)!r} either."
         if path.parent.is_dir():
             beside = nearest(path.name, (entry.name for entry in path.parent.iterdir()))

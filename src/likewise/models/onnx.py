@@ -12,7 +12,8 @@ import numpy as np
 
 from likewise.errors import InvalidFile, import_optional, in_short
 from likewise.loss import Output
-from likewise.models.black_box import BlackBox, from_answer
+from likewise.models.base import Model
+from likewise.models.black_box import from_answer
 from likewise.models.sklearn import TableAnswer
 
 FLOATS = (1, 10, 11)  # float, float16, double, in ONNX's numbering
@@ -119,16 +120,15 @@ class Graph:
         if isinstance(rows, np.ndarray):
             rows = {self.inputs[0].name: rows}
         values = {one.name: _cast(one, rows[one.name]) for one in self.inputs}
-        size = self.inputs[0].shape[0]
+        n, size = len(next(iter(values.values()))), self.inputs[0].shape[0]
         if not isinstance(size, int) or size < 1:
             return self.session.run([self.output], values)[0]
-        n = len(next(iter(values.values())))
         parts = []
         for start in range(0, n, size):
             index = np.minimum(np.arange(start, start + size), n - 1)
             block = {name: array[index] for name, array in values.items()}
-            parts.append(self.session.run([self.output], block)[0][: n - start])
-        return np.concatenate(parts)
+            parts.append(self.session.run([self.output], block)[0])
+        return np.concatenate(parts)[:n]
 
 
 def _width(found: Any) -> Any:
@@ -138,13 +138,11 @@ def _width(found: Any) -> Any:
 def _cast(found: Any, values: Any) -> Any:
     """Give values the shape and type of an input."""
     kind, values = TYPES[found.type], np.asarray(values)
-    if np.issubdtype(kind, np.integer):
-        values = np.rint(values)
-    shape = (len(values), _width(found))[: len(found.shape)]
-    return values.astype(kind).reshape(shape)
+    values = np.rint(values) if np.issubdtype(kind, np.integer) else values
+    return values.astype(kind).reshape((len(values), _width(found))[: len(found.shape)])
 
 
-def read_bytes(content: bytes, source: str) -> BlackBox:
+def read_bytes(content: bytes, source: str) -> Model:
     """Open the bytes of an ONNX file, here: a graph can ask for all the memory there is."""
     onnx, _ = (
         import_optional(library, "onnx", repr(source)) for library in ("onnx", "onnxruntime")
@@ -162,11 +160,13 @@ def read_bytes(content: bytes, source: str) -> BlackBox:
         raise InvalidFile(f"{source!r} is damaged or no ONNX model ({in_short(error)}).") from None
     texts: dict[str, None] = {name: None for name, kind in kinds.items() if kind is np.object_}
     several = len(kinds) > 1 or bool(texts)
-    names = tuple(kinds) if several else ()
-    answer = TableAnswer(graph, names, texts, named=several, native=True, text=True)
+    answer = TableAnswer(
+        graph, tuple(kinds) if several else (), texts, named=several, native=True, text=True
+    )
     width = len(kinds) if several else _width(graph.inputs[0])
-    exact = set(kinds.values()) == {np.float64}
-    return from_answer("ONNX model", answer, output, width, classes, exact)
+    return from_answer(
+        "ONNX model", answer, output, width, classes, set(kinds.values()) == {np.float64}
+    )
 
 
 def _tensors(message: Any) -> Iterator[Any]:

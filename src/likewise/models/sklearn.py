@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +33,9 @@ def convert(estimator: Any) -> Model | None:
     lines = tuple(getattr(linear_model, name) for name in names)  # and Lasso, an ElasticNet
     layers: list[Layer] = []
     if isinstance(estimator, linear_model.LogisticRegression):
-        layers = _logistic(estimator)
+        # Before scikit-learn 1.8 there were other readings of the same coefficients.
+        if getattr(estimator, "multi_class", "auto") in ("auto", "deprecated"):
+            layers = [linear(estimator.coef_, estimator.intercept_)]
     elif isinstance(estimator, lines):
         _check_single(estimator, len(np.atleast_2d(estimator.coef_)))
         layers = [linear(estimator.coef_, estimator.intercept_)]
@@ -54,16 +55,6 @@ def _check_single(estimator: Any, count: int) -> None:
         raise InvalidModel(
             f"The {type(estimator).__name__} predicts {count} values a person; an audit needs one."
         )
-
-
-def _logistic(estimator: Any) -> list[Layer]:
-    # scikit-learn before 1.8 had two more readings of the same coefficients.
-    kind, factor = getattr(estimator, "multi_class", "auto"), 1
-    if len(estimator.classes_) == 2:
-        factor = 2 if kind == "multinomial" else 1  # softmax of (-d, d)
-    elif kind == "ovr" or (kind != "multinomial" and estimator.solver == "liblinear"):
-        return []  # one against the rest: probabilities are sigmoids divided by their sum
-    return [linear(factor * estimator.coef_, factor * estimator.intercept_)]
 
 
 def _network(estimator: Any) -> list[Layer]:
@@ -100,7 +91,9 @@ class TableAnswer:
     has ``by_column``. ``columns`` are the names of its inputs, in its order, if it has any;
     ``levels`` hold by categorical column its values in the order of the training data, None where
     nobody knows them. One that is ``native`` reads gaps and categories itself, and the levels are
-    its own; ``text`` says that categories are given as text, gaps included.
+    its own; ``text`` says that categories are given as text, gaps included. Of one that is
+    ``free``, nobody knows what it reads; one with a ``pipeline`` inside may read anything. A
+    pipeline in front of a model with gradients can be cut into ``steps``.
     """
 
     method: Any
@@ -109,11 +102,15 @@ class TableAnswer:
     named: bool = True
     native: bool = False
     text: bool = False
+    free: bool = False
+    pipeline: bool = False
+    steps: "Steps | None" = None
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> "TableAnswer":
         """Return what a fitted estimator answers, given the names that it was fitted with."""
-        return cls(predict_method(estimator), features_of(estimator))
+        method, names = predict_method(estimator), features_of(estimator)
+        return cls(method, names, pipeline=holds_pipeline(estimator))
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns as arrays of pandas' types, or Arrow's without pandas."""
@@ -175,7 +172,7 @@ def _categorical(column: Any, levels: list[Any]) -> Any:
         column = column.cast(pa.large_string())  # a file may hold 1 where the model says '1'
     # What the model does with a level that it does not know is its own business.
     others = sorted(set(pc.unique(column.drop_null()).to_pylist()) - set(levels))
-    return pandas.Categorical(column.to_pylist(), categories=levels + others)
+    return pandas.Categorical(column.to_pandas(), categories=levels + others)
 
 
 def as_rows(columns: Mapping[str, Any], *, named: bool) -> Any:
@@ -220,7 +217,7 @@ def decisions(estimator: Any, x: Any) -> Outputs:
 
 
 def unwrap(estimator: Any) -> tuple[Any, float | None]:
-    """Return the estimator that a finished search or a threshold was put around, and the latter.
+    """Return the estimator that a search, a threshold or a single step is around, and the limit.
 
     It is the probability of class 1 above which that is decided; None where it is one half.
     """
@@ -228,6 +225,8 @@ def unwrap(estimator: Any) -> tuple[Any, float | None]:
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
+        elif is_pipeline(estimator) and len(estimator.steps) == 1:
+            estimator = _model_of(estimator.steps[0][1])
         elif type(estimator).__name__ in _THRESHOLDED and is_scikit(estimator):
             fitted(estimator)
             threshold = _threshold(estimator) if threshold is None else threshold
@@ -240,9 +239,9 @@ _THRESHOLDED = ("TunedThresholdClassifierCV", "FixedThresholdClassifier")
 
 
 def _threshold(estimator: Any) -> float:
-    inner, how = estimator.estimator_, estimator.response_method
-    scores = how == "decision_function" or not hasattr(inner, "predict_proba")
-    if scores and hasattr(inner, "predict_proba"):
+    inner = estimator.estimator_
+    scores = not hasattr(inner, "predict_proba")
+    if estimator.response_method == "decision_function" and not scores:
         raise InvalidModel(
             f"The {type(estimator).__name__} decides by scores, though its model has "
             "probabilities. Fit it with response_method='predict_proba'."
@@ -308,22 +307,25 @@ def holds_pipeline(estimator: Any) -> bool:
 
 
 def cut(pipeline: Any) -> tuple[Any, Any]:
-    """Cut a fitted pipeline in front of its last step; without others, the first part is None."""
+    """Cut a fitted pipeline of several steps in front of its last."""
     steps = list(pipeline.steps)
     while is_pipeline(steps[-1][1]):  # a pipeline that ends in a pipeline is one
         name, inner = steps.pop()
         steps += [(f"{name}-{step}", part) for step, part in inner.steps]
-    last = steps[-1][1]
+    last = _model_of(steps[-1][1])
+    fitted(last)
+    return type(pipeline)(steps)[:-1], last
+
+
+def _model_of(last: Any) -> Any:
     if last is None or last == "passthrough":
         raise InvalidModel("The pipeline's last step is no model.")
-    fitted(last)
-    flat = pipeline if len(steps) == len(pipeline.steps) else type(pipeline)(steps)
-    return flat[:-1] if len(steps) > 1 else None, last
+    return last
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Steps:
-    """A pipeline that is cut in front of its last step; ``steps`` is None if that is all of it."""
+    """A pipeline that is cut in front of its last step."""
 
     steps: Any
     last: Any
@@ -335,9 +337,9 @@ class Steps:
     def inputs(self, rows: Any) -> Rows:
         """Return what the last step is given, as a matrix of numbers."""
         try:
-            out = rows if self.steps is None else self.steps.transform(rows)
+            out = self.steps.transform(rows)
         except Exception as error:  # anyone may write a transformer
-            raise _unreadable(rows, error) from None
+            raise InvalidData(f"The pipeline cannot read the data: {in_short(error)}.") from None
         try:
             return np.asarray(out.toarray() if hasattr(out, "toarray") else out).astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -353,12 +355,3 @@ class Steps:
             if len(names) == width:
                 return names
         return tuple(f"x{j}" for j in range(width))
-
-
-def _unreadable(rows: Any, error: Exception) -> InvalidData:
-    """Say that steps cannot read rows, and which column holds what they cannot."""
-    found, where = re.search(r"convert string to float: (['\"])(.*)\1", str(error)), ""
-    for name in rows.columns if found and hasattr(rows, "columns") else ():
-        if found and found[2] in map(str, rows[name]):
-            where = f" in {name!r}, which it takes for numbers"
-    return InvalidData(f"The pipeline cannot read the data{where}: {in_short(error)}.")
