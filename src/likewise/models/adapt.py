@@ -5,7 +5,6 @@ columns that the setting ``model.columns`` names; nothing is guessed from its lo
 that says nothing is tried with a data frame, an array and a tensor, on eight rows.
 """
 
-import contextlib
 import dataclasses
 import types
 import warnings
@@ -300,7 +299,9 @@ def resolve_reading(
     text = [name for name in names if not is_number(table.schema.field(name).type)]
     gaps = any(table[name].null_count for name in names)
     if answer is not None and (text or gaps or _is_typed(answer)):
-        return _of_frame(known, table, names)
+        frames = _frames(known, table, names)
+        tried = _tried(known, frames, table, []) if len(frames) > 1 else []
+        return tried[0][0] if tried else frames[0]
     if text:
         raise InvalidData(
             f"Column {text[0]!r} holds text, which the {known.card.kind} can read only through the "
@@ -324,14 +325,12 @@ def _with_encoder(known: Model, encoder: Encoder, names: tuple[str, ...]) -> Rea
         raise InvalidModel(
             f"The {card.kind} reads {stranger!r}, which is neither a column nor a feature of the "
             f"encoder.{nearest(stranger, there)} Fit the encoder, and the metric, on all columns "
-            f"that it reads: --set model.columns={','.join(names[:8])}"
-            f"{',…' if len(names) > 8 else ''}."
+            f"that it reads: --set model.columns={','.join(names)}."
         )
     if card.n_features not in (None, len(encoder.features)):
         raise InvalidModel(
             f"The {card.kind} takes {card.n_features} inputs, and the encoder makes "
-            f"{len(encoder.features)} features of {len(encoder.columns)} columns. If it was fitted "
-            "on original columns, name them in its order: --set model.columns=a,b."
+            f"{len(encoder.features)} features of {len(encoder.columns)} columns. {NAME_THEM}"
         )
     return Reading("features", encoder.columns, encoder)
 
@@ -341,34 +340,25 @@ def _by_position(known: Model, table: pa.Table, every: tuple[str, ...]) -> tuple
 
     If it reads numbers alone, or takes as many inputs as there are columns of numbers: these.
     """
-    numbers = _numbers(table, every)
-    width = known.card.n_features
+    numbers, width = _numbers(table, every), known.card.n_features
     for names in (every, numbers) if known.answer is not None else (numbers,):
         if width in (None, len(names)) and names:
             return names
     raise InvalidModel(
         f"The {known.card.kind} takes {width} inputs and does not know their names, and the table "
-        f"has {len(numbers)} columns of numbers that are not protected ({', '.join(numbers[:8])}"
-        f"{', …' if len(numbers) > 8 else ''}). Name its inputs, in its order, with model.columns "
-        f"(--set model.columns={','.join(table.column_names[:12])}), or give the encoder it was "
-        "trained with (--encoder)."
+        f"has {len(numbers)} columns of numbers that are not protected ({listed(numbers)}). "
+        f"{NAME_THEM} Or give the encoder it was trained with (--encoder)."
     )
 
 
-def _of_frame(known: Model, table: pa.Table, names: tuple[str, ...]) -> Reading:
-    """Return a reading of typed columns: text as text, or as categories if that fails."""
+def _frames(known: Model, table: pa.Table, names: tuple[str, ...]) -> list[Reading]:
+    """Return readings of typed columns: text as text, and as categories."""
     plain = Reading.from_table("frame", table, names)
     texts = [n for n in names if pa.types.is_large_string(table.schema.field(n).type)]
-    if texts and not getattr(known.answer, "native", True):
-        levels = {n: sorted(pc.unique(table[n].drop_null()).to_pylist()) for n in texts}
-        some = table.slice(0, TRIAL_ROWS)
-        for reading in (plain, dataclasses.replace(plain, levels=levels)):
-            with contextlib.suppress(LikewiseError), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                front = TableFront(reading, _answer(known, reading))
-                call_model(front.ask, front.prepare(some), known.card)
-                return reading
-    return plain
+    if not texts or getattr(known.answer, "native", True):
+        return [plain]
+    levels = {n: sorted(pc.unique(table[n].drop_null()).to_pylist()) for n in texts}
+    return [plain, dataclasses.replace(plain, levels=levels)]
 
 
 def _try_forms(
@@ -381,22 +371,17 @@ def _try_forms(
 ) -> Reading:
     """Try a function with a data frame, an array and a tensor, on eight rows."""
     numbers = _numbers(table, every)
-    frame, array = _of_frame(known, table, every), Reading("numbers", numbers)
-    ways = [[frame, array], [dataclasses.replace(array, tensor=True)]]
+    frames, array = _frames(known, table, every), Reading("numbers", numbers)
+    ways = [[frames, [array]], [[dataclasses.replace(array, tensor=True)]]]
     if not numbers or (named and numbers != every):
-        ways = [[frame]]
+        ways = [[frames]]
     elif output is not None:  # which is said of tensors
         ways.reverse()
     found: list[tuple[Reading, Outputs]] = []
-    problems = []
+    problems: list[str] = []
     for way in ways:
-        for reading in way if not found else ():
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    found.append(_asked_once(known, reading, table.slice(0, TRIAL_ROWS)))
-            except Exception as error:  # it is someone else's code
-                problems.append(in_short(error))
+        for readings in way if not found else ():
+            found += _tried(known, readings, table, problems)
     if len(found) == 1:
         return found[0][0]
     if not found:
@@ -414,16 +399,31 @@ def _try_forms(
     )
 
 
+def _tried(
+    known: Model, readings: Sequence[Reading], table: pa.Table, problems: list[str]
+) -> list[tuple[Reading, Outputs]]:
+    """Ask about a few rows in several ways; return the first that is answered, and the outputs."""
+    for reading in readings:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return [_asked_once(known, reading, table.slice(0, TRIAL_ROWS))]
+        except Exception as error:  # it is someone else's code
+            problems.append(in_short(error))
+    return []
+
+
 def _asked_once(known: Model, reading: Reading, table: pa.Table) -> tuple[Reading, Outputs]:
-    """Ask a function about a few rows; return how it was asked, and its outputs."""
-    x = None if reading.form == "frame" else _matrix(table, reading.columns)
     if reading.tensor:
         model = _torch().from_function(known.answer.method, output=None)
-        out, pullback = model.outputs_and_pullback(x)
+        out, pullback = model.outputs_and_pullback(_matrix(table, reading.columns))
         pullback(np.ones_like(out))  # refuses what has no gradient
         return reading, out
-    front = TableFront(reading, _answer(known, reading))
-    raw = front.ask(front.prepare(table)) if x is None else known.answer.method(x)
+    if reading.form == "frame":
+        front = TableFront(reading, _answer(known, reading))
+        raw = front.ask(front.prepare(table))
+    else:
+        raw = known.answer.method(_matrix(table, reading.columns))
     scores = tuple(sorted({name for row in rows_by_class(raw) for name in row}))
     out = output_matrix(raw, len(table), dataclasses.replace(known.card, classes=scores))
     return dataclasses.replace(reading, scores=scores), out
