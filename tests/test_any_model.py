@@ -250,18 +250,6 @@ def test_many_classes_and_numbers_are_audited_by_every_method(task, method, part
     assert result.record.tests.keys() == expected
 
 
-def test_absolute_errors_judge_a_regression_on_request(parts):
-    inputs = ["a", "b", "c"]
-    fitted = LinearRegression().fit(parts[2][inputs], parts[2]["amount"])
-    settings = Settings(checks="core", method={"name": "reach", "budget": 8}, metric=METRIC)
-    people = parts[0][[*inputs, "group", "amount"]]
-    result = likewise.audit(
-        fitted, people, label="amount", protected="group", loss="absolute", settings=settings
-    )
-    wanted = np.abs(fitted.predict(people[inputs]) - people["amount"])
-    np.testing.assert_allclose(result.outcomes.loss_before, wanted, atol=1e-12)
-
-
 # At an address
 
 

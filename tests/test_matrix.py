@@ -49,7 +49,6 @@ TREES = {
     "LightGBM": boosted("lightgbm", "LGBMClassifier", n_estimators=8, verbose=-1),
     "CatBoost": boosted("catboost", "CatBoostClassifier", iterations=8, **QUIET),
 }
-MODELS = TREES | {"logistic": lambda: LogisticRegression(max_iter=2000)}
 
 
 def days(x):
@@ -86,10 +85,10 @@ def accuracy(estimator, frame, method):
 
 
 @pytest.mark.parametrize("method", ["flip", "matched_pairs", "reach"])
-@pytest.mark.parametrize("model", MODELS)
-def test_a_pipeline_is_audited_as_it_answers(model, method):
+@pytest.mark.parametrize("last", [LogisticRegression(max_iter=2000), TREES["HistGB"]()])
+def test_a_pipeline_is_audited_as_it_answers(last, method):
     frame, inputs = people(), people().drop(columns="y")
-    whole = make_pipeline(steps(), MODELS[model]()).fit(inputs[:N], frame["y"][:N])
+    whole = make_pipeline(steps(), last).fit(inputs[:N], frame["y"][:N])
     wanted = balanced_accuracy_score(frame["y"][N:], whole.predict(inputs[N:]))
     assert accuracy(whole, frame, method) == pytest.approx(wanted, abs=1e-6)
 
@@ -108,11 +107,3 @@ def test_trees_read_categories_and_gaps_themselves(model, method):
     trees = TREES[model]().fit(x[:N], frame["y"][:N], **more)
     wanted = balanced_accuracy_score(frame["y"][N:], trees.predict(x[N:]))
     assert accuracy(trees, frame, method) == pytest.approx(wanted, abs=1e-6)
-
-
-def test_gaps_that_a_model_cannot_read_are_refused_with_a_way_out():
-    frame = people()[["age", "income", "sex", "y"]].astype({"age": float})
-    complete = frame[:N].dropna()
-    estimator = MODELS["logistic"]().fit(complete[["age", "income"]], complete["y"])
-    with pytest.raises(likewise.LikewiseError, match=r"--set columns\.drop_missing=true"):
-        accuracy(estimator, frame, "reach")

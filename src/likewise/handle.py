@@ -56,7 +56,7 @@ def adapt(
         # Coordinates only: the model is given the columns.
         own = Encoder.fit(table, inputs=reading.columns, keep_missing=True)
         reading = dataclasses.replace(reading, encoder=own)
-    elif units and (reading.form == "numbers" or not model.card.differentiable):
+    elif units and reading.form == "numbers":
         reading = _in_units(reading, table, units)
     about["reading"] = reading
     return as_model(given, **about), about
@@ -68,8 +68,7 @@ def _in_units(reading: Reading, table: pa.Table, units: bool | str) -> Reading:
     A column of zeros and ones stays as it is, as one-hot features do.
     """
     columns = reading.columns
-    plain = all(is_number(table.schema.field(name).type) for name in columns)
-    if not plain or any(table[name].null_count for name in columns):
+    if any(table[n].null_count or not is_number(table[n].type) for n in columns):
         return reading
     if isinstance(units, str):  # those of the metric, if it is of these very columns
         encoder = Encoder.from_json(units, source="the metric")
@@ -82,7 +81,7 @@ def _in_units(reading: Reading, table: pa.Table, units: bool | str) -> Reading:
             two = np.isin(numbers(name, table[name]), (0, 1)).all()
             codings.append(coding.model_copy(update={"mean": 0.0, "scale": 1.0} if two else {}))
         encoder = Encoder(tuple(codings))
-    return dataclasses.replace(reading, form="numbers", encoder=encoder)
+    return dataclasses.replace(reading, encoder=encoder)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Any, Literal, final, get_args
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from likewise.errors import InvalidSettings, LikewiseError, in_short
 from likewise.settings.choices import LOSSES, function_name
@@ -89,7 +89,7 @@ class Loss:
             wrong = expit(-margin(out, y))
             if out.shape[1] == 1:
                 return ((1 - 2 * y) * wrong)[:, None]
-            slope = _softmax(_others(out, y)) * wrong[:, None]
+            slope = softmax(_others(out, y), axis=1) * wrong[:, None]
             slope[np.arange(len(y)), y] = -wrong
             return slope
 
@@ -290,7 +290,7 @@ def decide(out: Outputs, output: Output, threshold: float | None = None) -> Int[
 def probabilities(out: Outputs, output: Output) -> Float[np.ndarray, "n c"]:
     """Class probabilities, always with one column a class."""
     if output == "logits":
-        out = expit(out) if out.shape[1] == 1 else _softmax(out)
+        out = expit(out) if out.shape[1] == 1 else softmax(out, axis=1)
     return np.hstack([1 - out, out]) if out.shape[1] == 1 else out
 
 
@@ -299,11 +299,6 @@ def _others(logits: Outputs, y: Labels) -> Outputs:
     others = logits.copy()
     others[np.arange(len(y)), y] = -np.inf
     return others
-
-
-def _softmax(logits: Outputs) -> Outputs:
-    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return odds / odds.sum(axis=1, keepdims=True)
 
 
 def _only(column: int | Labels, slope: Losses, out: Outputs) -> Outputs:

@@ -26,7 +26,6 @@ from sklearn.linear_model import (
     LinearRegression,
     LogisticRegression,
     LogisticRegressionCV,
-    Ridge,
 )
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -44,7 +43,6 @@ SINGLE = 1e-6
 
 ESTIMATORS = {
     "logistic": LogisticRegression(),
-    "logistic without intercept": LogisticRegression(fit_intercept=False),
     "logistic by validation": LogisticRegressionCV(cv=2, Cs=2),
     **{f"MLP, {a}": MLPClassifier((6, 5), activation=a, max_iter=9) for a in ("relu", "identity")},
     **{f"MLP, {a}": MLPClassifier((6,), activation=a, max_iter=9) for a in ("tanh", "logistic")},
@@ -58,7 +56,6 @@ ESTIMATORS = {
         [("a", GaussianNB()), ("b", DecisionTreeClassifier(max_depth=3))], voting="soft"
     ),
     "line": LinearRegression(),
-    "Ridge": Ridge(),
     "Lasso": Lasso(0.01),
     "ElasticNet": ElasticNet(0.01),
     "MLP of numbers": MLPRegressor(hidden_layer_sizes=(6,), max_iter=9),
@@ -66,7 +63,7 @@ ESTIMATORS = {
     "forest of numbers": RandomForestRegressor(5, random_state=0),
     "XGBoost of numbers": xgboost.XGBRegressor(n_estimators=5, n_jobs=1),
 }
-SMOOTH = ("logistic", "MLP", "line", "Ridge", "Lasso", "ElasticNet", "torch", "saved")
+SMOOTH = ("logistic", "MLP", "line", "Lasso", "ElasticNet", "torch", "saved")
 
 
 @dataclasses.dataclass

@@ -108,9 +108,9 @@ CASES = {
     "a pipeline without a model": (
         lambda: Pipeline([("scale", StandardScaler()), ("last", "passthrough")]), "no model", {},
     ),
-    "two lines": (lambda: LinearRegression().fit(X, X[:, :2]), "predicts 2 values", {}),
-    "two numbers": (lambda: several(MLPRegressor, X[:, :2]), "predicts 2 values", {}),
-    "two labels": (lambda: several(MLPClassifier, X[:, :2] > 0), "predicts 2 values", {}),
+    "two lines": (lambda: LinearRegression().fit(X, X[:, :2]), "predicts 2 numbers", {}),
+    "two numbers": (lambda: several(MLPRegressor, X[:, :2]), "predicts 2 numbers", {}),
+    "two labels": (lambda: several(MLPClassifier, X[:, :2] > 0), "not converted exactly", {}),
     "other classes": (
         lambda: LogisticRegression().fit(X, WORDS), "classes are 'low', 'top'", {"classes": "ab"},
     ),

@@ -55,19 +55,6 @@ def test_a_module_that_was_left_with_history_can_be_copied():
     assert np.allclose(as_model(module)(x.double().numpy()), module(x).detach().numpy(), atol=1e-6)
 
 
-def test_a_module_without_gradient_says_so():
-    class Detached(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 2)
-
-        def forward(self, x):
-            return self.layer(x.detach())
-
-    assert not as_model(Detached()).card.differentiable
-    assert as_model(network()).card.differentiable
-
-
 def test_the_fingerprint_is_of_weights_and_structure():
     torch.manual_seed(0)
     module = network()

@@ -162,9 +162,7 @@ def targets(y: Labels, classes: tuple[Any, ...]) -> Labels:
         try:
             return np.array(y, dtype=np.float64)
         except ValueError:
-            raise InvalidData(
-                "The model predicts a number, but the label column holds text."
-            ) from None
+            raise InvalidData("The model predicts a number, and the label is text.") from None
     place = {value: index for index, value in enumerate(classes)}
     return np.array([place[value] for value in y.tolist()], dtype=np.int64)
 
@@ -189,10 +187,7 @@ def label_classes(
                 f"of the {kind}: its classes are {listed(classes)}."
             )
         if named.setdefault(place[str(name)], value) != value:
-            raise InvalidSettings(
-                f"Two labels stand for the class {name!r} (label_map). Give both the same value "
-                "in the table."
-            )
+            raise InvalidSettings(f"Two labels stand for the class {name!r} (label_map).")
     for value in found if not label_map else ():
         # A file may hold 1 where a model says '1'.
         alike = (i for i, c in enumerate(classes) if value == c or str(value) == str(c))
@@ -202,9 +197,7 @@ def label_classes(
         example = ",".join(f"{value}=CLASS" for value in found)
         advice = f"Say which label is which class (label_map): --label-map {example}."
         if len(found) > len(classes):
-            advice = (
-                "Write one label for each class in the table, or name another column (--label)."
-            )
+            advice = "Write one label for each class, or name another column (--label)."
         raise InvalidData(
             f"The labels are not the model's classes: the labels are {listed(found)}, and the "
             f"classes of the {kind} are {listed(classes)}. {advice}"
@@ -219,8 +212,7 @@ def _numbered(found: list[Any], label_map: Mapping[str, str], kind: str) -> list
     if len(numbers) == len(found) and (len(found) > MOST_CLASSES or len(whole) < len(found)):
         raise InvalidData(
             f"The label holds {len(found)} different numbers, and the {kind} is taken for a "
-            "classifier. If it predicts a number, say so with output='values' "
-            "(--set columns.output=values)."
+            "classifier. Does it predict a number? Say so: output='values' (columns.output)."
         )
     codes = [int(v) for v in [*label_map.values(), *map(str, found)] if str(v).isdecimal()]
     codes += [code for code in whole if code >= 0]

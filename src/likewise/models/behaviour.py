@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from likewise.errors import InvalidData, InvalidModel, NoAnswer
 from likewise.loss import Outputs, Rows, probabilities
-from likewise.models.base import Model, ModelCard
+from likewise.models.base import Model, ModelCard, listed
 from likewise.models.black_box import call_model
 
 SAMPLE = 64
@@ -62,8 +62,7 @@ def check_answers(ask: Ask, n: int, model: Model, classes: tuple[Any, ...] = ())
 
     if gap(ask(every)) > rounding:
         raise InvalidModel(
-            "The model is random: the same rows gave different outputs twice. Is it in training "
-            "mode, is dropout on, or noise added, inside forward?"
+            "The model is random: the same rows gave different outputs twice. Is dropout left on?"
         )
     other_ways: dict[str, Callable[[], np.ndarray]] = {
         "in reverse order": lambda: ask(every[::-1])[::-1],
@@ -132,24 +131,21 @@ def _check_outputs(model: Model, out: Outputs, classes: tuple[Any, ...]) -> None
             raise InvalidModel(f"The model predicts {width} numbers a person; an audit needs one.")
         return
     if classes and len(classes) != max(width, 2):
-        raise InvalidModel(
-            f"The model has {width} outputs, but there are {len(classes)} classes "
-            f"({', '.join(map(repr, classes[:6]))})."
-        )
+        known = f"{len(classes)} classes ({listed(classes)})"
+        raise InvalidModel(f"The model has {width} outputs, but there are {known}.")
     # How far from probabilities: rounded or in single precision, they are off by a little.
     excess = float(np.maximum(-out, out - 1).max())
     if width > 1:
         excess = max(excess, float(np.abs(out.sum(axis=1) - 1).max()))
     if output == "probabilities" and excess > 1e-3:
         raise InvalidModel(
-            "The model's outputs are said to be probabilities, but they leave [0, 1] or do not "
-            "add up to 1. If they are logits or predicted numbers, say so with output='logits' or "
-            "output='values' (columns.output)."
+            "The model's outputs are said to be probabilities, but leave [0, 1] or do not add up "
+            "to 1. Say what they are: output='logits' or output='values' (columns.output)."
         )
     if output == "logits" and not model.declared and excess < 1e-6:
         raise InvalidModel(
-            "The model's outputs look like probabilities, not logits. Say so with "
-            "output='probabilities' (columns.output), or better, audit it without its last layer."
+            "The model's outputs look like probabilities, not logits: leave out its last layer, or "
+            "say so with output='probabilities' (columns.output)."
         )
 
 

@@ -51,9 +51,8 @@ def call_model(function: Callable[[Any], Any], rows: Any, card: ModelCard) -> Ou
         raise
     except (Exception, SystemExit) as error:  # it is someone else's code
         what = f"{rows.shape[1]} features" if array else f"{len(rows)} columns"
-        raise InvalidModel(
-            f"The {card.kind} cannot be run on rows of {what}: {in_short(error)}."
-        ) from None
+        why = f"cannot be run on rows of {what}: {in_short(error)}"
+        raise InvalidModel(f"The {card.kind} {why}.") from None
     return output_matrix(answer, len(rows if array else next(iter(rows.values()))), card)
 
 
@@ -67,10 +66,8 @@ def output_matrix(answer: Any, n: int, card: ModelCard) -> Outputs:
             raise TypeError(f"values of type {found.dtype}")
         out = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidModel(
-            f"The {card.kind} returns {type(answer).__name__}, which is no array of numbers: "
-            f"{in_short(error)}."
-        ) from None
+        what = f"{type(answer).__name__}, which is no array of numbers: {in_short(error)}"
+        raise InvalidModel(f"The {card.kind} returns {what}.") from None
     if out.ndim == 1:
         out = out[:, None]
     if out.ndim != 2 or len(out) != n or out.shape[1] == 0:
@@ -112,9 +109,8 @@ def _score_matrix(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> 
     lacking = next((n for n in names for row in rows if n not in row), None)
     if lacking is not None or len(names) < 2:
         raise InvalidModel(
-            f"The model does not give every row a score for the class {lacking or names[0]!r} and "
-            "for all others. Let it return the scores of all classes (top_k=None in a Hugging "
-            "Face pipeline)."
+            f"The model does not give every row a score for the class {lacking or names[0]!r}. Let "
+            "it return the scores of all classes (top_k=None in a Hugging Face pipeline)."
         )
     return np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
 

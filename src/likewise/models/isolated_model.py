@@ -18,7 +18,7 @@ from likewise.loss import Rows
 from likewise.models import boosted, onnx
 from likewise.models.base import Model
 from likewise.models.black_box import from_answer
-from likewise.models.sklearn import TableAnswer, as_rows
+from likewise.models.sklearn import TableAnswer
 from likewise.run.isolated import About, IsolatedProcess, Message
 
 TARGET = f"{__name__}:open_file"
@@ -65,7 +65,7 @@ class IsolatedAnswer(TableAnswer):
     @override
     def ask(self, columns: Mapping[str, Any]) -> Any:
         if not self.named:
-            return self.matrix(as_rows(columns, named=False))
+            return self.matrix(self.rows(columns))
         return self._in_parts(pa.table(dict(columns)), self._ask_table)
 
     @override

@@ -67,7 +67,7 @@ def named_layers(names: Sequence[str], tensors: Mapping[str, np.ndarray]) -> tup
             raise InvalidFile(f"its weights {name[:40]!r} belong to no layer")
         if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
             raise InvalidFile(f"its weights {name[:40]!r} are not finite numbers")
-        own[index][key] = tensor
+        own[index][key] = tensor.astype(np.float64)
     return tuple(_checked(*both) for both in zip(names, own.values(), strict=True))
 
 
@@ -83,7 +83,7 @@ def _checked(name: str, arrays: Mapping[str, np.ndarray]) -> Layer:
     if name == "Linear" and len(arrays["weight"]) != len(arrays["bias"]):
         raise InvalidFile(f"a bias has shape {arrays['bias'].shape}")
     if name == "FixedProjection":  # earlier versions wrote it: rows whose directions are removed
-        basis = arrays["basis"].astype(np.float64)
+        basis = arrays["basis"]
         return linear(np.eye(basis.shape[1]) - basis.T @ basis, 0)
     return Layer(name, arrays)
 
@@ -160,19 +160,15 @@ def from_layers(
     classes: tuple[Any, ...] = (),
     kind: str = "network",
 ) -> LayeredModel:
-    """Turn layers into a model that takes as many inputs as the first with weights."""
-    double = tuple(
-        Layer(layer.name, {n: a.astype(np.float64) for n, a in layer.arrays.items()})
-        for layer in layers
-    )
-    firsts = (layer.arrays[name] for layer in double for name in _ARRAYS[layer.name][:1])
-    width = next((int(array.shape[-1]) for array in firsts), None)
-    digest = hashlib.sha256(" ".join(layer.name for layer in double).encode())
-    for name, array in arrays_of(double).items():
+    """Turn layers in float64 into a model that takes as many inputs as the first with weights."""
+    weights = (layer.arrays[name] for layer in layers for name in _ARRAYS[layer.name][:1])
+    width = next((int(array.shape[-1]) for array in weights), None)
+    digest = hashlib.sha256(" ".join(layer.name for layer in layers).encode())
+    for name, array in arrays_of(layers).items():
         digest.update(f"{name} {array.shape}".encode() + array.tobytes())
-    known = digest.hexdigest()
-    card = ModelCard.from_output(kind, output, classes, n_features=width, fingerprint=known)
-    return LayeredModel(card, double, declared=output is not None)
+    about: dict[str, Any] = {"n_features": width, "fingerprint": digest.hexdigest()}
+    card = ModelCard.from_output(kind, output, classes, **about)
+    return LayeredModel(card, tuple(layers), declared=output is not None)
 
 
 def probe_rows(width: int) -> Float[np.ndarray, "16 d"]:

@@ -98,7 +98,7 @@ def read_network(content: bytes, source: str) -> LayeredModel:
     tensors, written = read_tensors(content, source)
     if KEY not in written:
         raise InvalidFile(
-            f"{source!r} holds weights, but not the layers they belong to. Write it with "
+            f"{source!r} holds weights without their layers: write it with "
             "likewise.models.save_model(module, path)."
         )
     try:
@@ -196,18 +196,15 @@ def read_pickle(content: bytes, source: str, suffix: str) -> Any:
         found = PICKLES[suffix](content)
     except MissingExtra:
         raise
-    except ModuleNotFoundError as error:
-        raise InvalidFile(
-            f"{source!r} needs the package {error.name!r}, which is not installed."
-        ) from None
     except (Exception, SystemExit) as error:  # a damaged pickle can fail in any way
-        raise InvalidFile(
-            f"{source!r} is damaged or not what it says ({in_short(error)})."
-        ) from None
+        why = f"is damaged or not what it says ({in_short(error)})"
+        if isinstance(error, ModuleNotFoundError):
+            why = f"needs the package {error.name!r}, which is not installed"
+        raise InvalidFile(f"{source!r} {why}.") from None
     if isinstance(found, dict):
         raise InvalidModel(
-            f"{source!r} holds a dictionary, not a model. Weights alone do not say what the "
-            "network is: load them into it, and write it with likewise.models.save_model."
+            f"{source!r} holds a dictionary, not a model. Weights alone are no network: load them "
+            "into it, and write it with likewise.models.save_model."
         )
     return found
 

@@ -43,8 +43,8 @@ class ScoredTable:
     def __post_init__(self) -> None:
         if (self.decision is None) == (self.score is None):
             raise InvalidSettings(
-                "There is no model, so name the column with the decision (decision, --decision) or "
-                "the one with the score (score, --score), and not both."
+                "There is no model, so name the column with the decision (--decision) or the one "
+                "with the score (--score), and not both."
             )
 
     @property
@@ -71,8 +71,7 @@ class ScoredTable:
             if not 2 <= len(classes) <= MOST_DECISIONS:
                 raise InvalidData(
                     f"The column {name!r} holds {len(classes)} different decisions "
-                    f"({listed(classes)}); it must hold 2 to {MOST_DECISIONS}. A score is named "
-                    "with --score."
+                    f"({listed(classes)}), not 2 to {MOST_DECISIONS}. Name a score with --score."
                 )
         elif (numbers := _numbers(name, column)).min() < 0 or numbers.max() > 1:
             output, classes = ("values", ()) if self.threshold is None else (output, (0, 1))
@@ -89,10 +88,8 @@ class ScoredTable:
         places = pc.index_in(column.cast(known.type), value_set=known)
         if places.null_count:
             other = column.filter(pc.is_null(places))[0].as_py()
-            raise InvalidData(
-                f"The column {name!r} holds {other!r}, which is not among the decisions seen "
-                f"before ({listed(self.card.classes)})."
-            )
+            seen = listed(self.card.classes)
+            raise InvalidData(f"The column {name!r} holds {other!r}, which is none of {seen}.")
         return {name: places.to_numpy()}
 
     def ask(self, columns: Mapping[str, Any]) -> Outputs:
@@ -108,8 +105,8 @@ class ScoredTable:
 def _complete(name: str, column: Any) -> Any:
     if column.null_count:
         raise InvalidData(
-            f"The column {name!r} is missing in {column.null_count} of {len(column)} rows. Leave "
-            "them out: without a decision nobody can be compared."
+            f"The column {name!r} is missing in {column.null_count} of {len(column)} rows: leave "
+            "them out."
         )
     dictionary = pa.types.is_dictionary(column.type)
     return column.cast(column.type.value_type) if dictionary else column

@@ -17,6 +17,10 @@ from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import Model
 from likewise.models.layers import Layer, from_layers, linear
 
+_LINES = (  # and heirs of them, such as Lasso
+    *("LogisticRegression", "LinearRegression", "Ridge", "RidgeCV"),
+    *("ElasticNet", "ElasticNetCV", "LassoCV"),
+)
 _ACTIVATIONS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid"}
 
 
@@ -29,18 +33,19 @@ def convert(estimator: Any) -> Model | None:
     """Read a fitted estimator as layers; None if its kind is not known."""
     from sklearn import linear_model, neural_network
 
-    names = ("LinearRegression", "Ridge", "RidgeCV", "ElasticNet", "ElasticNetCV", "LassoCV")
-    lines = tuple(getattr(linear_model, name) for name in names)  # and Lasso, an ElasticNet
+    lines: Any = tuple(getattr(linear_model, name) for name in _LINES)
     layers: list[Layer] = []
-    if isinstance(estimator, linear_model.LogisticRegression):
+    if isinstance(estimator, lines):
         # Before scikit-learn 1.8 there were other readings of the same coefficients.
         if getattr(estimator, "multi_class", "auto") in ("auto", "deprecated"):
             layers = [linear(estimator.coef_, estimator.intercept_)]
-    elif isinstance(estimator, lines):
-        _check_single(estimator, len(np.atleast_2d(estimator.coef_)))
-        layers = [linear(estimator.coef_, estimator.intercept_)]
     elif isinstance(estimator, neural_network.MLPClassifier | neural_network.MLPRegressor):
-        layers = _network(estimator)
+        # One for counts ends in the inverse of the log link, which is no layer.
+        pairs = zip(estimator.coefs_, estimator.intercepts_, strict=True)
+        for weight, bias in pairs if estimator.out_activation_ != "exp" else ():
+            if layers and estimator.activation in _ACTIVATIONS:
+                layers.append(Layer(_ACTIVATIONS[estimator.activation]))
+            layers.append(linear(weight.T, bias))
     if not layers:
         return None
     output: Output = "logits" if hasattr(estimator, "predict_proba") else "values"
@@ -48,26 +53,6 @@ def convert(estimator: Any) -> Model | None:
     model = from_layers(layers, output=output, classes=classes, kind=kind)
     reference = TableAnswer.from_estimator(estimator).matrix
     return model.with_card(features=features_of(estimator)).replaced(reference=reference)
-
-
-def _check_single(estimator: Any, count: int) -> None:
-    if count > 1:
-        raise InvalidModel(
-            f"The {type(estimator).__name__} predicts {count} values a person; an audit needs one."
-        )
-
-
-def _network(estimator: Any) -> list[Layer]:
-    if not hasattr(estimator, "classes_") or estimator.out_activation_ == "logistic":
-        _check_single(estimator, estimator.n_outputs_)
-    if estimator.out_activation_ == "exp":  # the inverse of the log link, for counts
-        return []
-    layers: list[Layer] = []
-    for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True):
-        if layers and estimator.activation in _ACTIVATIONS:
-            layers.append(Layer(_ACTIVATIONS[estimator.activation]))
-        layers.append(linear(weight.T, bias))
-    return layers
 
 
 def predict_method(estimator: Any) -> Any:
@@ -114,7 +99,24 @@ class TableAnswer:
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns as arrays of pandas' types, or Arrow's without pandas."""
-        return frame_columns(table, self.levels, text=self.text)
+        return {name: self._prepared(name, table[name]) for name in table.column_names}
+
+    def _prepared(self, name: str, column: Any) -> Any:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if name in self.levels and self.text:
+            values = column.to_pylist()
+            if column.null_count or not pa.types.is_integer(column.type):
+                values = [NO_CATEGORY if v is None else str(v) for v in values]
+            return np.array(values, dtype=object)
+        if not installed("pandas"):
+            return column.combine_chunks()
+        if name in self.levels:
+            return _categorical(column, list(self.levels[name] or ()))
+        series = column.to_pandas()
+        if series.dtype == object:  # imputers look for nan, not for None
+            series = series.where(series.notna(), np.nan)
+        return series.to_numpy() if isinstance(series.dtype, np.dtype) else series.array
 
     def ask(self, columns: Mapping[str, Any]) -> Any:
         """Return the answer to rows given by such columns."""
@@ -122,47 +124,28 @@ class TableAnswer:
 
     def rows(self, columns: Mapping[str, Any]) -> Any:
         """Give columns the form that the method takes."""
-        by_column = getattr(self.method, "by_column", False)
-        return columns if by_column else as_rows(columns, named=self.named)
+        if getattr(self.method, "by_column", False):
+            return columns
+        if not self.named:
+            arrays = [np.asarray(column) for column in columns.values()]
+            text = any(array.dtype.kind not in "biuf" for array in arrays)
+            return np.column_stack([a.astype(object) for a in arrays] if text else arrays)
+        if (frame := _frame_class()) is None:
+            raise InvalidModel(
+                "The model reads named columns, which needs pandas or polars: pip install pandas."
+            )
+        return frame(dict(columns))
 
     def matrix(self, x: Rows) -> Any:
         """Return the answer to a plain matrix; most remark on one without their names."""
-        if len(self.columns) != x.shape[1] or not (
-            _frame_class() or hasattr(self.method, "by_column")
-        ):
+        by_column = hasattr(self.method, "by_column")
+        if len(self.columns) != x.shape[1] or not (by_column or _frame_class()):
             return self.method(x)
         return self.ask({name: x[:, j] for j, name in enumerate(self.columns)})
 
 
 NO_CATEGORY = "nan"
 """What is given for a missing category as text, as from ``astype(str)``."""
-
-
-def frame_columns(
-    table: pa.Table, levels: Mapping[str, Sequence[Any] | None], *, text: bool = False
-) -> dict[str, Any]:
-    """Return the columns of a table as arrays of pandas' types, or Arrow's without pandas."""
-    found: dict[str, Any] = {}
-    for name in table.column_names:
-        column = table[name]
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if name in levels and text:
-            values = column.to_pylist()
-            if column.null_count or not pa.types.is_integer(column.type):
-                values = [NO_CATEGORY if v is None else str(v) for v in values]
-            found[name] = np.array(values, dtype=object)
-        elif not installed("pandas"):
-            found[name] = column.combine_chunks()
-        elif name in levels:
-            found[name] = _categorical(column, list(levels[name] or ()))
-        else:
-            series = column.to_pandas()
-            if series.dtype == object:  # imputers look for nan, not for None
-                series = series.where(series.notna(), np.nan)
-            plain = isinstance(series.dtype, np.dtype)
-            found[name] = series.to_numpy() if plain else series.array
-    return found
 
 
 def _categorical(column: Any, levels: list[Any]) -> Any:
@@ -173,20 +156,6 @@ def _categorical(column: Any, levels: list[Any]) -> Any:
     # What the model does with a level that it does not know is its own business.
     others = sorted(set(pc.unique(column.drop_null()).to_pylist()) - set(levels))
     return pandas.Categorical(column.to_pandas(), categories=levels + others)
-
-
-def as_rows(columns: Mapping[str, Any], *, named: bool) -> Any:
-    """Give typed columns the form scikit-learn reads: a data frame, or a matrix without names."""
-    if not named:
-        arrays = [np.asarray(column) for column in columns.values()]
-        text = any(array.dtype.kind not in "biuf" for array in arrays)
-        return np.column_stack([a.astype(object) for a in arrays] if text else arrays)
-    frame = _frame_class()
-    if frame is None:
-        raise InvalidModel(
-            "The model reads named columns, which needs pandas or polars: pip install pandas."
-        )
-    return frame(dict(columns))
 
 
 def _frame_class() -> Any:

@@ -96,8 +96,6 @@ class TorchModel(Model):
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers of the module; refuses what is no chain of the closed list."""
-        if not isinstance(self.function.double, nn.Module):
-            raise InvalidModel(f"A {self.card.kind} has no layers.")
         return tuple(d for part in chain(self.function.double) for d in _described(part))
 
     @functools.cached_property
@@ -144,8 +142,7 @@ def columns(out: Any, n: int) -> Tensor:
         out = getattr(out, "logits", first)
     if not isinstance(out, Tensor):
         raise InvalidModel(
-            f"The model returns a {kind}, not a tensor. Wrap it in a module that returns logits, "
-            "one row a person."
+            f"The model returns a {kind}, not a tensor. Wrap it in a module that returns logits."
         )
     # A module that squeezes its output loses the row dimension when it is given one row.
     if out.ndim < 2 and (out.numel() == n or n == 1):
@@ -257,7 +254,7 @@ def _unwrapped(module: Any) -> nn.Module:
     for name, parameter in module.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise InvalidModel(
-                f"The module's {name} has no values yet. Run the module on a few rows first."
+                f"The module's {name} has no values yet. Run it on a few rows first."
             )
     return module
 
@@ -310,14 +307,14 @@ def _hooks(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-def chain(module: nn.Module) -> list[nn.Module]:
+def chain(module: Any) -> list[Any]:
     """Return the modules that a Sequential, and those in it, run in turn; of others, themselves."""
     if type(module) is not nn.Sequential or _hooks(module):
         return [module]
     return [part for inner in module for part in chain(inner)]
 
 
-def _described(layer: nn.Module) -> tuple[Layer, ...]:
+def _described(layer: Any) -> tuple[Layer, ...]:
     match layer:
         case nn.Identity() | nn.Dropout():  # in evaluation mode they do nothing
             return ()
