@@ -1,5 +1,6 @@
 """Any model on the command line: whatever it is saved as, whatever it reads and predicts."""
 
+import json
 import os
 import pickle
 
@@ -17,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import likewise
 from helpers import run, serving
+from likewise.methods.metric_file import load_metric
 from likewise.models import save_model
 from likewise.outcomes import Outcomes
 from likewise.record import Record
@@ -182,6 +184,15 @@ def test_a_function_is_given_the_text_of_a_table_on_the_command_line(folder, tmp
     pipeline = audited(tmp_path, "pipeline.joblib", *tables)
     assert rates(of_frames) == rates(pipeline)
     assert {"job"} <= set(of_frames.matched_pairs.remaining)
+
+
+def test_a_metric_for_a_model_of_columns_carries_the_encoder_of_its_features(folder, tmp_path):
+    model, metric = folder / "pipeline.joblib", tmp_path / "metric.safetensors"
+    learned = run(
+        "metric", folder / "people_jobs.csv", *ROLES, "--model", model, "--trust", "-o", metric
+    )
+    assert learned.exit_code == 0, learned.stderr
+    assert json.loads(load_metric(metric).attached["encoder"])["codings"]
 
 
 def test_a_table_that_is_scored_already_needs_no_model(folder, parts, estimators, tmp_path):

@@ -114,7 +114,9 @@ def _people(
         people = read(paths, raw=raw, **reading)
         attributes = tuple(people.protected)
         adapted, *_ = adapt(opened, people, traits=attributes, columns=settings.model.columns)
-        return as_seen(adapted, people), {}
+        seen = as_seen(adapted, people)
+        own = seen.originals  # others must see people by it, too
+        return seen, {} if own is None else {"encoder": own.to_json()}
     encoder = open_encoder(encoder_file, None) or Encoder.fit(
         paths,
         keep_missing=not columns.drop_missing,
