@@ -199,13 +199,13 @@ REFUSED = {
     ),
     "the label may matter": (
         {"may_matter": ["income", "paid"]},
-        "'paid' is named as label, so it cannot be among the columns that may matter",
+        r"no column 'paid', which may matter \(what is named as label, weight, cluster or id",
     ),
     "no such column": ({"may_matter": ["incme"]}, "'income'"),
     "no such decision": ({"favourable": "2"}, "'2' is not a decision"),
     "a pool that lacks a column": (
         {"pool": people(1).drop(columns="town")},
-        "reference sample has no column 'town'",
+        "reference sample has no column 'town', which the model reads",
     ),
 }
 

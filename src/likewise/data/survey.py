@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 
 from likewise.audit_data import AuditData, digests, joined, missing, person_columns
 from likewise.fingerprints import CHUNK_ROWS, Hashes, hash_people, row_hashes, sketch_of
@@ -45,6 +45,8 @@ class Survey:
         Fingerprints of consecutive rows, by the number of their chunk.
     sketch
         Recognises these people elsewhere, in any order (`likewise.fingerprints.sketch_of`).
+    clusters
+        The clusters that people are in, sorted; none without a column for them.
     """
 
     n: int
@@ -58,6 +60,7 @@ class Survey:
     left_out: Int[np.ndarray, " g"]
     chunks: Mapping[int, bytes]
     sketch: Hashes
+    clusters: Shaped[np.ndarray, " c"]
 
     @classmethod
     def from_people(
@@ -85,6 +88,7 @@ class Survey:
             left_out=np.delete(np.arange(rows.start, rows.stop), places - rows.start),
             chunks=digests(people, places, rows),
             sketch=sketch_of(row_hashes(person_columns(people))),
+            clusters=np.unique(np.zeros(0) if people.cluster is None else people.cluster),
         )
 
     def __add__(self, other: "Survey") -> "Survey":
@@ -104,6 +108,7 @@ class Survey:
             left_out=np.sort(np.concatenate([self.left_out, other.left_out])),
             chunks={**self.chunks, **other.chunks},
             sketch=sketch_of(self.sketch, other.sketch),
+            clusters=np.union1d(self.clusters, other.clusters),
         )
 
     @property

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, final
 
@@ -21,7 +20,7 @@ from typing_extensions import override
 from likewise.audit_data import AuditData, joined
 from likewise.data.notes import pool_notes
 from likewise.data.source import PeopleSource, read_pool
-from likewise.errors import InvalidData, InvalidSettings, StatisticalWarning
+from likewise.errors import InvalidSettings
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
 from likewise.methods.matching import CALIPER, Covariates, uniforms
@@ -42,7 +41,6 @@ from likewise.methods.reference_sample import (
     ReferenceSample,
     check_columns,
     group_codes,
-    group_name,
     groups_of,
     plain,
     standardised_difference,
@@ -146,12 +144,6 @@ class MatchedPairs(Method):
                 "Matched pairs need the columns that may matter: name them (may_matter, "
                 "--may-matter)."
             )
-        for role in ("label", "weight", "cluster", "id"):
-            if (name := getattr(settings.columns, role)) in keep:
-                raise InvalidSettings(
-                    f"{name!r} is named as {role}, so it cannot be among the columns that may "
-                    "matter."
-                )
         people = survey.sample.in_columns()
         assert people.table is not None
         model, handle = setup.adapt(features=False)
@@ -159,13 +151,8 @@ class MatchedPairs(Method):
         favourable = setup.favourable_place(model.card.task, classes)
         pool = _reference_sample(setup)
         attributes = tuple(survey.traits)
-        check_columns(keep, attributes, people.table, pool.table)
         asked = table_model(model, people)
-        for name in asked.columns:
-            if name not in pool.table.column_names:
-                raise InvalidData(
-                    f"The reference sample has no column {name!r}, which the model reads."
-                )
+        check_columns(keep, attributes, people.table, pool.table, asked.columns)
         if model.front is None:
             check(model, people.x, features=people.features, classes=classes)
         asked.check(people.table, classes)
@@ -184,7 +171,9 @@ class MatchedPairs(Method):
             performance = Performance.from_outputs(out, model.card, y)
             if len(np.unique(y)) > 1:
                 performance.warn()
-        groups = {name: groups_of(name, counts) for name, counts in survey.traits.items()}
+        counted = {name: groups_of(name, counts) for name, counts in survey.traits.items()}
+        groups = {name: tuple(counts) for name, counts in counted.items()}
+        share = 1.0 if pool.positions is None else 1 - len(pool) / survey.n
         compared = tuple(dict.fromkeys([*keep, *asked.columns]))
         notes = pool_notes(people, pool.people, compared) if pool.given else ()
         context = PairContext(
@@ -195,6 +184,7 @@ class MatchedPairs(Method):
             groups=groups,
             pool_groups={n: group_codes(g, pool.people.protected[n]) for n, g in groups.items()},
             people=people.take(np.arange(min(len(people), 64))),
+            clusters=None if people.cluster is None else survey.clusters,
             left_out=pool.positions,
         )
         settings = settings.changed(method={"name": "matched_pairs", **dataclasses.asdict(self)})
@@ -211,26 +201,12 @@ class MatchedPairs(Method):
             pool=pool,
             columns=asked.columns,
             favourable=favourable,
+            sizes={n: [round(share * k) for k in counts.values()] for n, counts in counted.items()},
             options={"redraw_count": self.redraws},
             reads=tuple(name for name in attributes if name in asked.columns),
             notes=notes,
         )
-        if people.cluster is not None:
-            found = setup.session.measure(bound, [ClusterProbe()])["clusters"]
-            context = dataclasses.replace(context, clusters=found.found)
-            bound = dataclasses.replace(bound, context=context)
         (bound,) = find_pairs([bound])
-        for design in bound.designs:
-            if design.undecided == "group":
-                attribute, *two = design.key[1:]
-                rows = min(design.units)
-                warnings.warn(
-                    f"{attribute}: {two[0]} and {two[1]} cannot be compared: "
-                    f"{two[design.units.index(rows)]} has {rows} rows in the reference sample, "
-                    "fewer than 5.",
-                    StatisticalWarning,
-                    stacklevel=2,
-                )
         return bound
 
 
@@ -275,27 +251,23 @@ class Measures:
         return np.column_stack(columns).astype(np.float64)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class GroupSample:
-    """A seeded random sample of every group, for comparisons beside the one that decides.
+def sampled_groups(
+    seed: int,
+    role: str,
+    share: Mapping[str, Float[np.ndarray, " g"]],
+    half: int | None,
+    attribute: str,
+    codes: Int[np.ndarray, " n"],
+    units: Int[np.ndarray, " n"],
+) -> Int[np.ndarray, " n"]:
+    """Return the groups of rows; −1 for those that are not in a seeded random sample of each group.
 
     ``share`` is by attribute, of each of its groups; ``half`` is 0 or 1 if one random half alone is
-    drawn from. People and reference sample are drawn apart (``role``).
+    drawn from. Units stay together.
     """
-
-    seed: int
-    role: str
-    share: Mapping[str, Float[np.ndarray, " g"]]
-    half: int | None = None
-
-    def codes(
-        self, attribute: str, codes: Int[np.ndarray, " n"], units: Int[np.ndarray, " n"]
-    ) -> Int[np.ndarray, " n"]:
-        """Return the groups of rows; −1 for those that are not drawn. Units stay together."""
-        place = uniforms((self.seed, attribute, "group sample", self.role), units)
-        place -= 0.5 * (self.half or 0)
-        drawn = (place >= 0) & (place < self.share[attribute][codes])
-        return np.where((codes >= 0) & drawn, codes, -1)
+    place = uniforms((seed, attribute, "group sample", role), units) - 0.5 * (half or 0)
+    drawn = (place >= 0) & (place < share[attribute][codes])
+    return np.where((codes >= 0) & drawn, codes, -1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -307,7 +279,7 @@ class PairContext:
     ``people`` a few of the people, who say which columns the model reads; ``clusters`` the sorted
     cluster values of all people; ``left_out`` the positions of those who are the reference sample.
     Another choice of columns (``variant``) shares with the one that decides (``whole``) what is
-    prepared; ``sampled`` says who is compared, if not everyone.
+    prepared; ``sampled`` returns the groups of those who are compared, if not everyone is.
     """
 
     pool: pa.Table
@@ -321,7 +293,7 @@ class PairContext:
     left_out: Int[np.ndarray, " m"] | None = None
     variant: str = ""
     whole: "PairContext | None" = None
-    sampled: GroupSample | None = None
+    sampled: Callable[..., Int[np.ndarray, " n"]] | None = None
     _tables: dict[int, tuple[TableModel, Any]] = dataclasses.field(default_factory=dict)
 
     def asked(self, model: Model, block: Block) -> "AskedBlock":
@@ -402,15 +374,12 @@ class AskedBlock:
         """The measures of people as they are."""
         return self.context.measures.of_outputs(self.model, self.outputs, self.y)
 
-    def group(self, attribute: str) -> Int[np.ndarray, " n"]:
-        """Return the code of everyone's group; −1 for those who are not compared."""
-        codes, sampled = self.codes[attribute], self.context.sampled
-        return codes if sampled is None else sampled.codes(attribute, codes, self.units)
-
     def located(self, design: PairDesign) -> LocatedPeople:
         """Return where people are among the pairs of two groups."""
         if design.name not in self._located:
-            group = self.group(design.attribute)
+            group, sampled = self.codes[design.attribute], self.context.sampled
+            if sampled is not None:
+                group = sampled(design.attribute, group, self.units)
             self._located[design.name] = design.locate(
                 self.positions, self.covariates, group, self.people.weight, self.cluster
             )
@@ -574,7 +543,7 @@ class ComparisonProbe(Probe):
 
     def _group_table(self, asked: AskedBlock, attribute: str) -> GroupTable:
         """Sum up the groups of an attribute; flip it alone if the model reads it."""
-        code, card = asked.group(attribute), asked.model.card
+        code, card = asked.codes[attribute], asked.model.card
         known = np.flatnonzero(code >= 0)
         code, w = code[known], asked.weight[known]
         size, classes = len(self.context.groups[attribute]), len(self.context.measures.classes)
@@ -606,29 +575,6 @@ def _summed(
     return np.stack(sums, axis=1)
 
 
-@dataclasses.dataclass(frozen=True)
-class Values:
-    """The values of a column that occur, sorted."""
-
-    n: int
-    found: Shaped[np.ndarray, " c"]
-
-    def __add__(self, other: "Values") -> "Values":
-        return Values(self.n + other.n, np.union1d(self.found, other.found))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ClusterProbe(Probe):
-    """Which clusters the people are in."""
-
-    name: str = "clusters"
-
-    def measure(self, model: Model, block: Block) -> Measured:
-        """Return the clusters of a block."""
-        assert block.people.cluster is not None
-        return Measured(Values(len(block.people), np.unique(block.people.cluster)))
-
-
 def cluster_propensity(asked: AskedBlock, design: PairDesign) -> ClusterPropensity:
     """Mean propensities of clusters, for attributes that are constant within them."""
     return ClusterPropensity.from_people(asked.located(design))
@@ -645,7 +591,7 @@ class BoundMatchedPairs(BoundMethod):
     ``people`` are the survey's sample of them, ``columns`` what the model reads, and ``reads`` the
     protected attributes among it; ``favourable`` is the place of the favourable decision among the
     classes. There is one design for every unordered pair of groups of an attribute, made with
-    ``options``.
+    ``options``; ``sizes`` are how many people of each group are audited.
     """
 
     kind: ClassVar[str] = "matched_pairs"
@@ -666,6 +612,7 @@ class BoundMatchedPairs(BoundMethod):
     reads: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     block_size: int = BLOCK
+    sizes: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     options: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
@@ -722,29 +669,33 @@ class BoundMatchedPairs(BoundMethod):
         of them aside. ``keep`` are other columns that may matter, ``options`` those of the designs.
         """
         context, seed = self.context, self.settings.seed
+        members = {
+            name: np.bincount(codes[codes >= 0], minlength=len(context.groups[name]))
+            for name, codes in context.pool_groups.items()
+        }
         most = 1.0 if half is None else 0.5
-        of_pool, of_people = {}, {}
-        for name, codes in context.pool_groups.items():
-            members = np.bincount(codes[codes >= 0], minlength=len(context.groups[name]))
-            of_pool[name] = np.minimum(pool / np.maximum(members, 1), most)
-            of_people[name] = np.minimum(people / np.maximum(_counts(self, name), 1), most)
-        drawn = GroupSample(seed, "pool", of_pool, half)
+        of_pool, of_people = (
+            {name: np.minimum(count / np.maximum(n, 1), most) for name, n in sizes.items()}
+            for count, sizes in ((pool, members), (people, self.sizes))
+        )
+        drawn = functools.partial(sampled_groups, seed, "pool", of_pool, half)
+        sampled = functools.partial(sampled_groups, seed, "people", of_people, half)
+        if self.halves is not None:
+            sampled, of_people = drawn, of_pool
         units = np.arange(len(self.pool)) if self.pool_clusters is None else self.pool_clusters
-        whole = self.halves is not None
-        changed: dict[str, Any] = {}
+        context = dataclasses.replace(
+            context,
+            pool_groups={n: drawn(n, codes, units) for n, codes in context.pool_groups.items()},
+            variant=variant,
+            whole=context,
+            sampled=sampled,
+        )
         if keep is not None:
             assert self.people.table is not None
             coding = CovariateCoding.fit(keep, self.pool.table, plain(self.people.table))
-            changed = {"keep": keep, "coding": coding}
-        context = dataclasses.replace(
-            context,
-            pool_groups={n: drawn.codes(n, c, units) for n, c in context.pool_groups.items()},
-            variant=variant,
-            whole=context,
-            sampled=drawn if whole else GroupSample(seed, "people", of_people, half),
-            **changed,
-        )
-        return dataclasses.replace(self, context=context, designs=(), options=options)
+            context = dataclasses.replace(context, keep=keep, coding=coding)
+        sizes = {name: [round(k) for k in of_people[name] * n] for name, n in self.sizes.items()}
+        return dataclasses.replace(self, context=context, designs=(), sizes=sizes, options=options)
 
     def located(self, row: RateComparison) -> tuple[PairDesign, int, int]:
         """Return the design, the direction and the measure that a comparison is about."""
@@ -896,27 +847,27 @@ def find_pairs(
     They are one audit with its columns, or with several choices of them; ``wanted`` are the names
     of the designs to make, all without any.
     """
-    session = bounds[0].setup.session
-    owners, calls = [], []
+    session, measures = bounds[0].setup.session, bounds[0].setup.session.measure
+    calls = []
     for owner, bound in enumerate(bounds):
-        for name, call in _design_calls(bound):
-            if wanted is None or name in wanted:
-                owners.append(owner)
-                calls.append(call)
-    made = dict(session.executor.map(Calls(tuple(calls)), range(len(calls))))
-    designs: list[list[PairDesign]] = [[] for _ in bounds]
-    for number, owner in enumerate(owners):
-        designs[owner].append(made[number])
-    paired = [
-        dataclasses.replace(bound, designs=tuple(own))
-        for bound, own in zip(bounds, designs, strict=True)
-    ]
+        named = _design_calls(bound)
+        calls += [(owner, call) for name, call in named if wanted is None or name in wanted]
+    job = Calls(tuple(call for _, call in calls))
+    made = dict(session.executor.map(job, range(len(calls))))
+    paired = []
+    for owner, bound in enumerate(bounds):
+        designs = [made[number] for number, (of, _) in enumerate(calls) if of == owner]
+        paired.append(dataclasses.replace(bound, designs=tuple(designs)))
     if bounds[0].context.clusters is not None and bounds[0].halves is None:
-        paired = _with_clusters(paired)
-    pairs = []
-    for bound in paired:
-        for design in bound.designs:
-            pairs += [design.comparison, *design.redraws]
+        # Where attributes are constant in clusters of people, they are redrawn by cluster.
+        names = [f"propensities of clusters {one.context.variant}".strip() for one in paired]
+        probes = [one.probe(n, cluster_propensity) for one, n in zip(paired, names, strict=True)]
+        sums = measures(bounds[0], probes)
+        for number, (bound, name) in enumerate(zip(paired, names, strict=True)):
+            of = sums[name].pairings
+            designs = [dataclasses.replace(d, people_clusters=of[d.name]) for d in bound.designs]
+            paired[number] = dataclasses.replace(bound, designs=tuple(designs))
+    pairs = [p for one in paired for d in one.designs for p in (d.comparison, *d.redraws)]
     job = Calls(tuple(one.find for one in pairs))
     for done, (number, found) in enumerate(session.executor.map(job, range(len(pairs)))):
         pairs[number].__dict__["pairing"] = found
@@ -928,7 +879,7 @@ def _design_calls(bound: BoundMatchedPairs) -> Iterator[tuple[str, Callable[[], 
     """Yield the name of every design, and the call that makes its two groups ready for pairing."""
     context = bound.context
     for attribute, names in context.groups.items():
-        counts = _counts(bound, attribute)
+        sizes = bound.sizes[attribute]
         for a, b in itertools.combinations(range(len(names)), 2):
             yield (
                 "\t".join((attribute, names[a], names[b])),
@@ -938,7 +889,7 @@ def _design_calls(bound: BoundMatchedPairs) -> Iterator[tuple[str, Callable[[], 
                     context.pool_groups[attribute],
                     (a, b),
                     (bound.settings.seed, attribute, names[a], names[b]),
-                    people=(counts[a], counts[b]),
+                    people=(sizes[a], sizes[b]),
                     clusters=bound.pool_clusters,
                     halves=bound.halves,
                     measures=len(context.measures.names),
@@ -946,38 +897,6 @@ def _design_calls(bound: BoundMatchedPairs) -> Iterator[tuple[str, Callable[[], 
                     **bound.options,
                 ),
             )
-
-
-def _with_clusters(bounds: Sequence[BoundMatchedPairs]) -> list[BoundMatchedPairs]:
-    """Return methods whose attributes are redrawn by cluster of people, where they are constant."""
-    probes = []
-    for bound in bounds:
-        name = f"propensities of clusters {bound.context.variant}".strip()
-        probes.append(bound.probe(name, cluster_propensity))
-    sums = bounds[0].setup.session.measure(bounds[0], probes)
-    found = []
-    for bound, probe in zip(bounds, probes, strict=True):
-        designs = []
-        for design in bound.designs:
-            clustered = sums[probe.name].pairings[design.name]
-            if clustered.constant:
-                design = dataclasses.replace(design, people_clusters=clustered)
-            designs.append(design)
-        found.append(dataclasses.replace(bound, designs=tuple(designs)))
-    return found
-
-
-def _counts(bound: BoundMatchedPairs, attribute: str) -> list[int]:
-    """Return how many people of each group are audited."""
-    counts = dict.fromkeys(bound.context.groups[attribute], 0)
-    for value, count in bound.survey.traits[attribute].items():
-        counts[group_name(value)] += count
-    share = np.ones(len(counts))
-    if bound.pool.positions is not None:
-        share *= 1 - len(bound.pool) / bound.n
-    if bound.context.sampled is not None:
-        share *= bound.context.sampled.share[attribute]
-    return [round(count) for count in share * list(counts.values())]
 
 
 def build_pairs_record(

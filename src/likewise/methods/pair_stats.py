@@ -160,7 +160,7 @@ class PairDesign:
     pool's rows, or clusters, of either. ``undecided`` says why nothing can be decided with these
     groups, before anyone is compared. ``clusters`` number the pool's clusters without gaps,
     ``clusters_redrawn`` says whether these have one attribute and get one draw;
-    ``people_clusters`` are the propensities of people's clusters if they have. Without a pool,
+    ``people_clusters`` are the propensities of people's clusters. Without a pool,
     ``halves`` says who is in the second half: each is the other's pool. Of the ``measures`` that
     the model is asked for, the first ones decide.
     """
@@ -282,8 +282,9 @@ class PairDesign:
     def redrawn_people(self, redraw: int, people: LocatedPeople) -> Bool[np.ndarray, " p"]:
         """Return who of the people is of the second group after one redraw."""
         e, units = people.propensity, people.positions
-        if people.cluster is not None and self.people_clusters is not None:
-            e, units = self.people_clusters.mean(people.cluster), people.cluster
+        clusters = self.people_clusters
+        if people.cluster is not None and clusters is not None and clusters.constant:
+            e, units = clusters.mean(people.cluster), people.cluster
         return uniforms((*self.key, "redraw people", redraw), units) < e
 
     def unexplained(self) -> tuple[float, float]:
@@ -754,8 +755,7 @@ class PairSums(Additive):
 class ClusterPropensity(Additive):
     """Sums of propensities by cluster of people: rows, propensity, and rows of the second group.
 
-    Needed before the redraws where people are clustered; `constant` says whether clusters have
-    one attribute each, and so whether to give them to `PairDesign.people_clusters`.
+    Needed before the redraws where people are clustered: those with one attribute get one draw.
     """
 
     sums: SparseSums

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,11 @@ def plain(table: pa.Table) -> pa.Table:
 
 
 def check_columns(
-    may_matter: Sequence[str], attributes: Sequence[str], people: pa.Table, pool: pa.Table
+    may_matter: Sequence[str],
+    attributes: Sequence[str],
+    people: pa.Table,
+    pool: pa.Table,
+    read: Sequence[str],
 ) -> None:
     """Refuse columns that people or reference sample lack, or that are named for two things."""
     if not attributes:
@@ -64,12 +69,18 @@ def check_columns(
                 f"{name!r} is a protected attribute, so it cannot be among the columns that may "
                 "matter."
             )
-    for table, whose in ((people, "The people audited have"), (pool, "The reference sample has")):
-        for name in may_matter:
-            if name not in table.column_names:
-                known = list(table.column_names)
-                listed = f" Its columns: {', '.join(known)}." if len(known) <= 20 else ""
-                raise InvalidData(f"{whose} no column {name!r}.{nearest(name, known)}{listed}")
+    for table, whose, names in (
+        (people, "The people audited have", may_matter),
+        (pool, "The reference sample has", (*may_matter, *read)),
+    ):
+        known = list(table.column_names)
+        if strange := [name for name in names if name not in known]:
+            why = "may matter" if strange[0] in may_matter else "the model reads"
+            listed = f" Its columns: {', '.join(known)}." if len(known) <= 20 else ""
+            raise InvalidData(
+                f"{whose} no column {strange[0]!r}, which {why} (what is named as label, weight, "
+                f"cluster or id is none).{nearest(strange[0], known)}{listed}"
+            )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -163,9 +174,11 @@ def group_name(value: Any) -> str:
     return str(value)
 
 
-def groups_of(attribute: str, counts: Mapping[Any, int]) -> tuple[str, ...]:
-    """Return the names of an attribute's groups, in order; refuse a continuous attribute."""
-    names = dict.fromkeys(group_name(value) for value in counts)
+def groups_of(attribute: str, counts: Mapping[Any, int]) -> dict[str, int]:
+    """Return the sizes of an attribute's groups by name; refuse a continuous attribute."""
+    names = Counter[str]()
+    for value, count in counts.items():
+        names[group_name(value)] += count
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts)
     if numbers and len(names) > MOST_LEVELS:
         middle = sorted(counts)[len(counts) // 2]
@@ -183,7 +196,7 @@ def groups_of(attribute: str, counts: Mapping[Any, int]) -> tuple[str, ...]:
         raise InvalidData(
             f"{attribute!r} is {only!r} for everyone, so there is no other group to compare with."
         )
-    return tuple(sorted(names))
+    return dict(sorted(names.items()))
 
 
 def standardised_difference(
