@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
@@ -732,20 +732,17 @@ class BoundMatchedPairs(BoundMethod):
             )
         return DecisionRule(settings.delta, settings.alpha, "rate", binary=name == "decision")
 
-    def assessed(self, stats: PairStats, measures: Iterable[int]) -> dict[RowKey, Assessment]:
-        """Return every comparison, tested by itself."""
-        found = {}
-        for design, direction, measure in itertools.product(self.designs, (0, 1), measures):
-            unit = self.context.measures.names[measure] != "prediction"
-            sums = stats.pairings[design.name].sums
-            compared = sums.compared(direction, measure, unit_interval=unit)
-            found[design.name, direction, measure] = assess(compared, self.rule(measure))
-        return found
-
     @override
     def judge(self, stats: Mapping[str, Any]) -> Verdict:
         primary: PairStats = stats[PRIMARY]
-        outcome, rows = decide_rows(self.assessed(primary, range(self.context.measures.deciding)))
+        measures, found = self.context.measures, {}
+        for design, direction in itertools.product(self.designs, (0, 1)):
+            sums = primary.pairings[design.name].sums
+            for measure in range(measures.deciding):
+                unit = measures.names[measure] != "prediction"
+                compared = sums.compared(direction, measure, unit_interval=unit)
+                found[design.name, direction, measure] = assess(compared, self.rule(measure))
+        outcome, rows = decide_rows(found)
         record = build_pairs_record(self, primary, rows)
         reason = record.leading.reason if outcome == "inconclusive" else ""
         parts = {
@@ -912,23 +909,23 @@ def build_pairs_record(
             for (name, direction, measure), row in rows.items()
         ],
     )
-    shown, extra = [], range(measures.deciding, len(measures.names))
-    for (name, direction, measure), row in bound.assessed(stats, extra).items():
+    both = list(itertools.product(bound.designs, (0, 1)))
+    shown = []
+    for (design, direction), measure in itertools.product(
+        both, range(measures.deciding, len(measures.names))
+    ):
         about = f"{measures.names[measure]} {measures.outcomes[measure]}".strip()
-        rates: dict[str, Any] = dict.fromkeys(("own", "swapped", "difference"), math.nan)
-        if row.shown is not None:
-            estimate = row.shown.estimate
-            estimate = estimate.complement() if row.shown.complement else estimate
-            ends = estimate.difference_interval(settings.alpha)
+        rates = {}
+        estimate = stats.pairings[design.name].sums.compared(direction, measure).estimate
+        if estimate is not None:
             rates = {"own": estimate.own, "swapped": estimate.other_corrected}
-            rates |= {"difference": estimate.difference, "difference_interval": ends}
-            rates |= {"ratio": estimate.ratio}
-        shown.append(ShownMeasure(**designs[name].names(direction), measure=about, **rates))
+            rates["difference"] = estimate.difference
+        shown.append(ShownMeasure(**design.names(direction), measure=about, **rates))
     histograms: list[ChangeHistogram] = []
     people: list[ComparedPerson] = []
     if measures.names[0] != "prediction":
         edges = tuple(np.linspace(-1, 1, BINS + 1).tolist())
-        for design, direction in itertools.product(bound.designs, (0, 1)):
+        for design, direction in both:
             counts = tuple(stats.pairings[design.name].histogram[direction].tolist())
             names = design.names(direction)
             histograms.append(ChangeHistogram(**names, edges=edges, counts=counts))
@@ -936,10 +933,9 @@ def build_pairs_record(
     # The share of decisions that change when an attribute alone is flipped.
     reads = []
     for attribute in bound.reads:
-        n, k = (float(v) for v in stats.groups[attribute].flipped)
-        share = Share.of_people(np.full(4, k), np.full(4, n), weighted=False)
-        q = share.clopper_pearson(settings.alpha)
-        use = {"changed": q.value, "lower": q.lower, "upper": q.upper, "n": q.n}
+        n, changed = stats.groups[attribute].flipped.tolist()
+        q = Share(changed / max(n, 1), n, n).clopper_pearson(settings.alpha)
+        use = {"changed": q.value, "lower": q.lower, "upper": q.upper, "n": n}
         reads.append(AttributeUse(attribute=attribute, **use))
     threshold, limit = bound.model.card.threshold, bound.method.limit
     return MatchedPairsRecord(
@@ -1005,8 +1001,7 @@ def _comparison(
     }
     found = row.shown
     if found is None:
-        nothing = dict.fromkeys(("own", "swapped", "difference", "ratio"), math.nan)
-        return RateComparison(**base, **nothing, outcome=outcome, interval=NO_INTERVAL)
+        return RateComparison(**base, outcome=outcome)
     table = stats.groups[design.attribute].values[list(design.groups)]
     with np.errstate(invalid="ignore", divide="ignore"):
         raw = (table[:, 1 + measure] / table[:, 0]).tolist()

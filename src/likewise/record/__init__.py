@@ -379,12 +379,12 @@ class RateComparison(GroupPair):
     verdict: VerdictName
     reason: Reason | Literal[""] = ""
     mirror: bool = False
-    own: Number
-    swapped: Number
-    difference: Number
+    own: Number = math.nan
+    swapped: Number = math.nan
+    difference: Number = math.nan
     difference_interval: Interval = (math.nan, math.nan)
-    ratio: Number
-    interval: Interval
+    ratio: Number = math.nan
+    interval: Interval = (math.nan, math.nan)
     p_value: Share = math.nan
     p_adjusted: Share = math.nan
     std_error: Size = math.nan
@@ -436,11 +436,9 @@ class ShownMeasure(GroupPair):
     """A measure that is shown beside the verdict and never decides: error rate, loss, score."""
 
     measure: Text
-    own: Number
-    swapped: Number
-    difference: Number
-    difference_interval: Interval = (math.nan, math.nan)
-    ratio: Number = math.nan
+    own: Number = math.nan
+    swapped: Number = math.nan
+    difference: Number = math.nan
 
 
 class ColumnBalance(GroupPair):
