@@ -146,14 +146,13 @@ def compare(
         raise InvalidSettings(f"margin is a factor of at least 1 (got {margin:g}).")
     pairs = [_compared(first, one, name, other, level, margin) for name, other in others]
     # All deviations of all models are corrected together (Holm 1979).
-    adjusted = holm_adjusted(
-        {(i, j): d.p_value for i, pair in enumerate(pairs) for j, d in enumerate(pair.deviations)}
-    )
+    keys = {
+        (i, j): d.p_value for i, pair in enumerate(pairs) for j, d in enumerate(pair.deviations)
+    }
+    adjusted = holm_adjusted(keys)
     for i, pair in enumerate(pairs):
-        deviations = [
-            dataclasses.replace(one, p_value=adjusted[i, j])
-            for j, one in enumerate(pair.deviations)
-        ]
+        found = enumerate(pair.deviations)
+        deviations = [dataclasses.replace(one, p_value=adjusted[i, j]) for j, one in found]
         pairs[i] = dataclasses.replace(pair, deviations=tuple(deviations))
     return Comparison(records, tuple(pairs), level, margin)
 
@@ -240,8 +239,8 @@ def _deviation(
     if len(redrawn) > 1:
         variance += float(redrawn @ redrawn) / (len(redrawn) - 1) / len(redrawn)
     error = math.sqrt(variance)
-    found = _difference("deviation", first, second, error, len(people) - 1, alpha, margin)
-    return dataclasses.replace(found, attribute=one.attribute, group=one.group, other=one.other)
+    about = {"attribute": one.attribute, "group": one.group, "other": one.other, "margin": margin}
+    return _difference("deviation", (first, second), error, len(people) - 1, alpha, **about)
 
 
 def _log_ratio(row: RateComparison, flip: bool = False) -> tuple[float, list[np.ndarray]]:
@@ -269,21 +268,17 @@ def _performance(
     error = math.sqrt(folds / (folds - 1) * float(influence @ influence))
     means = float(one.sum() / total), float(other.sum() / total)
     what = "error rate" if name == "error" else name
-    return _difference(what, *means, error, folds - 1, alpha)
+    return _difference(what, means, error, folds - 1, alpha)
 
 
 def _difference(
-    what: str,
-    first: float,
-    second: float,
-    error: float,
-    degrees: float,
-    alpha: float,
-    margin: float = 0.0,
+    what: str, values: tuple[float, float], error: float, degrees: float, alpha: float, **about: Any
 ) -> Difference:
-    value = second - first
-    beyond, half = abs(value) - margin, quantile(1 - alpha / 2, degrees) * error
-    p = 1.0
+    """Return a difference with its interval; the p-value is of one by at most the margin."""
+    first, second = values
+    value, half = second - first, quantile(1 - alpha / 2, degrees) * error
+    beyond, p = abs(value) - about.pop("margin", 0.0), 1.0
     if beyond > 0:
         p = 2 * upper_tail(beyond / error, degrees) if error > 0 else 0.0
-    return Difference(what, first, second, error, degrees, (value - half, value + half), p)
+    ends = value - half, value + half
+    return Difference(what, first, second, error, degrees, ends, p, **about)

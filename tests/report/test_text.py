@@ -90,16 +90,16 @@ def test_within_tolerance_never_calls_a_model_fair():
 WHY = {
     "too_few": "CI 1.08–1.39 includes 1.25.",
     "events": "Fewer than 10 people with '>50K' are expected",
-    "holm": "is not evidence after correction for 1 comparisons.",
+    "holm": ", not after correction for 1 comparisons.",
     "pairs": "fewer than 20 pairs of comparable people with race = non-White and people with",
     "overlap": "only 95.4 % of people with race = non-White have comparable people with race = W",
-    "kappa": "nearly determine race",
+    "kappa": "nearly determines race",
     "redraws": "fewer than 10 redraws of race",
     "degrees": "too few independent people among people with race = non-White",
-    "limit": "no limit is given for the difference of predictions",
+    "limit": "and no limit is given",
     "group": "3 people with race = non-White are too few to compare.",
     "matching": "people compared still differ in what may matter",
-    "pattern": "follows the columns that may matter in a pattern too fine",
+    "pattern": "follows what may matter in a pattern too fine",
 }
 
 

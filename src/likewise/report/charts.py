@@ -209,16 +209,6 @@ def bar(share: float, ends: tuple[float, float]) -> Markup:
     return picture(box(0, "25%", full, "50%", "bar"), whisker, height=24)
 
 
-def rail(facts: Sequence[tuple[str, float, str, int]]) -> Markup:
-    """Draw a person's probabilities from 0 to 1; the last of each fact is its colour."""
-    axis = Axis(0, 1)
-    parts = [line(axis.at(0), "50%", axis.at(1), "50%", "rail")]
-    parts.append(line(axis.at(0.5), "15%", axis.at(0.5), "85%", "mark"))
-    parts += [dot(axis.at(p), "50%", 5.5, f"dot person-{colour}") for _, p, _, colour in facts]
-    known = any(not math.isnan(p) for _, p, _, _ in facts)
-    return picture(*parts, height=26) if known else Markup("")
-
-
 HEIGHT, HEAD, FOOT = 170, 18, 146
 
 

@@ -19,6 +19,9 @@ from likewise.report.terminal import summary
 from likewise.report.text import effect, estimates, result, sentence
 
 SIGNS = {"evidence": "🔴", "within_tolerance": "🟢", "inconclusive": "🟡", "invalid": "⚠️"}
+MARKS = {"evidence": "failure", "inconclusive": "skipped", "invalid": "error"}
+COUNTED = {"evidence": "failures", "inconclusive": "skipped", "invalid": "errors"}
+"""What a verdict is in JUnit, and what it is counted as."""
 MOST_ROWS = 40
 COLUMNS = (
     *("attribute", "group", "other", "measure", "outcome", "people", "own", "swapped"),
@@ -32,14 +35,8 @@ COMPARATORS = (
 
 
 def write_outputs(record: Record, outputs: Mapping[str, str | Path]) -> None:
-    """Write the record in every form that was asked for: by format, the file's name.
-
-    Formats are ``html``, ``json``, ``csv`` (one line a group), ``comparators`` (people beside
-    comparable people), ``markdown`` and ``junit``.
-    """
+    """Write the record in every form that was asked for: by format (`WRITERS`), the file's name."""
     for name, path in outputs.items():
-        if name not in WRITERS:
-            raise InvalidSettings(f"There is no format {name!r} (there are: {', '.join(WRITERS)}).")
         # A lone surrogate in a column name has no place in a file.
         write_whole(Path(path), WRITERS[name](record).encode("utf-8", errors="replace"))
 
@@ -141,7 +138,6 @@ def to_markdown(record: Record) -> str:
     lines = [f"### {SIGNS[record.verdict]} {for_markdown(title)}", ""]
     lines += [for_markdown(sentence(record))]
     lines += ["", *(f"- Next: {for_markdown(step)}." for step in text.next_steps(record)[:2])]
-    lines += [f"- Exploratory: {for_markdown(note)}" for note in [text.exploratory(record)] if note]
     lines += ["", "<details><summary>All comparisons</summary>", ""]
     first, second, quantity = text.quantities(record)
     head = f"| {first} | {second} | {quantity} | {level(record.alpha)} CI | result |"
@@ -167,33 +163,27 @@ def to_markdown(record: Record) -> str:
 
 def to_junit(record: Record) -> str:
     """Return JUnit XML: evidence fails, inconclusive is skipped, an invalid result is an error."""
-    suite = ElementTree.Element("testsuite", name="likewise", timestamp=record.created[:19])
-    _case(suite, "likewise", "verdict", record.verdict, sentence(record))
+    cases: list[tuple[str, ...]] = [("likewise", "verdict", record.verdict, sentence(record))]
     for line in estimates(record):
+        said = f"{number(line.value)} ({interval(line.ends)}), p {p_value(line.p_value)}"
+        outcome = line.verdict if record.verdict != "invalid" else "invalid"
         if line.attribute:
-            said = f"{number(line.value)} ({interval(line.ends)}), p {p_value(line.p_value)}"
-            outcome = line.verdict if record.verdict != "invalid" else "invalid"
-            _case(suite, f"likewise.{line.attribute}", line.label, outcome, said)
-    cases = suite.findall("testcase")
-    for name, mark in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(name, str(sum(case.find(mark) is not None for case in cases)))
-    suite.set("tests", str(len(cases)))
-    suite.set("time", f"{record.seconds.get('total', 0.0):.3f}")
-    ElementTree.SubElement(suite, "system-out").text = for_xml(summary(record))
+            cases.append((f"likewise.{line.attribute}", line.label, outcome, said))
     suites = ElementTree.Element("testsuites")
-    suites.append(suite)
+    outcomes = [outcome for _, _, outcome, _ in cases]
+    count = {mark: str(outcomes.count(outcome)) for outcome, mark in COUNTED.items()}
+    time = f"{record.seconds.get('total', 0.0):.3f}"
+    about = {"name": "likewise", "timestamp": record.created[:19], "tests": str(len(cases))}
+    suite = ElementTree.SubElement(suites, "testsuite", about | count, time=time)
+    for place, name, outcome, said in cases:
+        named = {"classname": for_xml(place), "name": for_xml(name), "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", named)
+        if outcome in MARKS:
+            ElementTree.SubElement(case, MARKS[outcome], message=for_xml(said), type=outcome)
+    ElementTree.SubElement(suite, "system-out").text = for_xml(summary(record))
     ElementTree.indent(suites)
     written = ElementTree.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{written}\n'
-
-
-def _case(suite: ElementTree.Element, place: str, name: str, outcome: str, said: str) -> None:
-    case = ElementTree.SubElement(
-        suite, "testcase", classname=for_xml(place), name=for_xml(name), time="0"
-    )
-    mark = {"evidence": "failure", "inconclusive": "skipped", "invalid": "error"}.get(outcome)
-    if mark is not None:
-        ElementTree.SubElement(case, mark, message=for_xml(said), type=outcome)
 
 
 def result_schema() -> str:

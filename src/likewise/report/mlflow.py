@@ -1,7 +1,6 @@
 """MLflow: the metrics, parameters, report and result file of an audit in a run of the tracker."""
 
 import contextlib
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -39,22 +38,18 @@ def log_run(record: Record, run_id: str | None = None) -> str:
 
 def parameters(record: Record) -> dict[str, str]:
     """Return the choices of an audit, as text by name."""
-    columns, decide = record.settings.columns, record.settings.decide
+    columns = record.settings.columns
     chosen = {
         "method": record.method,
         "delta": f"{record.delta:g}",
-        "alpha": f"{record.alpha:g}",
         "label": record.data.label,
         "protected": ",".join(columns.protected),
         "may_matter": ",".join(columns.may_matter),
-        "favourable": decide.favourable or "",
+        "favourable": record.settings.decide.favourable or "",
         "settings": record.settings_hash,
         "model": record.model.sha256,
-        "data": record.data.sha256,
-        "version": record.likewise_version,
     }
-    given = {name: json.dumps(value) for name, value in record.parameters.items()}
-    return {f"likewise.{name}": value for name, value in (chosen | given).items() if value}
+    return {f"likewise.{name}": value for name, value in chosen.items() if value}
 
 
 def metrics(record: Record) -> Iterator[tuple[str, float]]:

@@ -188,8 +188,6 @@ def _cells(record: Record, rows: Sequence[Line], detail: int) -> list[list[str]]
 def _facts(record: Record) -> Iterator[Fact]:
     """Yield what else matters, the most important first."""
     names, part, test = Names.from_record(record), record.matched_pairs, record.deciding
-    if note := text.exploratory(record):
-        yield "Exploratory", note
     if test is not None:
         bound = "T_n" if record.paper else "lower bound"
         found = f"S_n {number(test.S_n)}, V_n {number(test.V_n)}, {bound} {number(test.T_n)}"

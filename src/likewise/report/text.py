@@ -356,41 +356,23 @@ def _settle(record: Record, part: MatchedPairsRecord, row: RateComparison) -> tu
     rows = [r for r in part.comparisons if {*r.direction} == {*row.direction}]
     least = min(rows, key=lambda r: r.pool_rows)
     few = "clusters of " * bool(record.data.clusters) + names.people(least.attribute, least.group)
+    kept, several = percent(row.n / max(row.people, 1)), len(part.comparisons)
+    persons = "name the column of persons (--clusters), or other columns that may matter"
+    unit = "set the largest acceptable difference, in the target's units: --set method.limit=500"
+    room = (
+        f"have at least 20 {few} in the data and in the reference sample (--pool), or merge groups"
+    )
     reasons = {
-        "events": (
-            f"{found}. Fewer than 10 people with {decision} are expected, too few for “within "
-            "tolerance”",
-            more,
-        ),
-        "holm": (
-            f"{found}, is not evidence after correction for {len(part.comparisons)} comparisons",
-            f"{more}{fewer}",
-        ),
+        "events": (f"{found}. Fewer than 10 people with {decision} are expected", more),
+        "holm": (f"{found}, not after correction for {several} comparisons", more + fewer),
         "pairs": (f"fewer than 20 pairs of comparable {here} and {there}", match),
-        "overlap": (
-            f"only {percent(row.n / max(row.people, 1))} of {here} have comparable {there}",
-            match,
-        ),
-        "kappa": (
-            f"the columns that may matter nearly determine {attribute}",
-            "leave a column out of --may-matter",
-        ),
+        "overlap": (f"only {kept} of {here} have comparable {there}", match),
+        "kappa": (f"what may matter nearly determines {attribute}", "leave out a column of it"),
         "redraws": (f"fewer than 10 redraws of {attribute} could be compared", match),
         "degrees": (f"too few independent people among {here}", "audit more people"),
-        "limit": (
-            f"{found}, and no limit is given for the difference of predictions",
-            "set the largest acceptable difference, in the target's units: --set method.limit=500",
-        ),
-        "group": (
-            f"{least.pool_rows:,} {few} are too few to compare",
-            f"have at least 20 {few} in the data and in the reference sample (--pool), or merge "
-            "them with another group",
-        ),
-        "pattern": (
-            f"{attribute} follows the columns that may matter in a pattern too fine to match, or "
-            "rows are repeated",
-            "name the column of persons (--clusters), or other columns that may matter",
-        ),
+        "limit": (f"{found}, and no limit is given", unit),
+        "group": (f"{least.pool_rows:,} {few} are too few to compare", room),
+        "pattern": (f"{attribute} follows what may matter in a pattern too fine to match", persons),
         "matching": (f"people compared still differ in {worst}", match),
     }
     if row.reason == "events" and row.own == row.swapped == 0:
@@ -487,24 +469,15 @@ def upper_bound(test: TestRecord) -> tuple[float, str]:
     return test.capped_upper_bound, f", {capped} capped at {test.cap:g}"
 
 
-def exploratory(record: Record) -> str:
-    """Say what a learned metric can and cannot show; empty for all other methods."""
-    if record.metric is None or not record.metric.learned or record.matched_pairs is not None:
-        return ""
-    return (
-        "the metric was learned from data. To decide, name the legitimate factors (--may-matter): "
-        "that compares real people."
-    )
-
-
 def next_steps(record: Record) -> tuple[str, ...]:
     """Return what to do next, the most important first; everything is read from the result."""
     part, row = record.matched_pairs, leading(record)
     if record.verdict == "invalid":
         return ("repair the cause, then audit again",)
     steps = []
-    if exploratory(record):
-        steps.append("name the legitimate factors (--may-matter), and compare real people (--pool)")
+    if record.metric is not None and record.metric.learned:
+        factors = "name the legitimate factors (--may-matter), and compare real people (--pool)"
+        steps.append(f"{factors}: by a learned metric this is exploratory")
     if record.verdict == "evidence":
         steps += _after_evidence(record)
     elif record.verdict == "within_tolerance":
@@ -547,49 +520,42 @@ def _after_evidence(record: Record) -> Iterator[str]:
 def method_words(record: Record) -> Iterator[str]:
     """Yield how it was computed, one paragraph each."""
     names, part, test = Names.from_record(record), record.matched_pairs, record.deciding
+    chosen = f"δ = {limit(record.delta)}"
     if part is not None:
         alike = names.columns(part.may_matter) or "no column (whole groups are compared)"
-        halves = "" if part.pool_given else ": halves of the audited people"
         pool = f"{part.pool_size:,} people" + (f", {part.pool}" if part.pool else "")
         remaining = names.columns(part.remaining, most=8) or "none"
         yield (
-            f"Pairs of real people of two groups are matched on {alike}. They come from the "
-            f"reference sample ({pool}){halves}. Each audited person is compared through the "
-            f"{part.neighbours} nearest pairs."
+            f"Pairs of real people of two groups are matched on {alike}. They come from "
+            f"{'the reference sample' if part.pool_given else 'the other half of the people'} "
+            f"({pool}). Each person is compared through the {part.neighbours} nearest pairs."
         )
-        asked = (
-            "The person keeps their own columns that may matter. All remaining columns that the "
+        yield (
+            "No model is asked: the two members of a pair count as they were decided."
+            if _scored(record)
+            else "People keep their own columns that may matter. All remaining columns that the "
             f"model reads ({remaining}) come from one member of the pair, then from the other."
         )
-        if _scored(record):
-            asked = "No model is asked: the two members of a pair count as they were decided."
-        yield f"{asked} Rates are means over all people with comparable pairs."
         yield (
             f"What matching leaves is measured with the attribute redrawn {part.redraws} times and "
             f"taken off. Intervals are two-sided at {level(part.alpha)}, over people, pairs and "
-            "redraws. Evidence needs an interval outside the limits, after Holm's correction for "
-            "all comparisons. “Within tolerance” needs every interval inside."
+            "redraws. Evidence is after Holm's correction for all comparisons."
         )
+        if part.measure == "prediction":
+            chosen = f"{limit(part.limit)} in the target's units"
     elif test is not None:
         given = listed([f"{name} = {value:g}" for name, value in record.parameters.items()])
         claimed = record.decided_by.claim if record.decided_by is not None else ""
         yield f"{claimed}{f' Parameters: {given}.' if given else ''}".strip()
-        yield f"The {test_name(test.test)} compares the model after and before."
-        learned = record.metric is not None and record.metric.learned
-        more = ", a bound that allows for the metric's own error, and more than permuted attributes"
         yield (
-            f"The bound is by {test.interval_method}. Evidence needs a lower bound above "
-            f"{limit(test.delta)}{f'{more} give' if learned else ''}."
+            f"The {test_name(test.test)} compares the model after and before; its bound is by "
+            f"{test.interval_method}."
         )
     if record.metric is not None:
         origin = "learned" if record.metric.learned else "given"
         sample = " from the audited people" if record.metric.same_sample else ""
-        free = len(record.metric.directions)
-        directions = f"{free} free direction{'s' * (free != 1)}"
-        yield f"The fair metric is {origin}{sample}, with {directions}."
-    chosen = f"δ = {limit(record.delta)}"
-    if part is not None and part.measure == "prediction":
-        chosen = f"{limit(part.limit)} in the target's units"
+        free = f"free directions: {len(record.metric.directions)}"
+        yield f"The fair metric is {origin}{sample}; {free}."
     yield f"Chosen beforehand: limit {chosen}, level α = {record.alpha:g}."
 
 
