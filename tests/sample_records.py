@@ -333,7 +333,6 @@ def flow(**changes):
         stopping_times=[stopping_time(*at) for at in ((2.5, 1.2), (5.0, 1.62), (10.0, 2.4))],
         jackknife={"loss_ratio": jackknife},
         control={"loss_ratio": parts.ControlRecord(permuted=permuted, **control)},
-        diagnostics={"mean_fair_distance": 0.0004, "free_only": 1.58, "theorem_a1_bound": 1e12},
         distribution={
             "shares": (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0),
             "quantiles": (0.9, 0.95, 1.0, 1.1, 1.3, 1.8, 4.0, 7.0, 12.5),
@@ -407,9 +406,7 @@ def hostile(record=None, text=HOSTILE):
 
 SAMPLES = {
     **{"evidence": evidence, "within": within, "invalid": invalid, "regression": regression},
-    **{
-        f"inconclusive-{reason}": (lambda reason=reason: inconclusive(reason)) for reason in REASONS
-    },
+    **{"inconclusive": inconclusive, "too few rows": lambda: inconclusive("group")},
     **{"three groups": three_groups, "yes and no": yes_no, "many": many},
     **{"flow": flow, "flow, held back": flow_held_back, "flow, within": flow_within},
     **{"paper": paper, "paper, not rejected": lambda: paper(rejected=False)},

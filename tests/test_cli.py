@@ -1,10 +1,8 @@
 """The command line, as a user meets it: every bad input is one sentence and exit code 2."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 
 import joblib
 import numpy as np
@@ -218,17 +216,3 @@ def test_the_version_is_printed_by_the_module_too():
         [sys.executable, "-m", "likewise", "--version"], capture_output=True, text=True, check=True
     )
     assert shown.stdout.startswith("likewise ")
-
-
-@pytest.mark.slow
-def test_an_interrupt_is_exit_code_130(world):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "likewise", "audit", "model.safetensors", "people.csv", *ROLES,
-         "--paper", "--set", "method.steps=2000000"],
-        stderr=subprocess.PIPE, text=True, cwd=world,
-    )  # fmt: skip
-    time.sleep(10)  # whether it has begun to work by then or not
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in errors

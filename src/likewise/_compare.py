@@ -177,17 +177,12 @@ def _compared(
             f"{first if a is None else second!r} was not audited by matched pairs, so that there "
             "is nothing to compare. Name the columns that may matter (--may-matter)."
         )
-    if one.data.sha256 != other.data.sha256:
-        raise InvalidSample(
-            f"{first!r} and {second!r} were not audited on the same people. Audit both on the same "
-            "table."
-        )
     basis = _basis(one, a)
     for what, value in _basis(other, b).items():
         if value != basis[what]:
-            shown = "" if what == "reference sample" else f" ({basis[what]}; {value})"
+            shown = "" if what in ("people", "reference samples") else f" ({basis[what]}; {value})"
             raise InvalidSample(
-                f"{first!r} and {second!r} were audited in different ways: their {what} differs"
+                f"{first!r} and {second!r} were audited in different ways: their {what} differ"
                 f"{shown}. Audit both in the same way."
             )
     found = {comparison_key(row): row for row in b.comparisons}
@@ -208,16 +203,17 @@ def _basis(record: Record, part: MatchedPairsRecord) -> dict[str, str]:
     """Return what two audits must have in common to be compared, in the words of a message."""
     rows = part.comparisons
     found: dict[str, Any] = {
-        "choice of protected attributes": sorted({row.attribute for row in rows}),
-        "choice of groups": sorted({row.group for row in rows}),
-        "choice of columns that may matter": part.may_matter,
-        "set of decisions": sorted(record.model.classes),
-        "favourable decision": [part.favourable or "none named"],
-        "measure": [part.measure],
-        "limit": [part.delta if math.isnan(part.limit) else part.limit],
-        "reference sample": [part.pool_size, part.pool_sha256],
-        "seed": [part.seed],
-        "number of redraws": [part.redraws],
+        "people": [record.data.sha256],
+        "protected attributes": sorted({row.attribute for row in rows}),
+        "groups": sorted({row.group for row in rows}),
+        "columns that may matter": part.may_matter,
+        "decisions": sorted(record.model.classes),
+        "favourable decisions": [part.favourable or "none named"],
+        "measures": [part.measure],
+        "limits": [part.delta if math.isnan(part.limit) else part.limit],
+        "reference samples": [part.pool_size, part.pool_sha256],
+        "seeds": [part.seed],
+        "numbers of redraws": [part.redraws],
     }
     return {what: ", ".join(map(str, values)) for what, values in found.items()}
 

