@@ -72,7 +72,7 @@ def test_the_paper_in_one_word_is_its_flow_its_penalty_and_this_very_metric():
     )
     assert paper.metric.C == 1.0
     chosen = paper.decide
-    assert (chosen.interval, chosen.metric, chosen.certify) == ("paper", "fixed", False)
+    assert (chosen.interval, chosen.metric) == ("paper", "fixed")
 
 
 def test_people_moved_beyond_what_was_observed_are_counted_and_named(world):

@@ -297,8 +297,8 @@ class BoundPerturbation(BoundMethod):
         off = 0.0 if self.numerical_error is None else self.numerical_error.error_bound
         judgement = judge(self.tests, self.decider, self.map.name, tally, off)
         against = []
-        if not self.settings.decide.certify:
-            against.append("The settings said that nothing is to be found within tolerance.")
+        if self.settings.decide.interval == "paper":
+            against.append("By the paper's interval nothing is found within tolerance.")
         unmoved = judgement.evidence[self.decider].unmoved and self.numerical_error is not None
         if unmoved and not len(self.metric.free) and np.ptp(self.model(self.x), 0).any():
             against.append("No gradient moves anybody, but outputs that jump have none either.")

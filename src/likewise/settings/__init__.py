@@ -45,7 +45,9 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 class Choices(pydantic.BaseModel):
     """A section of the settings: closed, and never changed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Choice(Choices):
@@ -53,7 +55,8 @@ class Choice(Choices):
 
     model_config = ConfigDict(extra="allow")
 
-    name: str = Field("auto", description="Its name, or package.module:Name.")
+    name: str = "auto"
+    """Its name, or package.module:Name."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -69,17 +72,10 @@ class Selection(Choices):
     """Which of several to run, and the parameters of each under its name."""
 
     model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, dict[str, Any]]
 
-    run: Annotated[str | tuple[str, ...], BeforeValidator(_run)] = Field(
-        "auto", description="Which of them, by name."
-    )
-
-    @pydantic.model_validator(mode="after")
-    def _only_tables(self) -> "Selection":
-        for name, params in (self.model_extra or {}).items():
-            if not isinstance(params, dict):
-                raise ValueError(f"{name} must be a section of parameters, not {params!r}")
-        return self
+    run: Annotated[str | tuple[str, ...], BeforeValidator(_run)] = "auto"
+    """Which of them, by name."""
 
     def params(self, name: str) -> dict[str, Any]:
         """Return the parameters that are given for ``name``."""
@@ -94,80 +90,43 @@ class Selection(Choices):
 class Decide(Choices):
     """What decides, said beforehand."""
 
-    test: str = Field(
-        "auto",
-        description="The test that decides: loss_ratio, error_rate_ratio, mean_loss_ratio "
-        "(regressions), or another that is run; auto goes by what the model returns.",
-    )
-    loss: str | None = Field(
-        None,
-        description="For regressions squared (the default) or absolute errors; or a loss of your "
-        "own, package.module:name.",
-    )
-    favourable: str | None = Field(
-        None,
-        description="The decision that people want; the verdict then says who is disadvantaged.",
-    )
-    decision: str | None = Field(
-        None, description="Column with the decision, for people who are scored already."
-    )
-    score: str | None = Field(
-        None, description="Column with the score, for people who are scored already."
-    )
-    threshold: float | None = Field(
-        None,
-        description="Probability (for regressions, value) above which the favourable decision, "
-        "or else class 1, is made; without it 0.5.",
-    )
-    interval: Literal["hall", "paper"] = Field(
-        "hall",
-        description="How bounds are computed: hall, or paper (the normal limit); "
-        "tests that do not know the first two have their own.",
-    )
-    metric: Literal["auto", "fixed"] = Field(
-        "auto",
-        description="Whose uncertainty counts: auto adds that of learning a metric, fixed asks "
-        "about this very metric.",
-    )
-    certify: bool = Field(
-        True,
-        description="Whether a model may be found within tolerance at all; the paper's procedure "
-        "never does.",
-    )
-    blinded: Literal["refuse", "stronger"] = Field(
-        "refuse",
-        description="If a search without gradients finds significantly more than the flow: "
-        "refuse the result, or decide by the stronger map.",
-    )
+    test: str = "auto"
+    """The test that decides: loss_ratio, error_rate_ratio, mean_loss_ratio (regressions), or
+    another that is run; auto goes by what the model returns."""
+    loss: str | None = None
+    """For regressions squared (the default) or absolute errors; or a loss of your own,
+    package.module:name."""
+    favourable: str | None = None
+    """The decision that people want; the verdict then says who is disadvantaged."""
+    decision: str | None = None
+    """Column with the decision, for people who are scored already."""
+    score: str | None = None
+    """Column with the score, for people who are scored already."""
+    threshold: float | None = None
+    """Probability (for regressions, value) above which the favourable decision, or else class 1,
+    is made; without it 0.5."""
+    interval: Literal["hall", "paper"] = "hall"
+    """How bounds are computed: hall, or paper (the normal limit, by which no model is found within
+    tolerance); tests that do not know these have their own."""
+    metric: Literal["auto", "fixed"] = "auto"
+    """Whose uncertainty counts: auto adds that of learning a metric, fixed asks about this very
+    metric."""
 
 
 class Metric(Choice):
     """How a fair metric is learned when none is given."""
 
-    name: str = Field(
-        "auto",
-        description="auto takes the metric that is given, or learns one; package.module:Name is "
-        "one of your own, whose parameters stand here too.",
-    )
-    C: float | None = Field(
-        None,
-        gt=0,
-        description="Inverse ridge penalty of the regressions it is learned by; by default "
-        "1/(0.003 n) for n people. The paper's is 1.",
-    )
-    groups: int = Field(
-        20,
-        ge=2,
-        le=100,
-        description="Groups of the jackknife, each left out once; ratios of error rates have ten.",
-    )
-    placebos: int = Field(
-        39,
-        ge=0,
-        le=10_000,
-        description="Negative controls: metrics learned from permuted attributes. Evidence under a "
-        "learned metric needs a model that is more sensitive to it than to these.",
-    )
+    name: str = "auto"
+    """auto takes the metric that is given, or learns one; package.module:Name is one of your own,
+    whose parameters stand here too."""
+    C: Annotated[float, Field(gt=0)] | None = None
+    """Inverse ridge penalty of the regressions it is learned by; by default 1/(0.003 n) for n
+    people. The paper's is 1."""
+    groups: int = Field(20, ge=2, le=100)
+    """Groups of the jackknife, each left out once; ratios of error rates have ten."""
+    placebos: int = Field(39, ge=0, le=10_000)
+    """Negative controls: metrics learned from permuted attributes. Evidence under a learned metric
+    needs a model that is more sensitive to it than to these."""
 
     @pydantic.model_validator(mode="after")
     def _no_strangers(self) -> "Metric":
@@ -179,24 +138,21 @@ class Metric(Choice):
 class ModelAccess(Choices):
     """How a model is asked, and what it was fitted on."""
 
-    timeout: float | None = Field(None, gt=0, description="Seconds to wait for an endpoint.")
-    columns: Names = Field(
-        (), description="Columns that the model reads, in its order, if it does not know them."
-    )
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds to wait for an endpoint."""
+    columns: Names = ()
+    """Columns that the model reads, in its order, if it does not know them."""
 
 
 class Csv(Choices):
     """How CSV files are written. Nothing is guessed; what does not fit is refused."""
 
-    separator: str | None = Field(
-        None, description="What separates values: one character, or tab; by default a comma."
-    )
-    decimal: Literal[".", ","] | None = Field(
-        None, description="Decimal mark of numbers; by default a point."
-    )
-    encoding: str | None = Field(
-        None, description="Encoding of the text (latin-1, utf-16); by default UTF-8."
-    )
+    separator: str | None = None
+    """What separates values: one character, or tab; by default a comma."""
+    decimal: Literal[".", ","] | None = None
+    """Decimal mark of numbers; by default a point."""
+    encoding: str | None = None
+    """Encoding of the text (latin-1, utf-16); by default UTF-8."""
 
     @pydantic.field_validator("separator")
     @classmethod
@@ -220,28 +176,30 @@ class Columns(Choices):
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    label: str | None = Field(None, description="Column with the true outcome.")
-    protected: Names = Field((), description="Columns with protected attributes.")
-    weight: str | None = Field(None, description="Column with sampling weights.")
-    cluster: str | None = Field(None, description="Column that groups dependent rows.")
-    ignore: Names = Field((), description="Columns that the model does not see.")
-    output: Literal["logits", "probabilities", "values"] | None = Field(
-        None, description="What the model returns, if it does not say."
-    )
-    label_map: dict[str, str] = Field(
-        {}, description="The model's class for each value of the label, if written otherwise."
-    )
-    bins: dict[str, tuple[float, ...]] = Field(
-        {}, description="Where to cut continuous protected attributes: age = [40]."
-    )
-    drop_missing: bool = Field(False, description="Leave out rows with missing values.")
-    may_matter: Names = Field(
-        (), description="Columns that may make a difference: people are alike only if these are."
-    )
-    id: str | None = Field(
-        None, description="Column that names a person: rows that repeat a person are merged."
-    )
-    csv: Csv = Field(Csv(), description="How CSV files are written.")
+    label: str | None = None
+    """Column with the true outcome."""
+    protected: Names = ()
+    """Columns with protected attributes."""
+    weight: str | None = None
+    """Column with sampling weights."""
+    cluster: str | None = None
+    """Column that groups dependent rows."""
+    ignore: Names = ()
+    """Columns that the model does not see."""
+    output: Literal["logits", "probabilities", "values"] | None = None
+    """What the model returns, if it does not say."""
+    label_map: dict[str, str] = {}
+    """The model's class for each value of the label, if written otherwise."""
+    bins: dict[str, tuple[float, ...]] = {}
+    """Where to cut continuous protected attributes: age = [40]."""
+    drop_missing: bool = False
+    """Leave out rows with missing values."""
+    may_matter: Names = ()
+    """Columns that may make a difference: people are alike only if these are."""
+    id: str | None = None
+    """Column that names a person: rows that repeat a person are merged."""
+    csv: Csv = Csv()
+    """How CSV files are written."""
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -262,48 +220,37 @@ class Columns(Choices):
 class Settings(Choices):
     """All choices of one audit."""
 
-    delta: float = Field(
-        1.25, ge=1, description="Tolerance: the largest acceptable ratio; 1.25 is four fifths."
-    )
-    alpha: float = Field(
-        0.05,
-        gt=0,
-        lt=1,
-        description="How often a model at the limit may be found unfair by chance.",
-    )
-    cap: float = Field(
-        10.0,
-        gt=1,
-        description="Ratios above it count as this much when a model is found within tolerance: "
-        "no finite sample can bound a mean without a cap.",
-    )
-    paper: bool = Field(False, description="Exactly the procedure of the ICLR 2021 paper.")
-    seed: int = Field(0, ge=0, description="Of every random choice: subsamples, refits, bootstrap.")
-    model: ModelAccess = Field(ModelAccess(), description="How a model is asked and fed.")
-    columns: Columns = Field(Columns(), description="What the columns of the table mean.")
-    decide: Decide = Field(Decide(), description="What decides, said beforehand.")
-    method: Annotated[Choice, BeforeValidator(partial(_called, "name"))] = Field(
-        Choice(),
-        description="How people are compared, with its parameters: matched_pairs, gradient_flow, "
-        "reach or flip; auto takes matched pairs if columns that may matter are named, else the "
-        "gradient flow (reach for models without gradients).",
-    )
-    metric: Metric = Field(Metric(), description="How a fair metric is learned when none is given.")
-    tests: Annotated[Selection, BeforeValidator(partial(_called, "run"))] = Field(
-        Selection(),
-        description="Tests to run (auto: those for the task); parameters in [tests.NAME].",
-    )
-    checks: Annotated[Selection, BeforeValidator(partial(_called, "run"))] = Field(
-        Selection(run="full"),
-        description="Checks beyond the verdict: full, core (fewer; the verdict is the same), or "
-        "names; parameters in [checks.NAME].",
-    )
-
-    labels: dict[str, str] = Field(
-        default_factory=dict,
-        description='Display names: column = "name", or "column = value" = "name of a group". They '
-        "change what is printed and nothing else, and have no part in the hash.",
-    )
+    delta: float = Field(1.25, ge=1)
+    """Tolerance: the largest acceptable ratio; 1.25 is four fifths."""
+    alpha: float = Field(0.05, gt=0, lt=1)
+    """How often a model at the limit may be found unfair by chance."""
+    cap: float = Field(10.0, gt=1)
+    """Ratios above it count as this much when a model is found within tolerance: no finite sample
+    can bound a mean without a cap."""
+    paper: bool = False
+    """Exactly the procedure of the ICLR 2021 paper."""
+    seed: int = Field(0, ge=0)
+    """Of every random choice: subsamples, refits, bootstrap."""
+    model: ModelAccess = ModelAccess()
+    """How a model is asked and fed."""
+    columns: Columns = Columns()
+    """What the columns of the table mean."""
+    decide: Decide = Decide()
+    """What decides, said beforehand."""
+    method: Annotated[Choice, BeforeValidator(partial(_called, "name"))] = Choice()
+    """How people are compared, with its parameters: matched_pairs, gradient_flow, reach or flip;
+    auto takes matched pairs if columns that may matter are named, else the gradient flow (reach for
+    models without gradients)."""
+    metric: Metric = Metric()
+    """How a fair metric is learned when none is given."""
+    tests: Annotated[Selection, BeforeValidator(partial(_called, "run"))] = Selection()
+    """Tests to run (auto: those for the task); parameters in [tests.NAME]."""
+    checks: Annotated[Selection, BeforeValidator(partial(_called, "run"))] = Selection(run="full")
+    """Checks beyond the verdict: full, core (fewer; the verdict is the same), or names; parameters
+    in [checks.NAME]."""
+    labels: dict[str, str] = {}
+    """Display names: column = "name", or "column = value" = "name of a group". They change what is
+    printed and nothing else, and have no part in the hash."""
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> "Settings":
@@ -337,7 +284,6 @@ class Settings(Choices):
             metric__C=1.0,
             decide__interval="paper",
             decide__metric="fixed",
-            decide__certify=False,
         )
 
     def changed(self, **choices: Any) -> "Settings":
