@@ -205,7 +205,9 @@ def bind(setup: Setup) -> BoundMethod:
 def chosen_checks(bound: BoundMethod) -> list[Check]:
     """Return the checks that were asked for and are for this method."""
     chosen = bound.settings.checks
-    names = CHECKS.names() if chosen.run == "full" else () if chosen.run == "core" else chosen.run
+    names = (
+        tuple(CHECKS.places) if chosen.run == "full" else () if chosen.run == "core" else chosen.run
+    )
     found = []
     for name in names:
         choice = Choice.model_validate({"name": name, **chosen.params(name)})

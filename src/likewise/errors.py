@@ -128,10 +128,17 @@ def few(names: Iterable[str], most: int = 5, last: str = "and") -> str:
 
 
 def in_short(error: BaseException) -> str:
-    """Return what another library complained about, short enough to stand in a sentence."""
+    """Return what another library complained about, short enough to stand in a sentence.
+
+    Of what pydantic says, the first place and what is wrong there.
+    """
     lines = str(error).strip().splitlines()
     more = f" {lines[1].strip()}" if lines and lines[0].endswith(":") and lines[1:] else ""
     text = f"{type(error).__name__}: {lines[0].strip()}{more}" if lines else type(error).__name__
+    if callable(known := getattr(error, "errors", None)):
+        first = known()[0]
+        place, reason = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        text = f"{place[:100]}: {reason}".removeprefix(": ")
     text = text if len(text) <= 200 else text[:199] + "…"
     return text.rstrip(".:")
 

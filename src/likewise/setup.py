@@ -187,10 +187,26 @@ def prepare(
                 "(may_matter, --may-matter)."
             )
     opened = open_model(model, trust=trust) if isinstance(model, str) else model
-    source = _open_people(people, opened, settings, encoder)
+    columns = settings.columns
+    raw = encoder is None and not isinstance(people, AuditData)
+    source = as_source(
+        people,
+        label=columns.label,
+        encoder=encoder,
+        raw=raw and (bool(settings.model.columns) or wants_columns(opened, columns.output)),
+        unlabelled=columns.label is None and bool(columns.may_matter),
+        **columns.reading,
+    )
     if not isinstance(session.executor, Inline | Threads):  # a folder that all workers can read
         source = source.shared(Path(session.enter_context(TemporaryFolder())))
-    source, survey = _survey_people(source, opened, settings, session)
+    how = (settings.seed, SAMPLE_SIZE, "reading people")
+    try:  # everyone, before anybody is measured: a bad row is found now
+        survey = session.survey(source, *how)
+    except MissingValues:
+        gappy = source.raw() if isinstance(source, TableSource) else None
+        if gappy is None or not takes_gaps(opened):
+            raise
+        source, survey = gappy, session.survey(gappy, *how)
     if survey.n < 2:
         raise InvalidData(f"There are {survey.n} people; a test needs at least 2.")
     source, loss = source.knowing(survey), None if loss is None else as_loss(loss, trust=trust)
@@ -205,41 +221,5 @@ def noted_warnings() -> Iterator[list[warnings.WarningMessage]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LikewiseWarning)
         yield caught
-    told: set[str] = set()
-    for warning in caught:
-        if str(warning.message) not in told:
-            warnings.warn(warning.message, stacklevel=3)
-        told.add(str(warning.message))
-
-
-def _open_people(people: Any, model: Any, settings: Settings, encoder: Any) -> Source:
-    """Return where the people are, read as the settings say."""
-    columns = settings.columns
-    if isinstance(people, AuditData):
-        return as_source(people)
-    named = bool(settings.model.columns)
-    return as_source(
-        people,
-        label=columns.label,
-        encoder=encoder,
-        raw=encoder is None and (named or wants_columns(model, columns.output)),
-        unlabelled=columns.label is None and bool(columns.may_matter),
-        **columns.reading,
-    )
-
-
-def _survey_people(
-    source: Source, opened: Any, settings: Settings, session: Session
-) -> tuple[Source, Survey]:
-    """Look at everyone before anybody is measured: a bad row is found now.
-
-    Where values are missing, people are read as columns if the model takes them so.
-    """
-    how = (settings.seed, SAMPLE_SIZE, "reading people")
-    try:
-        return source, session.survey(source, *how)
-    except MissingValues:
-        raw = source.raw() if isinstance(source, TableSource) else None
-        if raw is None or not takes_gaps(opened):
-            raise
-        return raw, session.survey(raw, *how)
+    for message in {str(warning.message): warning.message for warning in caught}.values():
+        warnings.warn(message, stacklevel=3)

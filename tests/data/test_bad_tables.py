@@ -143,7 +143,10 @@ def test_files_that_do_not_fit_each_other_are_refused(tmp_path):
         ),
         ({"protected": ["y"]}, "Column 'y' is named as label and as protected"),
         ({"weight": "w", "cluster": "w"}, "Column 'w' is named as weight and as cluster"),
-        ({"protected": ["t", "t"], "ignore": []}, "Column 't' is named twice"),
+        (
+            {"protected": ["t", "t"], "ignore": []},
+            "named as protected and as protected",
+        ),
         ({"protected": ["t"]}, "Column 't' is named as protected and as ignored"),
         ({"inputs": ["y"]}, "'y' is named as label, so it cannot be an input"),
         ({"inputs": ["a", "a"]}, "Column 'a' occurs twice in the inputs"),
@@ -158,7 +161,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
     arrow = pa.Table.from_arrays([pa.array([1, 2])] * 2, names=["a", "a"])
     frame = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
     for source in (tmp_path / "a.csv", arrow, frame):
-        assert "twice" in refusal(InvalidData, source)
+        assert re.search("twice|2 times", refusal(InvalidData, source))
 
 
 @pytest.mark.parametrize("source", [{"a": [1]}, np.zeros((2, 2)), 7, None, [1, 2]])
@@ -187,7 +190,11 @@ def test_missing_values_are_listed_with_their_counts(hole):
         ({"d": pd.Timestamp(2020, 1, 1)}, {"protected": "d"}, "'d' (protected) holds dates"),
         ({"d": pd.Timestamp(2020, 1, 1)}, {"label": "d"}, "(label)"),
         ({"a": "x"}, {"inputs": None}, "Column 'a' holds text"),
-        ({"m": [1, "x", 2.5]}, {}, "one type (ArrowInvalid: (\"Could not convert 'x'"),
+        (
+            {"m": [1, "x", 2.5]},
+            {},
+            "one type, and a name of its own (ArrowInvalid: (\"Could not convert 'x'",
+        ),
         ({"a": [np.inf, 2.0, -np.inf]}, {}, "'a' has infinite values in 2 of 3 rows"),
         ({"a": [np.inf, 2.0, -np.inf]}, {"drop_missing": True}, "infinite values in 2 of 3"),
         ({"tags": [[1, 2]] * 3}, {"raw": True}, "Column 'tags' is nested"),
@@ -205,7 +212,7 @@ def test_values_that_cannot_be_what_they_are_named_as_are_refused(change, roles,
     [
         ({"label": "a"}, "Column 'a' is an input of the encoder"),
         ({"ignore": ["a"]}, "cannot be ignored"),
-        ({"inputs": ["w"]}, "differ from those of the encoder"),
+        ({"inputs": ["w"]}, "the encoder knows them"),
         ({"raw": True}, "needs no encoder"),
     ],
 )

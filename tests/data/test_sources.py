@@ -191,7 +191,7 @@ def test_a_missing_value_is_located_by_its_rows():
     frame.loc[4133, "a"] = np.nan
     blocks = as_source(frame, label="y").blocks(2048)
     assert [len(block) for _, block in blocks.read(range(2))] == [2048, 2048]
-    with pytest.raises(InvalidData, match=r"'a' \(1\): 1 of 904 rows \(of rows 4097 to 5000\)"):
+    with pytest.raises(InvalidData, match=r"'a' \(1\): 1 of 904 rows from 4097 to 5000"):
         list(blocks.read(range(2, 3)))
 
 

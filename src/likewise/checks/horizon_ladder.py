@@ -94,7 +94,6 @@ def _at(
         loss_ratio=first.estimate,
         lower_bound=first.lower_bound,
         error_rate_ratio=math.nan if errors is None else errors.estimate,
-        error_rate_lower_bound=math.nan if errors is None else errors.lower_bound,
         band_lower=low,
         band_upper=high,
     )

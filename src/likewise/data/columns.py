@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Shaped
-from narwhals.exceptions import DuplicateError, NarwhalsError
+from narwhals.exceptions import NarwhalsError
 
 from likewise.audit_data import printable_levels
 from likewise.errors import UNPRINTABLE, InvalidData, MissingValues, few, in_short, nearest
@@ -49,8 +49,9 @@ class Roles:
         taken: dict[str, str] = {}
         for role, name in self._given():
             if name in taken:
-                again = f"as {taken[name]} and as {role}" if taken[name] != role else "twice"
-                raise InvalidData(f"Column {name!r} is named {again}. Give it one role.")
+                raise InvalidData(
+                    f"Column {name!r} is named as {taken[name]} and as {role}. Give it one role."
+                )
             taken[name] = role
         check_names(self.inputs or (), "the inputs")
         for name in self.inputs or ():
@@ -119,14 +120,14 @@ def crossed(name: str, columns: Collection[str]) -> tuple[str, ...]:
 def _crossing(columns: Sequence[Shaped[np.ndarray, " n"]]) -> Shaped[np.ndarray, " n"]:
     """Return the intersection of attributes; unknown where one of them is."""
 
-    def written(value: Any) -> str | None:
-        if value is None or value != value:
-            return None
-        whole = isinstance(value, float) and value.is_integer()
-        return str(int(value) if whole else value)
+    def written(value: Any) -> str:
+        return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
-    rows = zip(*([written(value) for value in column.tolist()] for column in columns), strict=True)
-    joined = [None if None in row else " × ".join(map(str, row)) for row in rows]
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    joined = [
+        None if any(v is None or v != v for v in row) else " × ".join(map(written, row))
+        for row in rows
+    ]
     return np.array(joined, dtype=object)
 
 
@@ -198,16 +199,15 @@ def plain_type(column_type: Any) -> Any:
 def kind(column_type: Any) -> str:
     """Say what a column of this type holds, in the plural, for a sentence."""
     types, found = pa.types, plain_type(column_type)
-    names: dict[str, tuple[Any, ...]] = {
-        # A column without a single value counts as numbers, all of them missing.
-        "numbers": (types.is_integer, types.is_floating, types.is_null),
-        "dates": (types.is_date, types.is_timestamp),
-        "true/false": (types.is_boolean,),
-        "text": (types.is_large_string,),
-        "categories": (types.is_dictionary,),
-    }
-    known = (name for name, tests in names.items() if any(test(found) for test in tests))
-    return next(known, f"values of type {found}")
+    # A column without a single value counts as numbers, all of them missing.
+    if types.is_integer(found) or types.is_floating(found) or types.is_null(found):
+        return "numbers"
+    if types.is_date(found) or types.is_timestamp(found):
+        return "dates"
+    known = {pa.bool_(): "true/false", TEXT: "text"}
+    return known.get(
+        found, "categories" if types.is_dictionary(found) else f"values of type {found}"
+    )
 
 
 def without_dictionary(column: Any) -> Any:
@@ -281,23 +281,20 @@ def complete_rows(
     Unless ``drop`` says that such rows are unwanted, one of them is enough to refuse the table.
     Those ``needed`` (the label, say) are no inputs, so that no model can do without.
     """
-    complete = np.ones(len(table), dtype=bool)
-    counts: dict[str, str] = {}
-    first: dict[str, int] = {}
-    for name in columns:
-        gone = is_missing(table[name])
-        if gone.any():
-            counts[name] = f"{name!r} ({int(gone.sum())})"
-            first[f"missing {name}"] = int((gone & complete).sum())
-            complete &= ~gone
-    if counts and not drop:
-        inputs = not {*counts} <= {*needed}
+    gaps = {name: gone for name in columns if (gone := is_missing(table[name])).any()}
+    complete, first = np.ones(len(table), dtype=bool), {}
+    for name, gone in gaps.items():
+        if count := int((gone & complete).sum()):
+            first[f"missing {name}"] = count
+        complete &= ~gone
+    if gaps and not drop:
+        counts = few((f"{name!r} ({int(gone.sum())})" for name, gone in gaps.items()), MAX_NAMED)
         raise MissingValues(
-            f"Values are missing in {few(counts.values(), MAX_NAMED)}: {int((~complete).sum())} of "
-            f"{len(table)} rows{where}. Fill them in, or leave those rows out (--set "
-            f"columns.drop_missing=true).{GAPS * inputs}"
+            f"Values are missing in {counts}: {int((~complete).sum())} of {len(table)} rows{where}."
+            " Fill them in, or leave those rows out (--set columns.drop_missing=true)."
+            f"{GAPS * (not {*gaps} <= {*needed})}"
         )
-    return complete, {reason: count for reason, count in first.items() if count}
+    return complete, first
 
 
 def check_finite(name: str, column: Float[np.ndarray, " n"]) -> None:
@@ -321,24 +318,20 @@ def column_groups(table: pa.Table, columns: Sequence[str]) -> dict[str, tuple[st
     ...     ["race=A", "race=B", "age"])
     {'race': ('race=A', 'race=B'), 'age': ('age',)}
     """
+
+    def one_hot(family: Sequence[str]) -> bool:
+        if any(kind(table[name].type) not in ("numbers", "true/false") for name in family):
+            return False
+        x = np.column_stack([numbers(name, table[name]) for name in family])
+        return bool(np.isin(x, (0.0, 1.0)).all() and (x.sum(axis=1) <= 1).all())
+
     found: dict[str, tuple[str, ...]] = {}
     for name in columns:
-        mark = "=" if "=" in name else "_"
-        stem = name.rpartition(mark)[0]
-        level = f"{stem}{mark}"
-        family = tuple(c for c in columns if stem and c.startswith(level))
-        if len(family) > 1 and _one_hot(table, family):
-            found[stem] = family
-        else:
-            found[name] = (name,)
+        stem, mark, _ = name.rpartition("=" if "=" in name else "_")
+        family = tuple(c for c in columns if stem and c.startswith(stem + mark))
+        together = len(family) > 1 and one_hot(family)
+        found |= {stem: family} if together else {name: (name,)}
     return found
-
-
-def _one_hot(table: pa.Table, columns: Sequence[str]) -> bool:
-    if any(kind(table[name].type) not in ("numbers", "true/false") for name in columns):
-        return False
-    x = np.column_stack([table[name].cast(pa.float64()).to_numpy() for name in columns])
-    return bool(np.isin(x, (0.0, 1.0)).all() and (x.sum(axis=1) <= 1).all())
 
 
 def frame_table(frame: Any) -> tuple[pa.Table, str]:
@@ -347,27 +340,21 @@ def frame_table(frame: Any) -> tuple[pa.Table, str]:
     The index of a pandas data frame is not a column, so it is not read.
     """
     name = f"a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
-    if isinstance(frame, pa.RecordBatch):
-        frame = pa.Table.from_batches([frame])
-    if isinstance(frame, pa.Table):
-        return frame, name
     try:
-        native = nw.from_native(frame)
-        eager = native.collect() if isinstance(native, nw.LazyFrame) else native
-        names = [str(column) for column in eager.columns]
-        check_names(names, name)
-        return eager.to_arrow().select(names), name
-    except DuplicateError:
-        check_names([str(column) for column in frame.columns], name)
-        raise
+        if isinstance(frame, pa.Table):
+            return frame, name
+        native = nw.from_native(frame, pass_through=True)
+        if isinstance(native, nw.DataFrame | nw.LazyFrame):
+            eager = native.lazy().collect()
+            return eager.to_arrow().select([str(column) for column in eager.columns]), name
+        if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
+            return pa.table(frame), name  # of a make that narwhals does not know
     except (pa.ArrowException, NarwhalsError) as error:
         raise InvalidData(
-            f"Cannot read {name}: a column needs values of one type ({in_short(error)})."
+            f"Cannot read {name}: a column needs values of one type, and a name of its own "
+            f"({in_short(error)})."
         ) from None
-    except TypeError:
-        if hasattr(frame, "__arrow_c_stream__"):  # of a make that narwhals does not know
-            return pa.table(frame), name
-        raise InvalidData(
-            f"Cannot read {name}: give a file, several files, or a data frame. "
-            "For arrays there is AuditData.from_arrays."
-        ) from None
+    raise InvalidData(
+        f"Cannot read {name}: give a file, several files, or a data frame. For arrays there is "
+        "AuditData.from_arrays."
+    )

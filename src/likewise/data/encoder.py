@@ -29,7 +29,7 @@ from likewise.data.columns import (
     without_dictionary,
 )
 from likewise.data.rows import open_rows
-from likewise.errors import InvalidData, InvalidFile, few
+from likewise.errors import InvalidData, InvalidFile, few, in_short
 from likewise.files import read_whole, write_whole
 from likewise.settings import Csv
 
@@ -50,14 +50,13 @@ class NumberColumn(Column):
 
     Missing values are at the mean, and a second feature is 1. Decoded values are rounded if all
     were whole numbers (``integer``). Dates and times count in days since 1970; ``date`` is their
-    type (``text`` like 2020-12-31). The scale of a ``constant`` is 1.
+    type (``text`` like 2020-12-31). The scale of a single value is 1.
     """
 
     kind: Literal["number"] = "number"
     mean: float
     scale: Annotated[float, Field(gt=0)]
     integer: bool = False
-    constant: bool = False
     gaps: bool = False
     date: Literal["", "text", "date32[day]", "timestamp[us]"] = ""
 
@@ -69,9 +68,8 @@ class NumberColumn(Column):
         if not len(seen):
             raise InvalidData(f"Column {name!r} has no value at all: {IGNORE}.")
         check_finite(name, seen)
-        constant = bool((seen == seen[0]).all())
         with np.errstate(over="ignore", invalid="ignore"):
-            mean, scale = (seen[0], 1.0) if constant else (seen.mean(), seen.std())
+            mean, scale = (seen.mean(), seen.std()) if np.ptp(seen) else (seen[0], 1.0)
         if not (np.isfinite(mean) and 0 < scale < np.inf):
             raise InvalidData(f"Column {name!r} has numbers too large or small: rescale it.")
         time = pa.types.is_timestamp(column.type)
@@ -82,7 +80,6 @@ class NumberColumn(Column):
             scale=float(scale),
             integer=not (pa.types.is_floating(column.type) or time),
             date=dates.get(kind(column.type), ""),
-            constant=constant,
             gaps=len(seen) < len(every),
         )
 
@@ -111,11 +108,10 @@ class NumberColumn(Column):
         off = x[:, 0] * self.scale
         values = np.rint(off + self.mean).astype(int) if self.integer else self._unrounded(off)
         if self.date:
-            exact = (1, "D") if self.integer else (86_400_000_000, "us")
-            values = np.rint(values * exact[0]).astype(f"datetime64[{exact[1]}]")
-        if self.date == "text":
-            values = values.astype(str).astype(object)
-        return pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
+            values = np.rint(values * 86_400_000_000).astype("datetime64[us]")
+        found = pa.array(values, mask=x[:, 1] > 0.5 if self.gaps else None)
+        found = found.cast(pa.date32()) if self.date and self.integer else found
+        return found.cast(TEXT) if self.date == "text" else found
 
     @np.errstate(over="ignore", invalid="ignore")
     def _unrounded(self, off: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -268,11 +264,10 @@ class Encoder:
             ``label``, ``protected``, ``weight``, ``cluster``, ``ignore``, ``id``: columns that are
             not inputs; or ``inputs``, which are, in the model's order. As in `likewise.read`.
         """
-        named = Roles(**roles)
+        named, ones = Roles(**roles), dict(indicator or {})
         opened = open_rows(source, csv=csv)
         named.check(opened.schema.names)
         columns = list(named.candidates(opened.schema.names))
-        ones = dict(indicator or {})
         for name in ones:
             require(name, columns, "an input to be encoded as an indicator")
         if not columns:
@@ -286,8 +281,7 @@ class Encoder:
         # Half of all people with a value of their own have names, unless the model reads them.
         most = min(MAX_LEVELS, len(table) / 2) if named.inputs is None else MAX_LEVELS
         for coding in codings:
-            count = len(coding.levels) if isinstance(coding, CategoryColumn) else 0
-            if count > max(MAX_NAMES, most):
+            if (count := len(coding.features)) > max(MAX_NAMES, most):
                 raise InvalidData(
                     f"Column {coding.name!r} has {count} different values in {len(table)} rows. If "
                     f"it is an identifier: {IGNORE}. If not, name the model's columns "
@@ -327,15 +321,6 @@ class Encoder:
         """Columns whose levels are text, even where a CSV file makes them look like numbers."""
         return frozenset(coding.name for coding in self.codings if coding.holds == "text")
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about columns that could not be standardised."""
-        return tuple(
-            f"Column {c.name!r} has a single value in the training data: it is only centred."
-            for c in self.codings
-            if isinstance(c, NumberColumn) and c.constant
-        )
-
     def encode(self, table: Any) -> Float[np.ndarray, "n d"]:
         """Return the features of every row; an unknown level or missing value is refused."""
         opened = open_rows(table, text=self.text_columns)
@@ -372,12 +357,9 @@ class Encoder:
         """Read what `to_json` wrote."""
         try:
             return cls(_File.model_validate_json(text).codings)
-        except InvalidData as error:
-            why = str(error)
-        except ValidationError as error:
-            first = error.errors()[0]
-            why = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}."
-        raise InvalidFile(f"{source} holds no encoder that can be read: {why}")
+        except (InvalidData, ValidationError) as error:
+            why = in_short(error).removeprefix("InvalidData: ")
+        raise InvalidFile(f"{source} holds no encoder that can be read: {why}.")
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file."""

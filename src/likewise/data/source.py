@@ -134,6 +134,14 @@ class Source(abc.ABC):
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
         """Return the people among some rows, and their numbers among all rows of the source."""
 
+    @abc.abstractmethod
+    def schema(self) -> pa.Schema:
+        """Return the original columns of a person, and their types."""
+
+    @abc.abstractmethod
+    def everyone(self, role: str) -> Any:
+        """Return the ids or clusters of all people, if there are any."""
+
     def shared(self, folder: Path) -> "Source":
         """Return the same people so that sending a table to a worker costs nothing.
 
@@ -222,11 +230,6 @@ class TableSource(Source):
     drop_missing: bool
     repeated: Int[np.ndarray, " r"]
 
-    @property
-    def columns(self) -> list[str]:
-        """All columns but the ignored ones."""
-        return [name for name in self.table.schema.names if name not in self.roles.ignore]
-
     @override
     def identity(self) -> dict[str, str]:
         encoder = "" if self.encoder is None else self.encoder.to_json()
@@ -234,24 +237,20 @@ class TableSource(Source):
 
     @override
     def rows(self, begin: int, end: int) -> tuple[AuditData, Int[np.ndarray, " n"]]:
-        whole = begin == 0 and end >= self.n_rows
-        where = "" if whole else f" (of rows {begin + 1} to {end})"
-        people = self.people(self.table.read(begin, end, self.columns), begin, where)
-        return people, people.row
-
-    def people(self, table: pa.Table, first: int, where: str) -> AuditData:
-        """Turn rows of the table, the first of which has number ``first``, into people."""
         roles, encoder = self.roles, self.encoder
+        columns = [name for name in self.table.schema.names if name not in roles.ignore]
+        table = self.table.read(begin, end, columns)
         named = (roles.label, roles.weight, roles.cluster, roles.id)
         needed = [name for name in named if name is not None]
         inputs = self.inputs if encoder is None else encoder.complete_columns
         if self.drop_missing and encoder is None and not inputs:
             inputs = roles.candidates(table.column_names)  # a pipeline may read them all
+        where = f" of {self.name}" if len(table) == self.n_rows else f" from {begin + 1} to {end}"
         complete, dropped = complete_rows(
             table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
         )
-        begin, end = np.searchsorted(self.repeated, [first, first + len(table)])
-        again = self.repeated[begin:end] - first
+        first, last = np.searchsorted(self.repeated, [begin, end])
+        again = self.repeated[first:last] - begin
         if complete[again].any():
             dropped[f"repeated {roles.id}"] = int(complete[again].sum())
             complete[again] = False
@@ -263,7 +262,7 @@ class TableSource(Source):
             return None if name is None else values(name, table[name], role)
 
         y, weight = column("label"), column("weight")
-        return AuditData(
+        people = AuditData(
             x=_matrix(table, self.inputs) if encoder is None else encoder.encode(table),
             y=np.zeros(len(table), dtype=np.int64) if y is None else y,
             protected=roles.attributes(table),
@@ -275,10 +274,21 @@ class TableSource(Source):
             encoder=encoder,
             source=self.name,
             dropped=dropped,
-            notes=self.table.notes + (() if encoder is None else encoder.notes),
-            row=first + np.flatnonzero(complete),
+            notes=self.table.notes,
+            row=begin + np.flatnonzero(complete),
             named_inputs=roles.inputs is not None,
         )
+        return people, people.row
+
+    @override
+    def schema(self) -> pa.Schema:
+        whole = self.table.schema
+        return pa.schema([whole.field(name) for name in self.roles.original(whole.names)])
+
+    @override
+    def everyone(self, role: str) -> Any:
+        name = getattr(self.roles, role)
+        return None if name is None else self.table.table([name])[name]
 
     def raw(self) -> "TableSource | None":
         """Return the same people before features are made of them; None if that is settled."""
@@ -322,10 +332,9 @@ def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None) -> tuple[s
                     f"Column {name!r} is an input of the encoder, so it can be neither label, "
                     "weight, cluster nor id, and cannot be ignored."
                 )
-        if roles.inputs is not None and set(roles.inputs) != set(encoder.columns):
+        if roles.inputs is not None:
             raise InvalidData(
-                "The inputs named differ from those of the encoder "
-                f"({', '.join(encoder.columns)}). Name no inputs: the encoder knows them."
+                f"Name no inputs: the encoder knows them ({', '.join(encoder.columns)})."
             )
         return encoder.columns
     candidates = roles.candidates(schema.names)
@@ -386,6 +395,15 @@ class PeopleSource(Source):
         dropped = self.people.dropped if begin == 0 else {}
         people = dataclasses.replace(self.people.take(slice(first, last)), dropped=dropped)
         return people, self.places[first:last]
+
+    @override
+    def schema(self) -> pa.Schema:
+        table: Any = self.people.in_columns().table
+        return table.schema
+
+    @override
+    def everyone(self, role: str) -> Any:
+        return getattr(self.people, role)
 
 
 def as_source(
@@ -456,14 +474,7 @@ def read_pool(
         As named for the audited people. Without a label, cluster or id the pool is read all the
         same; labels are kept only if everyone has one.
     """
-    if isinstance(source, TableSource):
-        whole = source.table.schema
-        schema = pa.schema([whole.field(name) for name in source.roles.original(whole.names)])
-    else:
-        assert isinstance(source, PeopleSource)
-        table = source.people.in_columns().table
-        assert table is not None
-        schema = table.schema
+    schema = source.schema()
     if isinstance(pool, AuditData):
         found = pool.in_columns()
     else:
@@ -475,12 +486,10 @@ def read_pool(
         unasked = tuple(n for n in has if n not in (label, cluster, id, *schema.names))
         named = {"label": label, "cluster": cluster, "id": id, "ignore": unasked, **roles}
         people = as_source(opened, raw=True, unlabelled=True, **named)
-        assert isinstance(people, TableSource)
-        found = people.people(opened.table(people.columns), 0, " of the pool")
-    assert found.table is not None
+        found, _ = people.rows(0, opened.n_rows)
     found = dataclasses.replace(found, table=_same_types(found.table, schema))
     for role in ("id", "cluster"):
-        theirs, ours = getattr(found, role), _everyone(source, role)
+        theirs, ours = getattr(found, role), source.everyone(role)
         if theirs is not None and ours is not None:
             both = np.isin(row_hashes({role: theirs}), row_hashes({role: ours}))
             gone = {f"{role} is audited": int(both.sum())} if both.any() else {}
@@ -490,7 +499,7 @@ def read_pool(
     return found
 
 
-def _same_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _same_types(table: Any, schema: pa.Schema) -> pa.Table:
     """Return the columns that the audited people have, in their types."""
     columns = {}
     for name in (name for name in table.column_names if name in schema.names):
@@ -504,11 +513,3 @@ def _same_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
                 "the people audited. Write both in the same way."
             ) from None
     return pa.table(columns)
-
-
-def _everyone(source: Source, role: str) -> Any:
-    """Return the ids or clusters of all audited people, if they are known."""
-    if isinstance(source, TableSource):
-        name = getattr(source.roles, role)
-        return None if name is None else source.table.table([name])[name]
-    return getattr(source.people, role) if isinstance(source, PeopleSource) else None

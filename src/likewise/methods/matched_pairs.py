@@ -23,7 +23,7 @@ from likewise.data.source import PeopleSource, read_pool
 from likewise.errors import InvalidSettings
 from likewise.loss import CustomLoss, decide, probabilities
 from likewise.method import BoundMethod, Method
-from likewise.methods.matching import CALIPER, Covariates, uniforms
+from likewise.methods.matching import Covariates, uniforms
 from likewise.methods.pair_stats import (
     PARTS,
     ClusterPropensity,
@@ -947,7 +947,6 @@ def build_pairs_record(
         limit=math.nan if limit is None else limit,
         delta=settings.delta,
         alpha=settings.alpha,
-        caliper=CALIPER,
         neighbours=max(design.comparison.count for design in bound.designs),
         redraws=bound.method.redraws,
         seed=settings.seed,

@@ -462,7 +462,6 @@ def metric_record(bound: BoundPerturbation) -> MetricRecord:
     return MetricRecord(
         kind=type(metric).__name__,
         learned=metric.origin is not None,
-        dimension=len(features),
         directions=directions,
         origin={} if metric.origin is None else dataclasses.asdict(metric.origin),
         same_sample=bound.same_sample,

@@ -270,7 +270,7 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
             beside = nearest(path.name, (entry.name for entry in path.parent.iterdir()))
         raise InvalidFile(f"There is no model file {spec!r}.{beside}")
     suffix = path.suffix.lower()
-    known = (*SUFFIXES, *MODELS.names())
+    known = (*SUFFIXES, *MODELS.places)
     if suffix not in known:
         raise InvalidFile(f"{spec!r} is no model file: it must end in one of {', '.join(known)}.")
     if suffix in PICKLES:
@@ -279,7 +279,7 @@ def open_model(spec: str, *, trust: bool = False) -> Opened:
     if not content:
         raise InvalidFile(f"{spec!r} is empty.")
     found: Any
-    if suffix in MODELS.names():
+    if suffix in MODELS.places:
         found = MODELS.find(suffix)(content, spec)
     elif suffix in PICKLES:
         found = read_pickle(content, spec, suffix)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import Field
 
-from likewise.errors import InvalidFile, InvalidSettings
+from likewise.errors import InvalidFile, InvalidSettings, in_short
 from likewise.files import read_whole
 from likewise.record.json_text import (
     LARGEST,
@@ -141,7 +141,6 @@ class MetricRecord(Part):
 
     kind: Text
     learned: bool
-    dimension: Count
     directions: tuple[dict[Text, Number], ...] = ()
     origin: dict[Text, Anything] = Field(default_factory=dict)
     same_sample: bool = False
@@ -170,7 +169,6 @@ class StoppingTimeRecord(Part):
     loss_ratio: Number
     lower_bound: Number
     error_rate_ratio: Number
-    error_rate_lower_bound: Number
     band_lower: Number = math.nan
     band_upper: Number = math.nan
 
@@ -523,7 +521,6 @@ class MatchedPairsRecord(Part):
     delta: Tolerance
     limit: Number = math.nan
     alpha: Level
-    caliper: Size
     neighbours: Count
     redraws: Count
     seed: Count
@@ -668,21 +665,15 @@ class Record(Part):
         except ValueError as error:
             raise InvalidFile(f"{source!r} is not a result file: {error}.") from None
         version = raw.get("schema_version") if isinstance(raw, dict) else None
-        if not isinstance(version, int):
-            raise InvalidFile(f"{source!r} is not the result of an audit: no schema_version.")
         if version != SCHEMA_VERSION:
-            newer = "Upgrade likewise" if version > SCHEMA_VERSION else "Audit again"
             raise InvalidFile(
-                f"{source!r} has schema {version}, and this version reads {SCHEMA_VERSION}. "
-                f"{newer}."
+                f"{source!r} has schema {version!r}, and this version reads {SCHEMA_VERSION}. "
+                "Audit again, or upgrade likewise."
             )
         try:
             return cls.model_validate(raw)
         except pydantic.ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "decided_by"
-            reason = first["msg"].removeprefix("Value error, ")
-            raise InvalidFile(f"{source!r} is damaged at {where[:200]!r}: {reason}.") from None
+            raise InvalidFile(f"{source!r} is damaged: {in_short(error)}.") from None
 
     @classmethod
     def read(cls, path: str | Path) -> "Record":

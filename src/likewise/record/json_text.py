@@ -31,17 +31,14 @@ def _to_json(value: float) -> float | str | None:
     return ("Infinity" if value > 0 else "-Infinity") if abs(value) > LARGEST else value
 
 
-def _share(value: float) -> float:
-    # A p-value is a sum of terms, which may end a rounding error beyond its range.
-    if not (math.isnan(value) or -1e-9 <= value <= 1 + 1e-9):
-        raise ValueError(f"it must lie between 0 and 1, not at {value:g}")
-    return value
+def _from_zero(most: float) -> AfterValidator:
+    def check(value: float) -> float:
+        # A p-value is a sum of terms, which may end a rounding error beyond its range.
+        if value < -1e-9 or value > most + 1e-9:
+            raise ValueError(f"it must lie between 0 and {most:g}, not at {value:g}")
+        return value
 
-
-def _not_negative(value: float) -> float:
-    if value < 0:
-        raise ValueError(f"it must not be negative, as {value:g} is")
-    return value
+    return AfterValidator(check)
 
 
 Number = Annotated[
@@ -51,10 +48,10 @@ Number = Annotated[
 ]
 """A float; in JSON, not-a-number is null and the infinities are text, as in pydantic."""
 
-Share = Annotated[Number, AfterValidator(_share)]
+Share = Annotated[Number, _from_zero(1)]
 """A probability, a p-value or a rate, if it is known."""
 
-Size = Annotated[Number, AfterValidator(_not_negative)]
+Size = Annotated[Number, _from_zero(math.inf)]
 """A number that is not negative, if it is known."""
 
 Count = Annotated[int, Field(ge=0, le=10**15)]
@@ -94,9 +91,7 @@ def parse(text: str | bytes, *, finite: bool = False, largest: float = sys.float
 
 def _check(value: Any, largest: float) -> None:
     if isinstance(value, dict | list):
-        for inner in value:
-            _check(inner, largest)
-        for inner in value.values() if isinstance(value, dict) else ():
+        for inner in (*value, *(value.values() if isinstance(value, dict) else ())):
             _check(inner, largest)
     elif isinstance(value, str):
         if found := UNPRINTABLE.search(value):

@@ -15,7 +15,7 @@ import importlib.metadata
 import re
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +49,14 @@ class Registry:
         added = {point.name: point.value.replace(" ", "") for point in found}
         return own | {name: added[name] for name in sorted(added.keys() - own.keys())}
 
-    def names(self) -> tuple[str, ...]:
-        """Return all names, those of other packages last."""
-        return tuple(self.places)
-
     def find(self, name: str, *, trust: bool = False) -> Any:
         """Return the class that a name stands for; ``package.module:Name`` needs ``trust``."""
         if name in self.places:
             return load(self.places[name], self.kind)
         if not OUTSIDE.fullmatch(name):
             raise InvalidSettings(
-                f"There is no {self.kind} {name!r} (there are: {', '.join(self.names())}; or "
-                f"package.module:Name).{nearest(name, self.names())}"
+                f"There is no {self.kind} {name!r} (there are: {', '.join(self.places)}; or "
+                f"package.module:Name).{nearest(name, self.places)}"
             )
         if not trust:
             raise InvalidSettings(
@@ -71,7 +67,7 @@ class Registry:
 
     def name_of(self, cls: type) -> str:
         """Return the name of a class: the one it is registered by, or where it is."""
-        found = f"{cls.__module__}:{cls.__qualname__}"
+        found = function_name(cls)
         return next((name for name, place in self.places.items() if place == found), found)
 
 
@@ -206,9 +202,9 @@ def note(registry: Registry, made: Any) -> Choice:
     Arrays and functions, which settings cannot hold, are noted by a hash.
     """
     derived = getattr(made, "derived", ())
-    names = [name for name in parameters(type(made)) if name not in derived]
-    params = {name: _written(getattr(made, name)) for name in names}
-    return Choice.model_validate({"name": registry.name_of(type(made)), **params})
+    params = {n: getattr(made, n) for n in parameters(type(made)) if n not in derived}
+    noted = _plain(params, lambda value: {"sha256": digest(value)})
+    return Choice.model_validate({"name": registry.name_of(type(made)), **noted})
 
 
 def parameters(cls: type) -> dict[str, dataclasses.Field[Any]]:
@@ -220,8 +216,6 @@ def parameters(cls: type) -> dict[str, dataclasses.Field[Any]]:
 
 def _read(value: Any, hint: Any, where: str) -> Any:
     """Return a value as its field wants it."""
-    if isinstance(value, dict) and set(value) == {"each", "times"}:
-        return (_read(value["each"], Any, where),) * int(value["times"])
     if isinstance(value, dict) and set(value) == {"sha256"}:
         raise InvalidSettings(
             f"{where} stands for something that was handed over in Python, which settings cannot "
@@ -237,38 +231,29 @@ def _read(value: Any, hint: Any, where: str) -> Any:
         ) from None
 
 
-def _written(value: Any) -> Any:
-    """Return a value as settings hold it."""
+def digest(value: Any) -> str:
+    """Return a hash of arrays, and of objects that hold them; of a function, of where it is."""
+    return hashlib.sha256(canonical(_plain(value, _described)).encode()).hexdigest()
+
+
+def _plain(value: Any, other: Callable[[Any], Any]) -> Any:
+    """Return a value as JSON has it; ``other`` writes what JSON has not."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        if len(value) > 2 and len(set(map(repr, value))) == 1:
-            return {"each": _written(value[0]), "times": len(value)}
-        return [_written(part) for part in value]
+        return [_plain(part, other) for part in value]
     if isinstance(value, Mapping):
-        return {str(key): _written(part) for key, part in value.items()}
-    return {"sha256": digest(value)}
+        return {str(key): _plain(part, other) for key, part in value.items()}
+    return other(value)
 
 
-def digest(value: Any) -> str:
-    """Return a hash of arrays, and of objects that hold them; of a function, of where it is."""
-    return hashlib.sha256(canonical(_plain(value)).encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
+def _described(value: Any) -> Any:
     if isinstance(value, np.ndarray) or hasattr(value, "detach"):
         array = np.asarray(value)
         text = np.ascontiguousarray(array).tobytes()
         return [str(array.dtype), list(array.shape), hashlib.sha256(text).hexdigest()]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kind = f"{type(value).__module__}:{type(value).__qualname__}"
-        return [kind, {name: _plain(getattr(value, name)) for name in parameters(type(value))}]
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    named = value if isinstance(value, type) or callable(value) else type(value)
-    return f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', named)}"
+        held = {name: getattr(value, name) for name in parameters(type(value))}
+        return [function_name(type(value)), _plain(held, _described)]
+    return function_name(value)
