@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int, Shaped
 
-from likewise.errors import InvalidData, nearest, printable_name
+from likewise.errors import InvalidData, printable_name
 from likewise.fingerprints import CHUNK_ROWS, chunk_digests, hash_people
 
 Column = Shaped[np.ndarray, " n"]
@@ -82,7 +82,7 @@ class AuditData:
         if len(set(self.features)) < d:
             twice = next(name for name in self.features if self.features.count(name) > 1)
             raise InvalidData(f"Two features are called {twice!r}. Rename one of them.")
-        for name, column in {**self._columns(), **self.protected}.items():
+        for name, column in self._columns().items():
             if np.ndim(column) == 0:
                 raise InvalidData(f"{name!r} is one value, not one a row.")
             if len(column) != n:
@@ -103,9 +103,16 @@ class AuditData:
             )
 
     def _columns(self) -> dict[str, Any]:
-        """Return what there is one row a person of, but for attributes and original columns."""
-        columns = {name: getattr(self, name) for name in COLUMNS}
-        return {name: column for name, column in columns.items() if column is not None}
+        """Return what there is one row a person of, attributes too, but for original columns."""
+        own = {name: getattr(self, name) for name in COLUMNS}
+        attributes = {f"protected {name}": column for name, column in self.protected.items()}
+        return {name: c for name, c in (own | attributes).items() if c is not None}
+
+    def _of_rows(self, columns: Mapping[str, Any], table: pa.Table | None) -> "AuditData":
+        """Return other people, of whom there are these columns, as of `_columns`."""
+        protected = {name: columns[f"protected {name}"] for name in self.protected}
+        own: dict[str, Any] = {name: columns[name] for name in COLUMNS if name in columns}
+        return dataclasses.replace(self, protected=protected, table=table, **own)
 
     @classmethod
     def from_arrays(
@@ -151,16 +158,6 @@ class AuditData:
             f"protected: {groups}>"
         )
 
-    def trait(self, name: str) -> Column:
-        """Return the protected attribute called ``name``."""
-        try:
-            return self.protected[name]
-        except KeyError:
-            raise InvalidData(
-                f"There is no protected attribute {name!r} (there are: "
-                f"{', '.join(self.protected) or 'none'}).{nearest(name, self.protected)}"
-            ) from None
-
     def take(self, rows: Shaped[np.ndarray, " m"] | slice) -> "AuditData":
         """Return the people at ``rows`` (indices, a mask, or a slice that copies nobody)."""
         index: Any = rows
@@ -170,9 +167,8 @@ class AuditData:
         else:
             index = np.flatnonzero(rows) if rows.dtype == bool else rows
             table = None if self.table is None else self.table.take(_indices(index))
-        columns: dict[str, Any] = {name: column[index] for name, column in self._columns().items()}
-        protected = {name: column[index] for name, column in self.protected.items()}
-        return dataclasses.replace(self, protected=protected, table=table, **columns)
+        columns = {name: column[index] for name, column in self._columns().items()}
+        return self._of_rows(columns, table)
 
     def in_columns(self) -> "AuditData":
         """Return people with original columns: of arrays, their features and attributes."""
@@ -207,18 +203,12 @@ class AuditData:
 
 def joined(parts: Sequence[AuditData]) -> AuditData:
     """Return people one after another."""
-    first = parts[0]
     if len(parts) == 1:
-        return first
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in first._columns()
-    }
-    protected = {
-        name: np.concatenate([part.protected[name] for part in parts]) for name in first.protected
-    }
+        return parts[0]
+    held = [part._columns() for part in parts]
+    columns = {name: np.concatenate([one[name] for one in held]) for name in held[0]}
     tables = [part.table for part in parts if part.table is not None]
-    table = pa.concat_tables(tables) if tables else None
-    return dataclasses.replace(first, protected=protected, table=table, **columns)
+    return parts[0]._of_rows(columns, pa.concat_tables(tables) if tables else None)
 
 
 def person_columns(people: AuditData) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from likewise.audit_data import AuditData
-from likewise.data.source import PeopleSource, Source, TableSource, as_source
+from likewise.data.source import PeopleSource, Source, TableSource, as_source, check_count
 from likewise.data.survey import MAX_LABELS, SAMPLE_SIZE, Survey
 from likewise.errors import (
     ConversionWarning,
@@ -207,8 +207,7 @@ def prepare(
         if gappy is None or not takes_gaps(opened):
             raise
         source, survey = gappy, session.survey(gappy, *how)
-    if survey.n < 2:
-        raise InvalidData(f"There are {survey.n} people; a test needs at least 2.")
+    check_count(survey.n, source.n_rows)
     source, loss = source.knowing(survey), None if loss is None else as_loss(loss, trust=trust)
     return Setup(
         model, opened, source, survey, settings, session, pool, metric, method, loss, trust

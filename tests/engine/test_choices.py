@@ -49,8 +49,8 @@ def test_the_papers_simulation_is_written_down_as_it_was_run(metric):
     by_hand = audit(metric, likewise.GradientFlow.paper_simulation())
     flow = by_hand.record.settings.method
     # The steps 0.02/k^(2/3) add up to 0.39, and their price is 100.
-    assert flow.get("lam") == 100
-    assert flow.get("time") == pytest.approx(sum(0.02 / k ** (2 / 3) for k in range(1, 401)))
+    assert flow.params["lam"] == 100
+    assert flow.params["time"] == pytest.approx(sum(0.02 / k ** (2 / 3) for k in range(1, 401)))
     again = audit(metric, settings=by_hand.record.settings)
     assert again.record.settings_hash == by_hand.record.settings_hash
     assert np.array_equal(again.outcomes.loss_after, by_hand.outcomes.loss_after)

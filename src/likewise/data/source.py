@@ -103,7 +103,7 @@ def read(
     given = locals()
     opened = as_source(given.pop("source"), **given)
     data, _ = opened.rows(0, opened.n_rows)
-    _check_count(len(data), opened.n_rows)
+    check_count(len(data), opened.n_rows)
     return data
 
 
@@ -351,12 +351,12 @@ def _inputs(roles: Roles, schema: pa.Schema, encoder: Encoder | None) -> tuple[s
     return inputs
 
 
-def _check_count(n: int, total: int) -> None:
-    if total == 0:
-        raise InvalidData("The table has no rows.")
+def check_count(n: int, rows: int) -> None:
+    """Refuse fewer than two people, of so many rows."""
     if n < 2:
-        gone = f", after {total - n} were left out for missing values" if n < total else ""
-        raise InvalidData(f"An audit needs at least 2 people, and there is {n or 'none'}{gone}.")
+        raise InvalidData(
+            f"An audit needs at least 2 people, and there are {n}: the table has {rows} rows."
+        )
 
 
 def _matrix(table: pa.Table, columns: tuple[str, ...]) -> Float[np.ndarray, "n d"]:
@@ -435,7 +435,7 @@ def as_source(
         raise InvalidData("A pipeline reads original columns (raw), so it needs no encoder.")
     roles = Roles(**named)
     rows = open_rows(people, text=frozenset() if encoder is None else encoder.text_columns, csv=csv)
-    _check_count(rows.n_rows, rows.n_rows)
+    check_count(rows.n_rows, rows.n_rows)
     roles.check(rows.schema.names)
     for name, found in zip(rows.schema.names, rows.schema.types, strict=True):
         if name == roles.weight and kind(found) != "numbers":

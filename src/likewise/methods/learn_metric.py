@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from threadpoolctl import threadpool_limits
 
 from likewise.audit_data import GAP, AuditData, missing, person_columns
+from likewise.data.columns import require
 from likewise.data.source import Source
 from likewise.data.survey import Survey
 from likewise.errors import InvalidData, InvalidMetric, InvalidSettings, StatisticalWarning
@@ -279,8 +280,10 @@ class Sample:
         names = tuple(data.protected) if names is None else tuple(dict.fromkeys(names))
         if not names:
             raise InvalidMetric("There is no protected attribute to learn from (--protected).")
+        for name in names:
+            require(name, data.protected, "a protected attribute")
         self.data, self.C = data, C
-        self.attributes = tuple(read_attribute(name, data.trait(name)) for name in names)
+        self.attributes = tuple(read_attribute(name, data.protected[name]) for name in names)
         self.inputs = {
             a.name: columns_of(data.features, a.name, a.classes) for a in self.attributes
         }

@@ -63,10 +63,6 @@ class Choice(Choices):
         """The parameters that are given; all others have their defaults."""
         return dict(self.model_extra or {})
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a parameter, or ``default`` where it is not given."""
-        return self.params.get(name, default)
-
 
 class Selection(Choices):
     """Which of several to run, and the parameters of each under its name."""

@@ -47,7 +47,10 @@ def resolve_settings(
         given["method"] = note(METHODS, made).model_dump()
     own = base.method
     if paper or base.paper:
-        other = own.name not in ("auto", "gradient_flow") or own.get("solver", "euler") != "euler"
+        other = (
+            own.name not in ("auto", "gradient_flow")
+            or own.params.get("solver", "euler") != "euler"
+        )
         if other or {"method", "may_matter"} & given.keys() or base.columns.may_matter:
             raise InvalidSettings(
                 "paper is the paper's procedure; leave out the method and the columns that may "
