@@ -34,8 +34,7 @@ def build_record(
     """Put everything into the record; the sentence is made of it."""
     settings = bound.settings
     found = [{"skipped": finding.skipped, **finding.record} for finding in findings]
-    parts = joined([verdict.record, *found])
-    parts.setdefault("rows", {"n": bound.setup.survey.n})
+    parts = {"rows": {"n": bound.setup.survey.n}, **joined([verdict.record, *found])}
     record = Record(
         likewise_version=importlib.metadata.version("likewise"),
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -107,11 +106,7 @@ def model_record(bound: Any) -> ModelRecord:
 def data_record(bound: Any) -> DataRecord:
     """Describe the people."""
     survey, people = bound.survey, bound.people
-    protected = {}
-    for name, counts in survey.traits.items():
-        levels = TraitLevels.of(counts)
-        sizes = zip(levels.names, levels.counts, strict=True)
-        protected[name] = dict(sorted(sizes, key=lambda size: -size[1]))
+    levels = {name: TraitLevels.of(counts) for name, counts in survey.traits.items()}
     labels = survey.labels if bound.classes else {}
     return DataRecord(
         source=bound.source.name,
@@ -119,7 +114,10 @@ def data_record(bound: Any) -> DataRecord:
         features=tuple(people.features),
         label=bound.settings.columns.label or "",
         classes=dict(sorted((str(value), count) for value, count in labels.items())),
-        protected=protected,
+        protected={
+            name: dict(sorted(zip(of.names, of.counts, strict=True), key=lambda size: -size[1]))
+            for name, of in levels.items()
+        },
         missing=dict(survey.gaps),
         dropped=dict(survey.dropped),
         weighted=people.weight is not None,

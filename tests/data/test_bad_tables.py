@@ -40,15 +40,12 @@ def test_a_missing_file_is_named_and_its_neighbour_suggested(tmp_path):
 
 
 @pytest.mark.parametrize("n", [0, 1])
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "frame"])
-def test_a_table_needs_two_rows(tmp_path, n, suffix):
-    source = GOOD[:n]
-    if suffix != "frame":
-        source = tmp_path / f"a.{suffix}"
-        pq.write_table(pa.Table.from_pandas(GOOD)[:n], source)
-        if suffix == "csv":
-            GOOD[:n].to_csv(source, index=False)
-    assert f"needs at least 2 people, and there are {n}: the table" in refusal(InvalidData, source)
+def test_a_table_needs_two_rows(tmp_path, n):
+    GOOD[:n].to_csv(tmp_path / "a.csv", index=False)
+    GOOD[:n].to_parquet(tmp_path / "a.parquet")
+    for source in (GOOD[:n], tmp_path / "a.csv", tmp_path / "a.parquet"):
+        words = f"needs at least 2 people, and there are {n}: the table has {n} rows"
+        assert words in refusal(InvalidData, source)
 
 
 @pytest.mark.parametrize("cut", [10, 100, -20])
@@ -131,7 +128,7 @@ def test_files_that_do_not_fit_each_other_are_refused(tmp_path):
     [
         ({"label": "yy"}, "no column 'yy', named as label. Did you mean 'y'?"),
         ({"label": "Y"}, "Did you mean 'y'?"),
-        ({"protected": "sex"}, f"named as protected. Its columns: {', '.join(GOOD)}."),
+        ({"protected": "sex"}, "named as protected. Its columns: a, t, w and y."),
         ({"ignore": "zzz"}, "named as ignored"),
         ({"inputs": ["b"]}, "named as input"),
         (
@@ -208,7 +205,6 @@ def test_values_that_cannot_be_what_they_are_named_as_are_refused(change, roles,
     ("roles", "words"),
     [
         ({"label": "a"}, "Column 'a' is an input of the encoder"),
-        ({"ignore": ["a"]}, "cannot be ignored"),
         ({"inputs": ["w"]}, "the encoder knows them"),
         ({"raw": True}, "needs no encoder"),
     ],

@@ -161,10 +161,9 @@ def _cut(
 
 def require(name: str, columns: Collection[str], role: str) -> None:
     """Refuse a column that the table does not have."""
-    if name in columns:
-        return
-    hint = nearest(name, columns) or f" Its columns: {', '.join(columns)}." * (len(columns) <= 20)
-    raise InvalidData(f"The table has no column {name!r}, named as {role}.{hint}")
+    if name not in columns:
+        hint = nearest(name, columns) or f" Its columns: {few(columns, 20)}."
+        raise InvalidData(f"The table has no column {name!r}, named as {role}.{hint}")
 
 
 def check_names(names: Sequence[str], where: str, *, shown: bool = True) -> None:

@@ -156,14 +156,10 @@ def check_names(settings: Settings, *, made: bool, trust: bool) -> None:
 
     That of the method is noted and not looked up if it was ``made`` and handed over.
     """
-    method, tests, checks = settings.method.name, settings.tests.run, settings.checks.run
-    for registry, names in (
-        (METHODS, "auto" if made or method == "auto" else (method,)),
-        (TESTS, tests),
-        (CHECKS, checks),
-        (CHECKS, settings.checks.named),
-    ):
-        for name in () if isinstance(names, str) else names:
+    if not made and settings.method.name != "auto":
+        METHODS.find(settings.method.name, trust=trust)
+    for registry, chosen in ((TESTS, settings.tests), (CHECKS, settings.checks)):
+        for name in (*chosen.named, *(chosen.run if isinstance(chosen.run, tuple) else ())):
             registry.find(name, trust=trust)
 
 
