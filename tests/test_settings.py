@@ -15,13 +15,6 @@ from likewise.settings.choices import METHODS, make
 from likewise.settings.settings_file import settings_and_files, write_settings
 
 
-def test_the_defaults_are_the_papers():
-    settings = Settings()
-    flow = make(METHODS, Choice(name="gradient_flow"))
-    assert (settings.delta, settings.alpha, flow.lam, flow.time) == (1.25, 0.05, 50.0, 5.0)
-    assert settings.method.name == "auto"
-
-
 @given(
     delta=st.floats(1, 5),
     alpha=st.floats(0.001, 0.5),
@@ -104,6 +97,9 @@ def test_a_settings_file_holds_what_differs_and_explains_every_line():
         ({"colour": "red"}, "colour"),
         ({"dleta": 1.3}, "Did you mean 'delta'"),
         ({"decide": {"thresold": 0.3}}, "Did you mean 'threshold'"),
+        ({"columns": {"csv": {"separator": "ab"}}}, "one character, or tab (got 'ab')"),
+        ({"columns": {"csv": {"decimal": ";"}}}, "columns.csv.decimal"),
+        ({"columns": {"csv": {"encoding": "klingon"}}}, "no such encoding (got 'klingon')"),
     ],
 )
 def test_a_bad_choice_is_named_in_one_sentence(choices, word):
@@ -127,6 +123,8 @@ def test_a_file_that_is_no_settings_file_is_refused(tmp_path):
 
 
 def test_the_papers_procedure_is_the_same_however_it_is_asked_for():
+    flow = make(METHODS, Choice(name="gradient_flow"))
+    assert (Settings().delta, Settings().alpha, flow.lam, flow.time) == (1.25, 0.05, 50.0, 5.0)
     found, _ = resolve_settings(Settings(paper=True))
     assert found == resolve_settings(None, paper=True)[0] == resolve_settings(found)[0]
     assert found.method.params == {"solver": "euler", "steps": 500}

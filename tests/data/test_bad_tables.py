@@ -214,20 +214,20 @@ def test_roles_must_agree_with_the_encoder(roles, words):
     assert words in refusal(InvalidData, GOOD, encoder=encoder, **roles)
 
 
-def test_arrays_are_checked_too():
-    x = np.zeros((3, 2))
-    for arguments, words in [
-        (([["a", "b"]] * 3, [0, 1, 0]), "not a number"),
-        ((x, [0, None, 1]), "1 of 3 labels are missing"),
-        ((x[0], [0]), "two dimensions"),
-        ((x * np.nan, [0, 1, 0]), "NaN or infinite"),
-    ]:
-        with pytest.raises(InvalidData, match=words):
-            AuditData.from_arrays(*arguments)
-    with pytest.raises(InvalidData, match="Two features are called 'f'"):
-        AuditData.from_arrays(x, [0, 1, 0], features=("f", "f"))
-    with pytest.raises(InvalidData, match="not positive"):
-        AuditData.from_arrays(x, [0, 1, 0], weight=[1, 0, 1])
+@pytest.mark.parametrize(
+    ("arguments", "more", "words"),
+    [
+        (([["a", "b"]] * 3, [0, 1, 0]), {}, "not a number"),
+        ((np.zeros((3, 2)), [0, None, 1]), {}, "1 of 3 labels are missing"),
+        ((np.zeros(2), [0]), {}, "two dimensions"),
+        ((np.full((3, 2), np.nan), [0, 1, 0]), {}, "NaN or infinite"),
+        ((np.zeros((3, 2)), [0, 1, 0]), {"features": ("f", "f")}, "Two features are called 'f'"),
+        ((np.zeros((3, 2)), [0, 1, 0]), {"weight": [1, 0, 1]}, "not positive"),
+    ],
+)
+def test_arrays_are_checked_too(arguments, more, words):
+    with pytest.raises(InvalidData, match=words):
+        AuditData.from_arrays(*arguments, **more)
 
 
 @pytest.mark.parametrize(

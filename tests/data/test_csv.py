@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from likewise.data.rows import open_rows
-from likewise.errors import InvalidFile, InvalidSettings
+from likewise.errors import InvalidFile
 
 GERMAN = "age;income;job\n30;1234,5;Köchin\n40;900,25;clerk\n;12,1;\n"
 PLAIN = [
@@ -77,17 +77,3 @@ def test_a_column_without_a_name_is_left_out_and_that_is_said(opened, content):
     rows, notes = opened(content)
     assert rows == [{"a": 1, "b": 2}]
     assert notes == ("A column of people.csv has no name and is not read.",)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"separator": "ab"}, "columns.csv.separator.*one character, or tab.*'ab'"),
-        ({"separator": "\n"}, "one character, or tab"),
-        ({"encoding": "klingon"}, "columns.csv.encoding.*no such encoding.*klingon"),
-        ({"sep": ";"}, "no setting 'columns.csv.sep'"),
-    ],
-)
-def test_impossible_options_are_refused(opened, options, words):
-    with pytest.raises(InvalidSettings, match=words):
-        opened("a\n1\n", **options)

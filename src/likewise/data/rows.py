@@ -69,15 +69,15 @@ def expand(source: Sequence[str | Path]) -> list[Path]:
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        tables = [p for p in sorted(path.iterdir()) if p.name.lower().endswith(PARQUET + CSV)]
-        if not tables:
-            raise InvalidFile(f"There is no Parquet or CSV file in the folder {str(path)!r}.")
-        return tables
-    found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    folder = path.is_dir()
+    if folder:
+        found = [p for p in sorted(path.iterdir()) if p.name.lower().endswith(PARQUET + CSV)]
+    else:
+        found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
     if not found:
         near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InvalidFile(f"There is no file {str(path)!r}.{nearest(path.name, near)}")
+        hint = " of Parquet or CSV in it" if folder else nearest(path.name, near)
+        raise InvalidFile(f"There is no file {str(path)!r}.{hint}")
     return found
 
 
