@@ -235,7 +235,7 @@ def test_arrays_are_checked_too(arguments, more, words):
     [
         ("*.parquet", "There is no file"),
         ("nowhere/*.csv", "There is no file"),
-        (".", "There is no file .* of Parquet or CSV in it"),
+        (".", "The folder holds no Parquet or CSV"),
         ("table.xlsx", "neither Parquet .* nor CSV"),
         ("empty.csv", "cannot be read as CSV"),
         ("empty.parquet", "cannot be read as Parquet"),

@@ -76,8 +76,8 @@ def _files(path: Path) -> list[Path]:
         found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
     if not found:
         near = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        hint = " of Parquet or CSV in it" if folder else nearest(path.name, near)
-        raise InvalidFile(f"There is no file {str(path)!r}.{hint}")
+        hint = " The folder holds no Parquet or CSV." if folder else nearest(path.name, near)
+        raise InvalidFile(f"There is no file {'in ' * folder}{str(path)!r}.{hint}")
     return found
 
 
