@@ -26,7 +26,7 @@ VERSION = 1
 @functools.cache
 def network_ratios(kind: str) -> np.ndarray:
     """Return the loss ratios of the test split's 9045 people."""
-    kept = cache_folder(create=True) / f"calibration-{kind}-{VERSION}.npy"
+    kept = cache_folder() / f"calibration-{kind}-{VERSION}.npy"
     if kept.exists():
         return np.load(kept)
     import torch

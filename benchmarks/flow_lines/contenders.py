@@ -115,7 +115,7 @@ def contenders(case: Case, tolerance: float) -> dict[str, Callable[[], Moved]]:
 
 def peer(module: str) -> Any:
     """Import from another library, installed for the benchmark alone and without its torch."""
-    folder = cache_folder(create=True) / "benchmark-peers"
+    folder = cache_folder() / "benchmark-peers"
     if not folder.exists():
         print(f"installing {', '.join(PEERS)} for the benchmark", file=sys.stderr)
         pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--target", str(folder)]

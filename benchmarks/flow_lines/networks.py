@@ -56,7 +56,7 @@ class Case:
         """Loss ratios of the flow in float64 with 4000 steps of the method without memory."""
         digest = hashlib.sha256(f"{self.model.card.fingerprint} {EXACT_STEPS}".encode())
         digest.update(self.metric.free.tobytes() + self.x.tobytes())
-        kept = cache_folder(create=True) / f"flow-exact-{digest.hexdigest()[:16]}.npy"
+        kept = cache_folder() / f"flow-exact-{digest.hexdigest()[:16]}.npy"
         if not kept.exists():
             print(f"solving {self.name} exactly; kept for the next time", file=sys.stderr)
             np.save(
