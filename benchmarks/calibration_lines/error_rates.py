@@ -8,7 +8,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from calibration_lines import ALPHA, BEYOND, DELTA, Bar, Effort, Row, line
-from likewise.stats.error_rate_ratio import exact_p_value, mid_p_value, score
+from likewise.stats.error_rate_ratio import mid_p_value, score
 
 SIZES = (100, 400, 1000)
 BASE_ERRORS = (0.01, 0.05, 0.19)
@@ -62,9 +62,6 @@ def tails(method: str, t: Tables, delta: float) -> tuple[np.ndarray, np.ndarray]
     if method == "mid-P (default)":
         p = mid_p_value(t.both, t.after, delta)
         return p, np.where(t.after == 0, 1.0, 1 - p)
-    if method == "exact":
-        upper = np.where(t.both == 0, 1.0, 1 - exact_p_value(t.both - 1, t.after, delta))
-        return exact_p_value(t.both, t.after, delta), upper
     if method.startswith("score"):
         z = score(delta, t.both, t.newly_wrong, t.newly_right, t.neither)
         none = t.after + t.newly_right == 0
@@ -104,7 +101,7 @@ def error_rates(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
     for base in BASE_ERRORS:
         for n in SIZES:
             name = f"errors, base {base:g}"
-            for method in ("mid-P (default)", "exact", "score", "paper's delta"):
+            for method in ("mid-P (default)", "score", "paper's delta"):
                 yield dataclasses.replace(
                     measured(method, name, n, base, 0.0), bars=_bars(method, base, n)
                 )

@@ -15,14 +15,12 @@ from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.loss_ratio import (
     LossRatioTest,
     MeanLossRatioTest,
-    Tail,
 )
 
 EVERY_TEST = [
     LossRatioTest(),
     LossRatioTest(interval="paper"),
     ErrorRateRatioTest(),
-    ErrorRateRatioTest(interval="score"),
     ErrorRateRatioTest(interval="paper"),
     MeanLossRatioTest(),
     MeanLossRatioTest(interval="paper"),
@@ -72,10 +70,9 @@ def test_weights_and_clusters_are_taken_up_and_said(test, sample, rng):
     assert verdict.details["kish"] > 1
 
 
-def test_an_exact_test_gives_way_to_one_that_knows_weights(sample, rng):
-    verdict = ErrorRateRatioTest(interval="exact")(sample(weight=rng.lognormal(size=500)))
+def test_error_rates_take_a_test_that_knows_weights(sample, rng):
+    verdict = ErrorRateRatioTest()(sample(weight=rng.lognormal(size=500)))
     assert verdict.interval_method == "Hall and score, weighted"
-    assert "does not hold with weights" in verdict.notes[-1]
 
 
 def test_the_papers_error_rates_are_exactly_the_papers():
@@ -122,7 +119,7 @@ def test_the_cap_bounds_what_few_people_say_against_certifying(harmed, harm, cap
     verdict = LossRatioTest(cap=cap)(outcomes_of(ratio))
     assert verdict.upper_bound > 1.25 > verdict.capped_upper_bound
     assert verdict.outcome == outcome
-    assert (verdict.cap, verdict.details["at_cap"]) == (cap, harmed)
+    assert verdict.cap == cap
     if outcome == "inconclusive":
         assert verdict.estimate > 1.25
         assert "without the cap the estimate itself" in verdict.notes[-1]
@@ -160,11 +157,6 @@ def test_mid_p_is_chosen_by_construction_never_by_the_table():
     nested = {"wrong_before": wrong_before, "wrong_after": wrong_after}
     assert ErrorRateRatioTest()(outcomes_of(**nested, monotone=True)).interval_method == "mid-P"
     assert ErrorRateRatioTest()(outcomes_of(**nested)).interval_method == "score"
-    assert ErrorRateRatioTest(interval="exact")(
-        outcomes_of(**nested, monotone=True)
-    ).interval_method == ("exact")
-    with pytest.raises(InvalidSample, match="cannot turn wrong decisions right"):
-        ErrorRateRatioTest(interval="midp")(outcomes_of(**nested))
 
 
 def test_a_broken_promise_of_the_map_is_said():
@@ -264,20 +256,14 @@ def test_numerical_error_is_added_to_the_bounds_that_decide(rng):
     assert evidence.allowing(0.1).turning_points(0.05)[0] == off.lower_bound
 
 
-def tail_of(ratio):
-    mean = ratio.mean()
-    squares = float(np.square(ratio - mean).sum())
-    return Tail.of(np.sort(ratio)[::-1], len(ratio), float(mean), squares)
-
-
 @pytest.mark.parametrize(
     ("index", "words"), [(1.2, "variance may not"), (2.4, "somewhat off"), (6.0, None)]
 )
 def test_hills_index_is_that_of_a_pareto_and_heavy_tails_are_warned_about(index, words, rng):
-    tail = tail_of(2 + rng.pareto(index, size=20_000))
+    found = LossRatioTest().evidence_of(outcomes_of(2 + rng.pareto(index, size=20_000)))
     # R - 1 is exactly Pareto, so only chance is left: 1/√141 = 8 %, and beyond 33 % once in 10 000.
-    assert tail.hill_index == pytest.approx(index, rel=0.33)
-    assert tail.notes == () if words is None else words in tail.notes[0]
+    assert found.details["hill_index"] == pytest.approx(index, rel=0.33)
+    assert found.notes == () if words is None else words in found.notes[0]
 
 
 def test_the_turning_points_are_where_the_verdict_turns(rng):

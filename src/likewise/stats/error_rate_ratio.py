@@ -1,6 +1,6 @@
-"""The error-rate ratio: mid-P and exact (Clopper–Pearson) tests, score test, and the paper's Wald.
+"""The error-rate ratio: mid-P test, score test, and the paper's Wald.
 
-Mid-P and exact tests hold where wrong never turns right, by construction of the perturbation.
+The mid-P test holds where wrong never turns right, by construction of the perturbation.
 """
 
 import dataclasses
@@ -10,18 +10,17 @@ from typing import Any, ClassVar, final
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
-from scipy.special import betaincc, betaincinv
+from scipy.special import betaincc
 from typing_extensions import override
 
-from likewise.errors import InvalidSample
 from likewise.stats.estimate import UNKNOWN, Bounds, Estimate, Formulas, fieller, searched, wider
 from likewise.stats.ratio_test import Evidence, RatioTest
 from likewise.stats.sums import ErrorTable, RatioSums
 from likewise.stats.tally import Sample, Tally
 
 
-def conditional(table: ErrorTable, *, mid: bool = True) -> Bounds:
-    r"""Conditional bounds for the ratio of nested error rates: mid-P, or Clopper and Pearson's.
+def mid_p_bounds(table: ErrorTable) -> Bounds:
+    r"""Mid-P bounds for the ratio of nested error rates, conditional on those wrong after.
 
     If nobody who was wrong can turn right, those wrong before are among the M wrong after, and
     given M their number is Binomial(M, :math:`1/\theta`). This needs to hold *by construction*
@@ -32,36 +31,32 @@ def conditional(table: ErrorTable, *, mid: bool = True) -> Bounds:
     which only half of the observed table's own probability counts, takes most of that caution away
     and stays within a hair of the nominal level.
     """
-    p_value = mid_p_value if mid else exact_p_value
-    k, m = np.array([table.both, table.both - 1]), np.array(table.after)
 
-    def root(side: int, alpha: float) -> float:
+    def root(probability: float) -> float:
         def excess(share: float) -> float:
-            # The chances of at most, and of at least as many wrong both times as observed.
-            most, fewer = _at_most(k, m, share).tolist()
-            middle = (most + fewer) / 2
-            tails = (middle, 1 - middle) if mid else (most, 1 - fewer)
-            return float(tails[side] - alpha)
+            return float(_mid(table.both, table.after, share)) - probability
 
         # In 1/θ, which lies between 0 and 1 whatever the table.
         return 1 / float(brentq(excess, 0.0, 1.0, xtol=1e-300, rtol=1e-14))
 
     return Formulas(
-        lambda delta: float(p_value(table.both, table.after, delta)),
-        lambda alpha: root(0, alpha) if table.newly_wrong else 1.0,
-        lambda alpha: root(1, alpha) if table.both else math.inf,
+        lambda delta: float(mid_p_value(table.both, table.after, delta)),
+        lambda alpha: root(alpha) if table.newly_wrong else 1.0,
+        lambda alpha: root(1 - alpha) if table.both else math.inf,
     )
 
 
-def exact_p_value(both: Any, after: Any, delta: float) -> Any:
-    r"""Return :math:`P(\text{Bin}(M, 1/\delta) \le n_{11})`, for counts or arrays of counts."""
-    return _at_most(np.asarray(both), np.asarray(after), 1 / delta)
-
-
 def mid_p_value(both: Any, after: Any, delta: float) -> Any:
-    r"""Return :math:`P(\text{Bin}(M, 1/\delta) < n_{11}) + P(= n_{11})/2`; 1 if M is 0."""
-    k, m, share = np.asarray(both), np.asarray(after), 1 / delta
-    return np.where(m == 0, 1.0, (_at_most(k, m, share) + _at_most(k - 1, m, share)) / 2)
+    r"""Return :math:`P(\text{Bin}(M, 1/\delta) < n_{11}) + P(= n_{11})/2`; 1 if M is 0.
+
+    For counts or arrays of counts.
+    """
+    k, m = np.asarray(both), np.asarray(after)
+    return np.where(m == 0, 1.0, _mid(k, m, 1 / delta))
+
+
+def _mid(k: Any, m: Any, share: float) -> Any:
+    return (_at_most(k, m, share) + _at_most(k - 1, m, share)) / 2
 
 
 def _at_most(k: Any, m: Any, share: float) -> Any:
@@ -146,16 +141,15 @@ class ErrorRateRatioTest(RatioTest):
     ----------
     interval
         ``auto`` is the mid-P test where wrong cannot turn right by construction of the map, and
-        the score test otherwise: never chosen by looking at the table. ``midp``, ``exact`` and
-        ``score`` ask for one of them, ``paper`` for the delta method (Wald) as printed. With
-        weights or clusters none of the first four holds, and :math:`a - \delta b` is tested in
-        their place, unit by unit.
+        the score test otherwise: never chosen by looking at the table. With weights or clusters
+        neither holds, and :math:`a - \delta b` is tested in their place, unit by unit. ``paper``
+        is the delta method (Wald) as printed.
     """
 
     name: ClassVar[str] = "error_rate_ratio"
     claim: ClassVar[str] = "the error rate of similar people over that of the people themselves"
 
-    intervals: ClassVar[tuple[str, ...]] = ("auto", "midp", "exact", "score", "paper")
+    intervals: ClassVar[tuple[str, ...]] = ("auto", "paper")
 
     interval: str = "auto"
 
@@ -163,56 +157,32 @@ class ErrorRateRatioTest(RatioTest):
     def evidence(self, tally: Tally) -> Evidence:
         self.check_sums(tally.frame)
         sample = Sample(tally)
-        table, weights, estimate = sample.errors, sample.error_weights, sample.estimate("error")
-        interval, notes = self._chosen(table, sample)
-        bounds: Bounds | None = conditional(table, mid=interval == "midp")
-        if interval == "paper":
-            bounds = estimate if table.before else None
+        table, estimate, notes = sample.errors, sample.estimate("error"), sample.notes
+        bounds: Bounds | None
+        if self.interval == "paper":
+            method, bounds = "paper", estimate if table.before else None
         elif not sample.simple:
-            bounds = design_bounds(sample.sums("error"), weights, estimate, sample.degrees)
-        elif interval == "score":
-            bounds = score_bounds(table)
+            method, sums = "Hall and score", sample.sums("error")
+            bounds = design_bounds(sums, sample.error_weights, estimate, sample.degrees)
+        elif tally.frame.monotone and not table.newly_right:
+            method, bounds = "mid-P", mid_p_bounds(table)
+        else:
+            method, bounds = "score", score_bounds(table)
         if not table.before:
             notes += ("Nobody is decided wrongly before the map: the ratio has no upper bound.",)
-        notes += sample.notes
-        if not sample.simple and self.interval in ("midp", "exact", "score"):
+        if method == "score" and tally.frame.monotone:
             notes += (
-                f"The {self.interval} test does not hold with weights or clusters; one that does "
-                "took its place.",
+                f"{table.newly_right} wrong decisions turned right, which the map was said never "
+                "to do; the score test took the place of the mid-P test.",
             )
         counts = {name: float(count) for name, count in table._asdict().items()}
-        wrong = sample.effective_n * float((weights[0] + weights[2]) / weights.sum())
         return Evidence(
             test=self.name,
-            method=sample.named({"midp": "mid-P"}.get(interval, interval)),
+            method=sample.named(method),
             estimate=estimate,
             bounds=bounds,
             # The paper's interval shrinks to a point where nobody's decision changes.
-            spread=interval != "paper" or estimate.std_error > 0,
+            spread=method != "paper" or estimate.std_error > 0,
             notes=notes,
             details={**counts, **sample.details},
-            # One over an error rate: no ratio exceeds it, for all are wrong after the move. Over
-            # its lower bound (Clopper and Pearson), which fails once in ten thousand samples.
-            largest=1 / float(betaincinv(wrong, sample.effective_n - wrong + 1, 1e-4))
-            if wrong > 0
-            else math.inf,
         )
-
-    def _chosen(self, table: ErrorTable, sample: Sample) -> tuple[str, tuple[str, ...]]:
-        """Return which test is made, and what to say about the choice."""
-        interval, monotone = self.interval, sample.tally.frame.monotone
-        if not sample.simple:
-            return "paper" if interval == "paper" else "Hall and score", ()
-        if interval in ("midp", "exact") and not monotone:
-            raise InvalidSample(
-                f"The {interval} test needs a map that cannot turn wrong decisions right, and "
-                "this one can. Use interval 'score'."
-            )
-        if interval == "auto":
-            interval = "midp" if monotone else "score"
-        if interval in ("midp", "exact") and table.newly_right:
-            return "score", (
-                f"{table.newly_right} wrong decisions turned right, which the map was said never "
-                "to do; the score test took the place of the exact one.",
-            )
-        return interval, ()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import ClassVar, NamedTuple, final
+from typing import ClassVar, final
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from typing_extensions import override
 from likewise.errors import InvalidSettings
 from likewise.stats.estimate import ROUNDING, Bounds, Estimate, fieller, hall, wider
 from likewise.stats.ratio_test import Evidence, RatioTest
-from likewise.stats.tally import AT_CAP, PLAIN, Sample, Tally, What, hill_count, top_count
+from likewise.stats.tally import Sample, Tally, What, hill_count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +56,7 @@ class CappedTest(RatioTest):
             nothing = Estimate(math.nan, math.nan, sample.n)
             return Evidence(self.name, method, nothing, None, cap=cap, spread=False, notes=(note,))
         estimate, capped = sample.estimate(), sample.estimate("held")
-        if not sample.simple:
-            estimate = dataclasses.replace(estimate, more=sample.with_one_more())
-        notes, details = ((), {}) if tally.frame.regression else _diagnosed(sample, estimate)
+        notes, details = ((), {}) if tally.frame.regression else _diagnosed(tally, estimate)
 
         def corrected(found: Estimate, what: What) -> Bounds:
             if not tally.frame.regression:
@@ -104,63 +102,31 @@ class MeanLossRatioTest(CappedTest):
     task: ClassVar[str] = "regression"
 
 
-def _diagnosed(sample: Sample, estimate: Estimate) -> tuple[tuple[str, ...], dict[str, float]]:
-    """Return notes on the tail of the loss ratios, and what the record says about it."""
-    cells, n = sample.tally.cells, sample.n
-    change, square = cells.sums[:, PLAIN].sum(axis=0).tolist()
-    squares = square - change * change / n
-    squares = squares if squares > ROUNDING * square else 0.0
-    tail = Tail.of(cells.top.values, n, 1 + change / n, squares)
-    details = {
-        "hill_index": tail.hill_index,
-        "top_share": tail.top_share,
-        "at_cap": float(cells.sums[:, AT_CAP].sum()),
-    }
-    if not sample.simple:
-        variance, error = squares / (n - 1), estimate.std_error
-        details["design_effect"] = error * error * n / variance if variance > 0 else math.nan
-    if estimate.std_error > 0 or abs(estimate.value - 1) <= ROUNDING:
-        return tail.notes, details
-    return ("All ratios are the same, so nothing says how much they vary.",), details
+def _diagnosed(tally: Tally, estimate: Estimate) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Return notes on the tail of the loss ratios, and its index."""
+    if estimate.std_error == 0 and abs(estimate.value - 1) > ROUNDING:
+        return ("All ratios are the same, so nothing says how much they vary.",), {}
+    k = hill_count(tally.n)
+    index = hill_index(tally.cells.top.values[: k + 1])
+    if not index < 3:
+        return (), {"hill_index": index}
+    so = "the bounds may be somewhat off"
+    if index < 2:
+        so = "their variance may not exist, and with it no interval for their mean"
+    note = (
+        f"The tail of the loss ratios looks heavy (Hill index {index:.1f}, from the {k} largest), "
+        f"so {so}: compare the error-rate ratio."
+    )
+    return (note,), {"hill_index": index}
 
 
-class Tail(NamedTuple):
-    """Tail diagnostics of the loss ratios.
+def hill_index(largest: Float[np.ndarray, " m"]) -> float:
+    r"""Return Hill's (1975) tail index of loss ratios, from the k + 1 largest, largest first.
 
-    ``hill_index`` is Hill's estimate of the tail index: moments of this order and above do not
-    exist (Hall's interval needs three, the central limit theorem two). ``top_share`` is the share
-    of the variance that is held by the 1 % of people with the largest ratios; ``largest`` is how
-    many of the largest ratios the index was estimated from.
+    One over the mean of :math:`\log\{(R_{(i)} - 1)/(R_{(k+1)} - 1)\}`: moments of this order and
+    above do not exist (Hall's interval needs three, the central limit theorem two). Of R - 1, not
+    of R: the one would make any tail look light until ratios are far above it.
     """
-
-    hill_index: float
-    top_share: float
-    largest: int
-
-    @classmethod
-    def of(cls, largest: Float[np.ndarray, " m"], n: int, mean: float, squares: float) -> "Tail":
-        r"""Return the tail diagnostics of n ratios from the largest of them, largest first.
-
-        Hill (1975): one over the mean of :math:`\log\{(R_{(i)} - 1)/(R_{(k+1)} - 1)\}` over the k
-        largest; k is the larger of 10 and :math:`n^{1/2}`, at most a tenth of the sample. Of R - 1,
-        not of R: the one would make any tail look light until ratios are far above it. ``squares``
-        are those of all distances from the mean.
-        """
-        k = hill_count(n)
-        threshold = float(largest[k]) - 1
-        excess = float(np.log((largest[:k] - 1) / threshold).mean()) if threshold > 0 else 0.0
-        top = float(np.square(largest[: top_count(n)] - mean).sum())
-        return cls(1 / excess if excess > 0 else math.inf, top / squares if squares else 0.0, k)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What to warn about, in sentences."""
-        if not self.hill_index < 3:
-            return ()
-        so = "the bounds may be somewhat off"
-        if self.hill_index < 2:
-            so = "their variance may not exist, and with it no interval for their mean"
-        return (
-            f"The tail of the loss ratios looks heavy (Hill index {self.hill_index:.1f}, from the "
-            f"{self.largest} largest), so {so}: compare the error-rate ratio.",
-        )
+    threshold = float(largest[-1]) - 1
+    excess = float(np.log((largest[:-1] - 1) / threshold).mean()) if threshold > 0 else 0.0
+    return 1 / excess if excess > 0 else math.inf

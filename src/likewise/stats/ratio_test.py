@@ -34,8 +34,6 @@ class Evidence:
         that decides.
     held_back
         Why there is no evidence even if the lower bound exceeds the limit, after "but".
-    largest
-        What the ratio cannot exceed. Bounds are shown up to it; no decision uses it.
     """
 
     test: str
@@ -50,7 +48,6 @@ class Evidence:
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
     numerical_error: float = 0.0
     held_back: str = ""
-    largest: float = math.inf
 
     def allowing(self, numerical_error: float) -> "Evidence":
         """Return the evidence of an estimate that may be off by this much in itself."""
@@ -74,8 +71,7 @@ class Evidence:
         """
         if self.bounds is None:
             return math.nan, math.inf
-        most = self.largest if self.largest > 1 else math.inf
-        lower = min(max(self.bounds.lower_bound(alpha) - self.numerical_error, 0.0), most)
+        lower = max(self.bounds.lower_bound(alpha) - self.numerical_error, 0.0)
         return min(lower, 1.0) if self.held_back else lower, max(self.within_from(alpha), lower)
 
     def within_from(self, alpha: float) -> float:
@@ -136,10 +132,8 @@ class Evidence:
             outcome = "within_tolerance"
         elif delta > self.estimate.value if self.unmoved else self.spread and capped_upper <= delta:
             notes += (self._reservation(delta, alpha),)
-        # No ratio is below zero, above what is possible, or above its cap.
-        largest = self.largest if self.largest > delta else math.inf
-        shown = np.clip((lower, upper, *interval), 0.0, largest).tolist()
-        possible = {"largest_possible": self.largest} if math.isfinite(self.largest) else {}
+        # No ratio is below zero, or above its cap.
+        shown = np.maximum((lower, upper, *interval), 0.0).tolist()
         return TestRecord(
             test=self.test,
             method="",
@@ -160,7 +154,7 @@ class Evidence:
             capped_upper_bound=capped_upper if self.cap is None else min(capped_upper, self.cap),
             cap=math.nan if self.cap is None else self.cap,
             notes=notes,
-            details={**self.details, **possible},
+            details=dict(self.details),
         )
 
     def _reservation(self, delta: float, alpha: float) -> str:
