@@ -13,7 +13,7 @@ from likewise.audit_data import AuditData
 from likewise.cli import app
 from likewise.outcomes import Outcomes
 from likewise.stats.estimate import Estimate
-from likewise.stats.tally import Design, Sample, Tally
+from likewise.stats.tally import Sample, Tally
 
 
 def people(n: int = 300, seed: int = 0, classes: int = 2, **more: Any) -> AuditData:
@@ -60,24 +60,15 @@ def outcomes_of(
     return Outcomes(**{**defaults, **columns})
 
 
-def mean_of_ratios(ratio: Any, design: Design | None = None) -> Estimate:
+def mean_of_ratios(ratio: Any, weight: Any = None, cluster: Any = None) -> Estimate:
     """Return the mean loss ratio of people with these weights and clusters."""
-    design = design or Design.make(len(ratio))
-    outcomes = outcomes_of(ratio, weight=design.weight, cluster=design.unit)
-    return Sample(Tally.of(outcomes)).estimate()
+    return Sample(Tally.of(outcomes_of(ratio, weight=weight, cluster=cluster))).estimate()
 
 
-def ratio_of_means(before: Any, after: Any, design: Design | None = None) -> Estimate:
+def ratio_of_means(before: Any, after: Any, cluster: Any = None) -> Estimate:
     """Return the ratio of mean losses."""
-    design = design or Design.make(len(before))
-    about = {"task": "regression"}
-    outcomes = outcomes_of(
-        before=before.astype(float),
-        after=after.astype(float),
-        weight=design.weight,
-        cluster=design.unit,
-        about=about,
-    )
+    losses = {"before": before.astype(float), "after": after.astype(float)}
+    outcomes = outcomes_of(**losses, cluster=cluster, about={"task": "regression"})
     return Sample(Tally.of(outcomes)).estimate()
 
 

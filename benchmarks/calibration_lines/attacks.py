@@ -10,12 +10,11 @@ from calibration_lines.designs import outcomes_of
 from likewise.checks.robust import robust_fairness
 from likewise.methods.decide import by_group
 from likewise.outcomes import Outcomes
-from likewise.stats.groups import flip_rates
+from likewise.stats.groups import flip_rate
 from likewise.stats.loss_ratio import LossRatioTest
 from likewise.stats.tally import Tally
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
-DRAWS = 2000
 
 
 def harmed(base: float, harm: float) -> Draw:
@@ -139,7 +138,7 @@ def unequal_designs(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         verdicts = [test(draw(rng)) for _ in range(effort.inversions)]
         covered = [v.interval[0] <= DELTA <= v.interval[1] for v in verdicts]
         yield Row(
-            "Hall, t, one more unit",
+            "Hall, t",
             population,
             verdicts[0].n,
             len(verdicts),
@@ -171,7 +170,7 @@ def skewed_groups(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         for _ in range(effort.inversions):
             people = outcomes_of(1 + (DELTA - 1) * draw(rng, 480), nobody, nobody)
             people = dataclasses.replace(people, groups={"trait": trait})
-            lines = by_group(Tally.of(people), rng=rng, delta=DELTA, alpha=ALPHA, draws=DRAWS)
+            lines = by_group(Tally.of(people), delta=DELTA, alpha=ALPHA)
             seen.append(
                 (any(g.rejected for g in lines), all(g.lower <= DELTA <= g.upper for g in lines))
             )
@@ -235,7 +234,7 @@ def flips(effort: Effort, rng: np.random.Generator) -> Iterator[Row]:
         seen = []
         for _ in range(effort.inversions):
             people = draw(rng)
-            seen.append(flip_rates(Tally.of(people), ALPHA)["changed"])
+            seen.append(flip_rate(Tally.of(people), ALPHA))
         yield Row(
             "share of changed decisions",
             f"{population}, {100 * share:g} %",

@@ -42,7 +42,7 @@ def at_limit(record: Record, delta: float) -> Record:
         # A group's p-value is known at the audit's limit, and is no smaller at a larger one.
         kept = {"rejected": False} if delta > record.delta else {}
         groups = tuple(group.model_copy(update=kept) for group in record.groups)
-        wide = any(not g.upper <= delta for g in groups if "×" not in g.attribute)
+        wide = any(not g.upper <= delta for g in groups)
         within, why = within and not wide, "groups" if within and wide and not above else ""
         verdict = "evidence" if above else "within_tolerance" if within else "inconclusive"
         again = {"delta": delta, "outcome": verdict, "rejected": above}

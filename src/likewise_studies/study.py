@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from likewise import GradientFlow, Settings, audit
 from likewise.errors import LikewiseWarning
@@ -207,11 +208,18 @@ def train(model: Any, people: Split, seed: int) -> Any:
 
 def performance(outcomes: Outcomes, privileged: Mapping[str, str]) -> dict[str, float]:
     """Return accuracy, balanced accuracy and average odds differences before anybody is moved."""
-    metrics = group_metrics(Tally.of(outcomes), privileged=privileged)
-    odds = {
-        f"aod_{attribute}": quantity.value
-        for (name, attribute, group), quantity in metrics.items()
-        if name == "average_odds_difference" and group != privileged[attribute]
+    rates = group_metrics(Tally.of(outcomes))
+    odds = {}
+    for name, attribute, group in rates:
+        if name == "selection_rate" and group != (base := privileged[attribute]):
+            gaps = (
+                rates[rate, attribute, group].value - rates[rate, attribute, base].value
+                for rate in ("true_positive_rate", "false_positive_rate")
+            )
+            odds[f"aod_{attribute}"] = sum(gaps) / 2
+    y, decided = outcomes.y, outcomes.decision_before
+    accuracy = {
+        "accuracy": float(accuracy_score(y, decided)),
+        "balanced_accuracy": float(balanced_accuracy_score(y, decided)),
     }
-    accuracy = {name: q.value for (name, attribute, _), q in metrics.items() if not attribute}
     return {**accuracy, **odds}

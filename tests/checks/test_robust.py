@@ -14,7 +14,6 @@ from likewise.audit_data import AuditData
 from likewise.checks import robust as room
 from likewise.methods.plausible_region import Ellipsoid
 from likewise.models import as_model
-from likewise.stats.tally import Design
 
 THETA = np.array([1.0, -0.7, 0.5, 0.3])
 FREE = np.array([0.6, 0.8, 0.0, 0.0])
@@ -56,8 +55,7 @@ class World:
 
 def robust_value(who, metric, epsilon=0.01):
     bound = likewise.Reach().bind(who.model, metric)
-    design = Design.make(len(who.x), who.data.weight)
-    return room.robust_value(bound, metric, who.x, who.y, epsilon, 0.05, design)
+    return room.robust_value(bound, metric, who.x, who.y, epsilon, 0.05, who.data.weight)
 
 
 def by_hand(who, metric, epsilon):

@@ -13,7 +13,6 @@ from scipy.stats import binom
 
 from likewise.checks.robust import robust_fairness
 from likewise.errors import InvalidSettings
-from likewise.stats.tally import Design
 
 
 def linear(slope, loss, reach, steps=2000):
@@ -53,10 +52,8 @@ def test_weights_count_like_copies(rng):
     weight = rng.integers(1, 4, 100)
     rows = np.repeat(np.arange(100), weight)
     losses, costs = linear(slope, loss, 1.0)
-    weighted = robust_fairness(losses, costs, 0.01, design=Design.make(100, weight.astype(float)))
-    copied = robust_fairness(
-        losses[rows], costs[rows], 0.01, design=Design.make(len(rows), None, rows)
-    )
+    weighted = robust_fairness(losses, costs, 0.01, weight=weight.astype(float))
+    copied = robust_fairness(losses[rows], costs[rows], 0.01, cluster=rows)
     assert weighted.value == pytest.approx(copied.value, rel=1e-12)
     assert weighted.std_error == pytest.approx(copied.std_error, rel=1e-12)
 

@@ -16,9 +16,8 @@ from likewise.methods.decide import by_group
 from likewise.outcomes import AtHorizon
 from likewise.stats.error_rate_ratio import ErrorRateRatioTest
 from likewise.stats.frame import Frame, TraitLevels
-from likewise.stats.groups import flip_rates, group_metrics
+from likewise.stats.groups import flip_rate, group_metrics
 from likewise.stats.loss_ratio import LossRatioTest, MeanLossRatioTest
-from likewise.stats.simultaneous import horizon_band
 from likewise.stats.tally import Tally, groups_of
 
 TIMES = (1.25, 2.5)
@@ -106,13 +105,10 @@ def test_any_cut_order_and_grouping_say_the_same(seed, weighted, clustered, regr
             found = [test.evidence(tally).result(1.25, 0.05) for tally in (one, other)]
             agree(*found)
         agree(found[0], test(outcomes.at(2.5)))
-    few = {"draws": 2000, "rng": np.random.default_rng(1)}
-    agree(by_group(whole, **few), by_group(merged, **few | {"rng": np.random.default_rng(1)}))
-    bands = [horizon_band(t, draws=2000, rng=np.random.default_rng(1)) for t in (whole, merged)]
-    agree(*bands)
+    agree(by_group(whole), by_group(merged))
     if not regression:
         agree(group_metrics(whole), group_metrics(merged))
-        agree(flip_rates(whole), flip_rates(merged))
+        agree(flip_rate(whole), flip_rate(merged))
     assert merged.status_counts == outcomes.counts()
     assert merged.fair_distance == pytest.approx(outcomes.fair_distance.sum())
     assert merged.spread.quantile(1) == outcomes.ratio.max()
@@ -127,7 +123,7 @@ def test_somebody_without_a_ratio_makes_the_mean_undefined_wherever_they_are():
     assert evidence.bounds is None
     assert "1 of 90 people have no finite loss ratio" in evidence.notes[0]
     own = str(outcomes.groups["sex"][7])
-    for line in by_group(merged, rng=np.random.default_rng(1), draws=500):
+    for line in by_group(merged):
         if line.attribute == "sex":
             assert math.isnan(line.estimate) == (line.group == own)
 
@@ -175,7 +171,7 @@ SEX = ["F", "F", "M", "M", "M", None]
 RACE = ["b", "w", "w", "w", None, None]
 
 
-def test_everybody_is_in_one_group_of_each_trait_and_of_their_intersection():
+def test_everybody_is_in_one_group_of_each_trait():
     assert counts(sex=SEX, race=RACE) == {
         "sex: F": 2,
         "sex: M": 3,
@@ -183,10 +179,6 @@ def test_everybody_is_in_one_group_of_each_trait_and_of_their_intersection():
         "race: b": 1,
         "race: w": 3,
         "race: missing": 2,
-        "sex × race: F × b": 1,
-        "sex × race: F × w": 1,
-        "sex × race: M × w": 2,
-        "sex × race: missing": 2,
     }
 
 

@@ -11,7 +11,7 @@ from likewise.methods.perturbation import BoundPerturbation
 from likewise.probe import PRIMARY
 from likewise.record import Measure
 from likewise.settings import Settings
-from likewise.stats.groups import flip_rates, group_metrics, refusal_rates
+from likewise.stats.groups import flip_rate, group_metrics
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
@@ -31,22 +31,16 @@ class Groups(Check):
 
 
 def measures(tally: Tally, settings: Settings, classes: Sequence[Any] = ()) -> tuple[Measure, ...]:
-    """Return performance, group metrics and flip rates, with intervals.
+    """Return group metrics and the share of changed decisions, with intervals.
 
-    Selection and impact are of the favourable decision, if it is known; then how often it is
-    refused is said, too, before and after the move. Nothing is tested by that: there is no
-    yardstick, for people are moved to where they are served worst.
+    Selection and impact are of the favourable decision, if it is known.
     """
     if tally.frame.regression:
         return ()
     favourable, alpha = settings.decide.favourable, settings.alpha
     place = 1 if favourable is None else [str(name) for name in classes].index(favourable)
     found = group_metrics(tally, alpha=alpha, positive=place)
-    if favourable is not None:
-        before, after = refusal_rates(tally, place, alpha)
-        found |= {("refused_before", "", ""): before, ("refused_after", "", ""): after}
-    for name, share in flip_rates(tally, alpha).items():
-        found[f"decisions_{name}", "", ""] = share
+    found["decisions_changed", "", ""] = flip_rate(tally, alpha)
     return tuple(
         Measure(name=name, attribute=attribute, group=group, **dataclasses.asdict(quantity))
         for (name, attribute, group), quantity in found.items()

@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator
 from typing import ClassVar, final
 
-import numpy as np
 from typing_extensions import override
 
 from likewise.method import Check, Finding, Sums
@@ -16,7 +15,6 @@ from likewise.methods.perturb_probe import PerturbProbe
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.probe import PRIMARY
 from likewise.record import StoppingTimeRecord
-from likewise.stats.simultaneous import horizon_band
 from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
@@ -31,7 +29,7 @@ DOUBLED, FREE_ONLY = "twice the time", "free directions only"
 class Horizons(Check):
     r"""Earlier times of the flow, twice the time, and the limit :math:`\lambda \to \infty`.
 
-    A sup-t band holds for all earlier times at once.
+    Intervals at earlier times hold for all of them at once (Bonferroni).
     """
 
     methods: ClassVar[tuple[str, ...]] = ("perturbation",)
@@ -57,18 +55,10 @@ class Horizons(Check):
 
     @override
     def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
-        tally, settings = stats[PRIMARY].tally, method.settings
-        times, diagnostics = [], {}
-        if tally.frame.horizons:
-            band = horizon_band(
-                tally,
-                rng=np.random.default_rng([settings.seed, 5]),
-                alpha=settings.alpha,
-                side="both",
-                interval="paper" if settings.decide.interval == "paper" else "hall",
-            )
-            for time, low, high in zip(tally.frame.horizons, band.lower, band.upper, strict=True):
-                times.append(_at(method, tally.horizons[time], time, low, high))
+        earlier = stats[PRIMARY].tally.horizons
+        diagnostics = {}
+        each = method.settings.alpha / max(len(earlier), 1)
+        times = [_at(method, tally, time, each) for time, tally in earlier.items()]
         if isinstance(method.map, GradientFlow):
             times.append(_at(method, stats[DOUBLED].tally, 2 * method.map.time))
             diagnostics["free_only"] = math.nan
@@ -79,15 +69,15 @@ class Horizons(Check):
 
 
 def _at(
-    method: BoundPerturbation,
-    tally: Tally,
-    time: float,
-    low: float = math.nan,
-    high: float = math.nan,
+    method: BoundPerturbation, tally: Tally, time: float, alpha: float | None = None
 ) -> StoppingTimeRecord:
-    verdicts = method.tested(tally).records
-    first = next(iter(verdicts.values()))
-    errors = verdicts.get("error_rate_ratio")
+    """Return what is found at a time, with an interval at level ``alpha`` of the first test."""
+    judgement = method.tested(tally)
+    (name, first), *_ = judgement.records.items()
+    errors, bounds = judgement.records.get("error_rate_ratio"), judgement.evidence[name].bounds
+    low = high = math.nan
+    if alpha is not None and bounds is not None:
+        low, high = bounds.interval(alpha)
     return StoppingTimeRecord(
         time=time,
         n=first.n,

@@ -20,8 +20,9 @@ from likewise.methods.perturbation import BoundPerturbation
 from likewise.methods.reach import NUMBERS, BoundReach, Reach, candidate_losses
 from likewise.models.base import Model
 from likewise.record import Measure
-from likewise.stats.estimate import ONE_MORE, Estimate, from_terms, hall
-from likewise.stats.tally import Design
+from likewise.stats.estimate import hall, ratio_of_sums
+from likewise.stats.sums import RatioSums
+from likewise.stats.tally import effective_units
 from likewise.verdict import Verdict
 
 MEASURE = "distributionally_robust_fairness"
@@ -70,7 +71,8 @@ class Robust(Check):
             method.y[rows],
             self.epsilon,
             method.settings.alpha,
-            Design.make(len(rows), people.weight, people.cluster),
+            people.weight,
+            people.cluster,
         )
         lower, upper = found.interval
         measure = Measure(name=MEASURE, value=found.value, lower=lower, upper=upper, n=len(rows))
@@ -96,7 +98,8 @@ def robust_fairness(
     cost: Float[np.ndarray, "n m"],
     epsilon: float,
     *,
-    design: Design | None = None,
+    weight: Float[np.ndarray, " n"] | None = None,
+    cluster: Shaped[np.ndarray, " n"] | None = None,
     alpha: float = 0.05,
 ) -> RobustValue:
     r"""Return the distributionally robust fairness value of a model (Definition 2.1).
@@ -109,17 +112,21 @@ def robust_fairness(
 
     ``loss`` is that of each person at m places, the first of them their own, ``cost`` the
     :math:`d_x^2` of each; ``epsilon`` the budget, in units of :math:`d_x^2`, chosen by the auditor
-    beforehand; ``design`` weights and clusters, if there are any.
+    beforehand; people may have a ``weight`` and a ``cluster``.
     """
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise InvalidSettings(f"epsilon must be a positive number (got {epsilon:g}).")
-    design = design or Design.make(len(loss))
-    weights = design.total_weights
-    row = np.arange(len(loss))
+    row = unit = np.arange(len(loss))
+    if cluster is not None:
+        unit = np.unique(cluster.astype(str), return_inverse=True)[1]
+    each = np.ones(len(loss)) if weight is None else weight
+
+    def totals(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " g"]:
+        return np.bincount(unit, weights=values * each)
 
     def mean_cost(lam: float) -> float:
         best = (loss - lam * cost).argmax(axis=1)
-        return float(design.totals(cost[row, best]).sum() / weights.sum())
+        return float(np.average(cost[row, best], weights=each))
 
     low, high = 0.0, 0.0
     if mean_cost(0.0) > epsilon:
@@ -130,20 +137,19 @@ def robust_fairness(
             middle = (low + high) / 2
             low, high = (middle, high) if mean_cost(middle) > epsilon else (low, middle)
 
-    def mean(rises: Float[np.ndarray, " g"], weights: Float[np.ndarray, " g"]) -> Estimate:
-        total = float(weights.sum())
-        rise = float(rises.sum()) / total
-        terms = (rises - rise * weights) * (len(rises) / total)
-        return from_terms(high * epsilon + rise, terms, design.n, design.degrees)
-
-    rises = design.totals((loss - high * cost).max(axis=1) - loss[:, 0])
-    estimate = mean(rises, weights)
-    # One more unit that is moved up more than any seen: the few who are decide the upper end.
-    one, usual = ONE_MORE * float((rises / weights).max()), float(weights.mean())
-    more = mean(np.append(rises, one * usual), np.append(weights, usual))
-    lower, upper = hall(estimate).interval(alpha)
-    upper = max(upper, hall(more).interval(alpha)[1])
-    return RobustValue(estimate.value, estimate.std_error, (lower, upper), high)
+    rises, weights = (
+        totals((loss - high * cost).max(axis=1) - loss[:, 0]),
+        totals(np.ones(len(row))),
+    )
+    plain = weight is None and cluster is None
+    estimate = ratio_of_sums(RatioSums.of(rises, weights), len(loss))
+    estimate = dataclasses.replace(
+        estimate,
+        value=high * epsilon + estimate.value,
+        degrees=math.inf if plain else max(1.0, effective_units(weights) - 1),
+    )
+    interval = hall(estimate).interval(alpha)
+    return RobustValue(estimate.value, estimate.std_error, interval, high)
 
 
 def robust_value(
@@ -153,7 +159,8 @@ def robust_value(
     y: Shaped[np.ndarray, " n"],
     epsilon: float,
     alpha: float,
-    design: Design,
+    weight: Float[np.ndarray, " n"] | None = None,
+    cluster: Shaped[np.ndarray, " n"] | None = None,
 ) -> RobustValue:
     r"""Return the distributionally robust fairness value (Definition 2.1), within the reach.
 
@@ -166,12 +173,12 @@ def robust_value(
     step = _uphill(search, metric, worst, y)
     far = np.tile(np.sqrt(epsilon) * np.array([0.0, *COARSE]), (len(x), 1))
     loss, cost = _along(search.model, metric, x, y, worst, step, far)
-    lam = robust_fairness(loss, cost, epsilon, design=design).lam
+    lam = robust_fairness(loss, cost, epsilon, weight=weight).lam
     best = (loss - lam * cost).argmax(axis=1)
     far = np.hstack([np.zeros((len(x), 1)), far])[np.arange(len(x)), best, None] * FINE
     more = _along(search.model, metric, x, y, worst, step, far)
     loss, cost = np.hstack([loss, more[0]]), np.hstack([cost, more[1]])
-    return robust_fairness(loss, cost, epsilon, design=design, alpha=alpha)
+    return robust_fairness(loss, cost, epsilon, weight=weight, cluster=cluster, alpha=alpha)
 
 
 def _along(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 from scipy.special import ndtr
 
 from likewise.errors import InvalidSettings, nearest
@@ -14,11 +13,10 @@ from likewise.models.base import ModelCard
 from likewise.record import DeltaCurveRecord, GroupRecord, TestRecord, VerdictName
 from likewise.settings import Choice, Settings
 from likewise.settings.choices import METHODS, TESTS, make, note, parameters
-from likewise.stats.estimate import Bounds, Estimate, check_alpha, check_delta, hall, restored
+from likewise.stats.estimate import check_alpha, check_delta, hall
 from likewise.stats.multiplicity import holm_adjusted
 from likewise.stats.ratio_test import Evidence, RatioTest
-from likewise.stats.simultaneous import band
-from likewise.stats.tally import Sample, Tally, crossed_terms, groups_of
+from likewise.stats.tally import Sample, Tally, groups_of
 
 EVERYONE = -1
 """Stands for everyone among the places of groups."""
@@ -113,9 +111,8 @@ def decide_with_groups(
     evidence, whatever the bounds say: the negative control.
     """
     wider = max(wider, 1.0)
-    single = {k: group for k, group in enumerate(groups) if "×" not in group.attribute}
     p_values: dict[int, float] = {EVERYONE: deciding.p_value}
-    for k, group in single.items():
+    for k, group in enumerate(groups):
         p = group.p_value
         if wider > 1 and group.std_error > 0:
             p = max(p, float(ndtr((deciding.delta - group.estimate) / (group.std_error * wider))))
@@ -124,9 +121,7 @@ def decide_with_groups(
     above = {k for k, p in adjusted.items() if p <= deciding.alpha}
     rejected = set() if held_back else above
     marked = tuple(
-        group.model_copy(
-            update={"rejected": k in rejected, "p_adjusted": adjusted.get(k, group.p_adjusted)}
-        )
+        group.model_copy(update={"rejected": k in rejected, "p_adjusted": adjusted[k]})
         for k, group in enumerate(groups)
     )
     if rejected:
@@ -137,7 +132,7 @@ def decide_with_groups(
         return "inconclusive", held_back, marked
     if deciding.outcome != "within_tolerance":
         return deciding.outcome, deciding.held_back, marked
-    uppers = [g.estimate + wider * (g.upper - g.estimate) for g in single.values()]
+    uppers = [g.estimate + wider * (g.upper - g.estimate) for g in groups]
     if any(not upper <= deciding.delta for upper in uppers):
         return "inconclusive", "groups", marked
     return "within_tolerance", "", marked
@@ -227,76 +222,45 @@ FEW_ERRORS = 5
 FEW_PEOPLE = 30
 """With fewer people than this Student's t takes the place of the normal."""
 
-MANY = 49.0
-"""Degrees of freedom from which on groups share a band."""
-
 
 def by_group(
     tally: Tally,
     *,
-    rng: np.random.Generator,
     delta: float = 1.25,
     alpha: float = 0.05,
     interval: Literal["hall", "paper"] = "hall",
-    draws: int = 50_000,
 ) -> tuple[GroupRecord, ...]:
-    r"""Return the audit value of every level of every protected attribute, and of every pair.
+    r"""Return the audit value of every level of every protected attribute.
 
-    *Intervals* hold for all m groups together with confidence :math:`1 - \alpha`. Groups of 30 or
-    more share a sup-t band, which knows that groups of different attributes overlap and is narrower
-    than Bonferroni's. Its normal limit is not to be had with fewer people; those groups take
-    Student's t through Hall's transformation, each at :math:`\alpha/m`, and the band what is left,
-    :math:`\alpha m_\text{large}/m`: by Bonferroni's inequality the whole holds. (With 8 to 25
-    skewed ratios this covers 3 to 12 points more than a plain t interval.) Upper ends allow for one
-    more person, harmed 1.5 times as much as anybody seen: a tail shows in few samples.
+    *Intervals* hold for all m groups together with confidence :math:`1 - \alpha`: each at
+    :math:`\alpha/m` (Bonferroni). Groups of fewer than 30 take Student's t through Hall's
+    transformation. Upper ends allow for one more person, harmed 1.5 times as much as anybody seen:
+    a tail shows in few samples.
 
     *Decisions* are one-sided p-values with Holm's correction, over all groups. The people whose
     attribute is missing are a group like any other. ``interval``: ``hall`` corrects for skewness,
-    ``paper`` does not; ``rng`` and ``draws`` are the randomness of the band.
+    ``paper`` does not.
     """
     check_alpha(alpha)
     check_delta(delta)
     members = groups_of(tally.cells.kinds, tally.frame)
     groups = [Sample(tally, group) for group in members]
-    if not groups:
-        return ()
-
-    def bounds(estimate: Estimate) -> Bounds:
-        return hall(estimate) if interval == "hall" or not estimate.std_error > 0 else estimate
-
-    each, estimates, more, ends = alpha / len(groups), [], [], []
+    estimates, bounds = [], []
     for own in groups:
-        few, estimate = own.units - 1.0 if 1 < own.units < FEW_PEOPLE else math.inf, own.estimate()
-        estimate = dataclasses.replace(estimate, degrees=min(estimate.degrees, few))
-        wider = own.with_one_more() if interval == "hall" else None
-        lower, upper = bounds(estimate).interval(each)
-        if wider is not None and estimate.std_error > 0:
-            again = dataclasses.replace(wider, degrees=estimate.degrees)
-            upper = max(upper, bounds(again).interval(each)[1])
-        estimates.append(estimate)
-        more.append(wider)
-        ends.append((lower, upper))
-    large = [k for k, e in enumerate(estimates) if e.std_error > 0 and e.degrees >= MANY]
-    if large:
-        values = np.array([estimates[k].value for k in large])
-        together = band(
-            [estimates[k] for k in large],
-            crossed_terms([groups[k] for k in large], values),
-            rng=rng,
-            alpha=each * len(large),
-            side="both",
-            interval=interval,
-            draws=draws,
-        )
-        for k, lower, upper in zip(large, together.lower, together.upper, strict=True):
-            if (wider := more[k]) is not None:
-                t = restored(-together.critical, wider.skewness)
-                upper = max(upper, wider.value - wider.std_error * t)
-            ends[k] = lower, upper
-    p_values = [bounds(estimate).p_value(delta) for estimate in estimates]
+        units = own.clusters or own.n
+        few = units - 1.0 if 1 < units < FEW_PEOPLE else math.inf
+        more = own.with_one_more() if interval == "hall" else None
+        parts = [
+            dataclasses.replace(estimate, degrees=min(estimate.degrees, few))
+            for estimate in (own.estimate(), more)
+            if estimate is not None
+        ]
+        estimates.append(parts[0])
+        bounds.append([e if interval == "paper" and e.std_error > 0 else hall(e) for e in parts])
+    p_values = [first.p_value(delta) for first, *_ in bounds]
     adjusted = holm_adjusted(dict(enumerate(p_values)))
     found = []
-    for k, (own, estimate, (lower, upper)) in enumerate(zip(groups, estimates, ends, strict=True)):
+    for k, (own, estimate) in enumerate(zip(groups, estimates, strict=True)):
         few_errors, rates = False, {}
         if not tally.frame.regression:
             few_errors, weights = own.errors.before < FEW_ERRORS, own.error_weights
@@ -305,6 +269,7 @@ def by_group(
                 "error_rate_before": float(weights[0] + weights[2]) / total,
                 "error_rate_after": float(weights[0] + weights[1]) / total,
             }
+        each = alpha / len(groups)
         found.append(
             GroupRecord(
                 attribute=members[k].trait,
@@ -312,8 +277,8 @@ def by_group(
                 n=own.n,
                 estimate=estimate.value,
                 std_error=estimate.std_error,
-                lower=max(lower, 0.0),
-                upper=upper,
+                lower=max(bounds[k][0].lower_bound(each / 2), 0.0),
+                upper=max(bound.upper_bound(each / 2) for bound in bounds[k]),
                 p_value=p_values[k],
                 p_adjusted=adjusted[k],
                 rejected=adjusted[k] <= alpha,
@@ -326,11 +291,8 @@ def by_group(
 
 def group_records(tally: Tally, settings: Settings) -> tuple[GroupRecord, ...]:
     """Return the audit value of every group, with simultaneous intervals."""
-    if not tally.frame.traits:
-        return ()
     return by_group(
         tally,
-        rng=np.random.default_rng([settings.seed, 1]),
         delta=settings.delta,
         alpha=settings.alpha,
         interval="paper" if settings.decide.interval == "paper" else "hall",

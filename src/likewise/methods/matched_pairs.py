@@ -66,8 +66,7 @@ from likewise.settings import Settings
 from likewise.setup import Setup
 from likewise.stats.decision import Assessment, DecisionRule, OutcomeTest, assess
 from likewise.stats.decision import decide as decide_rows
-from likewise.stats.groups import Quantity, Share
-from likewise.stats.groups import ratio as share_ratio
+from likewise.stats.groups import Share, group_table
 from likewise.stats.sums import Additive
 from likewise.verdict import Verdict
 
@@ -1199,9 +1198,9 @@ def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure,
         return ()
     alpha, labelled = bound.settings.alpha, not bound.setup.unlabelled
     place = bound.favourable if bound.favourable is not None else len(bound.classes) - 1
-    found: list[tuple[str, str, str, Quantity, int]] = []
+    found: list[Measure] = []
     for attribute, table in stats.groups.items():
-        selected = []
+        groups: dict[str, dict[str, Share]] = {}
         for group, counts in zip(bound.context.groups[attribute], table.decisions, strict=True):
             everyone = counts.sum(axis=(0, 1))
             shares = {"selection_rate": (counts[:, place].sum(axis=0), everyone)}
@@ -1211,20 +1210,13 @@ def group_measures(bound: BoundMatchedPairs, stats: PairStats) -> tuple[Measure,
                 have, lack = counts[place], counts[1 - place]
                 shares["false_negative_rate"] = have[1 - place], have.sum(axis=0)
                 shares["false_positive_rate"] = lack[place], lack.sum(axis=0)
-            for name, (hits, among) in shares.items():
-                share = Share.of_people(hits, among, weighted=bool(among[0] != among[1]))
-                found.append((name, attribute, group, share.wilson(alpha), share.n))
-                if name == "selection_rate":
-                    selected.append((group, share))
-        most = max((one for _, one in selected if one.n), key=lambda one: one.value)
-        for group, share in selected:
-            same = Quantity(1.0, 1.0, 1.0, share.n)
-            q = same if share is most else share_ratio(share, most, alpha)
-            found.append(("impact_ratio", attribute, group, q, share.n))
-    return tuple(
-        Measure(
-            name=name, attribute=at, group=group, n=n, value=q.value, lower=q.lower, upper=q.upper
-        )
-        for name, at, group, q, n in found
-        if not math.isnan(q.value)
-    )
+            groups[group] = {
+                name: Share.of_people(hits, among, weighted=bool(among[0] != among[1]))
+                for name, (hits, among) in shares.items()
+            }
+        found += [
+            Measure(name=name, attribute=attribute, group=group, **dataclasses.asdict(quantity))
+            for (name, group), quantity in group_table(groups, alpha).items()
+            if not math.isnan(quantity.value)
+        ]
+    return tuple(found)

@@ -20,7 +20,6 @@ from likewise.errors import InvalidSettings
 from likewise.stats.sums import RatioSums
 
 ROUNDING = 1e-12  # a spread of ratios below this, relative to them, is what rounding leaves of none
-ONE_MORE = 1.5  # how much more than the largest excess one more person is allowed for
 FARTHEST = 50.0  # ratios beyond exp(±50) count as infinite, or zero
 
 
@@ -104,10 +103,9 @@ class Estimate(Bounds):
         Degrees of freedom of the standard error: infinite, unless there are few units.
     effective_n
         Kish's number: how many independent people of equal weight would tell as much.
-    linear_error, more
+    linear_error
         With weights or clusters, where ``std_error`` is the jackknife's: the one of the linearised
-        estimate, which the skewness belongs to; and the estimate with one more unit that is harmed
-        more than any seen, which upper ends stay above.
+        estimate, which the skewness belongs to.
 
     Examples
     --------
@@ -123,7 +121,6 @@ class Estimate(Bounds):
     degrees: float = math.inf
     effective_n: float = math.nan
     linear_error: float = math.nan
-    more: "Estimate | None" = None
 
     def __post_init__(self) -> None:
         if math.isnan(self.effective_n):
@@ -182,28 +179,13 @@ def growth_needed(gap: float, errors: float, shrinks: float, stays: float = 0.0)
     return shrinks / left if gap > 0 and left > 0 else math.inf
 
 
-def ratio_of_sums(
-    sums: RatioSums,
-    n: int,
-    *,
-    printed: bool = False,
-    effective_n: float = math.nan,
-    leverage: float | None = None,
-) -> Estimate:
+def ratio_of_sums(sums: RatioSums, n: int, *, printed: bool = False) -> Estimate:
     r"""Ratio of totals over independent units: (13), a mean of loss ratios, and (21)--(22), A/B.
 
     The squares are those of :math:`B_n a_i - A_n b_i`, which cannot come out negative; the printed
     formula, with uncentred second moments, gives the same. With zero before, the ratio is
-    infinite, or not defined, and has no standard error.
-
-    Parameters
-    ----------
-    printed
-        Whether to divide by n, as (22) does, where a variance would divide by n - 1.
-    leverage
-        Of weighted people: the share of the weight that a person holds, as it counts in the
-        standard error. That is the jackknife's then, whose terms :math:`w_i (R_i - S_w)/(W - w_i)`
-        have the squares of the linearised ones but for a factor :math:`(1 - h)^{-2}`.
+    infinite, or not defined, and has no standard error. ``printed`` divides by n, as (22) does,
+    where a variance would divide by n - 1.
     """
     if not sums.before > 0:
         return Estimate(sums.ratio, math.nan, n)
@@ -211,68 +193,24 @@ def ratio_of_sums(
     units, scale = sums.units, sums.units / sums.before
     if printed:
         squares *= (units - 1) / units
-    squares, cubes = squares * scale**2, cubes * scale**3
-    estimate = from_powers(sums.ratio, n, units, squares, cubes, effective_n=effective_n)
-    if leverage is None:
-        return estimate
-    return _jackknifed(estimate, estimate.std_error * (n - 1) / n / (1 - leverage))
+    return from_powers(sums.ratio, n, units, squares * scale**2, cubes * scale**3)
 
 
-def ratio_of_totals(
-    after: Float[np.ndarray, " g"],
-    before: Float[np.ndarray, " g"],
-    n: int,
-    effective_n: float = math.nan,
-) -> Estimate:
-    r"""Ratio of totals over clusters, with the delete-one-cluster jackknife's error (CR3).
+def jackknife_error(after: Float[np.ndarray, " g"], before: Float[np.ndarray, " g"]) -> float:
+    r"""Return the delete-one-cluster jackknife's standard error (CR3) of a ratio of totals.
 
-    Leaving out one cluster at a time,
-    :math:`\text{se}^2 = \frac{G-1}{G} \sum_g (S_{(g)} - S)^2`, with
-    :math:`G_\text{eff} - 1` degrees of freedom: unlike the linearised terms
-    :math:`u_g = (a_g - S b_g) G / \sum b`, it does not forget that a large cluster draws the
-    estimate to itself.
+    Leaving out one cluster at a time, :math:`\text{se}^2 = \frac{G-1}{G} \sum_g (S_{(g)} - S)^2`:
+    unlike linearised terms it does not forget that a large cluster draws the estimate to itself. A
+    ratio that hangs on a single cluster is not known at all.
     """
     total, units = float(before.sum()), len(before)
-    if not total > 0:
-        return Estimate(math.inf if after.sum() > 0 else math.nan, math.nan, n)
-    value = float(after.sum()) / total
-    terms = after - value * before
-    estimate = from_terms(value, terms * (units / total), n, effective_n=effective_n)
-    # A ratio that hangs on a single cluster is not known at all.
-    spread = math.inf
-    if (before < total).all():
-        spread = float(np.square(terms / (total - before)).sum())
-    return _jackknifed(estimate, math.sqrt((units - 1) / units * spread))
+    if not (before < total).all():
+        return math.inf
+    terms = (after - float(after.sum()) / total * before) / (total - before)
+    return math.sqrt((units - 1) / units * float(np.square(terms).sum()))
 
 
-def _jackknifed(estimate: Estimate, std_error: float) -> Estimate:
-    if not estimate.std_error > 0:
-        return estimate
-    linear, degrees = estimate.std_error, max(1.0, estimate.effective_n - 1)
-    return dataclasses.replace(estimate, std_error=std_error, linear_error=linear, degrees=degrees)
-
-
-def from_terms(
-    value: float,
-    terms: Float[np.ndarray, " g"],
-    n: int,
-    degrees: float = math.inf,
-    effective_n: float = math.nan,
-) -> Estimate:
-    """Return the estimate whose error is the mean of ``terms``, one for each independent unit."""
-    squares, cubes = float(np.square(terms).sum()), float((terms**3).sum())
-    return from_powers(value, n, len(terms), squares, cubes, degrees, effective_n)
-
-
-def from_powers(
-    value: float,
-    n: int,
-    units: int,
-    squares: float,
-    cubes: float,
-    degrees: float = math.inf,
-    effective_n: float = math.nan,
-) -> Estimate:
+def from_powers(value: float, n: int, units: int, squares: float, cubes: float) -> Estimate:
     r"""Return the estimate whose influences have these sums of squares and cubes.
 
     Its standard error is :math:`V/\sqrt G` and its skewness :math:`\gamma/\sqrt G`. A spread that
@@ -280,9 +218,9 @@ def from_powers(
     """
     spread = math.sqrt(max(squares, 0.0) / (units - 1)) if units > 1 else 0.0
     if spread == 0 or spread <= ROUNDING * abs(value):
-        return Estimate(value, 0.0, n, 0.0, degrees, effective_n)
+        return Estimate(value, 0.0, n)
     skewness = cubes / units / (spread * spread * spread) / math.sqrt(units)
-    return Estimate(value, spread / math.sqrt(units), n, skewness, degrees, effective_n)
+    return Estimate(value, spread / math.sqrt(units), n, skewness)
 
 
 def hall(estimate: Estimate) -> Bounds:
@@ -299,14 +237,13 @@ def hall(estimate: Estimate) -> Bounds:
     With weights or clusters, of which few may hold most of the weight, the bounds are the widest of
     three on either side: Student's t with the jackknife's standard error and
     :math:`G_\text{eff} - 1` degrees of freedom; Hall's with the linearised one; and above also t on
-    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed, and the same
-    with one more unit that is harmed more than any seen.
+    the scale of :math:`\log(S - 1)`, since an excess that few units share is skewed.
     """
     if not estimate.std_error > 0:
         return UNKNOWN
     design, error = not math.isnan(estimate.linear_error), estimate.std_error
     linear = dataclasses.replace(estimate, std_error=estimate.linear_error) if design else estimate
-    skewness, more, excess = estimate.skewness, estimate.more, estimate.value - 1
+    skewness, excess = estimate.skewness, estimate.value - 1
     bounds = inversion(
         lambda delta: transformed(linear.studentised(delta), skewness),
         lambda z: linear.value - linear.std_error * restored(z, skewness),
@@ -318,8 +255,6 @@ def hall(estimate: Estimate) -> Bounds:
 
     def upper(alpha: float) -> float:
         found = either.upper_bound(alpha)
-        if more is not None:
-            found = max(found, hall(more).upper_bound(alpha))
         if excess <= 0:
             return found
         t = quantile(1 - alpha, estimate.degrees)

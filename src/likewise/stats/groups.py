@@ -1,30 +1,21 @@
-"""Group metrics by protected attribute: accuracy, odds, selection rates (Appendix F.5).
+"""Group metrics by protected attribute: selection rates, impact ratios, error rates.
 
 They ask another question than the audit (is one *group* treated like another?), and are shown
-beside it. Intervals of single shares are Wilson's or Clopper and Pearson's. Those of combinations
-put single intervals together ("square and add": Newcombe 1998, Zou and Donner 2008), which keeps
-their virtues at few people and at shares of zero or one.
+beside it. Intervals of shares are Wilson's or Clopper and Pearson's; a ratio puts two of them
+together, which keeps their virtues at few people and at shares of zero or one.
 """
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import betaincinv
 
 from likewise.errors import InvalidSample
-from likewise.stats.estimate import (
-    ONE_MORE,
-    Estimate,
-    check_alpha,
-    quantile,
-    ratio_of_sums,
-    ratio_of_totals,
-)
+from likewise.stats.estimate import check_alpha, jackknife_error, quantile, ratio_of_sums
 from likewise.stats.frame import MISSING
 from likewise.stats.sums import POWERS, RatioSums
 from likewise.stats.tally import COUNTS, Tally, effective_units, groups_of
@@ -51,19 +42,12 @@ class Share:
         with the design's own standard error, at most n (Korn and Graubard 1998).
     degrees
         Degrees of freedom of that standard error, if these people have weights or clusters.
-    terms
-        Of people in clusters, the linearised share of each: says how shares are correlated.
-    more
-        The share with one more cluster where it holds for 1.5 times as many as in any (or does not,
-        if it holds for most): the exact interval allows for it.
     """
 
     value: float
     n: int
     effective_n: float
     degrees: float = math.inf
-    terms: Float[np.ndarray, " g"] | None = None
-    more: "Share | None" = None
 
     @classmethod
     def of_clusters(
@@ -71,18 +55,9 @@ class Share:
     ) -> "Share":
         """Return a share of n people from the weights of hits, and of all, in each cluster."""
         if n == 0:
-            return cls(math.nan, 0, 0.0, terms=np.zeros(len(weights)))
-        some, kish = weights > 0, effective_units(weights)
-        usual, each = float(weights[some].mean()), hits[some] / weights[some]
-        one = min(1.0, ONE_MORE * float(each.max()))
-        if hits.sum() > weights.sum() / 2:
-            one = 1 - min(1.0, ONE_MORE * float(1 - each.min()))
-        more_weights = np.append(weights, usual)
-        wider = ratio_of_totals(np.append(hits, usual * one), more_weights, n)
-        more = cls(wider.value, n, _effective_n(wider, effective_units(more_weights)), kish - 1)
-        found = ratio_of_totals(hits, weights, n)
-        terms = hits - found.value * weights
-        return cls(found.value, n, _effective_n(found, kish), kish - 1, terms, more)
+            return cls(math.nan, 0, 0.0)
+        value, kish = float(hits.sum() / weights.sum()), effective_units(weights)
+        return cls(value, n, _size(value, jackknife_error(hits, weights), n, kish), kish - 1)
 
     @classmethod
     def of_people(
@@ -101,10 +76,10 @@ class Share:
             return cls(value, int(n), n)
         others = among - hits
         sums = RatioSums(np.array([(-1) ** i * (others if i else among)[i + j] for i, j in POWERS]))
-        found = ratio_of_sums(sums, int(n), leverage=sums.leverage())
+        error = ratio_of_sums(sums, int(n)).std_error * (n - 1) / n / (1 - sums.leverage())
         # Few hits say little about their own variance: never more than Kish's number.
         kish = total**2 / squared
-        return cls(value, int(n), min(kish, _effective_n(found, kish)), kish - 1)
+        return cls(value, int(n), min(kish, _size(value, error, n, kish)), kish - 1)
 
     def wilson(self, alpha: float) -> Quantity:
         """Return the share with Wilson's score interval."""
@@ -131,9 +106,6 @@ class Share:
         hits, others = self.value * n, (1 - self.value) * n
         lower = float(betaincinv(hits, others + 1, alpha / 2)) if hits > 0 else 0.0
         upper = float(betaincinv(hits + 1, others, 1 - alpha / 2)) if others > 0 else 1.0
-        if self.more is not None:
-            wider = self.more.clopper_pearson(alpha)
-            lower, upper = min(lower, wider.lower), max(upper, wider.upper)
         return Quantity(self.value, lower, upper, self.n)
 
     def _size(self, alpha: float) -> float:
@@ -143,33 +115,11 @@ class Share:
         return self.effective_n * (quantile(q) / quantile(q, self.degrees)) ** 2
 
 
-def _effective_n(share: Estimate, kish: float) -> float:
-    if 0 < share.value < 1 and share.std_error > 0:
-        return min(float(share.n), share.value * (1 - share.value) / share.std_error**2)
+def _size(value: float, error: float, n: float, kish: float) -> float:
+    if 0 < value < 1 and error > 0:
+        return min(n, value * (1 - value) / error**2)
     # All alike: no spread to learn the design effect from, so Kish's, of whole units.
     return kish
-
-
-def combination(coefficients: Sequence[float], shares: Sequence[Share], alpha: float) -> Quantity:
-    r"""Return :math:`\sum_j c_j p_j` with Newcombe's square-and-add interval.
-
-    Each share goes to that end of its Wilson interval which lowers (or raises) the sum; the
-    distances add up like standard deviations, with the shares' own correlations: zero unless the
-    people share clusters.
-    """
-    c = np.array(coefficients)
-    p, low, high = _ends(shares, alpha)
-    value, n = float(c @ p), sum(share.n for share in shares)
-    if math.isnan(value):
-        return Quantity(value, float(c[c < 0].sum()), float(c[c > 0].sum()), n)
-    correlation = _correlation(shares)
-
-    def distance(ends: Float[np.ndarray, " k"]) -> float:
-        steps = np.abs(c) * (p - ends)
-        return math.sqrt(max(0.0, float(steps @ correlation @ steps)))
-
-    below, above = distance(np.where(c > 0, low, high)), distance(np.where(c > 0, high, low))
-    return Quantity(value, value - below, value + above, n)
 
 
 def ratio(share: Share, base: Share, alpha: float) -> Quantity:
@@ -178,129 +128,85 @@ def ratio(share: Share, base: Share, alpha: float) -> Quantity:
     Its ends are the r for which square-and-add puts an end of :math:`p_1 - r p_2` at zero: roots of
     :math:`A r^2 - 2 B r + C`, written so that neither zero counts nor cancellation spoil them.
     """
-    (p, q), (low, low_base), (high, high_base) = _ends((share, base), alpha)
-    n = share.n + base.n
+    over, under = share.wilson(alpha), base.wilson(alpha)
+    p, q, n = over.value, under.value, share.n + base.n
     if math.isnan(p) or math.isnan(q):
         return Quantity(math.nan, 0.0, math.inf, n)
-    correlation = float(_correlation((share, base))[0, 1])
 
     def root(end: float, base_end: float, *, smaller: bool) -> float:
-        a, c = base_end * (2 * q - base_end), end * (2 * p - end)
-        b = p * q + correlation * (end - p) * (base_end - q)
+        a, b, c = base_end * (2 * q - base_end), p * q, end * (2 * p - end)
         r = math.sqrt(max(0.0, b**2 - a * c))
         if smaller:
             return c / (b + r) if c > 0 else 0.0
         return (b + r) / a if a > 0 else math.inf
 
     value = p / q if q > 0 else (math.inf if p > 0 else math.nan)
-    lower, upper = root(low, high_base, smaller=True), root(high, low_base, smaller=False)
-    return Quantity(value, lower, upper, n)
+    lower = root(over.lower, under.upper, smaller=True)
+    return Quantity(value, lower, root(over.upper, under.lower, smaller=False), n)
 
 
-def _ends(shares: Sequence[Share], alpha: float) -> Float[np.ndarray, "3 k"]:
-    parts = [share.wilson(alpha) for share in shares]
-    return np.array([(part.value, part.lower, part.upper) for part in parts]).T
+def group_table(
+    shares: Mapping[str, Mapping[str, Share]], alpha: float
+) -> dict[tuple[str, str], Quantity]:
+    """Return the rates of groups with Wilson's intervals, and their impact ratios.
 
-
-def _correlation(shares: Sequence[Share]) -> Float[np.ndarray, "k k"]:
-    if any(share.terms is None for share in shares):
-        return np.eye(len(shares))
-    terms = np.stack([share.terms for share in shares if share.terms is not None])
-    length = np.sqrt(np.square(terms).sum(axis=1, keepdims=True))
-    unit = np.divide(terms, length, out=np.zeros_like(terms), where=length > 0)
-    correlation = unit @ unit.T
-    np.fill_diagonal(correlation, 1.0)
-    return correlation
-
-
-Metrics = dict[tuple[str, str, str], Quantity]
-"""Quantities by name (``accuracy``, ``selection_rate``, …), protected attribute and level; the last
-two are empty for everyone."""
-
-
-def group_metrics(
-    tally: Tally,
-    *,
-    alpha: float = 0.05,
-    positive: int = 1,
-    privileged: Mapping[str, str] = MappingProxyType({}),
-) -> Metrics:
-    r"""Group metrics before anybody is perturbed, with intervals that hold one at a time.
-
-    Of everyone accuracy and balanced accuracy, :math:`\frac{1}{|C|} \sum_c P(\hat Y = c | Y = c)`
-    over the classes that occur. Of each level of each attribute the selection rate; the impact
-    ratio, over the group with the highest rate (29 CFR 1607.4(D) flags less than four fifths);
-    true and false positive rates; and the average odds difference, the mean of the differences of
-    the two rates to the privileged group's. Intervals are Wilson's, and Newcombe's for what is
-    made of several rates. With weights, rates are Hájek's.
-
-    Parameters
-    ----------
-    positive
-        The class that people are selected for, as its index; others count as its opposite.
-    privileged
-        For each attribute, the level that others are compared with; the largest group unless told.
+    ``shares`` are by group and name, a ``selection_rate`` among them: the ratio is over the highest
+    one of a known group (29 CFR 1607.4(D) flags less than four fifths). Keys are name and group.
     """
-    check_alpha(alpha)
-    table = _Decisions(tally)
-    recalls = [table.share(table.before == c, table.y == c) for c in np.unique(table.y)]
-    accuracy = table.share(table.before == table.y, table.everybody).wilson(alpha)
-    balanced = combination([1 / len(recalls)] * len(recalls), recalls, alpha)
-    found = {("accuracy", "", ""): accuracy, ("balanced_accuracy", "", ""): balanced}
-    selected, deserving = table.before == positive, table.y == positive
-    groups = groups_of(tally.cells.kinds, tally.frame, crossed=False)
-    for trait, own_groups in itertools.groupby(groups, key=lambda group: group.trait):
-        members = {group.name: group.members for group in own_groups}
-        chosen, hits, alarms = (
-            {name: table.share(selected, own & who) for name, own in members.items()}
-            for who in (table.everybody, deserving, ~deserving)
-        )
-        known = [name for name in members if name != MISSING] or list(members)
-        largest = max(known, key=lambda name: table.people(members[name]))
-        base = privileged.get(trait, largest)
-        most = max(known, key=lambda name: chosen[name].value)
-        for own in members:
-            impact, difference = Quantity(1.0, 1.0, 1.0, 0), Quantity(0.0, 0.0, 0.0, 0)
-            if own != most:
-                impact = ratio(chosen[own], chosen[most], alpha)
-            if own != base:
-                odds = [hits[own], hits[base], alarms[own], alarms[base]]
-                difference = combination([0.5, -0.5, 0.5, -0.5], odds, alpha)
-            values = {
-                "selection_rate": chosen[own].wilson(alpha),
-                "impact_ratio": dataclasses.replace(impact, n=chosen[own].n),
-                "true_positive_rate": hits[own].wilson(alpha),
-                "false_positive_rate": alarms[own].wilson(alpha),
-                "average_odds_difference": dataclasses.replace(difference, n=chosen[own].n),
-            }
-            found |= {(name, trait, own): quantity for name, quantity in values.items()}
+    found = {
+        (name, group): share.wilson(alpha)
+        for group, own in shares.items()
+        for name, share in own.items()
+    }
+    selected = {group: own["selection_rate"] for group, own in shares.items()}
+    known = [group for group, share in selected.items() if share.n and group != MISSING]
+    most = max(known or selected, key=lambda group: selected[group].value)
+    for group, share in selected.items():
+        same = Quantity(1.0, 1.0, 1.0, share.n)
+        impact = same if group == most else ratio(share, selected[most], alpha)
+        found["impact_ratio", group] = dataclasses.replace(impact, n=share.n)
     return found
 
 
-def flip_rates(tally: Tally, alpha: float = 0.05) -> dict[str, Quantity]:
-    """Return how often decisions change when people are perturbed: Clopper–Pearson intervals.
+Metrics = dict[tuple[str, str, str], Quantity]
+"""Quantities by name (``selection_rate``, …), protected attribute and level."""
 
-    Shares of all people: whose decision changes at all, whose right one turns wrong, and the
-    reverse. With weights or clusters the intervals are Korn and Graubard's. Among more than two
-    classes a wrong decision may change and stay wrong, so the three shares need not add up.
+
+def group_metrics(tally: Tally, *, alpha: float = 0.05, positive: int = 1) -> Metrics:
+    r"""Group metrics before anybody is perturbed, with intervals that hold one at a time.
+
+    Of each level of each attribute the selection rate, the impact ratio, and true and false
+    positive rates. With weights, rates are Hájek's. ``positive`` is the index of the class that
+    people are selected for; others count as its opposite.
     """
     check_alpha(alpha)
     table = _Decisions(tally)
-    before, after = table.before != table.y, table.after != table.y
-    hits = {
-        "changed": table.before != table.after,
-        "newly_wrong": ~before & after,
-        "newly_right": before & ~after,
-    }
-    shares = {name: table.share(hit, table.everybody) for name, hit in hits.items()}
-    return {name: share.clopper_pearson(alpha) for name, share in shares.items()}
+    selected, deserving = table.before == positive, table.y == positive
+    groups = groups_of(tally.cells.kinds, tally.frame)
+    found: Metrics = {}
+    for trait, own_groups in itertools.groupby(groups, key=lambda group: group.trait):
+        shares = {
+            group.name: {
+                "selection_rate": table.share(selected, group.members),
+                "true_positive_rate": table.share(selected, group.members & deserving),
+                "false_positive_rate": table.share(selected, group.members & ~deserving),
+            }
+            for group in own_groups
+        }
+        rates = group_table(shares, alpha)
+        found |= {(name, trait, group): quantity for (name, group), quantity in rates.items()}
+    return found
 
 
-def refusal_rates(tally: Tally, favourable: int, alpha: float = 0.05) -> list[Quantity]:
-    """Return how often the favourable decision is refused, before and after the perturbation."""
+def flip_rate(tally: Tally, alpha: float = 0.05) -> Quantity:
+    """Return how often decisions change when people are perturbed: a Clopper–Pearson interval.
+
+    With weights or clusters it is Korn and Graubard's.
+    """
+    check_alpha(alpha)
     table = _Decisions(tally)
-    refused = (decision != favourable for decision in (table.before, table.after))
-    return [table.share(hit, table.everybody).wilson(alpha) for hit in refused]
+    changed = table.before != table.after
+    return table.share(changed, np.ones_like(changed)).clopper_pearson(alpha)
 
 
 class _Decisions:
@@ -312,18 +218,14 @@ class _Decisions:
         self.tally = tally
         places = np.unravel_index(tally.cells.kinds, tally.frame.shape)
         self.y, self.before, self.after = places[-3:]
-        self.everybody = np.ones(len(self.y), dtype=bool)
-
-    def people(self, among: Bool[np.ndarray, " k"]) -> int:
-        """Return how many people are of some kinds."""
-        return int(self.tally.cells.sums[among, 0].sum())
 
     def share(self, hit: Bool[np.ndarray, " k"], among: Bool[np.ndarray, " k"]) -> Share:
         """Return the share of those ``among`` all people for whom ``hit`` holds."""
         cells, clusters = self.tally.cells, self.tally.clusters
-        if self.tally.clustered:
-            kinds = (cells.kinds[members] for members in (hit & among, among))
-            hits, weights = (clusters.totals("weight", own) for own in kinds)
-            return Share.of_clusters(hits, weights, self.people(among))
         hits, all_ = (cells.sums[m, COUNTS].sum(axis=0) for m in (hit & among, among))
-        return Share.of_people(hits, all_, weighted=self.tally.frame.weighted)
+        if not self.tally.clustered:
+            return Share.of_people(hits, all_, weighted=self.tally.frame.weighted)
+        own, whole = (
+            clusters.totals("weight", cells.kinds[members]) for members in (hit & among, among)
+        )
+        return Share.of_clusters(own, whole, int(all_[0]))

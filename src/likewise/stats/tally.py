@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -13,8 +12,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes, Status
-from likewise.stats.estimate import ONE_MORE, Estimate, ratio_of_sums, ratio_of_totals
-from likewise.stats.frame import MISSING, Frame, as_text, checked_weights
+from likewise.stats.estimate import Estimate, jackknife_error, ratio_of_sums
+from likewise.stats.frame import MISSING, Frame, as_text
 from likewise.stats.sums import (
     POWERS,
     Additive,
@@ -28,52 +27,36 @@ from likewise.stats.sums import (
 COUNTS = slice(0, 4)
 """Columns of `CellSums`: people, and their weights, squared weights and cubed weights."""
 
-UNDEFINED, AT_CAP = 4, 5  # those without a finite ratio or loss, and those who reach the cap
-PLAIN = slice(6, 8)  # changes and squared changes, whatever the weights
+UNDEFINED = 4  # those without a finite ratio or loss
 
-LOSS = slice(8, 8 + len(POWERS))
+LOSS = slice(5, 5 + len(POWERS))
 HELD = slice(LOSS.stop, LOSS.stop + len(POWERS))
 """Power sums of ratios (or losses), as in `RatioSums`, and of those that are capped."""
 
+ONE_MORE = 1.5  # how much more than the largest excess one more person is allowed for
 FEW = 50  # with fewer degrees of freedom than this it is said that Student's t is used
 
 ONE_CLUSTER = "All people are in one cluster; a standard error needs two."
 
 What = Literal["loss", "held", "error"]
-COLUMNS: Mapping[What, tuple[str, str]] = {
-    "loss": ("after", "before"),
-    "held": ("held", "before"),
-    "error": ("wrong_after", "wrong_before"),
-}
-"""What is summed up by cluster for each ratio."""
+"""A ratio: of losses, of losses or ratios that are capped, or of error rates."""
 
 
 class Group(NamedTuple):
-    """A level of a protected attribute (or of ``sex × race``), and which kinds belong to it."""
+    """A level of a protected attribute, and which kinds belong to it."""
 
     trait: str
     name: str
     members: Bool[np.ndarray, " k"]
 
 
-def groups_of(
-    kinds: Int[np.ndarray, " k"], frame: Frame, *, crossed: bool = True
-) -> tuple[Group, ...]:
-    """Return the groups of every protected attribute, then (``crossed``) of all pairs of them.
+def groups_of(kinds: Int[np.ndarray, " k"], frame: Frame) -> tuple[Group, ...]:
+    """Return the groups of every protected attribute.
 
     Everyone is in exactly one group of each: those whose attribute is missing have one of their
     own.
     """
     places = np.unravel_index(kinds, frame.shape)[1:]
-    traits = {
-        trait: [known.distinct[k] for k in place]
-        for (trait, known), place in zip(frame.traits.items(), places, strict=False)
-    }
-    for one, other in itertools.combinations(tuple(traits), 2) if crossed else ():
-        pairs = zip(traits[one], traits[other], strict=True)
-        traits[f"{one} × {other}"] = [
-            MISSING if MISSING in pair else " × ".join(pair) for pair in pairs
-        ]
 
     def order(name: str) -> tuple[bool, float, str]:
         try:
@@ -82,9 +65,9 @@ def groups_of(
             return name == MISSING, 0.0, name
 
     return tuple(
-        Group(trait, name, np.array([own == name for own in values]))
-        for trait, values in traits.items()
-        for name in sorted(set(values), key=order)
+        Group(trait, name, place == known.distinct.index(name))
+        for (trait, known), place in zip(frame.traits.items(), places, strict=False)
+        for name in sorted({known.distinct[k] for k in place}, key=order)
     )
 
 
@@ -141,7 +124,7 @@ class CellSums:
     kinds
         The kinds that occur, in increasing order.
     sums
-        For each of them, in columns: `COUNTS`, `UNDEFINED`, `AT_CAP`, `PLAIN`, `LOSS` and `HELD`.
+        For each of them, in columns: `COUNTS`, `UNDEFINED`, `LOSS` and `HELD`.
     largest, top
         The largest loss ratio of every kind, and the largest of all.
     """
@@ -160,26 +143,25 @@ class CellSums:
         frame: Frame,
     ) -> "CellSums":
         """Summarise a block of people, whose kinds are those of `kinds_of`."""
-        kinds, place = np.unique(kind, return_inverse=True)
-        change = seen.after - seen.before
-        columns = [np.ones(len(kind)), weight, weight**2, weight**2 * weight]
-        columns += [seen.undefined, seen.after >= frame.ceiling, change, change**2]
+        columns = [np.ones(len(kind)), weight, weight**2, weight**2 * weight, seen.undefined]
         for then in (seen.after, seen.held):
             columns += power_products(then * weight, seen.before * weight)
-        sums = [np.bincount(place, weights=column, minlength=len(kinds)) for column in columns]
-        largest = np.ones(len(kinds))
-        np.maximum.at(largest, place, seen.after)
-        wanted = min(frame.n, max(hill_count(frame.n) + 1, top_count(frame.n)))
-        return cls(kinds, np.stack(sums, axis=1), largest, TopK.of(seen.after, wanted))
+        top = TopK.of(seen.after, min(frame.n, hill_count(frame.n) + 1))
+        return cls._joined(kind, np.stack(columns, axis=1), seen.after, top)
+
+    @classmethod
+    def _joined(cls, kind: Any, columns: Any, largest: Any, top: TopK) -> "CellSums":
+        """Add up lines of the same kind."""
+        kinds, place = np.unique(kind, return_inverse=True)
+        sums = [np.bincount(place, weights=own, minlength=len(kinds)) for own in columns.T]
+        most = np.ones(len(kinds))
+        np.maximum.at(most, place, largest)
+        return cls(kinds, np.stack(sums, axis=1), most, top)
 
     def __add__(self, other: "CellSums") -> "CellSums":
-        kinds = np.union1d(self.kinds, other.kinds)
-        sums, largest = np.zeros((len(kinds), self.sums.shape[1])), np.ones(len(kinds))
-        for part in (self, other):
-            place = np.searchsorted(kinds, part.kinds)
-            sums[place] += part.sums
-            largest[place] = np.maximum(largest[place], part.largest)
-        return CellSums(kinds, sums, largest, self.top + other.top)
+        kinds, sums = np.append(self.kinds, other.kinds), np.vstack([self.sums, other.sums])
+        largest = np.append(self.largest, other.largest)
+        return CellSums._joined(kinds, sums, largest, self.top + other.top)
 
 
 def hill_count(n: int) -> int:
@@ -187,23 +169,11 @@ def hill_count(n: int) -> int:
     return max(1, min(n // 10, max(10, round(n**0.5))))
 
 
-def top_count(n: int) -> int:
-    """Return how many people the top 1 % are, one at least."""
-    return max(1, n // 100)
-
-
 def _in_arrow(names: Shaped[np.ndarray, " n"]) -> Any:
     try:
         return pa.array(names)
     except pa.ArrowException:  # values of several types
         return pa.array(names.astype(str))
-
-
-def _numbered(names: Shaped[np.ndarray, " n"]) -> tuple[Any, Int[np.ndarray, " n"]]:
-    """Return the values that occur, and the place of everyone's among them."""
-    encoded = _in_arrow(names).dictionary_encode()
-    found = encoded.dictionary.to_numpy(zero_copy_only=False)
-    return found, encoded.indices.to_numpy().astype(np.int64)
 
 
 Columns = Mapping[str, np.ndarray]
@@ -236,8 +206,6 @@ class ClusterTotals:
             "before": seen.before * weight,
             "after": seen.after * weight,
             "held": seen.held * weight,
-            "wrong_before": block.error_before * weight,
-            "wrong_after": block.error_after * weight,
         }
         return cls((_joined([columns]),))
 
@@ -253,9 +221,9 @@ class ClusterTotals:
         if not self.parts:
             return {}, np.zeros(0), np.zeros(0, dtype=np.int64)
         table = _joined(self.parts)
-        names, unit = _numbered(table["cluster"])
-        order = np.argsort(names)  # the same at every time of a flow
-        return table, names[order], np.argsort(order)[unit]
+        encoded = _in_arrow(table["cluster"]).dictionary_encode()
+        names = encoded.dictionary.to_numpy(zero_copy_only=False)
+        return table, names, encoded.indices.to_numpy()
 
     @property
     def names(self) -> Shaped[np.ndarray, " g"]:
@@ -293,9 +261,8 @@ class Tally(Additive):
     ----------
     cells, clusters
         Sums of independent people, by kind; and totals by cluster.
-    horizons, joint
-        The same people at other stopping times of the flow, without protected groups; and sums of
-        products of weighted changes at all times, and last of what they are measured by.
+    horizons
+        The same people at other stopping times of the flow, without protected groups.
     status, fair_distance, spread
         Numbers of people by `Status`, how far they were perturbed in all, and the distribution of
         loss ratios.
@@ -307,7 +274,6 @@ class Tally(Additive):
     cells: CellSums
     clusters: ClusterTotals
     horizons: Mapping[float, "Tally"]
-    joint: Float[np.ndarray, "t t"]
     status: Int[np.ndarray, " s"]
     fair_distance: float
     spread: QuantileSketch
@@ -324,15 +290,12 @@ class Tally(Additive):
         kind, ratio = kinds_of(block, frame, levels), block.ratio
         seen, weight = measured(block, frame), frame.weights(block)
         later = {time: block.at(time) for time in frame.horizons}
-        moved = [measured(then, frame) for then in later.values()]
-        columns = np.stack([*(m.after - m.before for m in moved), seen.before]) * weight
         clustered = frame.clustered and block.cluster is not None and len(block)
         return cls(
             frame=frame,
             cells=CellSums.of(seen, weight, kind, frame),
             clusters=ClusterTotals.of(block, seen, weight, kind) if clustered else ClusterTotals(),
             horizons={time: cls.of(then, frame.bare()) for time, then in later.items()},
-            joint=columns @ columns.T,
             status=np.array([int((block.status == s).sum()) for s in Status]),
             fair_distance=float(block.fair_distance.sum()),
             spread=QuantileSketch.of(ratio[np.isfinite(ratio) & (ratio > 0)]),
@@ -356,15 +319,6 @@ class Tally(Additive):
             raise InvalidSample(ONE_CLUSTER)
         return 0 < units < self.n
 
-    def crossed_terms(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m m"]:
-        """Return the products of the linearised estimates at all times, summed over units."""
-        if self.clustered:
-            after = [then.clusters.totals("after") for then in self.horizons.values()]
-            terms = np.stack(after) - values[:, None] * self.clusters.totals("before")
-            return terms @ terms.T
-        coefficients = np.vstack([np.eye(len(values)), 1 - values])
-        return coefficients.T @ self.joint @ coefficients
-
 
 class Sample:
     """Some people of a tally (everyone, or one group): their sums, and how they were sampled.
@@ -375,32 +329,25 @@ class Sample:
 
     def __init__(self, tally: Tally, group: Group | None = None) -> None:
         self.tally, self.group = tally, group
-        self._members: Any = slice(None) if group is None else group.members
-        self._kinds = tally.cells.kinds[self._members]
-        self._sums = tally.cells.sums[self._members]
-        counts = self._sums[:, COUNTS].sum(axis=0).tolist()
-        self._people, self._weight, self._squared, self._cubed = counts
+        members: Any = slice(None) if group is None else group.members
+        self._kinds, self._sums = tally.cells.kinds[members], tally.cells.sums[members]
+        self._largest = tally.cells.largest[members]
+        self._people, self._weight, self._squared, _ = self._sums[:, COUNTS].sum(axis=0).tolist()
         self.n, self.undefined = int(self._people), int(self._sums[:, UNDEFINED].sum())
         self.clusters: int | None = None
         if tally.clustered and (units := int(self._present.sum())) != self.n:
             self.clusters = units
 
-    @property
-    def units(self) -> int:
-        """Number of independent units."""
-        return self.n if self.clusters is None else self.clusters
-
-    def _everywhere(self, column: str) -> Float[np.ndarray, " g"]:
-        """Return the totals of its people in every cluster of everyone."""
-        return self.tally.clusters.totals(column, None if self.group is None else self._kinds)
-
     @functools.cached_property
     def _present(self) -> Bool[np.ndarray, " g"]:
-        return self._everywhere("count") > 0
+        return self.tally.clusters.totals("count", self._kinds) > 0
 
-    def totals(self, column: str) -> Float[np.ndarray, " g"]:
-        """Return the totals of its people in every cluster that has some."""
-        return self._everywhere(column)[self._present]
+    def _totals(
+        self, column: str, kinds: Int[np.ndarray, " k"] | None = None
+    ) -> Float[np.ndarray, " g"]:
+        """Return the totals of its people (or some kinds of them) in every cluster with some."""
+        kinds = self._kinds if kinds is None else kinds
+        return self.tally.clusters.totals(column, kinds)[self._present]
 
     @property
     def kish(self) -> float:
@@ -412,7 +359,7 @@ class Sample:
     def effective_n(self) -> float:
         r"""Kish's effective number of units, :math:`(\sum W)^2/\sum W^2`."""
         if self.clusters is not None:
-            return effective_units(self.totals("weight"))
+            return effective_units(self._totals("weight"))
         return self._weight**2 / self._squared
 
     @property
@@ -448,10 +395,17 @@ class Sample:
         notes += (f"Standard errors allow for {self.clusters} clusters of people alike{law}.",)
         return notes
 
+    def _by_cluster(self, what: What) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+        """Return the totals after and before in every cluster."""
+        if what == "error":
+            before, after = (self._totals("weight", self._kinds[wrong]) for wrong in self._wrong)
+            return after, before
+        return self._totals("after" if what == "loss" else "held"), self._totals("before")
+
     def sums(self, what: What = "loss") -> RatioSums:
         """Return power sums after and before over independent units: people, or clusters."""
         if self.clusters is not None:
-            return RatioSums.of(*map(self.totals, COLUMNS[what]))
+            return RatioSums.of(*self._by_cluster(what))
         if what != "error":
             return RatioSums(self._sums[:, LOSS if what == "loss" else HELD].sum(axis=0))
         before, after = self._wrong
@@ -464,49 +418,49 @@ class Sample:
 
         ``held``: of ratios, or losses after, that are capped.
         """
-        losses, n = what != "error", self.n
-        if losses and self.undefined:
-            return Estimate(math.nan, math.nan, n)
-        sums = self.sums(what)
-        if self.units < 2:
-            return Estimate(sums.ratio, math.nan, n)
-        if self.clusters is not None:
-            after, before = map(self.totals, COLUMNS[what])
-            return ratio_of_totals(after, before, n, self.effective_n)
-        if losses and not self.tally.frame.regression:
-            return self._mean(sums)
-        if self.simple or self.group is not None:
-            return ratio_of_sums(sums, n, printed=self.group is None)
-        leverage = self._cubed / (self._weight * self._squared)
-        return ratio_of_sums(sums, n, effective_n=self.effective_n, leverage=leverage)
+        if what != "error" and self.undefined:
+            return Estimate(math.nan, math.nan, self.n)
+        totals = None if self.clusters is None else self._by_cluster(what)
+        return self._estimate(what, self.sums(what), totals)
 
-    def _mean(self, sums: RatioSums) -> Estimate:
-        """Return the mean loss ratio of independent people."""
-        leverage = sums.leverage() if self.tally.frame.weighted else None
-        effective = sums.before**2 / sums.power(0, 2)
-        return ratio_of_sums(sums, sums.units, effective_n=effective, leverage=leverage)
+    def _estimate(self, what: What, sums: RatioSums, totals: Any = None) -> Estimate:
+        """Return a ratio of sums; on a design with the jackknife's standard error.
+
+        Over clusters, whose ``totals`` are known, that is exact.
+        """
+        if sums.units < 2:
+            return Estimate(sums.ratio, math.nan, self.n)
+        mean = what != "error" and not self.tally.frame.regression
+        printed = self.group is None and self.clusters is None and not mean
+        found = ratio_of_sums(sums, self.n, printed=printed)
+        found = dataclasses.replace(found, effective_n=self.effective_n)
+        if self.simple or not found.std_error > 0:
+            return found
+        units, leverage = sums.units, sums.leverage()
+        error = found.std_error * (units - 1) / units / (1 - leverage) if leverage < 1 else math.inf
+        if totals is not None:
+            error = jackknife_error(*totals)
+        return dataclasses.replace(
+            found, std_error=error, linear_error=found.std_error, degrees=self.degrees
+        )
 
     def with_one_more(self) -> Estimate | None:
         r"""Return the mean loss ratio with one more unit that is harmed more than any seen.
 
         Its excess is 1.5 times the largest. Upper ends that stay above it allow for a tail that the
         sample does not show: without it, intervals for eight groups of 60 people with lognormal
-        ratios hold together in .78 of samples instead of .95.
+        ratios hold together in .8 of samples instead of .95.
         """
-        if self.tally.frame.regression or self.undefined or self.units < 2:
+        sums = self.sums()
+        if self.tally.frame.regression or self.undefined or sums.units < 2:
             return None
+        largest = float(self._largest.max())
         if self.clusters is not None:
-            ratio, weight = self.totals("after"), self.totals("before")
-            usual, one = float(weight.mean()), _one_more(float((ratio / weight).max()))
-            totals = np.append(ratio, usual * one), np.append(weight, usual)
-            return ratio_of_totals(*totals, self.n, self.effective_n)
-        weight = np.array([self._weight / self.n])
-        one = _one_more(float(self.tally.cells.largest[self._members].max()))
-        return self._mean(self.sums() + RatioSums.of(one * weight, weight))
-
-    def terms(self, value: float) -> Float[np.ndarray, " g"]:
-        """Return the linearised estimate, cluster by cluster of everyone."""
-        return self._everywhere("after") - value * self._everywhere("before")
+            after, before = self._by_cluster("loss")
+            largest = max(1.0, float((after / before).max()))
+        weight = np.array([sums.before / sums.units])
+        one = RatioSums.of((1 + ONE_MORE * (largest - 1)) * weight, weight)
+        return self._estimate("loss", sums + one)
 
     @functools.cached_property
     def _wrong(self) -> tuple[Bool[np.ndarray, " k"], Bool[np.ndarray, " k"]]:
@@ -527,73 +481,6 @@ class Sample:
     def error_weights(self) -> Float[np.ndarray, "4"]:
         """Weights of the same."""
         return np.array(self._by_error(1))
-
-
-def _one_more(largest: float) -> float:
-    return 1 + ONE_MORE * (max(largest, 1.0) - 1)
-
-
-def crossed_terms(
-    groups: Sequence[Sample], values: Float[np.ndarray, " m"]
-) -> Float[np.ndarray, "m m"]:
-    """Return products of the linearised estimates of groups, summed over independent units."""
-    tally = groups[0].tally
-    if tally.clustered:
-        terms = np.stack([group.terms(v) for group, v in zip(groups, values.tolist(), strict=True)])
-        return terms @ terms.T
-    # Groups are made of whole cells, of which there are fewer than kinds; both are in order.
-    decisions = 1 if tally.frame.regression else tally.frame.classes**3
-    _, first = np.unique(tally.cells.kinds // decisions, return_index=True)
-    sums = np.add.reduceat(tally.cells.sums[:, LOSS], first, axis=0)
-    s20, s11, s02 = (sums[:, POWERS.index(power)] for power in ((2, 0), (1, 1), (0, 2)))
-    members = np.stack([g.group.members[first] for g in groups if g.group is not None]) * 1.0
-    scaled = members * (values[:, None] - 1)
-    cross = (scaled * s11) @ members.T
-    return (members * s20) @ members.T - cross - cross.T + (scaled * s02) @ scaled.T
-
-
-@dataclasses.dataclass(frozen=True)
-class Design:
-    """The independent units of people in memory, for methods that need every row.
-
-    ``weight`` is None if all count alike; ``unit`` is everyone's cluster, 0, 1, …, or None if
-    people are independent.
-    """
-
-    n: int
-    weight: Float[np.ndarray, " n"] | None = None
-    unit: Int[np.ndarray, " n"] | None = None
-
-    @classmethod
-    def make(
-        cls,
-        n: int,
-        weight: Float[np.ndarray, " n"] | None = None,
-        cluster: Shaped[np.ndarray, " n"] | None = None,
-    ) -> "Design":
-        """Return the design of ``n`` people; equal weights and clusters of one count as none."""
-        weight = checked_weights(n, weight, cluster)
-        unit = None if cluster is None else _numbered(cluster)[1]
-        if unit is not None and unit.max() == 0:
-            raise InvalidSample(ONE_CLUSTER)
-        return cls(n, weight, None if unit is None or unit.max() == n - 1 else unit)
-
-    @property
-    def degrees(self) -> float:
-        """Degrees of freedom of a standard error, infinite for independent people alike."""
-        if self.weight is None and self.unit is None:
-            return math.inf
-        return max(1.0, effective_units(self.total_weights) - 1)
-
-    def totals(self, values: Shaped[np.ndarray, " n"]) -> Float[np.ndarray, " g"]:
-        r"""Return :math:`\sum_{i \in g} w_i v_i` for every unit g."""
-        weighted = values * self.weight if self.weight is not None else values.astype(np.float64)
-        return weighted if self.unit is None else np.bincount(self.unit, weights=weighted)
-
-    @property
-    def total_weights(self) -> Float[np.ndarray, " g"]:
-        """The weight of every unit."""
-        return self.totals(np.ones(self.n))
 
 
 def effective_units(weights: Float[np.ndarray, " g"]) -> float:
