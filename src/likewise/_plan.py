@@ -98,7 +98,11 @@ def plan(
     if rate is not None or ratio is not None:
         rows.append(_matched_pairs(rate, ratio, comparisons, pairs_per_person, delta, alpha, power))
     if effect is not None and sd is not None:
-        rows.append(_loss_ratio(effect, sd, delta, alpha, power))
+        if not 0 < sd < math.inf:
+            raise InvalidSettings(f"sd is a positive number (got {sd:g}).")
+        people = _whole(((ndtri(1 - alpha) + ndtri(power)) * sd / (effect - delta)) ** 2)
+        assumes = f"A person's loss ratio has standard deviation {sd:g}; the metric is given."
+        rows.append(PlanRow("loss ratio", effect, people, assumes))
     if not rows:
         raise InvalidSettings(
             "Say what is to be found: rate and ratio for matched pairs (--rate 0.2 --ratio 1.5), "
@@ -148,18 +152,6 @@ def _matched_pairs(
         f"Rates {rate:.1%} and {other:.1%}, {comparisons} comparisons, {pairs_per_person:g} pairs "
         f"a person; {MATCHED:.0%} of the reference sample finds a partner.",
         pool=math.ceil(2 * people * pairs_per_person / MATCHED),
-    )
-
-
-def _loss_ratio(effect: float, sd: float, delta: float, alpha: float, power: float) -> PlanRow:
-    r"""Plan for the loss-ratio test: :math:`((z_{1-\alpha} + z_{power}) \sigma/(\mu-\delta))^2`."""
-    if not 0 < sd < math.inf:
-        raise InvalidSettings(f"sd is a positive number (got {sd:g}).")
-    return PlanRow(
-        "loss ratio",
-        effect,
-        _whole(((ndtri(1 - alpha) + ndtri(power)) * sd / (effect - delta)) ** 2),
-        f"A person's loss ratio has standard deviation {sd:g}; the metric is taken as given.",
     )
 
 

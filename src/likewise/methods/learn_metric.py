@@ -344,9 +344,7 @@ def permutation(sample: Sample, rng: np.random.Generator) -> Int[np.ndarray, " n
     n, cluster = len(sample.data), sample.data.cluster
     if cluster is None:
         return rng.permutation(n)
-    place: dict[object, int] = {}
-    unit = np.array([place.setdefault(value, len(place)) for value in cluster.tolist()])
-    first = np.unique(unit, return_index=True)[1]
+    _, first, unit = np.unique(cluster.astype(str), return_index=True, return_inverse=True)
     if all(
         np.array_equal(a.values, a.values[first[unit]], equal_nan=True) for a in sample.attributes
     ):
@@ -401,8 +399,6 @@ def groups_of(
     """
     if metric.cuts is None or not same_people(metric, known):
         return None
-    if len(known.sample) == known.n:
-        return groups_between(unit_hashes([known.sample]), metric.cuts)
     blocks = source.blocks(block)
     read = (people for _, people in blocks.read(range(len(blocks))))
     return groups_between(unit_hashes(read), metric.cuts)
