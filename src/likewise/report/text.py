@@ -526,9 +526,9 @@ def method_words(record: Record) -> Iterator[str]:
         pool = f"{part.pool_size:,} people" + (f", {part.pool}" if part.pool else "")
         remaining = names.columns(part.remaining, most=8) or "none"
         yield (
-            f"Pairs of real people of two groups are matched on {alike}. They come from "
-            f"{'the reference sample' if part.pool_given else 'the other half of the people'} "
-            f"({pool}). Each person is compared through the {part.neighbours} nearest pairs."
+            f"Pairs of real people of two groups are matched on {alike}. They come from the "
+            f"reference sample ({pool}). Each person is compared through the {part.neighbours} "
+            "nearest pairs."
         )
         yield (
             "No model is asked: the two members of a pair count as they were decided."
@@ -539,7 +539,8 @@ def method_words(record: Record) -> Iterator[str]:
         yield (
             f"What matching leaves is measured with the attribute redrawn {part.redraws} times and "
             f"taken off. Intervals are two-sided at {level(part.alpha)}, over people, pairs and "
-            "redraws. Evidence is after Holm's correction for all comparisons."
+            "redraws. Evidence needs an interval outside the limits, after Holm's correction; "
+            "“within tolerance” needs every interval inside."
         )
         if part.measure == "prediction":
             chosen = f"{limit(part.limit)} in the target's units"
@@ -575,7 +576,7 @@ def spread_words(record: Record) -> str:
     spread = record.distribution
     at = dict(zip(spread.get("shares", ()), spread.get("quantiles", ()), strict=False))
     shares = {"Half of the people lie below": 0.5, "19 of 20 below": 0.95, "all below": 1.0}
-    return ", ".join(f"{said} {number(at[q])}" for said, q in shares.items() if q in at)
+    return ", ".join(f"{said} {number(at[q])}" for said, q in shares.items() if q in at) + "."
 
 
 def shown_measure(row: ShownMeasure, names: Names) -> tuple[str, str, str]:
