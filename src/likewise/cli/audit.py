@@ -11,7 +11,7 @@ from likewise.cli import options
 from likewise.cli.exits import exit_code, say, stopped
 from likewise.cli.metric import open_encoder
 from likewise.cli.progress import progress_bar
-from likewise.cli.running import executor, store, usual_place
+from likewise.cli.running import executor, store
 from likewise.errors import InvalidFile, InvalidSettings, LikewiseError
 
 
@@ -117,9 +117,7 @@ def audit(
     from likewise.report.redact import redact as redacted
     from likewise.report.terminal import show
 
-    if run is None:
-        run = "threads" if resume else usual_place(paths, chosen.columns.csv)
-    where = executor(run)
+    where = executor(run or "threads")
     kept = store(where, list(written.values()), resume=resume)
     kept.check()
     rows = written.pop("rows", None)

@@ -28,7 +28,6 @@ def demo(
     Example: likewise demo --out demo
     """
     from likewise.files import check_outputs, make_folder
-    from likewise.record import Record
 
     make_folder(out)
     result, paper = out / "result.json", out / "paper.json"
@@ -46,12 +45,9 @@ def demo(
     if code not in (NO_EVIDENCE, EVIDENCE, NOT_TRUSTWORTHY):
         raise typer.Exit(code)
     print("\nThe ICLR 2021 paper's test of the same model, its metric learned from the people:")
-    code = _run("audit", model, test, *known, "--paper", "--checks", "core", "-q", "-o", str(paper))
+    code = _run("audit", model, test, *known, "--paper", "--checks", "core", "-o", str(paper))
     if code not in (NO_EVIDENCE, EVIDENCE):
         raise typer.Exit(code)
-    for name, test_record in Record.read(paper).tests.items():
-        s, v, t = test_record.S_n, test_record.V_n, test_record.T_n
-        print(f"  {name.replace('_', ' '):18} S_n {s:.3f}   V_n {v:.3f}   T_n {t:.3f}")
 
 
 MAY_MATTER = "age,education-num,hours-per-week,capital-gain,capital-loss,workclass,occupation"

@@ -9,12 +9,6 @@ from typing import Any
 from likewise.cli.exits import say
 from likewise.errors import InvalidSettings
 
-MANY = 200_000
-"""Above this many rows an audit runs in processes and keeps a journal without being asked."""
-
-LARGE = 4 * 2**20
-"""Smaller text files than this (in bytes) cannot hold that many rows worth counting."""
-
 PLACE = re.compile(
     r"(?P<way>inline|threads|processes|ray)(?::(?P<count>[1-9]\d*))?"
     r"(?:@(?P<address>.+))?",
@@ -42,17 +36,6 @@ def executor(text: str) -> Any:
     if way == "processes":
         return Processes(count or os.cpu_count() or 1)
     return Inline() if way == "inline" else Threads(count)
-
-
-def usual_place(paths: Sequence[str], csv: Any) -> str:
-    """Return where an audit runs that was not told where: in processes if rows are many."""
-    from likewise.data.rows import expand, is_parquet, open_rows
-
-    found = expand(paths)
-    # The footer of a Parquet file knows its rows; text must be read to count them.
-    counted = all(map(is_parquet, found)) or sum(path.stat().st_size for path in found) > LARGE
-    many = counted and open_rows(list(paths), csv=csv).n_rows > MANY
-    return "processes" if many else "threads"
 
 
 def store(run: Any, outputs: Sequence[Path], *, resume: bool) -> Any:
