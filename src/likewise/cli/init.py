@@ -21,7 +21,6 @@ def init(
     ),
     protected: options.Protected = None,
     assigned: options.Set = None,
-    trust: options.Trust = False,
 ) -> None:
     """Write likewise.toml: every column with what is known of it, and the choices to make.
 
@@ -50,14 +49,12 @@ def init(
     named = options.names(protected) or ()
     for name in named:
         require(name, rows.column_names, "protected")
-    read, kind = _read_by(model, rows, trust=trust)
     given = {
-        "kind": kind,
         "model": json.dumps(model, ensure_ascii=False),
         "data": json.dumps([str(path) for path in data]),
         "protected": f"protected = {json.dumps(list(named))}" if named else PROTECTED,
         "csv": "".join(f"\n{line}" for line in write_settings(chosen).splitlines()[2:]),
-        "columns": "\n".join(_columns(rows, read)),
+        "columns": "\n".join(_columns(rows)),
     }
     write_whole(output, TEMPLATE.format(**given).encode())
     wanted = "label and may_matter" if named else "label, protected and may_matter"
@@ -67,7 +64,6 @@ def init(
 PROTECTED = "# protected = []          # sex, race, age group, …"
 TEMPLATE = """\
 # Choices of an audit. Fix them before you look at results: likewise audit
-# Model: {kind}
 
 [files]
 model = {model}
@@ -90,22 +86,8 @@ data = {data}
 """
 
 
-def _read_by(model: str, rows: Any, *, trust: bool) -> tuple[tuple[str, ...], str]:
-    """Return the columns that the model reads, as far as it says so, and what it is."""
-    from likewise.models import as_model, open_model
-
-    given: Any = open_model(model, trust=trust)
-    opened = as_model(given)
-    reading = getattr(opened.front, "reading", None)
-    fitted: Any = getattr(reading, "columns", None) or getattr(
-        getattr(given, "content", given), "feature_names_in_", ()
-    )
-    named = {*(opened.card.features or ()), *map(str, fitted)}
-    return tuple(name for name in rows.column_names if name in named), opened.card.kind
-
-
-def _columns(rows: Any, read: tuple[str, ...]) -> Iterator[str]:
-    """Yield one line of comment a column: type, examples, and whether the model reads it."""
+def _columns(rows: Any) -> Iterator[str]:
+    """Yield one line of comment a column: its type and examples."""
     import pyarrow.compute as pc
 
     from likewise.report.escaping import on_one_line
@@ -116,7 +98,6 @@ def _columns(rows: Any, read: tuple[str, ...]) -> Iterator[str]:
         shown = [f"{v:.4g}" if isinstance(v, float) else str(v)[:20] for v in values[:EXAMPLES]]
         shown += [f"… ({len(values):,} values)"] if len(values) > EXAMPLES else []
         facts = [str(rows[name].type).removeprefix("large_"), ", ".join(shown)]
-        facts += ["read by the model"] if name in read else [] if read else ["reading unknown"]
         # On one line: neither a name nor a value must end the comment.
         said = printable(on_one_line("; ".join(facts)))
         yield f"#   {printable(on_one_line(name)):{wide}}  {said}"

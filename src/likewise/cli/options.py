@@ -68,7 +68,7 @@ Run = Annotated[Text, in_running("threads:4, processes:4, ray:4@ADDRESS.", "WHER
 Resume = Annotated[bool, in_running("Continue an interrupted audit.", None, "--resume")]
 Trust = Annotated[bool, in_running("Open files and modules that can run code.", None, "--trust")]
 DryRun = Annotated[bool, in_running("Check everything, measure no one.", None, "--dry-run")]
-Verbose = Annotated[bool, in_running("Show groups and checks too.", None, "--verbose", "-v")]
+Verbose = Annotated[bool, in_running("Show all comparisons and tests.", None, "--verbose", "-v")]
 Quiet = Annotated[bool, in_running("Show the verdict alone.", None, "--quiet", "-q")]
 
 

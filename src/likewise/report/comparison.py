@@ -27,10 +27,13 @@ def comparison_text(comparison: Any, width: int = 80) -> str:
         rows.append([what, "", "", "", ""])
         for name, row in several:
             line = comparison_line(comparison.records[name], row, f"  {cut(name, 24)}")
-            rates, said = " → ".join(line.facts), result(comparison.records[name], row.verdict)
-            rows.append([line.label, rates, number(line.value), interval(line.ends, "–"), said])
+            said = result(comparison.records[name], row.verdict)
+            found = [number(line.value), interval(line.ends, "–"), said]
+            rows.append([line.label, " → ".join(line.facts), *found])
     head = ["", "own → other", "ratio", f"{level(comparison.alpha)} CI", "result"]
-    lines += ["", *layout(head, rows[:MOST_ROWS], width, words=1), ""]
+    if width < 80:  # without rates
+        head, *rows = ([row[0], *row[2:]] for row in (head, *rows))
+    lines += ["", *layout(head, rows[:MOST_ROWS], width), ""]
     for name, record in comparison.records.items():
         lines += formats.wrap(f"{cut(name, 24)}: {sentence(record)}", "", width, hanging="  ")
     return printable("\n".join(lines))

@@ -9,7 +9,7 @@ from likewise.errors import printable
 from likewise.record import Record
 from likewise.report import text
 from likewise.report.escaping import cut, on_one_line
-from likewise.report.formats import Names, capital, interval, level, number, p_value, percent, wrap
+from likewise.report.formats import Names, capital, interval, level, number, p_value, wrap
 from likewise.report.text import Line, estimates, quantities, test_name
 
 NARROWEST, WIDEST = 60, 120
@@ -62,8 +62,8 @@ def summary(
 ) -> str:
     """Return the audit as text: verdict, who, how sure, what next, then the figures.
 
-    ``verbose`` adds groups, sensitivity and tests; ``written`` are the names of the files that hold
-    the rest.
+    ``verbose`` adds all comparisons, notes and tests; ``written`` are the names of the files that
+    hold the rest.
     """
     ending = _fact(("Report", ", ".join(written)), width) if written else []
     most = (LONG if verbose else SHORT) - len(ending)
@@ -111,25 +111,16 @@ def _fact(fact: Fact, width: int, lines: int | None = None) -> list[str]:
     return found
 
 
-def layout(
-    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, words: int = 0
-) -> list[str]:
-    """Lay out a table: the first column is cut to fit, numbers stand on the right.
-
-    ``words`` of the last columns are text. Where there is no space, others are left out, from the
-    right.
-    """
+def layout(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Lay out a table: the first column is cut to fit, numbers stand on the right."""
     full = [row for row in rows if any(row[1:])]  # others are headings, and are not cut
     sizes = [max(map(len, column)) for column in zip(head, *full, strict=True)]
-    keep, droppable = list(range(1, len(head))), list(range(2, len(head) - words))
-    while (space := width - sum(sizes[k] + 2 for k in keep)) < min(sizes[0], 16) and droppable:
-        keep.remove(droppable.pop())
-    first = min(sizes[0], max(space, 8))
+    first = min(sizes[0], max(width - sum(size + 2 for size in sizes[1:]), 8))
     lines = []
     for row in (head, *rows):
-        sides = (f"{row[k]:{'<' if k >= len(row) - words else '>'}{sizes[k]}}" for k in keep)
         label = _cut(row[0], first if row is head or any(row[1:]) else width)
-        lines.append("  ".join([f"{label:{first}}", *sides]).rstrip())
+        numbers = (f"{cell:>{size}}" for cell, size in zip(row[1:-1], sizes[1:], strict=False))
+        lines.append("  ".join([f"{label:{first}}", *numbers, row[-1]]).rstrip())
     return lines
 
 
@@ -154,7 +145,7 @@ def _table(record: Record, width: int, most: int | None) -> list[str]:
         first, *others = (max(map(len, column)) for column in zip(head, *cells, strict=True))
         if width - sum(size + 2 for size in others) >= (first if detail > 1 else min(first, 24)):
             break
-    lines = layout(head, cells, width, words=1)
+    lines = layout(head, cells, width)
     if more := len(estimates(record)) - len(rows):
         lines.append(f"… and {more} more comparisons (-v, or the report)")
     return lines
@@ -218,23 +209,8 @@ def _facts(record: Record) -> Iterator[Fact]:
 
 
 def _details(record: Record, width: int) -> Iterator[str]:
-    """Yield what ``-v`` adds: groups, other choices, further facts and the command."""
-    names, groups = Names.from_record(record), text.group_measures(record)[:10]
-    used = [name for name in text.GROUP_MEASURES if any(name in row for *_, row in groups)]
-    rows = []
-    for attribute, group, known in groups:
-        write = {name: number if name == "impact_ratio" else percent for name in known}
-        figures = (write[name](known[name].value) if name in known else "" for name in used)
-        rows.append([names.group(attribute, group), *figures])
-    head = ["Groups", *(n.replace("_", " ").removesuffix(" rate") for n in used)]
-    yield from ("", *layout(head, rows, width)) if rows else ()
-    rows = []
-    for s in record.sensitivity[:10]:
-        bounds = interval((s.lower_bound, s.upper_bound))
-        label = f"{s.what}: {names.column(s.change)}"
-        rows.append([label, number(s.estimate), bounds, s.outcome.replace("_", " ")])
-    head = ["Sensitivity", "estimate", "bounds", "result"]
-    yield from ("", *layout(head, rows, width, words=1), "") if rows else ("",)
+    """Yield what ``-v`` adds: further steps, tests, errors and the command."""
+    yield ""
     facts = [("Next", f"{step}.") for step in text.next_steps(record)[1:]]
     for test in (*record.tests.values(), *record.secondary[:4]):
         bound, capped = text.upper_bound(test)
