@@ -30,6 +30,7 @@ PEOPLE, POOL = (300, 1_000, 6_000), (900, 4_000, 24_000)
 """People of each group, audited and of the reference sample: the fewest and the most that one
 comparison is made with, and about how many all of them are."""
 
+FIELDS = ("what", "change", "n", "estimate", "lower_bound", "upper_bound", "outcome")
 PREDICTED = 5_000
 """Rows of the reference sample by which columns are ranked."""
 
@@ -105,17 +106,15 @@ class ColumnChoice(Check):
             value, ends = row.ratio, row.interval
             if method.rule(measure).kind == "difference":
                 value, ends = row.difference, row.difference_interval
-            lines = [("as chosen", "all of them", row.n, value, ends, str(row.verdict))]
+            lines = [("as chosen", "all of them", row.n, value, *ends, str(row.verdict))]
             for choice in choices:
                 sums = stats[": ".join(choice)].pairings[design.name]
                 again, value, ends = judged_again(method, row, sums)
                 decided = decide({0: again}).outcome
-                lines.append((*choice, again.compared.kept, value, ends, decided))
-            for what, change, n, value, (low, high), outcome in lines:
-                groups = {"attribute": row.attribute, "group": row.group, "other": row.other}
-                bounds = {"estimate": value, "lower_bound": low, "upper_bound": high}
-                about = {"what": what, "change": change, "n": n, "outcome": outcome}
-                found.append(SensitivityRecord(**about, **groups, **bounds))
+                lines.append((*choice, again.compared.kept, value, *ends, decided))
+            groups = {"attribute": row.attribute, "group": row.group, "other": row.other}
+            for line in lines:
+                found.append(SensitivityRecord(**groups, **dict(zip(FIELDS, line, strict=True))))
         skipped = (f"other choices of {', '.join(left_out)}",) if left_out else ()
         return Finding({"sensitivity": tuple(found)}, skipped=skipped)
 

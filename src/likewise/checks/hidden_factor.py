@@ -74,11 +74,12 @@ def largest_odds(shares: Float[np.ndarray, " q"], bias: float, alpha: float) -> 
 
     At Γ = 1 it is McNemar's test (of decisions), two-sided at level ``alpha``.
     """
-    critical, end = float(ndtri(1 - alpha / 2)), math.log(LARGEST)
+    critical, grid = float(ndtri(1 - alpha / 2)), (0.0, math.log(LARGEST))
 
     def excess(logarithm: float) -> float:
         return deviate(shares, bias, math.exp(logarithm)) - critical
 
-    if excess(0.0) <= 0 or excess(end) > 0:
-        return 1.0 if excess(0.0) <= 0 else LARGEST
-    return math.exp(float(brentq(excess, 0.0, end, xtol=1e-9)))
+    at_one, at_largest = map(excess, grid)
+    if at_one <= 0 or at_largest > 0:
+        return 1.0 if at_one <= 0 else LARGEST
+    return math.exp(float(brentq(excess, *grid, xtol=1e-9)))

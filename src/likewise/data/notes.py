@@ -1,5 +1,6 @@
 """Data quality: notes that a careful analyst would make about a table, one line each."""
 
+import itertools
 import math
 import warnings
 from collections import Counter
@@ -26,20 +27,13 @@ MIN_COUNT, MIN_EXPECTED = 5, 12
 which on that is noted: names occur less often, and chance leaves out 12 with probability 6e-6."""
 
 
-def data_notes(survey: Survey, may_matter: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return what stands out in the audited people: repeated rows, leaks, codes and gaps."""
+def data_notes(survey: Survey) -> tuple[str, ...]:
+    """Return what stands out in the audited people: repeated rows, leaks, and codes."""
     people = survey.sample.in_columns()
     assert people.table is not None
-    return tuple(
-        note
-        for notes in (
-            _repeated_rows(survey),
-            _perfect_predictors(people.table, people.y),
-            _missing_codes(people.table),
-            _gaps(people.table, may_matter),
-        )
-        for note in list(notes)[:MAX_NOTES]
-    )
+    leaks, codes = _perfect_predictors(people.table, people.y), _missing_codes(people.table)
+    some = (itertools.islice(notes, MAX_NOTES) for notes in (_repeated_rows(survey), leaks, codes))
+    return tuple(itertools.chain(*some))
 
 
 def left_out_notes(dropped: Mapping[str, int]) -> tuple[str, ...]:
@@ -150,17 +144,8 @@ def _is_code(value: float, others: Float[np.ndarray, " m"]) -> bool:
     return bool(nines and value >= 99 and value >= 2 * float(np.abs(others).max()))
 
 
-def _gaps(table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
-    for name in columns:
-        if name in table.column_names and (count := int(is_missing(table[name]).sum())):
-            yield (
-                f"{name!r} is missing in {count:,} of {len(table):,} rows. Missing is a value of "
-                "its own: such people are compared with each other."
-            )
-
-
 def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return how people and pool are written otherwise: groups, categories, ranges of numbers.
+    """Return how people and pool are written otherwise: groups and categories.
 
     A group or column in which both have too little in common is refused: spelled in two ways,
     nobody would be comparable, or the model would be asked about values it does not know.
@@ -168,26 +153,13 @@ def pool_notes(people: AuditData, pool: AuditData, columns: Sequence[str]) -> tu
     tables: list[Any] = [people.table, pool.table]
     found: list[str] = []
     for name, groups in people.protected.items():
-        theirs = pool.protected[name]
-        found += _compare_groups(
-            name, *(Counter(one[~missing(one)].tolist()) for one in (groups, theirs))
-        )
+        ours, theirs = (one[~missing(one)].tolist() for one in (groups, pool.protected[name]))
+        found += _compare_groups(name, Counter(ours), Counter(theirs))
     for name in columns:
-        if name not in tables[1].column_names:
-            continue  # which is said elsewhere
         both = [without_dictionary(table[name]).drop_null() for table in tables]
-        holds = kind(both[0].type)
-        if holds in ("text", "true/false"):
-            if not all(holds_dates(one, times=True) for one in both):
-                found += _compare_levels(name, *(Counter(one.to_pylist()) for one in both))
-        elif holds in ("dates", "numbers") and all(map(len, both)):
-            one, two = (days(c) if holds == "dates" else numbers(name, c) for c in both)
-            if one.min() > two.max() or one.max() < two.min():
-                found.append(
-                    f"{name!r} lies between {two.min():g} and {two.max():g} in the pool and "
-                    f"between {one.min():g} and {one.max():g} among the people audited. Is it in "
-                    "the same unit?"
-                )
+        words = kind(both[0].type) in ("text", "true/false")
+        if words and not all(holds_dates(one, times=True) for one in both):
+            found += _compare_levels(name, *(Counter(one.to_pylist()) for one in both))
     return tuple(found)
 
 

@@ -1095,18 +1095,17 @@ def _with_mirrors(bound: BoundMatchedPairs, rows: Sequence[RateComparison]) -> l
     The disadvantaged group is the one whose favourable rate rises with the other's columns. If both
     would do better, or worse, neither is a mirror image of the other.
     """
-    gains = {}
-    for row in rows:
-        gain = row.difference
+
+    def gain(row: RateComparison) -> float:
         if row.favourable_own == row.favourable_own:
-            gain = row.favourable_swapped - row.favourable_own
-        elif len(bound.classes) == 2 and row.outcome != str(bound.classes[1]):
-            gain = -gain
-        gains[row.attribute, row.column, row.group, row.other] = gain
+            return row.favourable_swapped - row.favourable_own
+        flipped = len(bound.classes) == 2 and row.outcome != str(bound.classes[1])
+        return -row.difference if flipped else row.difference
+
+    gains = {(*row.direction, row.column): gain(row) for row in rows}
     marked = []
     for row in rows:
-        back = gains[row.attribute, row.column, row.other, row.group]
-        mirror = gains[row.attribute, row.column, row.group, row.other] < 0 < back
+        mirror = gains[*row.direction, row.column] < 0 < gains[*row.mirrored, row.column]
         marked.append(row.model_copy(update={"mirror": mirror}))
     return marked
 
