@@ -514,16 +514,14 @@ class ComparisonProbe(Probe):
         most = np.column_stack([change, rows, positions, own[:, 0], other[:, 0], *pairs])
         folds = np.zeros((PARTS, FOLDS, own.shape[1], 3))
         np.add.at(folds, (plan.part, asked.fold[plan.people]), plan.sums)
-        edges, histograms = np.linspace(-1, 1, BINS + 1), []
-        for d in (0, 1):
-            mine = side == d
-            histograms.append(np.histogram(change[mine], edges, weights=plan.weight[mine])[0])
+        edges, mine = np.linspace(-1, 1, BINS + 1), (side == 0, side == 1)
+        histograms = [np.histogram(change[m], edges, weights=plan.weight[m])[0] for m in mine]
         stats = PairingStats(
             sums=design.summed(plan, redrawn),
             shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
             folds=folds,
             histogram=np.stack(histograms),
-            most=tuple(PersonRows(most[side == d], KEPT) for d in (0, 1)),
+            most=tuple(PersonRows(most[m], KEPT) for m in mine),
         )
         # One row a person and comparison: rates as they are, own and swapped.
         attribute, *groups = map(str, design.key[1:])
@@ -1157,16 +1155,18 @@ def _person(
     rows, card, zero = asked.prepare(table), bound.model.card, np.zeros(1, dtype=np.int64)
     swapped = [asked.substitute(rows, zero, pool, np.array([m]), keep) for m in members]
     out = np.vstack([asked.outputs(rows), *swapped])
-    names = [str(value) for value in bound.classes]
-    outcome = bound.context.measures.outcomes[0]
+    names, outcome = [*map(str, bound.classes)], bound.context.measures.outcomes[0]
     decisions = [names[code] for code in decide(out, card.output, card.threshold)]
     chances = probabilities(out, card.output)[:, names.index(outcome)].tolist()
-    shown = list(dict.fromkeys([*keep, *bound.columns, row.attribute]))
-    who = table.select([name for name in shown if name in table.column_names]).to_pylist()[0]
-    beside = bound.pool.table
-    beside = beside.select([name for name in shown if name in beside.column_names])
-    own, other = beside.take(pa.array(members)).to_pylist()
-    label = bound.settings.columns.label
+    answers: dict[str, Any] = {}
+    for k, whose in enumerate(("", "_own", "_swapped")):
+        answers |= {f"decision{whose}": decisions[k], f"probability{whose}": chances[k]}
+    shown = dict.fromkeys([*keep, *bound.columns, row.attribute])
+    (who,), (own, other) = (
+        part.select([name for name in shown if name in part.column_names]).to_pylist()
+        for part in (table, bound.pool.table.take(pa.array(members)))
+    )
+    own_row, other_row = bound.pool.people.row[members].tolist()
     return ComparedPerson(
         attribute=row.attribute,
         group=row.group,
@@ -1174,20 +1174,15 @@ def _person(
         outcome=outcome,
         row=number,
         label="" if bound.setup.unlabelled else str(people.y[0]),
-        decision=decisions[0],
-        decision_own=decisions[1],
-        decision_swapped=decisions[2],
-        probability=chances[0],
-        probability_own=chances[1],
-        probability_swapped=chances[2],
+        **answers,
         own=float(found[3]),
         swapped=float(found[4]),
         kept={name: who[name] for name in keep},
-        person={n: v for n, v in who.items() if n not in keep and n != label},
+        person={name: value for name, value in who.items() if name not in keep},
         own_member=own,
         other_member=other,
-        own_row=int(bound.pool.people.row[members[0]]),
-        other_row=int(bound.pool.people.row[members[1]]),
+        own_row=own_row,
+        other_row=other_row,
     )
 
 
