@@ -244,8 +244,8 @@ def damage(moments: random.Random, store: Path) -> str:
         one.write_bytes(b"")
     elif kind == "foreign":  # as another audit would have written it
         header, _, rest = bytes(body).partition(b"\n")
-        words = json.loads(header) | {"audit": "0" * 64}
-        one.write_bytes(json.dumps(words).encode() + b"\n" + rest)
+        length, digest = header.split()
+        one.write_bytes(b" ".join([length, digest[::-1]]) + b"\n" + rest)
     elif kind == "gone":
         one.unlink()
     elif kind == "renamed":

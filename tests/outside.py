@@ -1,4 +1,4 @@
-"""What another package adds: a method, a metric, a check and a model, each one class."""
+"""What another package adds: a method, a metric and a check, each one class."""
 
 import dataclasses
 import functools
@@ -11,7 +11,6 @@ from likewise.handle import as_seen
 from likewise.loss import probabilities
 from likewise.method import BoundMethod, Check, Finding, Method
 from likewise.methods.metric import FairMetric
-from likewise.methods.unfair_map import Moved, UnfairMap
 from likewise.probe import PRIMARY, Measured
 from likewise.record import DecidedBy, TestRecord
 from likewise.verdict import Verdict
@@ -132,31 +131,6 @@ class MeanProbe:
 
 
 @dataclasses.dataclass(frozen=True)
-class Nudge(UnfairMap):
-    """Everyone takes one step uphill along the free directions.
-
-    Parameters
-    ----------
-    size
-        Length of the step.
-    """
-
-    claim: ClassVar[str] = "Each person takes one step uphill."
-
-    size: float = 0.1
-
-    def bind(self, model, metric):
-        free = metric.free
-
-        def move(x0, y):
-            uphill = model.loss_gradient(x0, y) @ free.T @ free
-            length = np.maximum(np.linalg.norm(uphill, axis=1, keepdims=True), 1e-12)
-            return Moved(x0 + self.size * uphill / length, np.zeros(len(x0), dtype=np.int64), 1)
-
-        return move
-
-
-@dataclasses.dataclass(frozen=True)
 class CityBlocks(FairMetric):
     """City blocks, squared."""
 
@@ -180,16 +154,3 @@ class Counted(Check):
 
     def read(self, stats, method, verdict):
         return Finding({"diagnostics": {"counted": self.times * stats[PRIMARY].n}})
-
-
-class Slope:
-    """A model of another package, named ``outside:slope``."""
-
-    classes_ = np.array([0, 1])
-
-    def predict_proba(self, x):
-        p = 1 / (1 + np.exp(-np.asarray(x, dtype=float).sum(axis=1)))
-        return np.column_stack([1 - p, p])
-
-
-slope = Slope()

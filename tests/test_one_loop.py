@@ -21,7 +21,7 @@ from likewise.data.source import Blocks, Source
 from likewise.errors import InvalidSettings
 from likewise.settings import Settings
 from likewise.settings.choices import CHECKS, METHODS
-from outside import CityBlocks, Counted, MeanScores, Nudge
+from outside import CityBlocks, Counted, MeanScores
 
 pytestmark = pytest.mark.filterwarnings("ignore::likewise.errors.LikewiseWarning")
 
@@ -254,17 +254,6 @@ def test_a_method_of_another_package_has_its_name_parameters_and_hash(files, fit
     assert set(other.rows.column_names) >= {"row", "score"}
 
 
-def test_a_map_of_another_package_is_perturbed_by_and_named(files, fitted):
-    short, long = (
-        audit(fitted, files["frame"], metric=metric(), method=Nudge(size)).record
-        for size in (0.1, 0.2)
-    )
-    assert short.settings.method.model_dump() == {"name": "outside:Nudge", "size": 0.1}
-    assert short.settings_hash != long.settings_hash
-    assert short.tests["loss_ratio"].estimate < long.tests["loss_ratio"].estimate
-    assert short.decided_by.claim == Nudge.claim
-
-
 def test_a_metric_of_another_package_has_its_name_and_hash(files, fitted):
     flow = likewise.GradientFlow(time=0.01, lam=1.0)
     found = [
@@ -283,13 +272,6 @@ def test_a_check_of_another_package_runs_for_every_method(files, fitted):
         settings = how(name).get("settings", Settings()).changed(checks=checks)
         found = audit(fitted, files["frame"], name, settings=settings, checks=None, trust=True)
         assert found.record.diagnostics["counted"] == 2 * N
-
-
-def test_a_model_of_another_package_is_named(files):
-    found = audit("outside:slope", files["frame"], "reach", trust=True)
-    assert found.record.model.name or found.record.model.kind
-    with pytest.raises(likewise.LikewiseError, match="trust"):
-        audit("outside:slope", files["frame"], "reach")
 
 
 def test_a_class_registered_by_an_entry_point_is_known_by_its_name(files, fitted, monkeypatch):

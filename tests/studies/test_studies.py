@@ -21,7 +21,7 @@ from likewise.training import (
 )
 from likewise_studies.datasets import Split
 from likewise_studies.paper_studies import ADULT, COMPAS
-from likewise_studies.published import METHODS
+from likewise_studies.published import METHODS, SIMULATION_REJECTED
 from likewise_studies.reproduction import reproduce, reproduce_study, reproduce_times
 from likewise_studies.study import Study
 
@@ -177,6 +177,8 @@ def test_the_simulation_is_one_command(tmp_path):
     assert {name: list(by_angle) for name, by_angle in grids.items()} == {
         name: ["0", "5", "10", "20"] for name in ("published", "corrected", "as_printed")
     }
-    assert np.shape(grids["corrected"]["5"]) == (21, 21)
+    for name, counts in SIMULATION_REJECTED.items():
+        known = {angle: int((np.array(grids[name][str(angle)]) > 1.25).sum()) for angle in counts}
+        assert known == counts
     assert all(len(line) <= 80 for line in result.stdout.splitlines()[:20])
     assert "306" in result.stdout
