@@ -16,10 +16,6 @@ MAY_MATTER = (
     *("capital-gain", "capital-loss"),
 )
 REMAINING = ("marital-status", "relationship")
-REASONS = (
-    *("too_few", "events", "holm", "pairs", "overlap", "kappa", "redraws", "degrees"),
-    *("limit", "group", "matching", "pattern"),
-)
 SEX = {"attribute": "sex", "group": "Female", "other": "Male"}
 PLAIN = {float: 0.5, int: 20, str: "", bool: False}
 """What stands in a field that a sample does not care about."""

@@ -17,14 +17,11 @@ def _close():
     plt.close("all")
 
 
-def labels(ax):
-    return [label.get_text() for label in ax.get_yticklabels()]
-
-
 def test_one_figure_shows_every_comparison_with_its_limits():
     ax = Plots(samples.evidence())()
-    assert labels(ax)[0] == "sex: Female → Male"
-    assert len(labels(ax)) == 4
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[0] == "sex: Female → Male"
+    assert len(labels) == 4
     assert ax.get_title(loc="left").startswith("Evidence of unfairness by sex")
     assert "95 % CI" in ax.get_xlabel()
     verticals = {
@@ -45,7 +42,7 @@ def test_balance_people_and_stopping_times_are_drawn_on_given_axes():
     figure, axes = plt.subplots(2, 2)
     pairs, flow = Plots(samples.evidence()), Plots(samples.flow())
     assert pairs.balance(axes[0, 0]) is axes[0, 0]
-    assert labels(axes[0, 0])[0] == "age"
+    assert axes[0, 0].get_yticklabels()[0].get_text() == "age"
     assert pairs.people(axes[0, 1]).get_ylabel() == "people"
     assert flow.people(axes[1, 0]).get_xscale() == "log"
     assert "stopping time T" in flow.stopping_time(axes[1, 1]).get_xlabel()
