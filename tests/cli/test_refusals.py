@@ -49,7 +49,7 @@ def audited(world, *flags):
 def test_columns_that_a_model_reads_are_named_and_not_guessed(world):
     said = sentence(audited(world))
     assert "takes 3 inputs" in said
-    assert "--set model.columns=sex,a,b" in said
+    assert "model.columns" in said
     assert audited(world, "--set", "model.columns=sex,a,b").exit_code == 0
     assert "takes 3 features, but the data have 2" in sentence(
         audited(world, "--set", "model.columns=b,a")
