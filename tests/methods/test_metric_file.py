@@ -151,6 +151,7 @@ def test_files_of_another_kind_are_refused_in_a_sentence(learned, tmp_path, path
         (whole | region, projection, "no numbers 'reach.size'"),
         (whole | {"cuts": hashes[1:]}, projection, "groups do not go together"),
         (whole | {"sketch": hashes}, projection, "not in order"),
+        (whole | {"placebos.1.free": np.eye(2)}, projection, "'placebos.1.free' belong nowhere"),
     ]:
         save_file(arrays, path, about)
         with pytest.raises(InvalidFile, match=message):

@@ -62,7 +62,10 @@ def load_metric(path: str | Path) -> QuadraticMetric | ProjectionMetric:
     if KEY not in written:
         raise InvalidFile(f"{str(path)!r} holds no fair metric. Make one with `likewise metric`.")
     try:
-        return _from_arrays(arrays, _About.model_validate_json(written[KEY]))
+        metric = _from_arrays(arrays, _About.model_validate_json(written[KEY]))
+        if not (strange := arrays.keys() - _to_arrays(metric)[0].keys()):
+            return metric
+        problem = f"its numbers {min(strange)[:40]!r} belong nowhere"
     except KeyError as error:
         problem = f"it has no numbers {error.args[0]!r}"
     except pydantic.ValidationError as error:
