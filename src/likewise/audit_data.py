@@ -130,8 +130,7 @@ class AuditData:
         Parameters
         ----------
         protected
-            A mapping of attribute names to columns, one column, or an n × p array (named
-            ``protected0``, ``protected1``, …).
+            A mapping of attribute names to columns, or one column (named ``protected``).
         """
         matrix = _array("x", x, np.float64)
         if matrix.ndim != 2:
@@ -274,14 +273,9 @@ def printable_levels(column: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, ".
 
 
 def _named(protected: Any) -> dict[str, Column]:
-    if protected is None:
-        return {}
-    if not isinstance(protected, Mapping):
-        array = _array("protected", protected)
-        protected = {"protected": array}
-        if array.ndim == 2:
-            protected = {f"protected{j}": column for j, column in enumerate(array.T)}
+    named = protected if isinstance(protected, Mapping) else {"protected": protected}
     return {
         printable_name(str(name)): printable_levels(_array(name, column).reshape(-1))
-        for name, column in protected.items()
+        for name, column in named.items()
+        if column is not None
     }

@@ -87,20 +87,15 @@ def _reading(path: Path, options: Csv | None = None) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        no_text = isinstance(error, UnicodeError) or "UTF8" in str(error)
-        if options is None:
-            why = f"cannot be read as Parquet ({in_short(error)})."
-            why = "holds text that is not UTF-8." if no_text else why
-        elif no_text:
-            why = (
-                f"is not {options.encoding or 'UTF-8'} text. Name its encoding: --set "
-                "columns.csv.encoding=latin-1 (or cp1252, utf-16)."
-            )
-        else:
-            why = (
-                f"cannot be read as CSV ({in_short(error)}). Values are separated by "
-                f"{_separator(path, options)!r} and encoded as {options.encoding or 'UTF-8'}, "
-                "unless columns.csv.separator and columns.csv.encoding say otherwise (--set)."
+        encoding = (options and options.encoding) or "UTF-8"
+        why = f"cannot be read as {'Parquet' if options is None else 'CSV'} ({in_short(error)})."
+        if isinstance(error, UnicodeError) or "UTF8" in str(error):
+            why = f"holds text that is not {encoding}."
+        if options is not None:
+            why += (
+                f" Values are separated by {_separator(path, options)!r} and encoded as {encoding},"
+                " unless columns.csv.separator (say tab) and columns.csv.encoding (say latin-1) say"
+                " otherwise (--set)."
             )
         raise InvalidFile(f"{str(path)!r} {why}") from None
 
