@@ -78,7 +78,7 @@ def recognise(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Mo
 
 def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> Model:
     if isinstance(given, ScoredTable):
-        return BlackBox(given.card, given.refuse).replaced(answer=given)
+        return BlackBox(given.card, given.ask).replaced(answer=given)
     if isinstance(given, type):
         raise InvalidModel(f"{given.__name__} is a class, not a model. Give an instance of it.")
     if getattr(given, "__name__", "") == "forward" and _is_torch(getattr(given, "__self__", None)):
@@ -122,7 +122,7 @@ def _estimator(estimator: Any) -> Model:
         return box.with_card(threshold=threshold).replaced(answer=answer)
     scikit, trees = sklearn.is_scikit(estimator), boosted.table_answer(estimator)
     if not scikit and trees is None and not box.card.features:
-        return box.replaced(answer=dataclasses.replace(box.answer, free=True))
+        return box.replaced(answer=dataclasses.replace(box.answer, free=True, named=True))
     found = (sklearn.convert(estimator) if scikit else None) or box
     return found.replaced(answer=trees or box.answer)
 
@@ -454,9 +454,8 @@ def _answer(known: Model, reading: Reading) -> Any:
     """Return what a model answers to columns that it reads so."""
     answer = reading.scored or known.answer
     if isinstance(answer, TableAnswer) and not answer.native:
-        named = answer.free or bool(known.card.features)
         method = answer.steps if reading.form == "steps" else answer.method
-        return dataclasses.replace(answer, method=method, named=named, levels=reading.levels)
+        return dataclasses.replace(answer, method=method, levels=reading.levels)
     return answer
 
 

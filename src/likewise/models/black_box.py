@@ -32,7 +32,7 @@ class BlackBox(Model):
     """
 
     card: ModelCard
-    function: Callable[[np.ndarray], Any]
+    function: Callable[[Any], Any]
     dtype: np.dtype[Any] = DOUBLE
     declared: bool = True
 

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from scipy.special import expit
 from typing_extensions import override
 
-from likewise.errors import InvalidFile, InvalidModel
+from likewise.errors import InvalidFile
 from likewise.loss import Output, Outputs
 from likewise.models.base import Affine, Model, ModelCard, Network, Pullback
 
@@ -88,15 +88,6 @@ def _checked(name: str, arrays: Mapping[str, np.ndarray]) -> Layer:
     return Layer(name, arrays)
 
 
-def unsavable(name: str) -> InvalidModel:
-    """Say that no file may hold a layer."""
-    return InvalidModel(
-        f"A {name} layer cannot be saved: a saved model is a Sequential of {', '.join(_STEPS)}. "
-        "Leave out a final Softmax: the audit reads logits. Other networks can be audited as they "
-        "are, or as .pt2 and .onnx files."
-    )
-
-
 def plain_network(layers: Iterable[Layer]) -> Network | None:
     """Read layers as a plain network; ``None`` if there is anything else among them."""
     found: list[Affine] = []
@@ -136,7 +127,7 @@ class LayeredModel(Model):
         x = x.astype(np.float64, copy=False)
         with np.errstate(all="ignore"):  # whoever diverged is counted, and warned of, elsewhere
             for layer in self.layers:
-                x, way = _STEPS[layer.name](layer, x)
+                x, way = STEPS[layer.name](layer, x)
                 ways.append(way)
 
         def pullback(g: Rows) -> Rows:
@@ -207,7 +198,7 @@ def _mean_of_sigmoids(layer: Layer, x: Rows) -> Step:
     return out, back
 
 
-_STEPS: dict[str, Callable[[Layer, Any], Step]] = {
+STEPS: dict[str, Callable[[Layer, Any], Step]] = {
     "Linear": _linear,
     "MeanOfSigmoids": _mean_of_sigmoids,
     **dict.fromkeys(_FUNCTIONS, _activation),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from likewise.errors import InvalidData, InvalidModel, InvalidSettings, nearest
+from likewise.errors import InvalidData, InvalidSettings, nearest
 from likewise.loss import Output, Outputs
 from likewise.models.base import ModelCard, listed
 
@@ -51,10 +51,6 @@ class ScoredTable:
     def column(self) -> str:
         """The column that is looked up."""
         return self.decision or self.score or ""
-
-    def refuse(self, x: Any) -> Any:
-        """Refuse rows that are no table."""
-        raise InvalidModel(REFUSAL)
 
     def read(self, table: pa.Table) -> "ScoredTable":
         """Return the same with what the column holds, judging by some of the people."""

@@ -95,7 +95,7 @@ class TableAnswer:
     def from_estimator(cls, estimator: Any) -> "TableAnswer":
         """Return what a fitted estimator answers, given the names that it was fitted with."""
         method, names = predict_method(estimator), features_of(estimator)
-        return cls(method, names, pipeline=holds_pipeline(estimator))
+        return cls(method, names, named=bool(names), pipeline=holds_pipeline(estimator))
 
     def prepare(self, table: pa.Table) -> dict[str, Any]:
         """Return the columns as arrays of pandas' types, or Arrow's without pandas."""

@@ -19,11 +19,11 @@ from likewise.errors import InvalidModel, in_short
 from likewise.loss import Output, Outputs, Rows
 from likewise.models.base import Model, ModelCard, Network, Pullback
 from likewise.models.layers import (
+    STEPS,
     Layer,
     from_layers,
     linear,
     probe_rows,
-    unsavable,
 )
 
 Function = Callable[[Tensor], Any]
@@ -325,7 +325,10 @@ def _described(layer: Any) -> tuple[Layer, ...]:
             return (linear(_array(layer.weight), 0 if bias is None else _array(bias)),)
         case MeanOfSigmoids():
             return (Layer("MeanOfSigmoids", {"log_weight": _array(layer.log_weight)}),)
-    raise unsavable(type(layer).__name__)
+    raise InvalidModel(
+        f"A {type(layer).__name__} layer cannot be saved: a saved model is a Sequential of "
+        f"{', '.join(STEPS)}. Other networks are audited as they are, or as .pt2 and .onnx files."
+    )
 
 
 def _array(tensor: Tensor) -> np.ndarray:
