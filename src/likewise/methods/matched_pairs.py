@@ -170,9 +170,13 @@ class MatchedPairs(Method):
             performance = Performance.from_outputs(out, model.card, y)
             if len(np.unique(y)) > 1:
                 performance.warn()
-        counted = {name: groups_of(name, counts) for name, counts in survey.traits.items()}
-        groups = {name: tuple(counts) for name, counts in counted.items()}
+        groups, sizes, pool_groups = {}, {}, {}
         share = 1.0 if pool.positions is None else 1 - len(pool) / survey.n
+        for name, counts in survey.traits.items():
+            found = groups_of(name, counts)
+            groups[name] = tuple(found)
+            sizes[name] = [round(share * count) for count in found.values()]
+            pool_groups[name] = group_codes(groups[name], pool.people.protected[name])
         compared = tuple(dict.fromkeys([*keep, *asked.columns]))
         notes = pool_notes(people, pool.people, compared) if pool.given else ()
         context = PairContext(
@@ -181,7 +185,7 @@ class MatchedPairs(Method):
             coding=CovariateCoding.fit(keep, pool.table, table),
             measures=_measures(self, setup, model, classes, favourable),
             groups=groups,
-            pool_groups={n: group_codes(g, pool.people.protected[n]) for n, g in groups.items()},
+            pool_groups=pool_groups,
             people=people.take(np.arange(min(len(people), 64))),
             clusters=None if people.cluster is None else survey.clusters,
             left_out=pool.positions,
@@ -200,7 +204,7 @@ class MatchedPairs(Method):
             pool=pool,
             columns=asked.columns,
             favourable=favourable,
-            sizes={n: [round(share * k) for k in counts.values()] for n, counts in counted.items()},
+            sizes=sizes,
             options={"redraw_count": self.redraws},
             reads=tuple(name for name in attributes if name in asked.columns),
             notes=notes,
@@ -521,7 +525,7 @@ class ComparisonProbe(Probe):
             shown=np.stack([_summed(plan.part, PARTS, w * value) for value in changes], axis=1),
             folds=folds,
             histogram=np.stack(histograms),
-            most=tuple(PersonRows(most[m], KEPT) for m in mine),
+            most=(PersonRows(most[mine[0]], KEPT), PersonRows(most[mine[1]], KEPT)),
         )
         # One row a person and comparison: rates as they are, own and swapped.
         attribute, *groups = map(str, design.key[1:])
@@ -666,19 +670,17 @@ class BoundMatchedPairs(BoundMethod):
         of them aside. ``keep`` are other columns that may matter, ``options`` those of the designs.
         """
         context, seed = self.context, self.settings.seed
-        members = {
-            name: np.bincount(codes[codes >= 0], minlength=len(context.groups[name]))
-            for name, codes in context.pool_groups.items()
-        }
         most = 1.0 if half is None else 0.5
-        of_pool, of_people = (
-            {name: np.minimum(count / np.maximum(n, 1), most) for name, n in sizes.items()}
-            for count, sizes in ((pool, members), (people, self.sizes))
-        )
+        of_pool, of_people, sizes = {}, {}, {}
+        for name, codes in context.pool_groups.items():
+            members = np.bincount(codes[codes >= 0], minlength=len(context.groups[name]))
+            of_people[name] = of_pool[name] = np.minimum(pool / np.maximum(members, 1), most)
+            if self.halves is None:
+                of_people[name] = np.minimum(people / np.maximum(self.sizes[name], 1), most)
+            sizes[name] = list(map(round, of_people[name] * self.sizes[name]))
+        role = "pool" if self.halves is not None else "people"
         drawn = functools.partial(sampled_groups, seed, "pool", of_pool, half)
-        sampled = functools.partial(sampled_groups, seed, "people", of_people, half)
-        if self.halves is not None:
-            sampled, of_people = drawn, of_pool
+        sampled = functools.partial(sampled_groups, seed, role, of_people, half)
         units = np.arange(len(self.pool)) if self.pool_clusters is None else self.pool_clusters
         context = dataclasses.replace(
             context,
@@ -691,7 +693,6 @@ class BoundMatchedPairs(BoundMethod):
             assert self.people.table is not None
             coding = CovariateCoding.fit(keep, self.pool.table, plain(self.people.table))
             context = dataclasses.replace(context, keep=keep, coding=coding)
-        sizes = {name: [round(k) for k in of_people[name] * n] for name, n in self.sizes.items()}
         return dataclasses.replace(self, context=context, designs=(), sizes=sizes, options=options)
 
     def located(self, row: RateComparison) -> tuple[PairDesign, int, int]:
@@ -1156,11 +1157,11 @@ def _person(
     swapped = [asked.substitute(rows, zero, pool, np.array([m]), keep) for m in members]
     out = np.vstack([asked.outputs(rows), *swapped])
     names, outcome = [*map(str, bound.classes)], bound.context.measures.outcomes[0]
-    decisions = [names[code] for code in decide(out, card.output, card.threshold)]
+    codes = decide(out, card.output, card.threshold)
     chances = probabilities(out, card.output)[:, names.index(outcome)].tolist()
     answers: dict[str, Any] = {}
-    for k, whose in enumerate(("", "_own", "_swapped")):
-        answers |= {f"decision{whose}": decisions[k], f"probability{whose}": chances[k]}
+    for code, chance, whose in zip(codes, chances, ("", "_own", "_swapped"), strict=True):
+        answers |= {f"decision{whose}": names[code], f"probability{whose}": chance}
     shown = dict.fromkeys([*keep, *bound.columns, row.attribute])
     (who,), (own, other) = (
         part.select([name for name in shown if name in part.column_names]).to_pylist()

@@ -568,14 +568,12 @@ def answered(plans: Sequence[Comparisons], ask: Ask, measures: int) -> list[Comp
 
     A call takes longer than the few rows of one redraw.
     """
-    person, *members = (
-        np.concatenate([getattr(plan, name) for plan in plans])
-        for name in ("person", "own", "other")
-    )
+    rows = [np.stack([plan.person, plan.own, plan.other]) for plan in plans]
+    person, *members = np.concatenate(rows, axis=1)
     values = np.zeros((0, measures))
     if len(person):
         values = ask(np.tile(person, 2), np.concatenate(members))
-    ends = np.cumsum([len(plan.person) for plan in plans])[:-1]
+    ends = np.cumsum([part.shape[1] for part in rows])[:-1]
     parts = np.split(np.stack(np.split(values, 2)), ends, axis=1)
     return [dataclasses.replace(plan, values=part) for plan, part in zip(plans, parts, strict=True)]
 
