@@ -55,8 +55,3 @@ def test_halves_and_clusters_are_sampled_whole():
     found = rows(result)
     assert found[LEFT_OUT, "size"].estimate > 1.25 or found[LEFT_OUT, "size"].estimate < 0.8
     assert found[ADDED, "zone"].lower_bound <= 1 <= found[ADDED, "zone"].upper_bound
-
-
-def test_the_only_factor_cannot_be_left_out():
-    result = audited(linear(zone=1.0), population(400, 6), population(900, 7), "column_choice")
-    assert {s.what for s in result.record.sensitivity} == {"as chosen", ADDED}

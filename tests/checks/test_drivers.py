@@ -100,16 +100,6 @@ def test_one_proxy_alone_has_all_of_it_predicts_the_attribute_and_moves_decision
     assert found["car"].moves == 0
 
 
-def test_two_halves_of_a_proxy_share_it():
-    record, found = drivers(zone=0.7, car=0.7)
-    assert sum(d.share for d in record.drivers) == pytest.approx(1)
-    for name in ("zone", "car"):
-        low, high = found[name].interval
-        assert low < 0.5 < high
-        assert high - low < 0.3
-    assert abs(found["size"].share) < 0.01
-
-
 def test_without_a_difference_there_is_nothing_to_share_out():
     record, found = drivers(size=1.0)
     assert len(found) == 3

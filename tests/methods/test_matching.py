@@ -145,9 +145,3 @@ def test_nearest_pairs_are_of_the_own_cell_and_nearest_first():
         assert pair[i, : len(order)].tolist() == there[order].tolist()
         close = len(order) >= 4 and np.median(distance[order]) <= 0.8
         assert has_overlap(found)[i] == close
-
-
-def test_without_pairs_nobody_overlaps():
-    tree = midpoint_tree(np.zeros((2, 1)), np.zeros(2, int), np.zeros((2, 0), int))
-    distance, _ = nearest_pairs(tree, np.zeros((3, 1)), np.zeros(3, int), 4)
-    assert not has_overlap(distance).any()

@@ -571,9 +571,9 @@ def _summed(
     code: Int[np.ndarray, " n"], size: int, values: Float[np.ndarray, "n v"]
 ) -> Float[np.ndarray, "c v"]:
     """Return the sums of values by code."""
-    # Without rows, bincount gives integers.
-    sums = [np.bincount(code, column, size).astype(np.float64) for column in values.T]
-    return np.stack(sums, axis=1)
+    sums = np.zeros((size, values.shape[1]))
+    np.add.at(sums, code, values)
+    return sums
 
 
 def cluster_propensity(asked: AskedBlock, design: PairDesign) -> ClusterPropensity:
