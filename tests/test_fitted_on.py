@@ -141,7 +141,7 @@ def gappy(table):
 
 
 def test_a_line_behind_an_encoder_that_knows_gaps_says_who_has_them(gappy, table):
-    encoder = Encoder.fit(gappy[:300], label="y", protected=["group"], keep_missing=True)
+    encoder = Encoder.fit(gappy[:300], label="y", protected=["group"])
     people = likewise.read(gappy[300:], label="y", protected=["group"], encoder=encoder)
     trees = HistGradientBoostingClassifier(max_iter=8).fit(gappy[COLUMNS][:300], gappy["y"][:300])
     found = adapt(trees, people)[0](people.x)

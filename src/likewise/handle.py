@@ -54,7 +54,7 @@ def adapt(
         return model, {**about, "reading": reading}
     if reading.form == "frame" and reading.scored is None and encoded:
         # Coordinates only: the model is given the columns.
-        own = Encoder.fit(table, inputs=reading.columns, keep_missing=True)
+        own = Encoder.fit(table, inputs=reading.columns)
         reading = dataclasses.replace(reading, encoder=own)
     elif units and reading.form == "numbers":
         reading = _in_units(reading, table, units)

@@ -12,10 +12,9 @@ from jaxtyping import Int
 
 from likewise.audit_data import AuditData
 from likewise.data.source import PeopleSource, Source, TableSource, as_source, check_count
-from likewise.data.survey import MAX_LABELS, SAMPLE_SIZE, Survey
+from likewise.data.survey import SAMPLE_SIZE, Survey
 from likewise.errors import (
     ConversionWarning,
-    InvalidData,
     InvalidSettings,
     LikewiseWarning,
     MissingValues,
@@ -121,17 +120,10 @@ class Setup:
             return ()
         if self.unlabelled:
             return model.card.classes or (0, 1)
-        if len(survey.labels) > MAX_LABELS:
-            raise InvalidData(
-                "The label has more than 10 000 different values, and the model decides among "
-                "classes. Name the column with the class (--label)."
-            )
         if len(survey.labels) == 1:
-            (only,) = survey.labels
-            name = "" if settings.columns.label is None else f" ({settings.columns.label!r})"
             warnings.warn(
-                f"Everyone has the same label{name}, {only!r}: error rates of another class "
-                "cannot be seen. Is it the true outcome, of all people?",
+                f"Everyone has the same label, {next(iter(survey.labels))!r}: error rates of "
+                "another class cannot be seen. Is it the true outcome, of all people?",
                 StatisticalWarning,
                 stacklevel=2,
             )
@@ -143,18 +135,12 @@ class Setup:
         value = self.settings.decide.favourable
         if value is None:
             return None
-        if task == "regression":
-            if value != "above":
-                raise InvalidSettings(
-                    f"The model predicts a number, so the favourable decision is 'above' the "
-                    f"threshold (decide.threshold), not {value!r}."
-                )
-            return 1
-        names = list(map(str, classes))
-        if value not in names:
+        # A predicted number is above the threshold (decide.threshold), or not.
+        names = ["", "above"] if task == "regression" else list(map(str, classes))
+        if not value or value not in names:
             raise InvalidSettings(
                 f"{value!r} is not a decision of this model, which decides among "
-                f"{', '.join(names)} (--favourable).{nearest(value, names)}"
+                f"{', '.join(filter(None, names))} (--favourable).{nearest(value, names)}"
             )
         return names.index(value)
 

@@ -99,7 +99,6 @@ def test_what_the_encoder_does_not_know_is_refused(change, words):
 @pytest.mark.parametrize(
     ("change", "choices", "words"),
     [
-        ({"job": [None, "a", "b", "c"]}, {}, r"missing in 'job' \(1\)"),
         ({"rate": np.inf}, {}, "infinite"),
         ({"rate": [1e308, -1e308] * 2}, {}, "'rate' has numbers too large or small"),
         ({"rate": [1e-320, -1e-320] * 2}, {}, "'rate' has numbers too large or small"),
@@ -182,7 +181,7 @@ def test_dates_count_in_days_and_come_back():
             "time": pd.to_datetime(["2020-01-01 12:00", "2020-01-02 06:00", "1969-01-02 06:00"]),
         }
     )
-    encoder = Encoder.fit(frame, keep_missing=True)
+    encoder = Encoder.fit(frame)
     assert encoder.features == ("day", "day is missing", "time")
     x = encoder.encode(frame)
     assert x[:2, 0] == pytest.approx([-1, 1])  # five days from the mean, which is the deviation

@@ -12,7 +12,6 @@ import pytest
 import likewise
 from likewise.audit_data import AuditData, missing
 from likewise.data.source import as_source
-from likewise.data.survey import MAX_LABELS, SurveyJob, total
 from likewise.errors import InvalidData
 
 N = 9000
@@ -103,19 +102,6 @@ def test_people_are_the_same_in_every_form(forms):
                 assert_same_people(one, two)
 
 
-def test_parts_of_a_survey_add_up_in_any_order(forms, rng):
-    source = as_source(forms["seven files"], **ROLES)
-    job = SurveyJob(source, seed=1, size=300)
-    tasks = list(job.tasks(2048))
-    whole = source.survey(seed=1, size=300)
-    work = job.begin()
-    shuffled = total(work(tasks[k]) for k in rng.permutation(len(tasks)))
-    assert shuffled.fingerprint == whole.fingerprint
-    assert list(shuffled.labels) == list(whole.labels)
-    assert shuffled.traits == whole.traits
-    assert_same_people(shuffled.sample, whole.sample)
-
-
 def test_people_are_read_elsewhere_and_not_sent(forms, tmp_path):
     for form in ("seven files", "csv", "arrow"):
         source = as_source(forms[form], **ROLES)
@@ -161,29 +147,12 @@ def test_rows_cut_otherwise_after_the_survey_are_refused(table, tmp_path):
         everyone(source, 2048)
 
 
-def test_people_who_were_chosen_are_numbered_as_they_come(rng):
-    data = AuditData.from_arrays(rng.normal(size=(5000, 2)), rng.integers(0, 2, 5000))
-    some = data.take(rng.permutation(5000)[:300])
-    source = as_source(some)
-    assert source.n_rows == 300
-    ((_, block),) = everyone(source, 512)
-    np.testing.assert_array_equal(block.row, some.row)
-    np.testing.assert_array_equal(block.x, some.x)
-
-
 def test_arrays_are_the_same_people_as_a_table_of_them(rng):
     x, y, g = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000), rng.integers(0, 2, 3000)
     arrays = AuditData.from_arrays(x, y, {"g": g}, features=("a", "b"))
     table = pa.table({"y": y, "a": x[:, 0], "g": g, "b": x[:, 1]})
     one = as_source(arrays).survey()
     assert one.fingerprint == as_source(table, label="y", protected="g").survey().fingerprint
-
-
-def test_measurements_are_no_classes():
-    y = np.random.default_rng(0).normal(size=40_000)
-    survey = as_source(AuditData.from_arrays(np.zeros((40_000, 1)), y)).survey(size=10)
-    assert len(survey.labels) == MAX_LABELS + 1
-    assert len(survey.sample) == 10
 
 
 def test_a_missing_value_is_located_by_its_rows():

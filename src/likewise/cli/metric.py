@@ -119,7 +119,6 @@ def _people(
         return seen, {} if own is None else {"encoder": own.to_json()}
     encoder = open_encoder(encoder_file, None) or Encoder.fit(
         paths,
-        keep_missing=not columns.drop_missing,
         inputs=settings.model.columns or None,
         **reading,
     )

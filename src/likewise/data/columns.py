@@ -17,10 +17,6 @@ from likewise.errors import UNPRINTABLE, InvalidData, MissingValues, few, in_sho
 
 IGNORE = "ignore it with --set columns.ignore=NAME"
 
-GAPS = (
-    " Or ignore columns that the model does not read (--set columns.ignore=NAME). Models that read "
-    "gaps, and pipelines that fill them, are audited as they are (likewise.read with raw=True)."
-)
 MAX_NAMED = 8  # columns that a sentence names
 
 Names = str | Sequence[str]
@@ -272,13 +268,11 @@ def complete_rows(
     *,
     drop: bool,
     where: str = "",
-    needed: Sequence[str] = (),
 ) -> tuple[Bool[np.ndarray, " n"], dict[str, int]]:
     """Tell which rows miss nothing in ``columns``, and count the others by what they miss.
 
     A row that misses several columns is counted under the first, so that the counts add up.
     Unless ``drop`` says that such rows are unwanted, one of them is enough to refuse the table.
-    Those ``needed`` (the label, say) are no inputs, so that no model can do without.
     """
     gaps = {name: gone for name in columns if (gone := is_missing(table[name])).any()}
     complete, first = np.ones(len(table), dtype=bool), {}
@@ -290,8 +284,8 @@ def complete_rows(
         counts = few((f"{name!r} ({int(gone.sum())})" for name, gone in gaps.items()), MAX_NAMED)
         raise MissingValues(
             f"Values are missing in {counts}: {int((~complete).sum())} of {len(table)} rows{where}."
-            " Fill them in, or leave those rows out (--set columns.drop_missing=true)."
-            f"{GAPS * (not {*gaps} <= {*needed})}"
+            " Fill them in, or leave those rows out (--set columns.drop_missing=true), or ignore "
+            "columns that the model does not read (--set columns.ignore=NAME)."
         )
     return complete, first
 

@@ -242,7 +242,6 @@ class Encoder:
         *,
         indicator: Mapping[str, Level] | None = None,
         drop_missing: bool = False,
-        keep_missing: bool = False,
         csv: Csv | Mapping[str, Any] | None = None,
         **roles: Any,
     ) -> "Encoder":
@@ -255,9 +254,7 @@ class Encoder:
         indicator
             Columns with two levels that become a single feature: the level that is 1, by column.
         drop_missing
-            Leave rows with missing inputs out of the fit; otherwise they are refused.
-        keep_missing
-            Let a feature say where an input is missing, for models that read such gaps.
+            Leave rows with missing inputs out of the fit; otherwise a feature says where one is.
         csv
             How CSV files are written, as in `likewise.read`.
         roles
@@ -273,8 +270,8 @@ class Encoder:
         if not columns:
             raise InvalidData("There is no input column to encode.")
         table = opened.table(columns)
-        complete, _ = complete_rows(table, () if keep_missing else columns, drop=drop_missing)
-        table = table.filter(pa.array(complete))
+        if drop_missing:
+            table = table.filter(pa.array(complete_rows(table, columns, drop=True)[0]))
         if not len(table):
             raise InvalidData(f"There are no complete rows in {opened.name} to fit an encoder on.")
         codings = tuple(_fit(name, table[name], ones.get(name)) for name in columns)

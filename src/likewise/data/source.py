@@ -247,7 +247,7 @@ class TableSource(Source):
             inputs = roles.candidates(table.column_names)  # a pipeline may read them all
         where = f" of {self.name}" if len(table) == self.n_rows else f" from {begin + 1} to {end}"
         complete, dropped = complete_rows(
-            table, [*needed, *inputs], drop=self.drop_missing, where=where, needed=needed
+            table, [*needed, *inputs], drop=self.drop_missing, where=where
         )
         first, last = np.searchsorted(self.repeated, [begin, end])
         again = self.repeated[first:last] - begin
