@@ -91,9 +91,9 @@ class Comparison:
         return comparison_text(self)
 
     def _repr_html_(self) -> str:
-        from likewise.report.comparison import comparison_card
+        from html import escape
 
-        return comparison_card(self)
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 def compare(

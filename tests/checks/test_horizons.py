@@ -1,6 +1,4 @@
-"""The value at other times of the flow, and in the limit of an infinite price."""
-
-import dataclasses
+"""The value at other times of the flow."""
 
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from torch import nn
 import likewise
 from likewise.audit_data import AuditData
 from likewise.methods.gradient_flow import GradientFlow
-from likewise.methods.metric import QuadraticMetric, ignoring
+from likewise.methods.metric import ignoring
 from likewise.methods.numerical_error import with_horizons
 from likewise.models import as_model
 
@@ -75,12 +73,3 @@ def test_twice_the_time_is_twice_the_time(record, flow):
     assert rung.time == pytest.approx(2 * flow.time)
     assert rung.n == 1000
     assert rung.loss_ratio > found.tests["loss_ratio"].estimate
-
-
-def test_free_directions_only_are_the_limit_of_a_dear_price(record):
-    dear = dataclasses.replace(GradientFlow(steps=32), lam=1e5)
-    free = record(GradientFlow()).diagnostics["free_only"]
-    # 1000 of 1200 people: the difference is chance, a few standard errors of the others.
-    assert free == pytest.approx(value(record, dear), rel=0.05)
-    assert free < value(record, GradientFlow(lam=1.0, steps=32))
-    assert np.isnan(record(GradientFlow(), QuadraticMetric(np.eye(5))).diagnostics["free_only"])

@@ -9,8 +9,6 @@ from typing_extensions import override
 
 from likewise.method import Check, Finding, Sums
 from likewise.methods.gradient_flow import GradientFlow
-from likewise.methods.metric import ProjectionMetric
-from likewise.methods.numerical_error import choose_steps
 from likewise.methods.perturb_probe import PerturbProbe
 from likewise.methods.perturbation import BoundPerturbation
 from likewise.probe import PRIMARY
@@ -19,15 +17,15 @@ from likewise.stats.tally import Tally
 from likewise.verdict import Verdict
 
 SAMPLE = (1000, 3)
-"""People who are followed for twice the time, and along free directions only."""
+"""People who are followed for twice the time."""
 
-DOUBLED, FREE_ONLY = "twice the time", "free directions only"
+DOUBLED = "twice the time"
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Horizons(Check):
-    r"""Earlier times of the flow, twice the time, and the limit :math:`\lambda \to \infty`.
+    """Earlier times of the flow, and twice the time.
 
     Intervals at earlier times hold for all of them at once (Bonferroni).
     """
@@ -37,35 +35,17 @@ class Horizons(Check):
 
     @override
     def probes(self, method: BoundPerturbation) -> Iterator[PerturbProbe]:
-        flow = method.map
-        if not isinstance(flow, GradientFlow):
-            return
-        yield method.probe(DOUBLED, flow.doubled(), subsample=SAMPLE)
-        if len(method.metric.free):
-            rows = method.drawn(*SAMPLE)
-            # Any metric's free directions; how it prices the others does not matter here.
-            alike = ProjectionMetric(method.metric.free, reach=method.metric.reach)
-            x, y = method.x[rows], method.y[rows]
-            free, _ = choose_steps(
-                *(flow.with_penalty(math.inf), method.model, alike, x, y),
-                n=method.n,
-                threads=method.threads,
-            )
-            yield method.probe(FREE_ONLY, free, alike, subsample=SAMPLE)
+        if isinstance(method.map, GradientFlow):
+            yield method.probe(DOUBLED, method.map.doubled(), subsample=SAMPLE)
 
     @override
     def read(self, stats: Sums, method: BoundPerturbation, verdict: Verdict) -> Finding:
         earlier = stats[PRIMARY].tally.horizons
-        diagnostics = {}
         each = method.settings.alpha / max(len(earlier), 1)
         times = [_at(method, tally, time, each) for time, tally in earlier.items()]
         if isinstance(method.map, GradientFlow):
             times.append(_at(method, stats[DOUBLED].tally, 2 * method.map.time))
-            diagnostics["free_only"] = math.nan
-        if FREE_ONLY in stats:
-            free = method.tested(stats[FREE_ONLY].tally)
-            diagnostics["free_only"] = free.deciding.estimate
-        return Finding({"stopping_times": tuple(times), "diagnostics": diagnostics})
+        return Finding({"stopping_times": tuple(times)})
 
 
 def _at(

@@ -72,7 +72,7 @@ class ReachCrosscheck(Check):
         )
         searched = method.tested(stats[SEARCH].tally, Reach.name)
         tests = tuple(searched.records.values())
-        record = {"diagnostics": {"reach": tests[0].estimate}, "secondary": tests}
+        record = {"secondary": tests}
         flow, search = verdict.detail.deciding, searched.deciding
         note = ""
         if blinded:

@@ -32,12 +32,12 @@ def progress_bar(
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        "{task.description}",
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[words]}"),
+        "{task.fields[words]}",
         TimeRemainingColumn(),
         console=console or Console(stderr=True),
         transient=True,

@@ -202,11 +202,10 @@ class GradientFlow(UnfairMap):
         return BoundFlow(self, model, metric, SOLVERS[solver], steps, coordinates, first)
 
     def with_penalty(self, lam: float) -> "GradientFlow":
-        r"""Return the flow with another penalty; infinity allows free directions only."""
-        free, lam = (True, self.lam) if math.isinf(lam) else (self.free_only, lam)
+        """Return the flow with another penalty."""
         # Explicit solvers would need shorter steps at a larger penalty.
         return dataclasses.replace(
-            self, lam=lam, free_only=free, solver="auto", steps=None, horizons=(), unstable=False
+            self, lam=lam, solver="auto", steps=None, horizons=(), unstable=False
         )
 
     def doubled(self) -> "GradientFlow":

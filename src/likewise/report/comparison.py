@@ -8,7 +8,7 @@ from likewise.record import RateComparison
 from likewise.report import formats
 from likewise.report.escaping import cut
 from likewise.report.formats import Names, interval, level, limit, number, percent, points
-from likewise.report.html import ratio_plot, render, render_part
+from likewise.report.html import ratio_plot, render
 from likewise.report.terminal import layout
 from likewise.report.text import arrows, comparison_line, limits, result, sentence
 
@@ -82,13 +82,6 @@ def comparison_page(comparison: Any) -> str:
     """Return a comparison of models as the text of one HTML file."""
     values = {"claims": list(claims(comparison)), **_forest(comparison)}
     return render("compare.html.j2", comparison=comparison, sentence=sentence, **values)
-
-
-def comparison_card(comparison: Any) -> str:
-    """Return what a notebook shows of a comparison."""
-    values = {"verdict": "", "title": "Models compared", "about": "", "controls": None, "steps": ()}
-    values["said"] = " ".join(claims(comparison))
-    return render_part("card.html.j2", **values, **_forest(comparison))
 
 
 def _forest(comparison: Any) -> dict[str, Any]:
