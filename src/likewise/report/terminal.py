@@ -1,9 +1,11 @@
 """The summary at a terminal: the verdict first, within 25 lines, or 80 with ``-v``."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+import typer
 
 from likewise.errors import printable
 from likewise.record import Record
@@ -18,10 +20,10 @@ SHORT, LONG = 25, 80
 ROWS = 8
 """Comparisons that the short summary shows."""
 COLOURS = {
-    "evidence": "bold red",
-    "within_tolerance": "bold green",
-    "inconclusive": "bold yellow",
-    "invalid": "bold red",
+    "evidence": "red",
+    "within_tolerance": "green",
+    "inconclusive": "yellow",
+    "invalid": "red",
 }
 
 Fact = tuple[str, str]
@@ -40,21 +42,10 @@ def show(
         print(printable(text.sentence(record)))
         return
     said = summary(record, width=terminal_width(), verbose=verbose, written=written)
-    if not sys.stdout.isatty():
-        print(said)
-        return
-    from rich.console import Console
-
-    print_coloured(Console(highlight=False), said, record)
-
-
-def print_coloured(console: Any, said: str, record: Record) -> None:
-    """Print the headline in the colour of the verdict; `rich` keeps to ``NO_COLOR``."""
-    from rich.text import Text
-
     before, headline, after = said.split("\n\n", 2)
-    for words, style in ((before, ""), (headline, COLOURS[record.verdict]), (after, "")):
-        console.print(Text(words, style=style), soft_wrap=True, end="\n\n"[: 1 + (words != after)])
+    headline = typer.style(headline, fg=COLOURS[record.verdict], bold=True)
+    color = False if os.environ.get("NO_COLOR") else None  # None: at a terminal
+    typer.echo(f"{before}\n\n{headline}\n\n{after}", file=sys.stdout, color=color)
 
 
 def summary(
