@@ -54,8 +54,7 @@ def monitor(
             follower.save(state)
         one = follower.look()
         whom = f" with {one.bet.attribute} = {one.bet.group}" if one.bet else ""
-        mean = "" if one.bet else f"   mean ratio {one.mean:.3g}"
-        fed = f"{one.n:>10,} people{whom} so far{mean}"
+        fed = f"{one.n:>10,} people{whom} so far"
         lines.append(f"{path.name:30} {fed}   smallest p {one.p_value:.2g}")
     found, rejected = _found(follower)
     print("\n".join([*lines, found]))
