@@ -8,15 +8,13 @@ import pyarrow as pa
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
 
 import likewise
-from likewise._audit import dry_run
 from likewise.data.encoder import Encoder
-from likewise.errors import InvalidModel, MissingValues
+from likewise.errors import InvalidModel
 from likewise.handle import ModelHandle, adapt, as_seen
 from likewise.loss import probabilities
 from likewise.models import as_model
@@ -163,23 +161,6 @@ def test_a_pipeline_that_passes_gaps_on_to_trees_is_asked_whole(gappy, named, st
     answers = table_model(adapted, people)(people.table)
     assert np.array_equal(answers, model.predict_proba(x[300:]))
     assert adapted(as_seen(adapted, people).x) == pytest.approx(answers, abs=1e-12)
-
-
-@pytest.mark.parametrize("step", [SimpleImputer(), StandardScaler()])
-def test_people_with_gaps_are_left_out_and_counted_if_asked_whatever_the_model_fills(table, step):
-    model = make_pipeline(step, LogisticRegression(max_iter=1000))
-    model.fit(table[COLUMNS][:300], table["y"][:300])
-    people = table[300:].reset_index(drop=True).astype({"y": float, "age": float})
-    people.loc[:19, "y"] = np.nan
-    people.loc[40:99, "age"] = np.nan
-    columns = {"label": "y", "protected": ("group",), "drop_missing": True}
-    said = dry_run(model, people, settings=CORE.changed(columns=columns))
-    assert "People: 220 " in said
-    assert "\n80 rows are left out: missing y (20) and missing age (60).\n" in said
-    columns["drop_missing"] = False
-    with pytest.raises(MissingValues, match=r"'y' \(20\)") as refused:
-        dry_run(model, people, settings=CORE.changed(columns=columns))
-    assert "columns.ignore" not in str(refused.value)
 
 
 # Functions, which say nothing of what they read

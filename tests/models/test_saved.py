@@ -3,8 +3,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.torch import save
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -12,7 +10,6 @@ from torch import nn
 
 from likewise.errors import InvalidFile, InvalidModel, LikewiseError
 from likewise.models import as_model, open_model, save_model
-from likewise.models.layers import LayeredModel
 from likewise.models.model_files import KEY, read_network
 from likewise.models.torch import MeanOfSigmoids
 
@@ -197,17 +194,3 @@ def test_a_projection_that_an_earlier_version_wrote_is_read(rng):
     basis, x = torch.eye(2, 3, dtype=torch.float64), rng.normal(size=(9, 3))
     content = described({"0.basis": basis}, layers=[{"layer": "FixedProjection"}])
     assert np.array_equal(as_model(read_network(content, "m"))(x), x * [0, 0, 1])
-
-
-@settings(max_examples=300, deadline=None)
-@given(data=st.data())
-def test_any_damage_is_an_error_of_ours_or_none(data):
-    content = bytearray(described(classes=["no", "yes"]))
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(content) - 1))
-        content[place] = data.draw(st.integers(0, 255))
-    try:
-        opened = read_network(bytes(content), "m")
-    except InvalidFile as error:
-        opened = str(error)
-    assert isinstance(opened, LayeredModel) or "\n" not in opened
