@@ -99,7 +99,7 @@ def test_composed_rows_are_asked_about_as_if_they_were_in_a_table(kind):
     i, j = rng.integers(0, 40, 200), rng.integers(0, 60, 200)
     keep = ("age", "job")
     before, pool = (ask.prepare(_table(frame)) for frame in (one, two))
-    out = probabilities(ask.substitute(before, i, pool, j, keep), ask.card.output)
+    out = probabilities(ask.substitute(before, i, pool, j, keep), ask.model.card.output)
     composed = two.iloc[j].reset_index(drop=True)
     for name in keep:
         composed[name] = one[name].to_numpy()[i]
@@ -109,8 +109,8 @@ def test_composed_rows_are_asked_about_as_if_they_were_in_a_table(kind):
         if name in rows and isinstance(rows[name].dtype, pd.CategoricalDtype):
             rows[name] = rows[name].cat.set_categories(levels[name])
     assert out == pytest.approx(estimator.predict_proba(rows), abs=1e-7)
-    own = probabilities(ask.outputs(before), ask.card.output)
-    assert own == pytest.approx(probabilities(ask(_table(one)), ask.card.output), abs=0)
+    own = probabilities(ask.outputs(before), ask.model.card.output)
+    assert own == pytest.approx(probabilities(ask(_table(one)), ask.model.card.output), abs=0)
 
 
 def test_features_of_an_encoder_are_gathered_column_by_column():
@@ -124,7 +124,7 @@ def test_features_of_an_encoder_are_gathered_column_by_column():
     out = ask.substitute(ask.prepare(_table(one)), i, ask.prepare(_table(two)), j, ("job", "hours"))
     composed = two.iloc[j].reset_index(drop=True).assign(job=one.job, hours=one.hours)
     theirs = estimator.predict_proba(encoder.encode(composed))
-    assert probabilities(out, ask.card.output) == pytest.approx(theirs, abs=1e-12)
+    assert probabilities(out, ask.model.card.output) == pytest.approx(theirs, abs=1e-12)
 
 
 def test_rows_that_are_asked_in_parts_are_the_same(monkeypatch):

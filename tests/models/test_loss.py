@@ -62,15 +62,6 @@ def test_one_logit_two_logits_and_probabilities_agree():
         assert np.allclose(probabilities(out, output)[:, 1], p[:, 0], rtol=1e-5, atol=1e-12)
 
 
-def test_sure_probabilities_are_clipped():
-    p = np.array([[0.0], [1.0], [0.5], [CLIP], [1.0]])
-    y = np.array([1, 1, 1, 1, 0])
-    loss = Loss("cross_entropy", "probabilities")
-    most, least = -math.log(CLIP), -math.log(1 - CLIP)
-    assert np.allclose(loss(p, y), [most, least, math.log(2), most, most])
-    assert np.allclose(loss.gradient(p, y)[:, 0], [0, 0, -2, -1 / CLIP, 0])
-
-
 def test_numbers_have_squared_and_absolute_losses():
     out, y = np.array([[3.0], [-1.0]]), np.array([1.0, 0.5])
     assert Loss("squared", "values")(out, y).tolist() == [4.0, 2.25]

@@ -42,7 +42,7 @@ def test_a_column_of_decisions_is_looked_up_row_by_row(scored):
     data = likewise.read(frame, label="paid", protected=["group"], raw=True)
     model, about = adapt(ScoredTable("approved"), data, traits=("group",))
     ask = table_model(model, data)
-    assert (ask.columns, ask.card.classes) == (("approved",), ("no", "yes"))
+    assert (ask.columns, ask.model.card.classes) == (("approved",), ("no", "yes"))
     other = likewise.read(pool, label="paid", protected=["group"], raw=True)
     rows, pooled = ask.prepare(data.table), ask.prepare(other.table)
     i, j = np.arange(50), np.arange(100, 150)

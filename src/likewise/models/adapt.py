@@ -33,7 +33,6 @@ from likewise.models.behaviour import check_answers, spread
 from likewise.models.black_box import (
     BlackBox,
     call_model,
-    from_callable,
     from_predictor,
     output_matrix,
     rows_by_class,
@@ -96,7 +95,9 @@ def _recognised(given: Any, output: Output | None, classes: tuple[Any, ...]) -> 
     if hasattr(given, "predict_proba") or sklearn.is_scikit(given):
         return _estimator(given)
     if callable(given):
-        return from_callable(given, output or "probabilities", classes)
+        kind = f"function {getattr(given, '__name__', type(given).__name__)}"
+        card = ModelCard.from_output(kind, output or "probabilities", classes, differentiable=False)
+        return BlackBox(card, given).replaced(answer=TableAnswer(given, free=True))
     raise InvalidModel(f"A {type(given).__name__} is not a model.")
 
 
@@ -404,24 +405,23 @@ def _tried(
 ) -> list[tuple[Reading, Outputs]]:
     """Ask about a few rows in several ways; return the first that is answered, and the outputs."""
     for reading in readings:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
                 return [_asked_once(known, reading, table.slice(0, TRIAL_ROWS))]
-        except Exception as error:  # it is someone else's code
-            problems.append(in_short(error))
+            except Exception as error:  # it is someone else's code
+                problems.append(in_short(error))
     return []
 
 
 def _asked_once(known: Model, reading: Reading, table: pa.Table) -> tuple[Reading, Outputs]:
-    if reading.tensor:
-        model = _torch().from_function(known.answer.method, output=None)
-        out, pullback = model.outputs_and_pullback(_matrix(table, reading.columns))
-        pullback(np.ones_like(out))  # refuses what has no gradient
-        return reading, out
     if reading.form == "frame":
         front = TableFront(reading, _answer(known, reading))
         raw = front.ask(front.prepare(table))
+    elif reading.tensor:
+        model = _torch().from_function(known.answer.method, output=None)
+        raw, pullback = model.outputs_and_pullback(_matrix(table, reading.columns))
+        pullback(np.ones_like(raw))  # refuses what has no gradient
     else:
         raw = known.answer.method(_matrix(table, reading.columns))
     scores = tuple(sorted({name for row in rows_by_class(raw) for name in row}))
@@ -588,11 +588,6 @@ class TableModel:
         """The original columns that the model reads, in its order."""
         return self.front.columns
 
-    @property
-    def card(self) -> ModelCard:
-        """What is known of the model: what its outputs mean, its classes, its threshold."""
-        return self.model.card
-
     def prepare(self, table: pa.Table) -> Columns:
         """Return the rows of a table in the form that the model is asked with."""
         return self.front.prepare(table)
@@ -603,7 +598,7 @@ class TableModel:
 
     def outputs(self, rows: Columns) -> Outputs:
         """Return outputs for prepared rows."""
-        return call_model(self.front.ask, rows, self.card)
+        return call_model(self.front.ask, rows, self.model.card)
 
     def check(self, table: pa.Table, classes: tuple[Any, ...] = ()) -> None:
         """Refuse a model that cannot be audited on such rows, and say why."""

@@ -115,15 +115,6 @@ def _score_matrix(rows: Sequence[Mapping[str, Any]], classes: Sequence[Any]) -> 
     return np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
 
 
-def from_callable(
-    function: Callable[[Any], Any], output: Output, classes: tuple[Any, ...] = ()
-) -> Model:
-    """Turn a function that returns probabilities (or values) into a model."""
-    name = getattr(function, "__name__", type(function).__name__)
-    card = ModelCard.from_output(f"function {name}", output, classes, differentiable=False)
-    return BlackBox(card, function).replaced(answer=TableAnswer(function, free=True))
-
-
 def from_answer(
     kind: str,
     answer: TableAnswer,

@@ -4,14 +4,13 @@ Safe are safetensors files, which hold weights and a closed list of layers, skop
 types, and native files, which are opened in a process of their own.
 """
 
-import functools
 import hashlib
 import inspect
 import io
 import math
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -193,7 +192,7 @@ def _check_arrays(content: bytes) -> None:
 def read_pickle(content: bytes, source: str, suffix: str) -> Any:
     """Unpickle a file, whatever that does."""
     try:
-        found = PICKLES[suffix](content)
+        found = _unpickled(content, suffix)
     except MissingExtra:
         raise
     except (Exception, SystemExit) as error:  # a damaged pickle can fail in any way
@@ -209,24 +208,19 @@ def read_pickle(content: bytes, source: str, suffix: str) -> Any:
     return found
 
 
-def _joblib(content: bytes) -> Any:
-    import joblib
+def _unpickled(content: bytes, suffix: str) -> Any:
+    file = io.BytesIO(content)
+    if suffix in (".joblib", ".pkl", ".pickle"):  # joblib reads plain pickles too
+        import joblib
 
-    return joblib.load(io.BytesIO(content))
-
-
-def _torch(content: bytes, *, exported: bool = False) -> Any:
+        return joblib.load(file)
     torch = import_optional("torch", "torch", "A file written by torch")
-    if exported:
-        return torch.export.load(io.BytesIO(content)).module()
-    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
+    if suffix == ".pt2":
+        return torch.export.load(file).module()
+    return torch.load(file, map_location="cpu", weights_only=False)
 
 
-PICKLES: dict[str, Callable[[bytes], Any]] = {
-    ".pt2": functools.partial(_torch, exported=True),
-    **dict.fromkeys((".joblib", ".pkl", ".pickle"), _joblib),  # which reads plain pickles too
-    **dict.fromkeys((".pt", ".pth"), _torch),
-}
+PICKLES = (".pt2", ".joblib", ".pkl", ".pickle", ".pt", ".pth")
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 

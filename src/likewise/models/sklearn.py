@@ -168,9 +168,7 @@ def _frame_class() -> Any:
 
 def installed(library: str) -> bool:
     """Tell whether a library can be imported, without importing it."""
-    with contextlib.suppress(ImportError, ValueError):
-        return importlib.util.find_spec(library) is not None
-    return False
+    return importlib.util.find_spec(library) is not None
 
 
 def decisions(estimator: Any, x: Any) -> Outputs:

@@ -127,7 +127,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.reference_, self.shift_ = columns_of(table, read), 0.0
         self.near_ = NearestPeople(columns_of(table, self.may_matter), groups)
         if len(self.classes_) == 2 and self.weight > 0:
-            card = self._asked.card
+            card = self._asked.model.card
             decided = decide(self._asked(self.reference_), card.output, card.threshold)
             positives = int((decided == 1).sum())
             if 0 < positives < len(decided):
@@ -144,7 +144,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         table = plain(nw.from_native(X, eager_only=True).to_arrow())
         table = columns_of(table, self.feature_names_in_.tolist())
         rows = self._asked.prepare(table)
-        mixed = probabilities(self._asked.outputs(rows), self._asked.card.output)
+        mixed = probabilities(self._asked.outputs(rows), self._asked.model.card.output)
         if self.weight > 0:
             mixed = (1 - self.weight) * mixed + self.weight * self._average(table, rows)
         if self.shift_ == 0:
@@ -167,7 +167,7 @@ class AveragedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for near in self.near_(kept.take(who), self.m):
                 i, j = np.repeat(who, near.shape[1]), near.ravel()
                 out = self._asked.substitute(rows, i, self._pool, j, list(self.may_matter))
-                p = probabilities(out, self._asked.card.output).reshape(*near.shape, -1)
+                p = probabilities(out, self._asked.model.card.output).reshape(*near.shape, -1)
                 average[start : start + size] += p.mean(axis=1) / len(self.near_.rows)
         return average[inverse]
 
