@@ -227,25 +227,3 @@ def test_a_conversion_that_differs_anywhere_is_refused(rng):
     x[8123, 0] = 4
     with pytest.raises(InvalidModel, match="not converted exactly: row 8123 differs by 2e-06"):
         check(model, x)
-
-
-def test_an_estimator_that_knows_its_module_is_checked_against_its_own_probabilities(rng):
-    class Trained:
-        classes_ = np.array(["no", "yes"])
-
-        def __init__(self, factor):
-            self.module, self.factor = torch.nn.Linear(3, 2).double(), factor
-
-        def to_torch(self):
-            return self.module
-
-        def predict_proba(self, X):
-            with torch.no_grad():
-                return torch.softmax(self.factor * self.module(torch.from_numpy(X)), 1).numpy()
-
-    x = rng.normal(size=(60, 3))
-    model = as_model(Trained(1.0))
-    check(model, x)
-    assert (model.card.kind, model.card.classes) == ("Trained", ("no", "yes"))
-    with pytest.raises(InvalidModel, match="The Trained was not converted exactly"):
-        check(as_model(Trained(1.1)), x)
