@@ -99,7 +99,6 @@ def test_a_settings_file_holds_what_differs_and_explains_every_line():
         ({"decide": {"thresold": 0.3}}, "Did you mean 'threshold'"),
         ({"columns": {"csv": {"separator": "ab"}}}, "one character, or tab (got 'ab')"),
         ({"columns": {"csv": {"decimal": ";"}}}, "columns.csv.decimal"),
-        ({"columns": {"csv": {"encoding": "klingon"}}}, "no such encoding (got 'klingon')"),
     ],
 )
 def test_a_bad_choice_is_named_in_one_sentence(choices, word):

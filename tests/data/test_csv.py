@@ -53,8 +53,9 @@ def test_options_say_how_a_file_is_written(opened, name, content, options):
         ("job\nKöchin\n".encode("latin-1"), {}, "is not UTF-8.*unless.* columns.csv.encoding"),
         (GERMAN.encode("utf-16"), {}, "columns.csv.encoding"),
         (GERMAN, {"encoding": "ascii"}, "text that is not ascii. Values are"),
+        (GERMAN, {"encoding": "klingon"}, "unknown encoding: klingon.*unless .*csv.encoding"),
     ],
-    ids=["semicolons", "rows of two", "decimal commas", "latin-1", "utf-16", "ascii"],
+    ids=["semicolons", "rows of two", "decimal commas", "latin-1", "utf-16", "ascii", "none"],
 )
 def test_a_file_that_is_written_otherwise_is_refused(opened, content, options, words):
     with pytest.raises(InvalidFile, match=words):

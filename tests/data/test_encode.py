@@ -157,7 +157,7 @@ def test_files_that_are_no_encoders_are_refused(tmp_path):
     number = good["codings"][0]
     path = tmp_path / "encoder.json"
     for content, words in [
-        (b"\xff\xfe", "JSON text"),
+        (b"\xff\xfe", "holds no encoder"),
         (b"[1, 2", "holds no encoder"),
         ({"version": 2}, "version: Input should be 1"),
         ({"surprise": 1}, "surprise"),

@@ -350,7 +350,7 @@ class Encoder:
         return _File(codings=self.codings).model_dump_json(indent=1)
 
     @classmethod
-    def from_json(cls, text: str, *, source: str = "the text") -> "Encoder":
+    def from_json(cls, text: str | bytes, *, source: str = "the text") -> "Encoder":
         """Read what `to_json` wrote."""
         try:
             return cls(_File.model_validate_json(text).codings)
@@ -365,11 +365,7 @@ class Encoder:
     @classmethod
     def load(cls, path: str | Path) -> "Encoder":
         """Read a file that `save` wrote."""
-        try:
-            text = read_whole(path, most=MAX_BYTES).decode()
-        except UnicodeDecodeError:
-            raise InvalidFile(f"{str(path)!r} cannot be read as an encoder (JSON text).") from None
-        return cls.from_json(text, source=repr(str(path)))
+        return cls.from_json(read_whole(path, most=MAX_BYTES), source=repr(str(path)))
 
 
 def _fit(name: str, column: Any, one: Level | None) -> Coding:

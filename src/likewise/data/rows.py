@@ -29,10 +29,7 @@ CSV = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst", *TSV)
 BATCH_ROWS = 32768
 BUFFER_BYTES = 1 << 20
 
-MISSING_VALUES = [
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-]
+MISSING_VALUES = [*csv.ConvertOptions().null_values, "None", "<NA>"]  # those of pandas
 NUMBER = r"^-?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?$"
 DECIMAL_COMMA = r"^[-+]?(\d{1,3}([. '’]\d{3})+|\d*),\d+$"
 
@@ -86,7 +83,7 @@ def _reading(path: Path, options: Csv | None = None) -> Iterator[None]:
     """Turn what Arrow says about a damaged file into one sentence."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeError, LookupError) as error:
         encoding = (options and options.encoding) or "UTF-8"
         why = f"cannot be read as {'Parquet' if options is None else 'CSV'} ({in_short(error)})."
         if isinstance(error, UnicodeError) or "UTF8" in str(error):

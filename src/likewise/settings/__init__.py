@@ -6,7 +6,6 @@ same hash made the same choices. Methods, tests and checks are named with their 
 the class that a name stands for declares and checks (`likewise.settings.choices`).
 """
 
-import codecs
 import contextlib
 import hashlib
 import json
@@ -157,14 +156,6 @@ class Csv(Choices):
         if value is not None and (len(value) != 1 or value in '"\n\r'):
             raise ValueError("values are separated by one character, or tab")
         return value
-
-    @pydantic.field_validator("encoding")
-    @classmethod
-    def _known(cls, value: str | None) -> str | None:
-        try:
-            return value if value is None else codecs.lookup(value).name
-        except LookupError:
-            raise ValueError("there is no such encoding") from None
 
 
 class Columns(Choices):
