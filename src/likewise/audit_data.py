@@ -83,10 +83,8 @@ class AuditData:
             twice = next(name for name in self.features if self.features.count(name) > 1)
             raise InvalidData(f"Two features are called {twice!r}. Rename one of them.")
         for name, column in self._columns().items():
-            if np.ndim(column) == 0:
-                raise InvalidData(f"{name!r} is one value, not one a row.")
-            if len(column) != n:
-                raise InvalidData(f"{name!r} has {len(column)} values for {n} rows of features.")
+            if np.shape(column)[:1] != (n,):
+                raise InvalidData(f"{name!r} has {np.size(column)} values for {n} people.")
         if self.weight is not None:
             good = np.isfinite(self.weight) & (self.weight > 0)
             if not good.all():

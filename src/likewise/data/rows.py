@@ -222,17 +222,15 @@ class Rows:
         for number, first, last in _overlaps(map(len, self.parts), begin, end):
             part = self.parts[number]
             if isinstance(part, ParquetPart):
-                batches: Iterable[Any] = part.read(first, last, columns)
+                table = pa.Table.from_batches(list(part.read(first, last, columns)))
             else:
-                batches = part.slice(first, last - first).select(columns).to_batches()
-            for batch in batches:
-                try:
-                    table = pa.Table.from_batches([batch]).select(columns)
-                    found.append(table.cast(schema))
-                except pa.ArrowException as error:
-                    raise InvalidData(
-                        f"A file of {self.name} does not fit the others ({in_short(error)})."
-                    ) from None
+                table = part.slice(first, last - first)
+            try:
+                found.append(table.select(columns).cast(schema))
+            except pa.ArrowException as error:
+                raise InvalidData(
+                    f"A file of {self.name} does not fit the others ({in_short(error)})."
+                ) from None
         return pa.concat_tables(found)
 
     def batches(self, columns: list[str]) -> Iterator[pa.Table]:

@@ -57,24 +57,22 @@ def _section(
 ) -> Iterator[str]:
     """Yield the lines of a section: what stands in it (other than usual), then those within."""
 
-    def comment(words: str | None) -> list[str]:
-        return textwrap.wrap(words or "", 98, initial_indent="# ", subsequent_indent="# ")
+    def comment(words: str) -> list[str]:
+        return textwrap.wrap(words, 98, initial_indent="# ", subsequent_indent="# ")
 
     own: list[str] = []
     within: list[str] = []
-    for name, field in type(section).model_fields.items():
-        value, default = getattr(section, name), getattr(usual, name, None)
+    for name, value in section:
+        field, default = type(section).model_fields.get(name), getattr(usual, name, None)
+        words = (field and field.description) or ""
         if isinstance(value, pydantic.BaseModel):
-            within += _section(value, default, (*path, name), field.description or "")
-        elif usual is None or value != default:
-            shown = f"# {name} =" if value is None else f"{name} = {_toml(value)}"
-            own += [*comment(field.description), shown]
-    for name, value in (section.model_extra or {}).items():
-        if isinstance(value, dict):
+            within += _section(value, default, (*path, name), words)
+        elif field is None and isinstance(value, dict):
             within += ["", f"[{'.'.join((*path, name))}]"]
             within += [f"{key} = {_toml(v)}" for key, v in value.items() if v is not None]
-        elif value is not None:
-            own.append(f"{name} = {_toml(value)}")
+        elif usual is None or value != default:
+            shown = f"# {name} =" if value is None else f"{name} = {_toml(value)}"
+            own += [*comment(words), shown]
     if own and path:
         yield from ("", *comment(why), f"[{'.'.join(path)}]")
     yield from (*own, *within)
