@@ -212,16 +212,6 @@ def test_missing_values_stay_missing_and_whole_numbers_look_whole():
     assert as_levels(column).tolist() == ["0.1", "0.25", "3"]
 
 
-def test_a_number_with_many_values_is_grouped_into_ranges_that_do_not_overlap():
-    ages = np.arange(17, 91)
-    levels = as_levels(ages)
-    assert len(set(levels.tolist())) == 4
-    assert as_levels(np.r_[np.zeros(300), ages]).tolist().count("0 to 0") == 300
-    for age, level in zip(ages, levels, strict=True):
-        low, _, high = level.partition(" to ")
-        assert float(low) <= age <= float(high)
-
-
 @pytest.mark.parametrize(
     "values",
     [

@@ -15,44 +15,44 @@ from likewise.errors import InvalidSample
 from likewise.outcomes import Outcomes
 
 MISSING = "missing"  # the group of those whose trait is not known: counted, never left out
-MANY = 12  # a numeric trait with more values than this (an age, say) is grouped into quarters
 MOST_LEVELS = 20  # of a trait with more levels the rarest are pooled
 EXACT = 1e15  # whole numbers up to this are written out; beyond it floats no longer hold every one
 
 
 @dataclasses.dataclass(frozen=True)
 class TraitLevels:
-    """How the values of one trait are called, and in which group they count.
+    """How the values of one trait are called; rare ones are pooled where there are too many.
 
     ``code`` is the level of every value that occurs (-1 is missing), and ``counts`` the people of
-    each level; ``groups`` are the groups of all levels (rare ones are pooled), and last that of the
-    missing.
+    each level.
     """
 
     names: tuple[str, ...]
     code: Mapping[Any, int]
     counts: tuple[int, ...]
-    groups: tuple[str, ...]
 
     @classmethod
     def of(cls, counts: Mapping[Any, int]) -> "TraitLevels":
         """Name the levels of a trait by how often its values occur."""
         named = {value: str(value) for value in counts}
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in counts):
-            named = numerals(counts) if len(counts) <= MANY else _quarters(counts)
+            named = numerals(counts)
         totals: Counter[str] = Counter()
         for value, count in counts.items():
             totals[named[value]] += count
+        if len(totals) > MOST_LEVELS:
+            rare = sorted(totals, key=lambda name: (-totals[name], name))[MOST_LEVELS - 1 :]
+            pooled = dict.fromkeys(rare, f"{len(rare)} other levels")
+            totals[f"{len(rare)} other levels"] = sum(totals.pop(name) for name in rare)
+            named = {value: pooled.get(name, name) for value, name in named.items()}
         names = tuple(sorted(totals))
-        place = {name: k for k, name in enumerate(names)}
-        code = {value: place[name] for value, name in named.items()}
-        each = tuple(totals[name] for name in names)
-        return cls(names, code, each, (*_pooled(names, each), MISSING))
+        code = {value: names.index(name) for value, name in named.items()}
+        return cls(names, code, tuple(totals[name] for name in names))
 
     @property
-    def distinct(self) -> tuple[str, ...]:
-        """The groups, each once."""
-        return tuple(dict.fromkeys(self.groups))
+    def groups(self) -> tuple[str, ...]:
+        """The levels, and last the group of those whose trait is missing."""
+        return (*self.names, MISSING)
 
     def codes(self, column: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """Return the code of everyone's level, from a column of values."""
@@ -68,30 +68,6 @@ class TraitLevels:
         indices = pa.array(codes, mask=codes < 0)
         names = pa.array(self.names, pa.string())
         return pa.DictionaryArray.from_arrays(indices, names).cast(pa.string())
-
-
-def _quarters(counts: Mapping[Any, int]) -> dict[Any, str]:
-    """Name each number after its quarter of the people: the smallest to the largest in it."""
-    known = sorted(counts)
-    values = np.array(known, dtype=np.float64)
-    ends = np.cumsum([counts[v] for v in known])
-    ranks = np.floor(np.array((0.25, 0.5, 0.75)) * (ends[-1] - 1))
-    inner = np.unique(values[np.searchsorted(ends, ranks, side="right")])
-    place = np.searchsorted(inner, values)
-    quarters = {int(p): values[place == p] for p in np.unique(place)}
-    limits = {p: (own[0].item(), own[-1].item()) for p, own in quarters.items()}
-    names = numerals(end for pair in limits.values() for end in pair)
-    ranges = {p: f"{names[low]} to {names[high]}" for p, (low, high) in limits.items()}
-    return {v: ranges[int(p)] for v, p in zip(known, place, strict=True)}
-
-
-def _pooled(names: tuple[str, ...], counts: tuple[int, ...]) -> tuple[str, ...]:
-    """Pool the rarest levels, where there are too many."""
-    if len(names) <= MOST_LEVELS:
-        return names
-    order = np.argsort(-np.array(counts), kind="stable")
-    rare = {names[k] for k in order[MOST_LEVELS - 1 :]}
-    return tuple(f"{len(rare)} other levels" if name in rare else name for name in names)
 
 
 MOST_CLASSES = 10_000
@@ -161,7 +137,7 @@ class Frame:
     @property
     def shape(self) -> tuple[int, ...]:
         """How many groups, labels and decisions there are: what kinds of people are made of."""
-        groups = (len(known.distinct) for known in self.traits.values())
+        groups = (len(known.groups) for known in self.traits.values())
         return 1, *groups, *(() if self.regression else (self.classes,) * 3)
 
     def weights(self, block: Outcomes) -> Float[np.ndarray, " n"]:

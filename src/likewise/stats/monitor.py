@@ -5,7 +5,6 @@ cases instead of 5 %. A betting test does not (Ville's inequality).
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,8 +34,6 @@ BLOCK = 65_536
 """Rows worked on at a time, so that memory does not grow with what is fed."""
 
 FORMAT = 2
-SETTINGS = ("delta", "alpha", "lo", "level", "bets")
-"""What a monitor began with, and is saved beside the wealth."""
 LARGEST = 100_000_000
 """Bytes of a saved state that are read."""
 
@@ -214,29 +211,38 @@ class Bet(Part):
         return (w if self.direction == "up" else -w) - self.allowance
 
 
+class SavedMonitor(Part):
+    """The state of a monitor, as it is written: what it began with, and what it has seen."""
+
+    likewise_monitor: int = FORMAT
+    delta: float
+    alpha: float
+    lo: float
+    level: float
+    bets: tuple[Bet, ...] = ()
+    sources: tuple[str, ...]
+    audit: dict[str, Any]
+    wealth: dict[str, WealthState]
+
+
 @dataclasses.dataclass(frozen=True)
 class Look:
     r"""What is known of one bet after the n rows fed so far.
 
-    ``mean`` is their mean loss ratio (by matched pairs: of w), ``log_e_value`` the logarithm of
-    :math:`K_t`, the wealth now; ``p_value`` is one over the largest wealth so far (at most one),
-    valid whenever one stops; ``rejected_at`` is the row at which the wealth first reached
-    :math:`1/\alpha`, or None; ``held_back`` says why this is no evidence: the metric was learned;
-    ``bet`` is the comparison and direction by matched pairs.
+    ``mean`` is their mean loss ratio (by matched pairs: of w), ``e_value`` the wealth :math:`K_t`
+    that betting 1 against the model has made; ``p_value`` is one over the largest wealth so far (at
+    most one), valid whenever one stops; ``rejected_at`` is the row at which the wealth first
+    reached :math:`1/\alpha`, or None; ``held_back`` says why this is no evidence: the metric was
+    learned; ``bet`` is the comparison and direction by matched pairs.
     """
 
     n: int
     mean: float
-    log_e_value: float
+    e_value: float
     p_value: float
     rejected_at: int | None
     held_back: str = ""
     bet: Bet | None = None
-
-    @property
-    def e_value(self) -> float:
-        """Evidence against the model now: the wealth that betting 1 on it has made."""
-        return math.exp(self.log_e_value) if self.log_e_value < 709 else math.inf
 
     @property
     def rejected(self) -> bool:
@@ -375,10 +381,11 @@ class Monitor:
             state = self._wealth[name]
             wealth = np.array([state.log_wealth]), state.joined[None]
             held_back = learned if state.rejected_at and self._audit.get("learned") else ""
+            log_wealth = float(_log_mean_wealth(np.array([float(state.n)]), *wealth)[0])
             look = Look(
                 n=state.n,
                 mean=test.delta + state.excess / state.n if state.n else math.nan,
-                log_e_value=float(_log_mean_wealth(np.array([float(state.n)]), *wealth)[0]),
+                e_value=math.exp(log_wealth) if log_wealth < 709 else math.inf,
                 p_value=math.exp(-state.log_peak),
                 rejected_at=state.rejected_at,
                 held_back=held_back,
@@ -398,10 +405,9 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state as JSON. A crash leaves the old file or the new one, never half of it."""
-        state = {"likewise_monitor": FORMAT, **{name: getattr(self, name) for name in SETTINGS}}
-        state |= {"sources": self.sources, "audit": self._audit, "wealth": self._wealth}
-        text = json.dumps(state, indent=2, allow_nan=False, default=Part.model_dump)
-        write_whole(path, f"{text}\n".encode())
+        known = {name: getattr(self, name) for name in ("delta", "alpha", "lo", "level", "bets")}
+        state = SavedMonitor(**known, sources=self.sources, audit=self._audit, wealth=self._wealth)
+        write_whole(path, f"{state.model_dump_json(indent=2)}\n".encode())
 
     @classmethod
     def load(cls, path: str | Path, **settings: float | None) -> "Monitor":
@@ -409,26 +415,20 @@ class Monitor:
 
         A setting that is given must be the saved one: bets already made cannot be taken back.
         """
+        content = read_whole(path, most=LARGEST)
         try:
-            saved = parse(read_whole(path, most=LARGEST), finite=True)
-        except ValueError as error:
-            if isinstance(error, InvalidFile):
-                raise
-            raise InvalidFile(f"{str(path)!r} is not a monitor file: {error}.") from None
-        version = saved.get("likewise_monitor") if isinstance(saved, dict) else None
-        if not isinstance(version, int):
-            raise InvalidFile(f"{str(path)!r} is not a monitor file: no likewise_monitor in it.")
-        if version > FORMAT:
-            raise InvalidFile(f"{str(path)!r} was written by a newer version. Upgrade likewise.")
-        try:
-            monitor = cls(**{name: saved[name] for name in SETTINGS if name in saved})
-            monitor.sources, monitor._audit = tuple(saved["sources"]), dict(saved["audit"])
-            for name in monitor.tests:
-                monitor._wealth[name] = WealthState.model_validate(saved["wealth"][name])
+            state = parse(content, finite=True)
+            if isinstance(state, dict) and state.get("likewise_monitor", FORMAT) != FORMAT:
+                raise ValueError("it was written by another version. Upgrade likewise")
+            saved = SavedMonitor.model_validate(state)
+            monitor = cls(saved.delta, saved.alpha, lo=saved.lo, level=saved.level, bets=saved.bets)
+            monitor.sources, monitor._audit = saved.sources, saved.audit
+            monitor._wealth = {name: saved.wealth[name] for name in monitor.tests}
             monitor.looks()
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            damage = in_short(error)
-            raise InvalidFile(f"{str(path)!r} is a damaged monitor file ({damage}).") from None
+        except (KeyError, ValueError, OverflowError) as error:
+            raise InvalidFile(
+                f"{str(path)!r} is not a monitor file, or a damaged one: {in_short(error)}."
+            ) from None
         for name, wanted in settings.items():
             now = getattr(monitor, name)
             if wanted is not None and wanted != now:
@@ -460,16 +460,11 @@ def _ratios(rows: Outcomes | Float[np.ndarray, " n"], lo: float) -> Float[np.nda
             )
     if len(ratios) == 0:
         raise InvalidSample("There are no rows to feed.")
-    bad, low = ~np.isfinite(ratios), ratios < lo
+    bad = ~((ratios >= lo) & np.isfinite(ratios))
     if bad.any():
         raise InvalidSample(
-            f"{int(bad.sum())} of {len(ratios)} ratios are not finite (the first is row "
-            f"{int(bad.argmax())}), and a monitor drops nobody. Mend the audit of these rows."
-        )
-    if low.any():
-        raise InvalidSample(
-            f"{int(low.sum())} of {len(ratios)} ratios lie below lo = {lo:g} (the first is "
-            f"{ratios[low.argmax()]:g}, row {int(low.argmax())}), where the bets are not fair. "
-            "Start the monitor with a smaller lo."
+            f"{bad.sum()} of {len(ratios)} ratios are not finite or lie below lo = {lo:g} (the "
+            f"first: {ratios[bad.argmax()]:g}, row {bad.argmax()}), and nobody is dropped. Mend "
+            "the audit of these rows, or start the monitor with a smaller lo."
         )
     return ratios

@@ -60,14 +60,14 @@ def groups_of(kinds: Int[np.ndarray, " k"], frame: Frame) -> tuple[Group, ...]:
 
     def order(name: str) -> tuple[bool, float, str]:
         try:
-            return name == MISSING, float(name.split(" to ")[0]), name
+            return name == MISSING, float(name), name
         except ValueError:
             return name == MISSING, 0.0, name
 
     return tuple(
-        Group(trait, name, place == known.distinct.index(name))
+        Group(trait, known.groups[k], place == k)
         for (trait, known), place in zip(frame.traits.items(), places, strict=False)
-        for name in sorted({known.distinct[k] for k in place}, key=order)
+        for k in sorted(set(place.tolist()), key=lambda k: order(known.groups[k]))
     )
 
 
@@ -82,7 +82,7 @@ def kinds_of(
     columns = [np.zeros(len(block), dtype=np.int64)]
     for trait, known in frame.traits.items():
         own = known.codes(as_text(block.groups[trait])) if levels is None else levels[trait]
-        columns.append(np.array([known.distinct.index(name) for name in known.groups])[own])
+        columns.append(own % len(known.groups))  # -1 is missing: the last of them
     if not frame.regression:
         columns += [block.y, block.decision_before, block.decision_after]
     return np.ravel_multi_index([column.astype(np.int64) for column in columns], frame.shape)
